@@ -1,0 +1,13 @@
+/** What a command may touch of the world; main.ts makes it from `process`, tests make their own. */
+export interface Io {
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+  readonly stdin: NodeJS.ReadableStream;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Aborts on SIGINT and SIGTERM. */
+  readonly signal: AbortSignal;
+  /** True where a person watches stdout. */
+  readonly interactive: boolean;
+  /** The exit code that the program will end with; 0 unless a command sets it. */
+  setExitCode(code: number): void;
+}

@@ -1,0 +1,29 @@
+/** All effects of time go through a clock, so that tests own it. */
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Resolves after `ms`; rejects with the signal's reason as soon as it aborts. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+const SLEEP_MS_MAX = 2 ** 31 - 1;
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      const stop = () => {
+        clearTimeout(timer);
+        reject(signal.reason);
+      };
+      const timer = setTimeout(
+        () => {
+          signal.removeEventListener("abort", stop);
+          resolve();
+        },
+        Math.min(Math.max(ms, 0), SLEEP_MS_MAX),
+      );
+      signal.addEventListener("abort", stop, { once: true });
+    }),
+};

@@ -1,0 +1,22 @@
+import type { z } from "zod";
+import type { JournalEvent } from "./event.ts";
+
+/** How an event is written at a destination. Pure: the same event gives the same bytes. */
+export interface Format {
+  readonly name: string;
+  readonly mediaType: string;
+  /** Never throws for an event the service served, and never contains a line break outside a JSON string escape. */
+  encode(event: JournalEvent): string | Uint8Array;
+}
+
+/** A format as its file gives it: name, summary, options with descriptions, and the factory. */
+export interface FormatDefinition<Options = unknown> {
+  readonly name: string;
+  readonly summary: string;
+  readonly options: z.ZodType<Options>;
+  create(options: Options): Format;
+}
+
+export function defineFormat<Options>(definition: FormatDefinition<Options>): FormatDefinition<Options> {
+  return definition;
+}

@@ -1,0 +1,95 @@
+import type { z } from "zod";
+import type { Clock } from "./clock.ts";
+import type { JournalEvent } from "./event.ts";
+import type { Format } from "./format.ts";
+import type { Log } from "./log.ts";
+import type { Position } from "./position.ts";
+
+/** What a sink wants to find again when it is opened; committed together with the position. JSON. */
+export type SinkState = { readonly [key: string]: unknown };
+
+/** One event as it goes to the destination: `body` is what `encode` gave, made once. */
+export interface SinkRecord {
+  readonly event: JournalEvent;
+  readonly body: Uint8Array;
+}
+
+/** What a reader takes from the journal, already filtered and encoded. Never empty. */
+export interface Batch {
+  readonly records: readonly SinkRecord[];
+  /** The position before the first and after the last record; passed-over events lie inside. */
+  readonly from: Position;
+  readonly to: Position;
+}
+
+/** Delivery forms batches within these; a record that alone exceeds them becomes a dead letter. */
+export interface BatchLimits {
+  readonly recordsMax: number;
+  /** Over all bodies, with `recordOverheadBytes` added for each and `batchOverheadBytes` once. */
+  readonly bytesMax: number;
+  readonly recordBytesMax?: number;
+  readonly recordOverheadBytes?: number;
+  readonly batchOverheadBytes?: number;
+  /** How long an unfilled batch may wait for more events; 0: never wait. */
+  readonly ageMsMax: number;
+}
+
+/**
+ * A destination, opened. Calls never overlap. `write` resolves once the batch is durable there (or as
+ * durable as the destination can promise); only then is the position committed. It throws one of the
+ * four errors of errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
+ */
+export interface Sink {
+  /** What the destination itself holds, where it can tell; read once after opening. */
+  readonly position?: Position | undefined;
+  readonly limits: BatchLimits;
+  /** The body of one record, framing excluded. Default: the format's bytes. Pure. */
+  encode?(event: JournalEvent): Uint8Array | string;
+  write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;
+  close(): Promise<void>;
+}
+
+export interface SinkContext<Config> {
+  readonly name: string;
+  readonly config: Config;
+  readonly format: Format;
+  /** The id of the journal that feeds this sink. */
+  readonly journal: string;
+  /** The position and state last committed in the journal; undefined before the first commit. */
+  readonly position: Position;
+  readonly state: SinkState | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A sink as its file gives it. Every field of `config` has a description (`.meta({ description })`).
+ * The common fields (name, type, format, only, except, start) are added by the config part.
+ */
+export interface SinkDefinition<Config = unknown> {
+  readonly type: string;
+  readonly summary: string;
+  readonly config: z.ZodObject;
+  /** The format that is used when the config names none. */
+  readonly defaultFormat: string;
+  /**
+   * exactly_once: after any error in `write` and after a failed position commit the sink is closed and
+   * opened again, and goes on from the position that yields (R17). at_least_once: the same batch again.
+   */
+  readonly guarantee: "exactly_once" | "at_least_once";
+  /** The guarantee in one sentence, for the documentation. */
+  readonly promise: string;
+  /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
+  readonly boundsFirst?: boolean;
+  open(context: SinkContext<Config>): Promise<Sink>;
+  /** Words of warning for `check` that the config alone can tell (a backfill that cannot go there, say). */
+  advise?(config: Config): readonly string[];
+}
+
+export function defineSink<Schema extends z.ZodObject>(
+  definition: Omit<SinkDefinition<z.output<Schema>>, "config"> & { readonly config: Schema },
+): SinkDefinition {
+  // The config is parsed by this very schema before `open` sees it, so the wider type is safe.
+  return definition as unknown as SinkDefinition;
+}

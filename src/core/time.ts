@@ -1,0 +1,71 @@
+/**
+ * Milliseconds since the epoch of an RFC 3339 timestamp, cut (not rounded) to whole milliseconds;
+ * undefined when the text is none. Fractions may have any number of digits.
+ */
+export function timestampMsOf(text: string): number | undefined {
+  const match =
+    /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):?(\d\d))$/.exec(text);
+  if (!match) return undefined;
+  const [
+    ,
+    year,
+    month,
+    day,
+    hour,
+    minute,
+    second,
+    fraction = "",
+    sign,
+    offsetHours = "0",
+    offsetMinutes = "0",
+  ] = match;
+  if (Number(month) < 1 || Number(month) > 12 || Number(day) < 1 || Number(day) > 31 || Number(hour) > 23)
+    return undefined;
+  if (Number(minute) > 59 || Number(second) > 60) return undefined;
+  const utc = Date.UTC(
+    Number(year),
+    Number(month) - 1,
+    Number(day),
+    Number(hour),
+    Number(minute),
+    Number(second),
+  );
+  const offsetMs = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60_000 * (sign === "-" ? -1 : 1);
+  return utc + Number(`${fraction}000`.slice(0, 3)) - (sign === undefined ? 0 : offsetMs);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+/** Milliseconds of a duration such as `90d`, `10m`, `1h30m`; undefined when the text is none. */
+export function durationMsOf(text: string): number | undefined {
+  if (!/^(\d+(?:\.\d+)?(?:ms|[smhdw]))+$/.test(text)) return undefined;
+  let total = 0;
+  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdw])/g))
+    total += Number(amount) * UNITS_MS[unit!]!;
+  return total;
+}
+
+/** A duration in words that a person reads at a glance: `3d 4h`, `12m`, `8s`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  const seconds = Math.floor(ms / 1000);
+  const parts: [number, string][] = [
+    [Math.floor(seconds / 86_400), "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "m"],
+    [seconds % 60, "s"],
+  ];
+  const first = parts.findIndex(([amount]) => amount > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => amount + unit)
+    .join(" ");
+}
