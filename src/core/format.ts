@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { JournalEvent } from "./event.ts";
+import type { Describe } from "./meaning.ts";
 
 /** How an event is written at a destination. Pure: the same event gives the same bytes. */
 export interface Format {
@@ -9,12 +10,18 @@ export interface Format {
   encode(event: JournalEvent): string | Uint8Array;
 }
 
+/** What a format is given of the other parts. */
+export interface FormatContext {
+  /** What an event means; parses it anew at each call, so the parsed event is the format's own. */
+  readonly describe: Describe;
+}
+
 /** A format as its file gives it: name, summary, options with descriptions, and the factory. */
 export interface FormatDefinition<Options = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly options: z.ZodType<Options>;
-  create(options: Options): Format;
+  create(options: Options, context: FormatContext): Format;
 }
 
 export function defineFormat<Options>(definition: FormatDefinition<Options>): FormatDefinition<Options> {
