@@ -1,0 +1,92 @@
+import type { Clock } from "../core/clock.ts";
+import type { ServiceFacts } from "./errors.ts";
+
+const MESSAGE_LENGTH_MAX = 500;
+
+interface Answer {
+  readonly status: number;
+  header(name: string): string | undefined;
+}
+
+/** What an answer tells beside its content; `clean` takes our secrets out of the service's words. */
+export function factsOf(
+  answer: Answer,
+  clock: Clock,
+  clean: (text: string) => string,
+  body?: Buffer,
+): ServiceFacts & { status: number } {
+  const dateMs = dateMsOf(answer.header("date"));
+  const spoken = body === undefined ? {} : spokenOf(body);
+  return {
+    status: answer.status,
+    serviceMessage: spoken.message === undefined ? undefined : bounded(clean(spoken.message)),
+    code: spoken.code === undefined ? undefined : bounded(clean(spoken.code)),
+    requestId: requestIdOf(answer),
+    dateMs,
+    retryAfterMs: retryAfterMsOf(answer.header("retry-after"), dateMs ?? clock.now()),
+  };
+}
+
+export function requestIdOf(answer: Answer): string | undefined {
+  return answer.header("x-request-id")?.slice(0, 200);
+}
+
+/** An HTTP date in milliseconds. */
+export function dateMsOf(text: string | undefined): number | undefined {
+  if (text === undefined || !/[A-Za-z]{3}.*\d\d:\d\d:\d\d/.test(text)) return undefined;
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+const RETRY_AFTER_MS_MAX = 86_400_000;
+
+/** Retry-After in seconds (fractions are seen) or as an HTTP date, measured by the service's own clock. */
+export function retryAfterMsOf(text: string | undefined, nowMs: number): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\s*\d{1,9}(\.\d+)?\s*$/.test(text))
+    return Math.min(Math.ceil(Number(text) * 1000), RETRY_AFTER_MS_MAX);
+  const dateMs = dateMsOf(text);
+  return dateMs === undefined ? undefined : Math.min(Math.max(dateMs - nowMs, 0), RETRY_AFTER_MS_MAX);
+}
+
+interface Spoken {
+  message?: string | undefined;
+  code?: string | undefined;
+}
+
+/** The words of an error body: `{message}`, `{code, message, status, details}`, `{error, error_description}`, or plain text. */
+function spokenOf(body: Buffer): Spoken {
+  const text = body.subarray(0, 65_536).toString("utf8").trim();
+  if (text === "") return {};
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === "string") return { message: parsed };
+    if (typeof parsed === "object" && parsed !== null)
+      return spokenOfObject(parsed as Record<string, unknown>, text);
+  } catch {
+    // Not JSON: a proxy's page or plain words, told as they are.
+  }
+  return {
+    message: text
+      .replace(/<[^>]{0,500}>/g, " ")
+      .replace(/\s+/g, " ")
+      .trim(),
+  };
+}
+
+function spokenOfObject(body: Record<string, unknown>, text: string): Spoken {
+  const words = [body.message, body.error_description, body.error].filter(
+    (part) => typeof part === "string" && part !== "",
+  );
+  const details =
+    Array.isArray(body.details) && body.details.length > 0 ? JSON.stringify(body.details) : undefined;
+  const message = words.length > 0 ? String(words[0]) : text;
+  const code = typeof body.code === "string" || typeof body.code === "number" ? String(body.code) : undefined;
+  return { message: details ? `${message} ${details}` : message, code };
+}
+
+/** On one line, without control characters, cut. */
+export function bounded(text: string, lengthMax = MESSAGE_LENGTH_MAX): string {
+  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim();
+  return line.length > lengthMax ? `${line.slice(0, lengthMax)}…` : line;
+}

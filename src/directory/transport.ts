@@ -1,0 +1,217 @@
+import { Agent, type Dispatcher } from "undici";
+import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
+import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
+
+export interface TransportOptions {
+  readonly headersTimeoutMs: number;
+  /** Between two pieces of a body. */
+  readonly bodyTimeoutMs: number;
+  /** For a whole answer; a drip that never pauses for `bodyTimeoutMs` ends here. Default: ten minutes. */
+  readonly totalMs?: number;
+  readonly connectionsMax?: number;
+  /** PEM text of the authorities to trust, instead of the system's. */
+  readonly ca?: string | undefined;
+  readonly userAgent?: string | undefined;
+}
+
+export interface TransportRequest {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly url: URL;
+  /** Name, value, name, value: repeated names stay repeated lines on the wire. */
+  readonly headers: readonly string[];
+  readonly body?: Buffer | string | undefined;
+  readonly bodyBytesMax: number;
+  readonly signal: AbortSignal;
+}
+
+export interface TransportResponse {
+  readonly status: number;
+  /** The header's bytes as latin1 text, the first where it is repeated; the name in lower case. */
+  header(name: string): string | undefined;
+  /** The whole decompressed body; it is received whether or not it is asked for. */
+  body(): Promise<Buffer>;
+  /** Gives the body up. */
+  discard(): void;
+}
+
+/**
+ * HTTP to the service: one keep-alive pool per origin, TLS verified, redirects never followed here.
+ * `send` resolves with the headers. It and `body` reject with UnavailableError (nobody there),
+ * CutOffError, BodyTooLargeError, NonsenseError, or the signal's reason.
+ */
+export interface Transport {
+  send(request: TransportRequest): Promise<TransportResponse>;
+  /** Ends everything in flight. */
+  close(): Promise<void>;
+}
+
+export function openTransport(options: TransportOptions): Transport {
+  const agent = new Agent({
+    connections: options.connectionsMax ?? 64,
+    pipelining: 1,
+    headersTimeout: options.headersTimeoutMs,
+    bodyTimeout: options.bodyTimeoutMs,
+    keepAliveTimeout: 10_000,
+    keepAliveMaxTimeout: 60_000,
+    maxHeaderSize: 256 * 1024,
+    connect: {
+      timeout: Math.min(options.headersTimeoutMs, 30_000),
+      rejectUnauthorized: true,
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+    },
+  });
+  return {
+    send: (request) => send(agent, request, options),
+    close: () => agent.destroy(),
+  };
+}
+
+function send(
+  agent: Agent,
+  request: TransportRequest,
+  options: TransportOptions,
+): Promise<TransportResponse> {
+  return new Promise((resolve, reject) => {
+    if (request.signal.aborted) return reject(request.signal.reason);
+    const handler = exchangeOf(request, options, resolve, reject);
+    agent.dispatch(
+      {
+        origin: request.url.origin,
+        path: request.url.pathname + request.url.search,
+        method: request.method,
+        headers: [
+          "user-agent",
+          options.userAgent ?? "tidemark",
+          "accept-encoding",
+          "gzip",
+          ...request.headers,
+        ],
+        body: request.body ?? null,
+      },
+      handler,
+    );
+  });
+}
+
+/**
+ * One request and its answer, fed by undici. It is over when the body is whole, or at the first of: an
+ * error, the signal, the deadline, `discard`. What comes after that is ignored.
+ */
+function exchangeOf(
+  request: TransportRequest,
+  options: TransportOptions,
+  resolve: (response: TransportResponse) => void,
+  reject: (error: unknown) => void,
+): Dispatcher.DispatchHandler {
+  const where = `${request.method} ${request.url.origin}${request.url.pathname}`;
+  let over = false;
+  let controller: Dispatcher.DispatchController | undefined;
+  let receiver: BodyReceiver | undefined;
+  let settle: { resolve(body: Buffer): void; reject(error: unknown): void } | undefined;
+
+  const finish = () => {
+    if (over) return false;
+    over = true;
+    clearTimeout(deadline);
+    request.signal.removeEventListener("abort", stop);
+    return true;
+  };
+  const fail = (error: unknown) => {
+    if (!finish()) return;
+    receiver?.abandon();
+    (settle?.reject ?? reject)(error);
+    controller?.abort(error instanceof Error ? error : new Error("stopped"));
+  };
+  const stop = () => fail(request.signal.reason);
+  request.signal.addEventListener("abort", stop, { once: true });
+  // A real timer whatever clock the program is given: the network does not run in a test's time.
+  const deadline = setTimeout(
+    () => fail(new CutOffError(`${where}: the answer was not complete in time`)),
+    options.totalMs ?? 600_000,
+  ).unref();
+
+  return {
+    onRequestStart(started) {
+      controller = started;
+      if (over) started.abort(new Error("stopped"));
+    },
+    onResponseStart(_controller, status, headers) {
+      if (status < 200 || over) return;
+      const header = (name: string) => first(headers[name]);
+      const whole = new Promise<Buffer>((resolveBody, rejectBody) => {
+        settle = { resolve: resolveBody, reject: rejectBody };
+      });
+      whole.catch(() => {});
+      try {
+        receiver = receiverOf(
+          where,
+          header("content-encoding"),
+          lengthOf(header, request, where),
+          request.bodyBytesMax,
+          {
+            whole: (body) => finish() && settle?.resolve(body),
+            failed: fail,
+            drained: () => controller?.resume(),
+          },
+        );
+      } catch (error) {
+        settle = undefined;
+        return fail(error);
+      }
+      resolve({ status, header, body: () => whole, discard: () => fail(new Error(`${where}: discarded`)) });
+    },
+    onResponseData(current, piece) {
+      if (!over && receiver?.write(piece) === false) current.pause();
+    },
+    onResponseEnd() {
+      if (!over) receiver?.end();
+    },
+    onResponseError(_controller, error) {
+      fail(failureOf(where, error, settle !== undefined));
+    },
+  };
+}
+
+function first(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : value?.[0];
+}
+
+/** The length of a body that is not compressed, if it is told. */
+function lengthOf(
+  header: (name: string) => string | undefined,
+  request: TransportRequest,
+  where: string,
+): number | undefined {
+  const text = header("content-length");
+  if (text === undefined || !/^\d{1,15}$/.test(text)) return undefined;
+  if (Number(text) > request.bodyBytesMax) throw tooLarge(where, request.bodyBytesMax);
+  return Number(text);
+}
+
+const NOBODY = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EADDRNOTAVAIL",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+function failureOf(where: string, cause: Error, answered: boolean): Error {
+  if (cause instanceof DirectoryError) return cause;
+  const code = String((cause as { code?: unknown }).code ?? "");
+  if (code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW") {
+    return new NonsenseError(`${where}: the answer is not HTTP`, { cause });
+  }
+  if (NOBODY.has(code)) return new UnavailableError(`${where}: nobody answers at this address`, { cause });
+  if (isTlsRefusal(code)) {
+    return new UnavailableError(`${where}: the server's certificate cannot be verified (${code})`, { cause });
+  }
+  const what = answered ? "the answer broke off" : "the connection ended before an answer came";
+  return new CutOffError(`${where}: ${what}`, { cause });
+}
+
+function isTlsRefusal(code: string): boolean {
+  return /CERT|SELF_SIGNED|^UNABLE_TO_/.test(code);
+}
