@@ -3,34 +3,49 @@ import type { JournalEvent } from "./event.ts";
 
 /**
  * Names made from event data (paths, topics, keys; R22): encoded one to one into a safe alphabet, so two
- * tenants never share a name. Letters, digits, `-` and `.` inside stand for themselves; every other byte,
- * capital letters on behalf of file systems that ignore case, and a leading `.` become `_` and two
- * hexadecimal digits. An absent value is `_none`, which nothing else can encode to. Over-long names keep
- * their beginning and end in a hash.
+ * tenants never share a name. Small letters, digits, `-` and `.` stand for themselves; an underscore
+ * doubles; every other byte of the UTF-8 text (capital letters too, on behalf of file systems that ignore
+ * case), a `.` at either end and the characters of `escape` become `_` and two hexadecimal digits. Half of a
+ * surrogate pair, which has no UTF-8, becomes `_u` and four digits. An absent value is `_none`, which nothing
+ * else can encode to. Over-long names keep their beginning and end in a hash.
  */
-export function encodeName(value: string | null | undefined, lengthMax = 100): string {
+export function encodeName(value: string | null | undefined, lengthMax = 100, escape = ""): string {
   if (value === null || value === undefined || value === "") return "_none";
-  let name = "";
-  for (const byte of Buffer.from(value, "utf8")) {
-    const plain =
-      (byte >= 0x61 && byte <= 0x7a) ||
-      (byte >= 0x30 && byte <= 0x39) ||
-      byte === 0x2d ||
-      (byte === 0x2e && name !== "");
-    name += plain ? String.fromCharCode(byte) : `_${byte.toString(16).padStart(2, "0")}`;
-    if (name.length > 4 * lengthMax) break;
-  }
-  // The usual names (snake_case services and types) stay readable: an underscore doubles.
-  name = name.replaceAll("_5f", "__");
+  const name = value
+    .replace(UNSAFE, encodeCharacter)
+    .replace(/^\.|\.$/g, "_2e")
+    .replace(/[-.]/g, (sign) => (escape.includes(sign) ? hexOf(sign.charCodeAt(0)) : sign));
+  return limitName(name, lengthMax);
+}
+
+/** A name as it is, or, if it is over-long, its beginning and a hash of all of it. */
+export function limitName(name: string, lengthMax: number): string {
   if (name.length <= lengthMax) return name;
-  const digest = hash("sha256", value, "hex").slice(0, 32);
-  return `${name.slice(0, lengthMax - 34)}_~${digest}`;
+  return `${name.slice(0, lengthMax - 34)}_~${hash("sha256", name, "hex").slice(0, 32)}`;
+}
+
+/** By code point, so that a surrogate matches only where its other half is missing. */
+const UNSAFE = /[^a-z0-9.-]/gu;
+
+function encodeCharacter(character: string): string {
+  if (character === "_") return "__";
+  const code = character.codePointAt(0)!;
+  if (code >= 0xd800 && code <= 0xdfff) return `_u${code.toString(16)}`;
+  return Array.from(Buffer.from(character, "utf8"), hexOf).join("");
+}
+
+function hexOf(byte: number): string {
+  return `_${byte.toString(16).padStart(2, "0")}`;
 }
 
 const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date", "hour"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
-/** Compiles a template such as `{organization}/{service}/{date}`; unknown placeholders are an error. */
+/**
+ * Compiles a template such as `{organization}/{service}/{date}`; unknown placeholders are an error. The
+ * whole is one to one as well: where a `-` or `.` alone keeps two values apart, the values have it encoded,
+ * and two values with nothing between them that could keep them apart are an error.
+ */
 export function compileTemplate(template: string, allowed: readonly Placeholder[] = PLACEHOLDERS) {
   const parts = template.split(/\{([^}]*)\}/);
   for (let at = 1; at < parts.length; at += 2) {
@@ -40,25 +55,52 @@ export function compileTemplate(template: string, allowed: readonly Placeholder[
       );
     }
   }
+  const escape = separatorsOf(parts);
   return (event: JournalEvent): string => {
     let text = parts[0]!;
     for (let at = 1; at < parts.length; at += 2) {
-      text += placeholderValue(parts[at] as Placeholder, event) + parts[at + 1]!;
+      text += placeholderValue(parts[at] as Placeholder, event, escape) + parts[at + 1]!;
     }
     return text;
   };
 }
 
-function placeholderValue(name: Placeholder, event: JournalEvent): string {
+/** Dates and hours have a fixed length and need no separator; the other values may hold anything. */
+const FIXED = new Set(["date", "hour"]);
+
+/** The characters that the values must not hold for the template to stay one to one. */
+function separatorsOf(parts: readonly string[]): string {
+  let escape = "";
+  let previous: string | undefined;
+  let between = "";
+  for (let at = 1; at < parts.length; at += 2) {
+    const name = parts[at]!;
+    between += parts[at - 1]!;
+    if (FIXED.has(name)) continue;
+    // Anything outside the alphabet of encoded names separates by itself.
+    if (previous !== undefined && !/[^a-z0-9._~-]/.test(between)) {
+      const signs = between.replaceAll(/[^.-]/g, "");
+      if (signs === "") {
+        throw new Error(`{${previous}} and {${name}} run into each other: put a / or - or . between them`);
+      }
+      escape += signs;
+    }
+    previous = name;
+    between = "";
+  }
+  return escape;
+}
+
+function placeholderValue(name: Placeholder, event: JournalEvent, escape: string): string {
   switch (name) {
     case "account":
-      return encodeName(event.account);
+      return encodeName(event.account, undefined, escape);
     case "organization":
-      return encodeName(event.organization);
+      return encodeName(event.organization, undefined, escape);
     case "service":
-      return encodeName(event.service);
+      return encodeName(event.service, undefined, escape);
     case "event_type":
-      return encodeName(event.eventType);
+      return encodeName(event.eventType, undefined, escape);
     case "date":
       return new Date(event.timestampMs).toISOString().slice(0, 10);
     case "hour":

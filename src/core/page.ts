@@ -73,7 +73,13 @@ export function prepareScanned(
   const text = cachedText(scanned);
   for (let index = 0; index < count; index++) {
     const organization = attribute.organizations[organizationIndexes[index]!]!;
-    writeIdentity(scanned, index, organization ?? `provider ${attribution.provider}`, text, identities);
+    const owner = organization ?? `provider ${attribution.provider}`;
+    identities.write(
+      identityDigest(scanned, index, owner, text),
+      index * IDENTITY_BYTES,
+      IDENTITY_BYTES,
+      "latin1",
+    );
     digests[index] = crc32(eventBytes(scanned, index));
     timesMs[index] = eventTimeMs(scanned, index) ?? fetchedAtMs;
   }
@@ -95,28 +101,34 @@ export function twinIdentity(identity: Uint8Array, digest: number): Buffer {
   return Buffer.from(hash("sha256", salted, "hex"), "hex").subarray(0, IDENTITY_BYTES);
 }
 
-/** The fields that identify an event (R10), separated by a byte that no JSON string can hold unescaped. */
-function writeIdentity(
+/** The identity of one event as 32 hexadecimal digits; `owner` is its organization, or its provider. */
+export function identityAt(scanned: ScannedPage, index: number, owner: string): string {
+  const text = (at: number, column: FieldColumn) => fieldText(scanned, at, column) ?? "";
+  return Buffer.from(identityDigest(scanned, index, owner, text).slice(0, IDENTITY_BYTES), "latin1").toString(
+    "hex",
+  );
+}
+
+/** The fields that identify an event (R10), separated by a character that is rare in any of them; as latin1 text. */
+function identityDigest(
   scanned: ScannedPage,
   index: number,
   owner: string,
   text: (index: number, column: FieldColumn) => string,
-  target: Buffer,
-): void {
+): string {
   const id = fieldText(scanned, index, FIELD.id);
-  const digest =
-    id === undefined
-      ? hash(
-          "sha256",
-          Buffer.concat([Buffer.from(`${owner}\0`), eventBytes(scanned, index)]),
-          "latin1" as "hex",
-        )
-      : hash(
-          "sha256",
-          `${owner}\0${text(index, FIELD.service)}\0${text(index, FIELD.eventType)}\0${fieldText(scanned, index, FIELD.timestamp) ?? ""}\0${id}`,
-          "latin1" as "hex",
-        );
-  target.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");
+  if (id === undefined) {
+    return sha256(Buffer.concat([Buffer.from(`${owner}\0`), eventBytes(scanned, index)]));
+  }
+  const timestamp = fieldText(scanned, index, FIELD.timestamp) ?? "";
+  return sha256(
+    `${owner}\0${text(index, FIELD.service)}\0${text(index, FIELD.eventType)}\0${timestamp}\0${id}`,
+  );
+}
+
+/** Latin1 text is the cheapest form in which a digest can be had: no Buffer is made for each event. */
+function sha256(data: string | Buffer): string {
+  return hash("sha256", data, "latin1" as "hex");
 }
 
 /** Texts of fields with few different values, decoded once per run of equal bytes. */
@@ -153,10 +165,10 @@ function attributor(scanned: ScannedPage, attribution: Attribution) {
 
   function ownerOf(value: string): number {
     if (attribution.provider !== null) return place(value === "" ? null : value.toLowerCase());
+    // Without organizations the key's own one was asked for, whatever its id is.
+    if (allowed.size === 0) return place(value === "" ? null : value.toLowerCase());
     if (value === "") return single === undefined ? -1 : place(single);
     const organization = value.toLowerCase();
-    // An account without organizations in its config reads the key's own one, whatever its id is.
-    if (allowed.size === 0) return place(organization);
     return allowed.has(organization) ? place(organization) : -1;
   }
 

@@ -1,0 +1,120 @@
+import type { JournalEvent } from "./event.ts";
+import type { PreparedPage } from "./page.ts";
+import type { Position } from "./position.ts";
+import type { SinkState } from "./sink.ts";
+import type { Stream, Window, WindowChange, WindowState } from "./window.ts";
+
+/**
+ * The durable log between polling and delivery, and the ledger of windows that belongs to it. Every
+ * promise that resolves means: on disk.
+ */
+export interface Journal {
+  /** Made with the journal and never changed; part of every position. */
+  readonly id: string;
+
+  /**
+   * New events, their identities and the change of the ledger, all or nothing (one transaction). Events
+   * that are held already for their organization and time are left out, whatever window, stream or
+   * account brought them (R11).
+   */
+  append(commit: PageCommit): Promise<Appended>;
+
+  /** Changes the ledger alone. */
+  changeWindows(change: WindowChange): Promise<void>;
+  /** Finds the stream of this description or makes it. */
+  stream(description: Omit<Stream, "id">): Promise<Stream>;
+  windows(filter?: WindowFilter): Promise<readonly Window[]>;
+  /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
+  held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
+
+  /** A named reader with its own durable position; made at the journal's start when it is new. */
+  reader(name: string): Promise<JournalReader>;
+  /** Calls back after each append that brought new events; returns the way to stop that. */
+  onAppend(listener: () => void): () => void;
+  close(): Promise<void>;
+}
+
+export interface PageCommit {
+  readonly account: string;
+  readonly provider: string | null;
+  /** Set when a single organization was asked for: whose the events without one are. */
+  readonly organization: string | null;
+  readonly page: PreparedPage;
+  /** By the service's clock. */
+  readonly fetchedAtMs: number;
+  /** The edge of the pass this page belongs to, as the page before returned it; empty for the first. */
+  readonly edge: readonly string[];
+  /** Events before this time, in this commit, count as late. */
+  readonly lateBeforeMs: number;
+  /** For this reader alone (R21). */
+  readonly reader: string | null;
+  /** The change of the ledger that goes with it, made from what the dedupe found. Pure; called inside the transaction. */
+  change(appended: Appended): WindowChange;
+}
+
+export interface Appended {
+  /** The number of the new page; null when every event was held already. */
+  readonly page: number | null;
+  readonly fresh: number;
+  readonly known: number;
+  /** Same identity and bytes twice in one pass. */
+  readonly repeated: number;
+  /** Same identity as a held event, other bytes. */
+  readonly changed: number;
+  readonly late: number;
+  readonly edge: readonly string[];
+}
+
+export interface WindowFilter {
+  readonly account?: string;
+  readonly states?: readonly WindowState[];
+  readonly live?: boolean;
+  /** Only windows whose nextMs is at or before this time. */
+  readonly dueMs?: number;
+  /** Only windows that overlap this half-open stretch. */
+  readonly fromMs?: number;
+  readonly toMs?: number;
+  readonly limit?: number;
+}
+
+/** Answers whether an event that the API shows is held. */
+export interface HeldIdentities {
+  readonly count: number;
+  has(identity: Uint8Array): boolean;
+}
+
+/**
+ * A reader's place in the journal. `read` never gives an event twice for rising positions and never
+ * skips one; `commit` moves the durable position, together with the state, for good.
+ */
+export interface JournalReader {
+  readonly name: string;
+  readonly position: Position;
+  readonly state: SinkState | undefined;
+  /** The end of a batch whose bounds were made durable and which is not committed yet (R19). */
+  readonly bound: Position | undefined;
+  /** The next page with events for this reader after the position; null when there is none yet. */
+  read(after: Position): Promise<JournalPage | null>;
+  commit(position: Position, state: SinkState | undefined): Promise<void>;
+  setBound(bound: Position): Promise<void>;
+  /** Stored before the position passes them; the same one again is ignored (R18). */
+  addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
+  /** Whether this journal holds that page with that hash (R20). */
+  holds(position: Position): Promise<boolean>;
+}
+
+export interface JournalPage {
+  readonly number: number;
+  /** The index in the page of the first event given. */
+  readonly first: number;
+  /** From `first` on; made one by one, so that a large page costs what is used of it. */
+  readonly count: number;
+  event(index: number): JournalEvent;
+  /** The position after the event with this index in the page. */
+  after(index: number): Position;
+}
+
+export interface DeadLetter {
+  readonly event: JournalEvent;
+  readonly reason: string;
+}

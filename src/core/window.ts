@@ -1,0 +1,107 @@
+/**
+ * What one query reads: an organization, a group of organizations read together, or a provider's portal,
+ * with the services asked for. Fixed once it is made (R1).
+ */
+export interface Stream {
+  readonly id: number;
+  readonly account: string;
+  /** Set for the portal's own events; organizations is empty then. */
+  readonly provider: string | null;
+  /** Lower case, sorted. Empty without a provider: the key's own organization. */
+  readonly organizations: readonly string[];
+  /** As the API is asked for them, sorted. */
+  readonly services: readonly string[];
+}
+
+/**
+ * unread: no whole pass has reached its end yet. read: one has. sealed: the last due sweep found nothing
+ * new. expired: the service forgot it before it was read; a gap. refused: the service does not give it to
+ * us, or it was taken out of the config; `reason` says why and `nextMs` when it is tried again.
+ */
+export type WindowState = "unread" | "read" | "sealed" | "expired" | "refused";
+
+/** A stretch of a stream's time line, half-open, in whole milliseconds of the service's time. */
+export interface Window {
+  readonly id: number;
+  readonly stream: Stream;
+  readonly fromMs: number;
+  /** Of the live window: how far it has been read. */
+  readonly toMs: number;
+  /** The newest window of its stream: its end moves on with every whole pass. */
+  readonly live: boolean;
+  readonly state: WindowState;
+  /** A pass that was begun and has not reached its last page; goes on from its cursor. */
+  readonly pass: Pass | null;
+  /** When the last whole pass or sweep began, by the service's clock. */
+  readonly askedMs: number | null;
+  /** How many of the due sweeps are done. */
+  readonly sweeps: number;
+  /** When the next sweep is due, or the next try of a refused window; null: nothing is due. */
+  readonly nextMs: number | null;
+  /** What the API gave in the last whole pass or sweep, without its own repeats; null before. */
+  readonly apiCount: number | null;
+  /** What the journal held for this window right after that. */
+  readonly heldCount: number | null;
+  /** Events found after the window had been read, repeats in the API's own answers, re-reads with other bytes. */
+  readonly late: number;
+  readonly repeated: number;
+  readonly changed: number;
+  readonly reason: string | null;
+  /** Made by a one-off backfill for this sink alone; null: for every reader. */
+  readonly reader: string | null;
+}
+
+/** The exact request of a pass, and how far it has come. */
+export interface Pass {
+  readonly startMs: number;
+  /** null: no end was asked for, so events stamped in the future are seen. */
+  readonly endMs: number | null;
+  readonly limit: number;
+  /** When it began, by the service's clock. */
+  readonly begunMs: number;
+  /** The search_after for the next page, byte for byte; null before the first page. */
+  readonly cursor: string | null;
+  readonly pages: number;
+  readonly events: number;
+  readonly repeated: number;
+  readonly changed: number;
+  readonly fresh: number;
+  /** Identity and digest of the events that share the last page's last timestamp (R10 across page edges). */
+  readonly edge: readonly string[];
+}
+
+export type NewWindow = Omit<Window, "id">;
+
+/** All changes of one call are made together or not at all. */
+export interface WindowChange {
+  readonly put?: readonly Window[];
+  readonly add?: readonly NewWindow[];
+  readonly remove?: readonly number[];
+}
+
+export function newWindow(
+  stream: Stream,
+  fromMs: number,
+  toMs: number,
+  more: Partial<Omit<NewWindow, "stream" | "fromMs" | "toMs">> = {},
+): NewWindow {
+  return {
+    stream,
+    fromMs,
+    toMs,
+    live: false,
+    state: "unread",
+    pass: null,
+    askedMs: null,
+    sweeps: 0,
+    nextMs: null,
+    apiCount: null,
+    heldCount: null,
+    late: 0,
+    repeated: 0,
+    changed: 0,
+    reason: null,
+    reader: null,
+    ...more,
+  };
+}

@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import type { Appended, Journal, PageCommit } from "../core/journal.ts";
+import type { Position } from "../core/position.ts";
+import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
+import type { State } from "./database.ts";
+import { type Deduped, dedupe } from "./dedupe.ts";
+import { createIdentities } from "./identities.ts";
+import { createPages } from "./pages.ts";
+import { createReaders } from "./readers.ts";
+import { createWindows } from "./windows.ts";
+
+/** Upper bounds of the histogram of delays; the last takes the rest. */
+export const LATENESS_MS = [
+  10_000,
+  60_000,
+  300_000,
+  900_000,
+  3_600_000,
+  21_600_000,
+  86_400_000,
+  604_800_000,
+  2 ** 53 - 1,
+];
+
+export interface SqliteJournal extends Journal {
+  /** The position after everything that is there now. */
+  end(): Position;
+}
+
+/** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
+export function createJournal(db: State, clock: Clock): SqliteJournal {
+  const id = journalId(db);
+  const pages = createPages(db, id);
+  const identities = createIdentities(db);
+  const windows = createWindows(db);
+  const readers = createReaders(db, pages, id, clock);
+  const listeners = new Set<() => void>();
+  const countLate = db.prepare(
+    `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
+     ON CONFLICT (account, at_most_ms) DO UPDATE SET events = events + excluded.events`,
+  );
+
+  let appendedPage: number | null = null;
+  const append = db.transaction((commit: PageCommit): Appended => {
+    appendedPage = null;
+    const deduped = dedupe(commit.page, commit.edge, identities.heldFor(commit.page));
+    if (deduped.fresh.length > 0) {
+      appendedPage = insertFresh(commit, deduped);
+      identities.add(commit.page, deduped, appendedPage);
+    }
+    const late = lateOnes(commit, deduped);
+    for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
+    const { known, repeated, changed, edge } = deduped;
+    const appended = {
+      page: appendedPage,
+      fresh: deduped.fresh.length,
+      known,
+      repeated,
+      changed,
+      late: late.count,
+      edge,
+    };
+    windows.apply(commit.change(appended));
+    return appended;
+  });
+
+  function insertFresh(commit: PageCommit, deduped: Deduped): number {
+    const { page, account, organization, provider, reader, fetchedAtMs } = commit;
+    let newestMs = 0;
+    for (const index of deduped.fresh) newestMs = Math.max(newestMs, page.timesMs[index]!);
+    const scanned =
+      deduped.fresh.length === page.scanned.count ? page.scanned : subset(page.scanned, deduped.fresh);
+    return pages.insert(
+      { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
+      scanned,
+    );
+  }
+
+  return {
+    id,
+    async append(commit) {
+      try {
+        const appended = append.immediate(commit);
+        if (appended.page !== null) for (const listener of listeners) listener();
+        return appended;
+      } catch (error) {
+        if (appendedPage !== null) pages.forget(appendedPage);
+        throw error;
+      }
+    },
+    async changeWindows(change) {
+      db.transaction(() => windows.apply(change)).immediate();
+    },
+    stream: async (description) => windows.stream(description),
+    windows: async (filter) => windows.list(filter),
+    async held(owners, fromMs, toMs) {
+      const held = identities.held(owners, fromMs, toMs);
+      return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
+    },
+    reader: async (name) => readers.open(name),
+    onAppend(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    end: () => pages.end(),
+    async close() {
+      listeners.clear();
+    },
+  };
+}
+
+function journalId(db: State): string {
+  db.prepare("INSERT OR IGNORE INTO meta (key, value) VALUES ('journal', ?)").run(randomUUID());
+  return db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as string;
+}
+
+/** A page of the chosen events alone: their exact bytes, in order. */
+function subset(scanned: ScannedPage, indexes: readonly number[]): ScannedPage {
+  const parts: Uint8Array[] = [];
+  for (const index of indexes) parts.push(parts.length === 0 ? OPEN : COMMA, eventBytes(scanned, index));
+  return scanPage(Buffer.concat([...parts, CLOSE]));
+}
+
+const OPEN = Buffer.from("[");
+const COMMA = Buffer.from(",");
+const CLOSE = Buffer.from("]");
+
+/** By index in the stored page. */
+function twinsOf(deduped: Deduped): string | null {
+  if (deduped.twins.size === 0) return null;
+  const entries = deduped.fresh.flatMap((index, stored) => {
+    const twin = deduped.twins.get(index);
+    return twin === undefined ? [] : [[String(stored), twin.toString("hex")] as const];
+  });
+  return JSON.stringify(Object.fromEntries(entries));
+}
+
+function lateOnes(commit: PageCommit, deduped: Deduped): { count: number; byDelay: Map<number, number> } {
+  const byDelay = new Map<number, number>();
+  let count = 0;
+  for (const index of deduped.fresh) {
+    const timeMs = commit.page.timesMs[index]!;
+    if (timeMs >= commit.lateBeforeMs) continue;
+    const delayMs = commit.fetchedAtMs - timeMs;
+    const bucket = LATENESS_MS.find((atMostMs) => delayMs <= atMostMs)!;
+    byDelay.set(bucket, (byDelay.get(bucket) ?? 0) + 1);
+    count++;
+  }
+  return { count, byDelay };
+}

@@ -1,0 +1,230 @@
+import { hash } from "node:crypto";
+import { Compressor, Decompressor } from "zstd-napi";
+import type { JournalEvent } from "../core/event.ts";
+import type { JournalPage } from "../core/journal.ts";
+import { identityAt } from "../core/page.ts";
+import type { Position } from "../core/position.ts";
+import { eventBytes, eventTimeMs, FIELD, fieldText, type ScannedPage, scanPage } from "../core/scanner.ts";
+import type { State } from "./database.ts";
+
+/** What the journal knows of a page beside its events. */
+export interface PageRow {
+  readonly number: number;
+  readonly account: string;
+  readonly organization: string | null;
+  readonly provider: string | null;
+  readonly reader: string | null;
+  readonly fetchedMs: number;
+  readonly newestMs: number;
+  readonly events: number;
+  readonly bytes: number;
+  readonly twins: string | null;
+  readonly checksum: Buffer;
+  readonly rolling: string;
+}
+
+/** A page's stored bytes do not give its checksum: nothing of it is delivered, and nothing is skipped. */
+export class DamagedPageError extends Error {
+  override readonly name = "DamagedPageError";
+}
+
+const CACHE_BYTES_MAX = 32_000_000;
+
+/** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
+export function createPages(db: State, journalId: string) {
+  const compressor = new Compressor();
+  compressor.setParameters({ compressionLevel: 1 });
+  const decompressor = new Decompressor();
+  const cache = createCache();
+  const insertPage = db.prepare(
+    `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
+     VALUES (@number, @account, @organization, @provider, @reader, @fetchedMs, @newestMs, @events, @bytes, @twins, @checksum, @rolling)`,
+  );
+  const insertBody = db.prepare("INSERT INTO bodies (page, body) VALUES (?, ?)");
+  const lastRow = db.prepare("SELECT number, rolling FROM pages ORDER BY number DESC LIMIT 1");
+  const nextRow = db.prepare(
+    `SELECT number, account, organization, provider, reader, fetched_ms AS fetchedMs, newest_ms AS newestMs, events, bytes, twins, checksum, rolling
+     FROM pages WHERE number >= ? AND (reader IS NULL OR reader = ?) ORDER BY number LIMIT 1`,
+  );
+  const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
+  const rollingOf = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
+
+  return {
+    /** Inside the caller's transaction. The scanned page must hold exactly the events to store. */
+    insert(
+      page: Omit<PageRow, "number" | "checksum" | "rolling" | "bytes" | "events">,
+      scanned: ScannedPage,
+    ): number {
+      const last = lastRow.get() as { number: number; rolling: string } | undefined;
+      const number = (last?.number ?? 0) + 1;
+      const body = compressor.compress(scanned.bytes);
+      const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
+      const rolling = hash("sha256", `${last?.rolling ?? ""}${checksum.toString("hex")}`, "hex").slice(0, 32);
+      const row: PageRow = {
+        ...page,
+        number,
+        events: scanned.count,
+        bytes: scanned.bytes.length,
+        checksum,
+        rolling,
+      };
+      insertPage.run(row);
+      insertBody.run(number, body);
+      cache.put(number, scanned);
+      return number;
+    },
+
+    /** Forgets what a rolled-back transaction had put into the cache. */
+    forget(number: number): void {
+      cache.remove(number);
+    },
+
+    /** The next page for the reader with events after the position. */
+    next(reader: string, after: Position): JournalPage | null {
+      let from = Math.max(after.page, 1);
+      let first = after.event;
+      for (;;) {
+        const row = nextRow.get(from, reader) as PageRow | undefined;
+        if (row === undefined) return null;
+        if (row.number !== after.page) first = 0;
+        if (first < row.events) return pageOf(row, read(row), first);
+        from = row.number + 1;
+        first = 0;
+      }
+    },
+
+    holds(position: Position): boolean {
+      if (position.journal !== journalId) return false;
+      if (position.page === 0) return position.event === 0;
+      return rollingOf.get(position.page) === position.hash;
+    },
+
+    /** The position after everything that is there now. */
+    end(): Position {
+      const last = db
+        .prepare("SELECT number, events, rolling FROM pages ORDER BY number DESC LIMIT 1")
+        .get() as { number: number; events: number; rolling: string } | undefined;
+      return {
+        journal: journalId,
+        page: last?.number ?? 0,
+        event: last?.events ?? 0,
+        hash: last?.rolling ?? "",
+      };
+    },
+  };
+
+  function read(row: PageRow): ScannedPage {
+    const cached = cache.get(row.number);
+    if (cached !== undefined) return cached;
+    const body = bodyOf.get(row.number) as Buffer | undefined;
+    if (body === undefined) {
+      throw new DamagedPageError(
+        `Page ${row.number} of the journal has been trimmed although a reader has not passed it: restore the state file from a backup, or start the sink anew from the service with "tidemark backfill --sink".`,
+      );
+    }
+    const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
+    if (!checksum.equals(row.checksum)) {
+      throw new DamagedPageError(
+        `Page ${row.number} of the journal does not give its checksum: the state file is damaged on disk. Run "tidemark doctor", and restore a backup or read the time of this page again with "tidemark reconcile".`,
+      );
+    }
+    const scanned = scanPage(decompressor.decompress(body));
+    cache.put(row.number, scanned);
+    return scanned;
+  }
+
+  function pageOf(row: PageRow, scanned: ScannedPage, first: number): JournalPage {
+    const twins = row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>);
+    return {
+      number: row.number,
+      first,
+      count: row.events - first,
+      event: (index) => new StoredEvent(row, scanned, twins, index),
+      after: (index) => ({ journal: journalId, page: row.number, event: index + 1, hash: row.rolling }),
+    };
+  }
+}
+
+export type Pages = ReturnType<typeof createPages>;
+
+/** Decodes a field when it is asked for: most sinks need few of them. */
+class StoredEvent implements JournalEvent {
+  readonly index: number;
+  readonly #row: PageRow;
+  readonly #scanned: ScannedPage;
+  readonly #twins: Readonly<Record<string, string>>;
+
+  constructor(row: PageRow, scanned: ScannedPage, twins: Readonly<Record<string, string>>, index: number) {
+    this.#row = row;
+    this.#scanned = scanned;
+    this.#twins = twins;
+    this.index = index;
+  }
+
+  get bytes(): Uint8Array {
+    return eventBytes(this.#scanned, this.index);
+  }
+  get account(): string {
+    return this.#row.account;
+  }
+  get organization(): string | null {
+    return fieldText(this.#scanned, this.index, FIELD.organization)?.toLowerCase() || this.#row.organization;
+  }
+  get provider(): string | null {
+    return this.#row.provider;
+  }
+  get service(): string {
+    return fieldText(this.#scanned, this.index, FIELD.service) ?? "";
+  }
+  get eventType(): string {
+    return fieldText(this.#scanned, this.index, FIELD.eventType) ?? "";
+  }
+  get timestamp(): string {
+    return fieldText(this.#scanned, this.index, FIELD.timestamp) ?? "";
+  }
+  get timestampMs(): number {
+    return eventTimeMs(this.#scanned, this.index) ?? this.#row.fetchedMs;
+  }
+  get id(): string | undefined {
+    return fieldText(this.#scanned, this.index, FIELD.id);
+  }
+  get correlationId(): string | undefined {
+    return fieldText(this.#scanned, this.index, FIELD.correlationId);
+  }
+  get identity(): string {
+    const twin = this.#twins[this.index];
+    if (twin !== undefined) return twin;
+    return identityAt(this.#scanned, this.index, this.organization ?? `provider ${this.#row.provider}`);
+  }
+  get fetchedAtMs(): number {
+    return this.#row.fetchedMs;
+  }
+  get page(): number {
+    return this.#row.number;
+  }
+}
+
+/** The newest pages stay decoded, so that readers which keep up neither decompress nor scan. */
+function createCache() {
+  const pages = new Map<number, ScannedPage>();
+  let bytes = 0;
+  return {
+    get: (number: number) => pages.get(number),
+    put(number: number, scanned: ScannedPage): void {
+      if (scanned.bytes.length > CACHE_BYTES_MAX) return;
+      this.remove(number);
+      pages.set(number, scanned);
+      bytes += scanned.bytes.length;
+      for (const oldest of pages.keys()) {
+        if (bytes <= CACHE_BYTES_MAX) break;
+        this.remove(oldest);
+      }
+    },
+    remove(number: number): void {
+      const scanned = pages.get(number);
+      if (scanned === undefined) return;
+      pages.delete(number);
+      bytes -= scanned.bytes.length;
+    },
+  };
+}

@@ -1,0 +1,92 @@
+import type { Clock } from "../core/clock.ts";
+import type { DeadLetter, JournalReader } from "../core/journal.ts";
+import { formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
+import type { SinkState } from "../core/sink.ts";
+import type { State } from "./database.ts";
+import type { Pages } from "./pages.ts";
+
+interface ReaderRow {
+  readonly name: string;
+  readonly page: number;
+  readonly event: number;
+  readonly hash: string;
+  readonly state: string | null;
+  readonly bound: string | null;
+}
+
+/** Readers with their durable positions. */
+export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
+  const select = db.prepare("SELECT name, page, event, hash, state, bound FROM readers WHERE name = ?");
+  const upsert = db.prepare(
+    `INSERT INTO readers (name, page, event, hash, state, bound, committed_ms) VALUES (?, ?, ?, ?, ?, NULL, ?)
+     ON CONFLICT (name) DO UPDATE SET page = excluded.page, event = excluded.event, hash = excluded.hash,
+       state = excluded.state, bound = NULL, committed_ms = excluded.committed_ms`,
+  );
+  const updateBound = db.prepare("UPDATE readers SET bound = ? WHERE name = ?");
+  const insertDeadLetter = db.prepare(
+    `INSERT OR IGNORE INTO dead_letters (reader, page, event, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+
+  function commit(name: string, position: Position, state: SinkState | undefined): void {
+    const json = state === undefined ? null : JSON.stringify(state);
+    upsert.run(name, position.page, position.event, position.hash, json, clock.now());
+  }
+
+  function addDeadLetters(name: string, letters: readonly DeadLetter[]): void {
+    db.transaction(() => {
+      for (const { event, reason } of letters) {
+        insertDeadLetter.run(
+          name,
+          event.page,
+          event.index,
+          reason,
+          clock.now(),
+          event.account,
+          event.organization,
+          event.provider,
+          event.service,
+          event.eventType,
+          event.timestamp,
+          event.fetchedAtMs,
+          event.bytes,
+        );
+      }
+    })();
+  }
+
+  return {
+    open(name: string): JournalReader {
+      if (select.get(name) === undefined) commit(name, startOf(journalId), undefined);
+      const row = select.get(name) as ReaderRow;
+      let position: Position = { journal: journalId, page: row.page, event: row.event, hash: row.hash };
+      let state = row.state === null ? undefined : (JSON.parse(row.state) as SinkState);
+      let bound = row.bound === null ? undefined : parsePosition(row.bound);
+      return {
+        name,
+        get position() {
+          return position;
+        },
+        get state() {
+          return state;
+        },
+        get bound() {
+          return bound;
+        },
+        read: async (after) => pages.next(name, after),
+        async commit(to, newState) {
+          commit(name, to, newState);
+          position = to;
+          state = newState;
+          bound = undefined;
+        },
+        async setBound(to) {
+          updateBound.run(formatPosition(to), name);
+          bound = to;
+        },
+        addDeadLetters: async (letters) => addDeadLetters(name, letters),
+        holds: async (to) => pages.holds(to),
+      };
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import { statSync } from "node:fs";
+import type { State } from "./database.ts";
+
+export interface Usage {
+  /** Used pages and the write-ahead log, not the file's size: trimming frees pages inside the file (R13). */
+  readonly usedBytes: number;
+  readonly budgetBytes: number;
+  /** The reader that is furthest behind, where there is one with anything left to read. */
+  readonly heldUpBy: string | null;
+  /** What the journal keeps for that reader. */
+  readonly backlogBytes: number;
+  readonly backlogEvents: number;
+}
+
+const TRIM_PAGES_MAX = 200;
+const DAY_MS = 86_400_000;
+
+/** Room on disk: what is used, what can go. */
+export function createSpace(db: State, file: string, budgetBytes: number) {
+  const slowest = db.prepare("SELECT name, page, event FROM readers ORDER BY page, event LIMIT 1");
+  const backlog = db.prepare(
+    "SELECT COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events FROM pages WHERE number > ?",
+  );
+  const trimBodies = db.prepare(
+    "DELETE FROM bodies WHERE page IN (SELECT page FROM bodies WHERE page <= ? ORDER BY page LIMIT ?)",
+  );
+  const passed = db
+    .prepare("SELECT MAX(number) FROM pages WHERE number < ? OR (number = ? AND events <= ?)")
+    .pluck();
+  const oldIdentities = db.prepare(
+    `DELETE FROM identities WHERE id IN (SELECT i.id FROM identities i JOIN pages p ON p.number = i.page
+       WHERE p.newest_ms < ? LIMIT ?)`,
+  );
+  const oldPages = db.prepare(
+    `DELETE FROM pages WHERE number IN (SELECT number FROM pages p WHERE newest_ms < ?
+       AND number < (SELECT MAX(number) FROM pages)
+       AND NOT EXISTS (SELECT 1 FROM bodies b WHERE b.page = p.number)
+       AND NOT EXISTS (SELECT 1 FROM identities i WHERE i.page = p.number) LIMIT ?)`,
+  );
+
+  return {
+    usage(): Usage {
+      const reader = slowest.get() as { name: string; page: number } | undefined;
+      const left = backlog.get(reader?.page ?? 0) as { bytes: number; events: number };
+      return {
+        usedBytes: usedBytes(),
+        budgetBytes,
+        heldUpBy: reader !== undefined && left.events > 0 ? reader.name : null,
+        backlogBytes: left.bytes,
+        backlogEvents: left.events,
+      };
+    },
+
+    usedBytes,
+
+    /** Drops the bytes of pages that every reader has passed, a bounded number a turn; true when there may be more. */
+    trim(): boolean {
+      const reader = slowest.get() as { page: number; event: number } | undefined;
+      if (reader === undefined) return false;
+      const upTo = passed.get(reader.page, reader.page, reader.event) as number | null;
+      if (upTo === null) return false;
+      return trimBodies.run(upTo, TRIM_PAGES_MAX).changes === TRIM_PAGES_MAX;
+    },
+
+    /** Forgets identities that no sweep can need: older than the service's retention and a week (R12). */
+    expire(nowMs: number, retentionMs: number): boolean {
+      const beforeMs = nowMs - retentionMs - 7 * DAY_MS;
+      const identities = oldIdentities.run(beforeMs, TRIM_PAGES_MAX).changes;
+      const pages = oldPages.run(beforeMs, TRIM_PAGES_MAX).changes;
+      return identities === TRIM_PAGES_MAX || pages === TRIM_PAGES_MAX;
+    },
+  };
+
+  function usedBytes(): number {
+    const pageBytes = db.pragma("page_size", { simple: true }) as number;
+    const pages = db.pragma("page_count", { simple: true }) as number;
+    const free = db.pragma("freelist_count", { simple: true }) as number;
+    return (pages - free) * pageBytes + walBytes();
+  }
+
+  function walBytes(): number {
+    return statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  }
+}

@@ -1,0 +1,146 @@
+import type { WindowFilter } from "../core/journal.ts";
+import type { NewWindow, Pass, Stream, Window, WindowChange, WindowState } from "../core/window.ts";
+import type { State } from "./database.ts";
+
+interface WindowRow {
+  readonly id: number;
+  readonly stream: number;
+  readonly from_ms: number;
+  readonly to_ms: number;
+  readonly live: number;
+  readonly state: WindowState;
+  readonly pass: string | null;
+  readonly asked_ms: number | null;
+  readonly sweeps: number;
+  readonly next_ms: number | null;
+  readonly api_count: number | null;
+  readonly held_count: number | null;
+  readonly late: number;
+  readonly repeated: number;
+  readonly changed: number;
+  readonly reason: string | null;
+  readonly reader: string | null;
+}
+
+const COLUMNS =
+  "stream, from_ms, to_ms, live, state, pass, asked_ms, sweeps, next_ms, api_count, held_count, late, repeated, changed, reason, reader";
+const VALUES =
+  "@stream, @from_ms, @to_ms, @live, @state, @pass, @asked_ms, @sweeps, @next_ms, @api_count, @held_count, @late, @repeated, @changed, @reason, @reader";
+
+/** The ledger of windows, and the streams they belong to. */
+export function createWindows(db: State) {
+  const streams = new Map<number, Stream>();
+  const insert = db.prepare(`INSERT INTO windows (${COLUMNS}) VALUES (${VALUES})`);
+  const update = db.prepare(`INSERT OR REPLACE INTO windows (id, ${COLUMNS}) VALUES (@id, ${VALUES})`);
+  const remove = db.prepare("DELETE FROM windows WHERE id = ?");
+  const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
+  const streamById = db.prepare(
+    "SELECT id, account, provider, organizations, services FROM streams WHERE id = ?",
+  );
+  const insertStream = db.prepare(
+    "INSERT INTO streams (account, provider, organizations, services, key) VALUES (?, ?, ?, ?, ?)",
+  );
+
+  return {
+    /** Inside the caller's transaction. */
+    apply(change: WindowChange): void {
+      for (const id of change.remove ?? []) remove.run(id);
+      for (const window of change.put ?? []) update.run({ id: window.id, ...rowOf(window) });
+      for (const window of change.add ?? []) insert.run(rowOf(window));
+    },
+
+    stream(description: Omit<Stream, "id">): Stream {
+      const { account, provider } = description;
+      const organizations = JSON.stringify([...description.organizations].sort());
+      const services = JSON.stringify([...description.services].sort());
+      const key = JSON.stringify([account, provider, organizations, services]);
+      const known = streamByKey.get(key) as number | undefined;
+      if (known !== undefined) return streamOf(known);
+      const { lastInsertRowid } = insertStream.run(account, provider, organizations, services, key);
+      return streamOf(Number(lastInsertRowid));
+    },
+
+    list(filter: WindowFilter = {}): Window[] {
+      const conditions: string[] = [];
+      const values: (string | number)[] = [];
+      const where = (condition: string, ...bound: (string | number)[]) => {
+        conditions.push(condition);
+        values.push(...bound);
+      };
+      if (filter.account !== undefined)
+        where("stream IN (SELECT id FROM streams WHERE account = ?)", filter.account);
+      if (filter.states !== undefined)
+        where(`state IN (${filter.states.map(() => "?").join(", ")})`, ...filter.states);
+      if (filter.live !== undefined) where("live = ?", filter.live ? 1 : 0);
+      if (filter.dueMs !== undefined) where("next_ms <= ?", filter.dueMs);
+      if (filter.fromMs !== undefined) where("to_ms > ?", filter.fromMs);
+      if (filter.toMs !== undefined) where("from_ms < ?", filter.toMs);
+      const sql = `SELECT * FROM windows ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY from_ms, id LIMIT ?`;
+      return (db.prepare(sql).all(...values, filter.limit ?? -1) as WindowRow[]).map(windowOf);
+    },
+  };
+
+  function streamOf(id: number): Stream {
+    const known = streams.get(id);
+    if (known !== undefined) return known;
+    const row = streamById.get(id) as {
+      id: number;
+      account: string;
+      provider: string | null;
+      organizations: string;
+      services: string;
+    };
+    const stream: Stream = {
+      ...row,
+      organizations: JSON.parse(row.organizations),
+      services: JSON.parse(row.services),
+    };
+    streams.set(id, stream);
+    return stream;
+  }
+
+  function windowOf(row: WindowRow): Window {
+    return {
+      id: row.id,
+      stream: streamOf(row.stream),
+      fromMs: row.from_ms,
+      toMs: row.to_ms,
+      live: row.live === 1,
+      state: row.state,
+      pass: row.pass === null ? null : (JSON.parse(row.pass) as Pass),
+      askedMs: row.asked_ms,
+      sweeps: row.sweeps,
+      nextMs: row.next_ms,
+      apiCount: row.api_count,
+      heldCount: row.held_count,
+      late: row.late,
+      repeated: row.repeated,
+      changed: row.changed,
+      reason: row.reason,
+      reader: row.reader,
+    };
+  }
+}
+
+export type Windows = ReturnType<typeof createWindows>;
+
+function rowOf(window: Window | NewWindow) {
+  return {
+    stream: window.stream.id,
+    from_ms: window.fromMs,
+    to_ms: window.toMs,
+    live: window.live ? 1 : 0,
+    state: window.state,
+    pass: window.pass === null ? null : JSON.stringify(window.pass),
+    asked_ms: window.askedMs,
+    sweeps: window.sweeps,
+    next_ms: window.nextMs,
+    api_count: window.apiCount,
+    held_count: window.heldCount,
+    late: window.late,
+    repeated: window.repeated,
+    changed: window.changed,
+    reason: window.reason,
+    reader: window.reader,
+  };
+}
