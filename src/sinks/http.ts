@@ -1,0 +1,165 @@
+import { createHmac, hash } from "node:crypto";
+import { z } from "zod";
+import { formatPosition } from "../core/position.ts";
+import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
+import { Secret, secretSchema } from "../core/secret.ts";
+import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./body.ts";
+import { halveUntilNamed } from "./halve.ts";
+import { makeRequester, timeoutSchema } from "./request.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+
+const headersSchema = z
+  .record(z.string(), z.union([z.string(), secretSchema("A header's secret value.")]))
+  .default({})
+  .meta({ description: "Headers of every request; a value that is a secret is { env } or { file }." });
+
+const hmacSchema = z
+  .strictObject({
+    secret: secretSchema("The key of the HMAC."),
+    header: z.string().min(1).default("X-Tidemark-Signature").meta({
+      description: "The header that carries the signature, as `t=SECONDS,v1=HEX`.",
+    }),
+  })
+  .meta({
+    description:
+      "Signs every request: HMAC-SHA256 over the seconds since the epoch, a dot, and the body before compression.",
+  });
+
+export const http = defineSink({
+  type: "http",
+  summary: "POSTs batches of events to any HTTP address, as a JSON array or as lines.",
+  config: z.strictObject({
+    url: z.url({ protocol: /^https?$/ }).meta({ description: "The address that takes the events." }),
+    body: z.enum(["json_array", "ndjson"]).default("json_array").meta({
+      description: "What a request's body is: one JSON array, or one event per line.",
+    }),
+    headers: headersSchema,
+    hmac: hmacSchema.optional(),
+    idempotencyHeader: z.string().min(1).default("Idempotency-Key").meta({
+      description: "The header with the batch's key, which is the same whenever the batch is sent again.",
+    }),
+    addIdentity: z.boolean().default(false).meta({
+      description: "Puts the event's identity into every JSON object, as `tidemark_identity`.",
+    }),
+    gzip: z.boolean().default(false).meta({ description: "Compresses bodies with gzip." }),
+    batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).default(
+      1e6,
+    ),
+    batchEventsMax: z.int().min(1).max(100_000).default(1000).meta({
+      description: "The most events in one request.",
+    }),
+    batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+      maxMs: 3_600_000,
+    }).prefault("0s"),
+    timeout: timeoutSchema,
+    tls: tlsSchema.optional(),
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise:
+    "At least once: a batch whose answer was lost is sent again with the same idempotency key, by which the receiver can tell.",
+  boundsFirst: true,
+
+  async open({ config, format, clock }) {
+    const destination = new URL(config.url).origin;
+    const secretHeaders = Object.values(config.headers).filter((value) => value instanceof Secret);
+    const requester = await makeRequester({
+      destination,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: [...secretHeaders, ...(config.hmac ? [config.hmac.secret] : [])],
+    });
+    const isArray = config.body === "json_array";
+    const isJsonFormat = isJson(format);
+
+    function headersOf(body: Uint8Array, key: string): Record<string, string> {
+      const headers: Record<string, string> = { "content-type": contentTypeOf(isArray, isJsonFormat) };
+      for (const [name, value] of Object.entries(config.headers))
+        headers[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
+      headers[config.idempotencyHeader.toLowerCase()] = key;
+      if (config.hmac)
+        headers[config.hmac.header.toLowerCase()] = sign(config.hmac.secret, clock.now(), body);
+      return headers;
+    }
+
+    async function send(records: readonly SinkRecord[], key: string, signal: AbortSignal) {
+      const body = isArray ? arrayOf(records) : linesOf(records);
+      const answer = await requester.send(
+        { url: config.url, headers: headersOf(body, key), body, gzip: config.gzip },
+        signal,
+      );
+      if (isSuccess(answer)) return undefined;
+      const json = jsonOf(answer);
+      const said = saying(json?.code, json?.title);
+      const error = statusError(answer, {
+        destination,
+        said,
+        remedy: "Correct url, headers or hmac in this sink's config, or the receiver's permissions.",
+      });
+      if (error) throw error;
+      return { reason: `the receiver answered ${answer.status}${said ? `: ${said}` : ""}` };
+    }
+
+    return {
+      limits: {
+        recordsMax: config.batchEventsMax,
+        bytesMax: config.batchBytesMax,
+        recordOverheadBytes: 1,
+        // A comma or a line break per event; an array's two brackets take the place of one comma.
+        batchOverheadBytes: isArray ? 1 : 0,
+        ageMsMax: config.batchAgeMax,
+      },
+      encode(event) {
+        const body = format.encode(event);
+        if (!isJsonFormat) return isArray ? JSON.stringify(textOf(body)) : singleLine(bytesOf(body));
+        const bytes = isArray ? bytesOf(body) : singleLine(bytesOf(body));
+        if (!config.addIdentity || !isObject(bytes)) return bytes;
+        return spliceMember(bytes, `"tidemark_identity":"${event.identity}"`);
+      },
+      async write(batch, signal) {
+        await halveUntilNamed(batch.records.length, (indexes) => {
+          const records = indexes.map((index) => batch.records[index]!);
+          return send(records, idempotencyKey(batch, records), signal);
+        });
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+});
+
+/** Of the batch's bounds and of what it holds: a part of a batch has a key of its own. */
+function idempotencyKey(batch: Batch, records: readonly SinkRecord[]): string {
+  const identities = records.map((record) => record.event.identity);
+  const text = [formatPosition(batch.from), formatPosition(batch.to), ...identities].join("\n");
+  return hash("sha256", text, "hex").slice(0, 32);
+}
+
+function sign(secret: Secret, nowMs: number, body: Uint8Array): string {
+  const seconds = Math.floor(nowMs / 1000);
+  const digest = createHmac("sha256", secret.reveal()).update(`${seconds}.`).update(body).digest("hex");
+  return `t=${seconds},v1=${digest}`;
+}
+
+function contentTypeOf(isArray: boolean, isJsonFormat: boolean): string {
+  if (isArray) return "application/json";
+  return isJsonFormat ? "application/x-ndjson" : "text/plain; charset=utf-8";
+}
+
+function arrayOf(records: readonly SinkRecord[]): Uint8Array {
+  const parts: Uint8Array[] = [];
+  for (const [at, record] of records.entries()) parts.push(at === 0 ? OPEN : COMMA, record.body);
+  parts.push(CLOSE);
+  return Buffer.concat(parts);
+}
+
+function linesOf(records: readonly SinkRecord[]): Uint8Array {
+  return Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
+}
+
+const OPEN = Buffer.from("[");
+const COMMA = Buffer.from(",");
+const CLOSE = Buffer.from("]");
+const BREAK = Buffer.from("\n");
