@@ -1,0 +1,109 @@
+import type { SimulatorClock } from "./clock.ts";
+import type { Directory } from "./generator/directory.ts";
+import { writeHistory } from "./generator/history.ts";
+import { createLiveTraffic } from "./generator/live.ts";
+import { createSessionStarter } from "./generator/sessions.ts";
+import { createTraffic } from "./generator/traffic.ts";
+import { Problem } from "./http/problem.ts";
+import type { Settings } from "./options.ts";
+import { createRandom } from "./random.ts";
+import { createEventStore, type EventStore } from "./store/event-store.ts";
+import { parseTimestamp } from "./timestamps.ts";
+
+/** All events of the world: history, live traffic, and those that changes produce. */
+export interface Events {
+  readonly store: EventStore;
+  /** Brings live traffic up to the clock. */
+  advance(): void;
+  /** So many events of ordinary traffic at once. */
+  burst(count: number): void;
+  setRate(eventsPerSecond: number): void;
+  /** Adds one event as it is. Its own timestamp and service count; the organization says whose query finds it. */
+  append(text: string | Uint8Array, organization: number, delayMs: number): void;
+  /** The bytes of everything that was visible at any time. */
+  visible(filter: { organization?: number; pending?: boolean }): Generator<Uint8Array>;
+}
+
+/** Called with every event that is not part of the history, so that it can be kept. */
+export type Keep = (event: { text: Uint8Array; organization: number; visibleAt: number }) => void;
+
+const futureMsMax = 600_000;
+
+export function createEvents(
+  settings: Settings,
+  directory: Directory,
+  clock: SimulatorClock,
+  history: { endMs: number; liveFromMs: number },
+  keep: Keep | null,
+): Events {
+  const store = createEventStore();
+  const random = createRandom(settings.seed, 1);
+  const traffic = createTraffic(random, store, createSessionStarter(random, directory), settings);
+  const days = settings.days * 86_400_000;
+  writeHistory(traffic, random, {
+    count: settings.events,
+    startMs: history.endMs - days,
+    endMs: history.endMs,
+  });
+  const live = createLiveTraffic(traffic, random, {
+    startMs: Math.max(history.endMs, history.liveFromMs),
+    eventsPerSecond: settings.liveEventsPerSecond,
+    futureMsMax,
+  });
+
+  function kept(numbers: readonly number[]): void {
+    if (keep === null) return;
+    for (const event of numbers) {
+      keep({
+        text: store.read(event),
+        organization: store.organizationOf(event),
+        visibleAt: store.visibleAt(event),
+      });
+    }
+  }
+
+  return {
+    store,
+    advance: () => kept(live.advance(clock.now())),
+    burst: (count) => kept(live.burst(count, clock.now())),
+    setRate: (eventsPerSecond) => live.setRate(eventsPerSecond, clock.now()),
+    append(text, organization, delayMs) {
+      kept([addRaw(store, text, organization, clock.now() + delayMs)]);
+    },
+    *visible(filter) {
+      const until = filter.pending === true ? Number.POSITIVE_INFINITY : clock.indexedUntil();
+      for (let event = 0; event < store.count(); event++) {
+        if (store.visibleAt(event) > until) continue;
+        if (filter.organization !== undefined && store.organizationOf(event) !== filter.organization)
+          continue;
+        yield store.read(event);
+      }
+    },
+  };
+}
+
+/** Adds an event of foreign making: its timestamp and service are read from its own JSON. */
+export function addRaw(
+  store: EventStore,
+  text: string | Uint8Array,
+  organization: number,
+  visibleAt: number,
+): number {
+  const event = parse(text);
+  const instant = typeof event.timestamp === "string" ? parseTimestamp(event.timestamp) : null;
+  if (instant === null) throw new Problem(400, "An event needs a timestamp in RFC 3339");
+  const service = typeof event.service === "string" ? event.service : "";
+  return store.add(text, { ...instant, visibleAt, organization, service: store.serviceNumber(service) });
+}
+
+function parse(text: string | Uint8Array): Record<string, unknown> {
+  const json = typeof text === "string" ? text : Buffer.from(text).toString();
+  try {
+    const event: unknown = JSON.parse(json);
+    if (typeof event === "object" && event !== null && !Array.isArray(event))
+      return event as Record<string, unknown>;
+  } catch {
+    // Falls through to the one message for everything that is no JSON object.
+  }
+  throw new Problem(400, "An event must be a JSON object");
+}

@@ -1,0 +1,150 @@
+/** Plain vocabulary for generated people, companies and devices. Some of it is not ASCII, as in life. */
+export const firstNames = [
+  "ada",
+  "alan",
+  "barbara",
+  "björn",
+  "carla",
+  "chen",
+  "diego",
+  "edith",
+  "elif",
+  "farid",
+  "grace",
+  "hana",
+  "ines",
+  "ivan",
+  "jürgen",
+  "katya",
+  "lars",
+  "linus",
+  "mei",
+  "miguel",
+  "nadia",
+  "noor",
+  "olga",
+  "priya",
+  "rené",
+  "sofia",
+  "tomás",
+  "ursula",
+  "wei",
+  "yuki",
+  "zoë",
+  "太郎",
+];
+
+export const lastNames = [
+  "adams",
+  "becker",
+  "castro",
+  "diallo",
+  "eriksen",
+  "fischer",
+  "garcía",
+  "haddad",
+  "ivanova",
+  "jensen",
+  "kimura",
+  "lopez",
+  "meyer",
+  "novak",
+  "okafor",
+  "park",
+  "quinn",
+  "rossi",
+  "singh",
+  "tanaka",
+  "ueda",
+  "virtanen",
+  "walker",
+  "xu",
+  "yilmaz",
+  "zhang",
+];
+
+export const companyNames = [
+  "amber",
+  "basalt",
+  "cedar",
+  "delta",
+  "ember",
+  "fjord",
+  "granite",
+  "harbor",
+  "indigo",
+  "juniper",
+  "kestrel",
+  "lumen",
+  "meridian",
+  "nimbus",
+  "onyx",
+  "prairie",
+  "quartz",
+  "ridge",
+  "summit",
+  "tundra",
+  "umbra",
+  "vertex",
+  "willow",
+  "zenith",
+];
+
+export const companyKinds = [
+  "labs",
+  "logistics",
+  "health",
+  "works",
+  "bank",
+  "media",
+  "energy",
+  "foods",
+  "legal",
+];
+
+export const applicationNames = [
+  ["slack", "Slack"],
+  ["aws", "AWS IAM Identity Center"],
+  ["google", "Google Workspace"],
+  ["github", "GitHub"],
+  ["zoom", "Zoom"],
+  ["salesforce", "Salesforce"],
+  ["jira", "Jira Cloud"],
+  ["hr", 'People "HR" Portal'],
+] as const;
+
+export const operatingSystems = ["darwin", "windows", "linux"] as const;
+
+export const userAgents = [
+  "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36",
+  "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/125.0.0.0 Safari/537.36 Edg/125.0.0.0",
+  "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0",
+  "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+];
+
+export const cities = [
+  ["us", "america/denver", "boulder", "colorado", 40.0149, -105.2705],
+  ["de", "europe/berlin", "berlin", "land berlin", 52.5244, 13.4105],
+  ["in", "asia/kolkata", "bengaluru", "karnataka", 12.9719, 77.5937],
+  ["br", "america/sao_paulo", "são paulo", "são paulo", -23.5475, -46.6361],
+  ["jp", "asia/tokyo", "tokyo", "tokyo", 35.6895, 139.6917],
+  ["ke", "africa/nairobi", "nairobi", "nairobi area", -1.2833, 36.8167],
+] as const;
+
+export const softwareNames = [
+  ["firefox", "127.0.1", "mozilla"],
+  ["visual studio code", "1.90.2", "microsoft"],
+  ["docker", "4.31.0", "docker inc"],
+  ["zoom", "6.1.0", "zoom video communications"],
+  ["1password", "8.10.34", "agilebits"],
+] as const;
+
+export const userFields = [
+  "department",
+  "title",
+  "phone",
+  "location",
+  "costCenter",
+  "manager",
+  "displayname",
+];
