@@ -1,0 +1,237 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
+import { PausedError, RejectedEventsError, RetryableError } from "../core/errors.ts";
+import type { JournalEvent } from "../core/event.ts";
+import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
+import { secretSchema } from "../core/secret.ts";
+import { defineSink, type SinkRecord } from "../core/sink.ts";
+import { isJson, textOf } from "./body.ts";
+import { halveUntilNamed } from "./halve.ts";
+import { type Answer, makeRequester, type Requester, timeoutSchema } from "./request.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+
+const ackSchema = z
+  .strictObject({
+    timeout: durationSchema("How long to wait for an acknowledgement before the batch is sent again.", {
+      minMs: 100,
+      maxMs: 3_600_000,
+    }).prefault("2m"),
+    interval: durationSchema("How often to ask for it.", { minMs: 10, maxMs: 60_000 }).prefault("1s"),
+  })
+  .meta({
+    description:
+      "Waits until the indexers acknowledge each batch. The token must have acknowledgement enabled, which Splunk Enterprise offers; without it a 200 does not mean stored.",
+  });
+
+export const splunkHec = defineSink({
+  type: "splunk_hec",
+  summary: "Sends events to Splunk's HTTP Event Collector.",
+  config: z.strictObject({
+    url: z
+      .url({ protocol: /^https?$/ })
+      .meta({ description: "The collector's address, such as https://splunk.example:8088." }),
+    token: secretSchema("The collector's token."),
+    index: z.string().min(1).optional().meta({ description: "The index; by default the token's own." }),
+    source: z.string().min(1).default("tidemark").meta({ description: "The events' source." }),
+    sourcetype: z.string().min(1).optional().meta({
+      description:
+        "The events' source type; by default _json for JSON formats and the token's own for others.",
+    }),
+    host: z.string().min(1).default("tidemark").meta({ description: "The events' host." }),
+    acknowledge: ackSchema.optional(),
+    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+    batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).prefault(
+      "1MB",
+    ),
+    timeout: timeoutSchema,
+    tls: tlsSchema.optional(),
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise:
+    "At least once, once the collector has answered; with `acknowledge`, once the indexers hold it. The identity is an indexed field of every event.",
+
+  async open({ config, format, clock, signal }) {
+    const { origin } = new URL(config.url);
+    const base = config.url.replace(/\/+$/, "");
+    const requester = await makeRequester({
+      destination: origin,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: [config.token],
+    });
+    const channel = randomUUID();
+    const headers = {
+      authorization: `Splunk ${config.token.reveal()}`,
+      "content-type": "application/json",
+      ...(config.acknowledge && { "x-splunk-request-channel": channel }),
+    };
+    const isJsonFormat = isJson(format);
+    const head = envelopeHead(config, isJsonFormat);
+
+    async function send(records: readonly SinkRecord[], abort: AbortSignal) {
+      const body = Buffer.concat(records.map((record) => record.body));
+      const url = `${base}/services/collector/event`;
+      const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
+      const { code, text, "invalid-event-number": invalid, ackId } = jsonOf(answer) ?? {};
+      if (isSuccess(answer)) {
+        if (config.acknowledge)
+          await acknowledged(
+            { requester, clock, base, channel, headers, ...config.acknowledge },
+            ackId,
+            abort,
+          );
+        return undefined;
+      }
+      const error = meaningOf(answer, origin);
+      if (error) throw error;
+      const reason = `Splunk answered ${saying(text, `(code ${String(code)})`)}`;
+      if (typeof invalid === "number" && invalid >= 0 && invalid < records.length)
+        throw new NamedRefusal(invalid, reason);
+      return { reason };
+    }
+
+    try {
+      await probe(requester, base, headers, origin, signal);
+    } catch (error) {
+      await requester.close();
+      throw error;
+    }
+
+    return {
+      limits: { recordsMax: 10_000, bytesMax: config.batchBytesMax, ageMsMax: 0 },
+      encode(event) {
+        const body = textOf(format.encode(event));
+        return `${head(event)}"event":${isJsonFormat ? body : JSON.stringify(body)}}`;
+      },
+      async write(batch, abort) {
+        await halveUntilNamed(batch.records.length, async (indexes) => {
+          try {
+            return await send(
+              indexes.map((index) => batch.records[index]!),
+              abort,
+            );
+          } catch (error) {
+            if (!(error instanceof NamedRefusal)) throw error;
+            // Splunk takes nothing of a request in which it names an invalid event.
+            const index = indexes[error.at]!;
+            const remaining = batch.records.map((_, at) => at).filter((at) => at !== index);
+            throw new RejectedEventsError(error.message, [{ index, reason: error.message }], { remaining });
+          }
+        });
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+});
+
+class NamedRefusal extends Error {
+  readonly at: number;
+
+  constructor(at: number, reason: string) {
+    super(reason);
+    this.at = at;
+  }
+}
+
+/** Everything of an event's envelope but the event itself, which is spliced in as it is. */
+function envelopeHead(
+  config: { index?: string | undefined; source: string; sourcetype?: string | undefined; host: string },
+  isJsonFormat: boolean,
+) {
+  const sourcetype = config.sourcetype ?? (isJsonFormat ? "_json" : undefined);
+  const fixed = JSON.stringify({ host: config.host, source: config.source, sourcetype, index: config.index });
+  return (event: JournalEvent): string => {
+    const fields = {
+      tidemark_identity: event.identity,
+      account: event.account,
+      organization: event.organization ?? undefined,
+      service: event.service || undefined,
+      event_type: event.eventType || undefined,
+    };
+    const time = (event.timestampMs / 1000).toFixed(3);
+    return `{"time":${time},${fixed.slice(1, -1)},"fields":${JSON.stringify(fields)},`;
+  };
+}
+
+/** The codes that say something about the token or the config, whatever their status is. */
+const CODES_TO_PAUSE: ReadonlyMap<unknown, string> = new Map([
+  [1, "Enable the token in Splunk."],
+  [2, "Set `token`."],
+  [3, "Correct `token`."],
+  [4, "Correct `token`; Splunk does not know this one."],
+  [7, "Add the index to those that the token allows, or correct `index`."],
+  [10, "Set `acknowledge`: the token has acknowledgement enabled and wants a channel."],
+  [11, "Set `acknowledge`: the token has acknowledgement enabled and wants a channel."],
+  [14, "Enable acknowledgement for the token, or remove `acknowledge`."],
+]);
+
+/** What an answer means for the whole request; undefined when it is about events. */
+function meaningOf(answer: Answer, destination: string): Error | undefined {
+  const { code, text } = jsonOf(answer) ?? {};
+  const said = saying(text, code === undefined ? undefined : `(code ${String(code)})`);
+  const remedy = CODES_TO_PAUSE.get(code);
+  if (remedy) return new PausedError(`Splunk at ${destination} answered ${answer.status}: ${said}`, remedy);
+  return statusError(answer, {
+    destination: `Splunk at ${destination}`,
+    said,
+    remedy: "Correct url or token in this sink's config, or enable the collector in Splunk.",
+  });
+}
+
+const CODE_NO_DATA = 5;
+
+/** An empty request is answered with "No data" when address and token are right, and stores nothing. */
+async function probe(
+  requester: Requester,
+  base: string,
+  headers: Record<string, string>,
+  destination: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const answer = await requester.send({ url: `${base}/services/collector/event`, headers, body: "" }, signal);
+  if (isSuccess(answer) || jsonOf(answer)?.code === CODE_NO_DATA) return;
+  const error = meaningOf(answer, destination);
+  if (error) throw error;
+}
+
+interface Acknowledgement {
+  readonly requester: Requester;
+  readonly clock: Clock;
+  readonly base: string;
+  readonly channel: string;
+  readonly headers: Record<string, string>;
+  readonly timeout: number;
+  readonly interval: number;
+}
+
+/** Asks until the indexers hold the request; gives up with a RetryableError. */
+async function acknowledged(by: Acknowledgement, ackId: unknown, signal: AbortSignal): Promise<void> {
+  if (typeof ackId !== "number")
+    throw new PausedError(
+      "Splunk took the batch without an acknowledgement id.",
+      "Enable acknowledgement for the token, or remove `acknowledge`.",
+    );
+  const url = `${by.base}/services/collector/ack?channel=${by.channel}`;
+  const giveUpAtMs = by.clock.now() + by.timeout;
+  for (;;) {
+    const body = JSON.stringify({ acks: [ackId] });
+    const answer = await by.requester.send({ url, headers: by.headers, body }, signal);
+    if (!isSuccess(answer)) throw meaningOf(answer, by.base) ?? unacknowledged(answer.status);
+    const acks = jsonOf(answer)?.acks as Record<string, unknown> | undefined;
+    if (acks?.[String(ackId)] === true) return;
+    if (by.clock.now() >= giveUpAtMs) throw unacknowledged();
+    await by.clock.sleep(by.interval, signal);
+  }
+}
+
+function unacknowledged(status?: number): RetryableError {
+  return new RetryableError(
+    status === undefined
+      ? "Splunk did not acknowledge the batch in time."
+      : `Splunk answered ${status} when asked for an acknowledgement.`,
+  );
+}

@@ -1,0 +1,172 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
+import type { Sink } from "../../src/core/sink.ts";
+import { splunkHec } from "../../src/sinks/splunk-hec.ts";
+import { attempt, drive, openSink } from "../contract/drive.ts";
+import { type Destination, testSink } from "../contract/sink.ts";
+import { startSplunk } from "../stand-ins/splunk.ts";
+import { cefFormat, makeBatch, makeEvents } from "../support/events.ts";
+import { eventsOfSize, measured } from "./limits.ts";
+
+const SECRETS = { HEC_TOKEN: "11111111-2222-3333-4444-555555555555" };
+
+async function startDestination(config: Record<string, unknown> = {}) {
+  const splunk = await startSplunk({ token: SECRETS.HEC_TOKEN, acknowledgement: "acknowledge" in config });
+  return {
+    definition: splunkHec,
+    config: { url: splunk.server.url, token: { env: "HEC_TOKEN" }, ...config },
+    secrets: SECRETS,
+    splunk,
+    read: async () => splunk.events(),
+    unavailable() {
+      splunk.state.isBusy = true;
+    },
+    unauthorized() {
+      splunk.state.token = "another";
+    },
+    takesAtMost(events: number) {
+      splunk.state.eventsMax = events;
+    },
+    refuses(ids: readonly string[]) {
+      splunk.state.refusedIds = ids;
+    },
+    hangs: () => splunk.server.hang(),
+    storesAndCuts: () => splunk.server.cutNext(),
+    normal() {
+      splunk.server.normal();
+      Object.assign(splunk.state, {
+        isBusy: false,
+        token: SECRETS.HEC_TOKEN,
+        eventsMax: Number.POSITIVE_INFINITY,
+        refusedIds: [],
+      });
+    },
+    close: () => splunk.server.close(),
+  } satisfies Destination & { splunk: unknown };
+}
+
+const ABILITIES = ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs"] as const;
+
+testSink("splunk_hec, against a stand-in", {
+  can: [...ABILITIES, "storesAndCuts"],
+  start: () => startDestination(),
+});
+testSink("splunk_hec with acknowledgement, against a stand-in", {
+  can: ABILITIES,
+  start: () => startDestination({ acknowledge: { interval: "10ms", timeout: "100ms" }, gzip: false }),
+});
+
+describe("the splunk_hec sink, against a stand-in", () => {
+  let destination: Awaited<ReturnType<typeof startDestination>>;
+  let sink: Sink | undefined;
+
+  async function open(config: Record<string, unknown> = {}): Promise<Sink> {
+    destination = await startDestination(config);
+    sink = await openSink(destination);
+    return sink;
+  }
+
+  afterEach(async () => {
+    await sink?.close();
+    sink = undefined;
+    await destination.close();
+  });
+
+  test("an envelope carries time, host, source, sourcetype, index and the identity", async () => {
+    const opened = await open({ index: "audit", sourcetype: "acme:directory", host: "exporter-1" });
+    const [event] = makeEvents(1);
+    await opened.write(makeBatch(opened, [event!]), new AbortController().signal);
+    const [envelope] = destination.splunk.envelopes().map((text) => JSON.parse(text));
+    expect(envelope).toMatchObject({
+      time: event!.timestampMs / 1000,
+      host: "exporter-1",
+      source: "tidemark",
+      sourcetype: "acme:directory",
+      index: "audit",
+      fields: { tidemark_identity: event!.identity, organization: event!.organization },
+      event: { id: event!.id },
+    });
+  });
+
+  test("a format that is no JSON goes in as a string", async () => {
+    destination = await startDestination();
+    const events = makeEvents(2);
+    await drive({ ...destination, format: cefFormat }, events);
+    expect(destination.splunk.events()).toEqual(events.map((e) => JSON.stringify(cefFormat.encode(e))));
+    expect(JSON.parse(destination.splunk.envelopes()[0]!)).not.toHaveProperty("sourcetype");
+  });
+
+  test("an invalid event that Splunk names is rejected, and all others remain to be sent", async () => {
+    const opened = await open();
+    const events = makeEvents(5);
+    destination.refuses([events[3]!.id!]);
+    const error = (await attempt(opened, makeBatch(opened, events))) as RejectedEventsError;
+    expect(error).toBeInstanceOf(RejectedEventsError);
+    expect(error.rejected).toEqual([{ index: 3, reason: "Splunk answered Invalid data format (code 6)" }]);
+    expect(error.remaining).toEqual([0, 1, 2, 4]);
+    expect(destination.splunk.events()).toEqual([]);
+  });
+
+  test("an index that the token does not allow pauses instead of rejecting every event", async () => {
+    const opened = await open({ index: "secret" });
+    destination.splunk.state.allowedIndexes = ["main"];
+    const error = (await attempt(opened, makeBatch(opened, makeEvents(2)))) as PausedError;
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.remedy).toContain("index");
+  });
+
+  test("a disabled token is told at open, with what to do", async () => {
+    destination = await startDestination();
+    destination.splunk.state.tokenDisabled = true;
+    await expect(openSink(destination)).rejects.toMatchObject({
+      name: "PausedError",
+      remedy: "Enable the token in Splunk.",
+    });
+  });
+
+  test("a batch that is not acknowledged in time is sent again", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "100ms" } });
+    const batch = makeBatch(opened, makeEvents(3));
+    destination.splunk.state.acknowledges = false;
+    expect(await attempt(opened, batch)).toBeInstanceOf(RetryableError);
+    expect(destination.splunk.events()).toHaveLength(0);
+    destination.splunk.state.acknowledges = true;
+    expect(await attempt(opened, batch)).toBeUndefined();
+    expect(destination.splunk.events()).toHaveLength(3);
+  });
+
+  test("waiting for an acknowledgement ends promptly when aborted", async () => {
+    const opened = await open({ acknowledge: { interval: "1m", timeout: "1h" } });
+    destination.splunk.state.acknowledges = false;
+    const controller = new AbortController();
+    const failed = attempt(opened, makeBatch(opened, makeEvents(1)), controller.signal);
+    while (!destination.splunk.server.received.some((received) => received.path.endsWith("/ack")))
+      await new Promise((resolve) => setImmediate(resolve));
+    controller.abort(new Error("stop"));
+    expect(await failed).toEqual(new Error("stop"));
+  });
+
+  test("a token without acknowledgement is told when it is configured", async () => {
+    destination = await startDestination();
+    const opened = await openSink({ ...destination, config: { ...destination.config, acknowledge: {} } });
+    sink = opened;
+    expect(await attempt(opened, makeBatch(opened, makeEvents(1)))).toBeInstanceOf(PausedError);
+  });
+
+  test("a batch of exactly batchBytesMax fits, one byte more does not", async () => {
+    const opened = await open();
+    destination.splunk.state.contentLengthMax = 1_000_000;
+    expect(opened.limits.bytesMax).toBe(1_000_000);
+    const fitting = makeBatch(opened, eventsOfSize(opened, 4, 1_000_000));
+    expect(
+      measured(
+        opened.limits,
+        fitting.records.map((record) => record.body),
+      ),
+    ).toBe(1_000_000);
+    expect(await attempt(opened, fitting)).toBeUndefined();
+    expect(destination.splunk.server.received.at(-1)!.body.length).toBe(1_000_000);
+    const larger = makeBatch(opened, eventsOfSize(opened, 4, 1_000_001));
+    expect(await attempt(opened, larger)).toBeInstanceOf(TooLargeError);
+  });
+});
