@@ -1,0 +1,169 @@
+import { readFile } from "node:fs/promises";
+import { isIP, connect as netConnect, type Socket } from "node:net";
+import { type ConnectionOptions, connect as tlsConnect } from "node:tls";
+import type { ISocketFactory, Kafka, KafkaConfig as KafkaOptions, logCreator, SASLOptions } from "kafkajs";
+import { z } from "zod";
+import { PausedError, RetryableError } from "../../core/errors.ts";
+import type { Log } from "../../core/log.ts";
+import { secretSchema } from "../../core/secret.ts";
+import type { SinkContext } from "../../core/sink.ts";
+import type { KafkaConfig } from "../kafka.ts";
+import { codecOf } from "./codecs.ts";
+import { tokenProvider } from "./oauth.ts";
+
+const username = z.string().min(1).meta({ description: "The user." });
+const password = secretSchema("The user's password.");
+
+export const saslSchema = z
+  .discriminatedUnion("mechanism", [
+    z.strictObject({
+      mechanism: z
+        .enum(["plain", "scram_sha_256", "scram_sha_512"])
+        .meta({ description: "How the brokers know us: by name and password." }),
+      username,
+      password,
+    }),
+    z.strictObject({
+      mechanism: z.literal("oauthbearer").meta({ description: "By a token of an authorization server." }),
+      tokenUrl: z
+        .url({ protocol: /^https?$/ })
+        .meta({ description: "Where tokens are had, by the client credentials grant." }),
+      clientId: z.string().min(1).meta({ description: "The client's id at the authorization server." }),
+      clientSecret: secretSchema("The client's secret at the authorization server."),
+      scope: z.string().optional().meta({ description: "The scope to ask for." }),
+    }),
+  ])
+  .meta({ description: "How to log in; without it, not at all." });
+
+const CONNECTION_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/**
+ * A transaction begun right after another is refused for a few milliseconds: with the client's usual
+ * 300 ms before the second try half the throughput is gone. All tries together last some four seconds;
+ * longer waits are delivery's.
+ */
+const RETRY = { initialRetryTime: 10, maxRetryTime: 250, multiplier: 2, factor: 0.2, retries: 20 } as const;
+
+export interface Connection {
+  readonly library: typeof import("kafkajs");
+  readonly kafka: Kafka;
+  readonly compression: number;
+  /** Cuts every connection and allows no new one: from here on nothing of this client reaches a broker. */
+  end(): void;
+  /** The promise, or an error as soon as the connection is ended; kafkajs's retries may last longer. */
+  untilEnded<Value>(promise: Promise<Value>): Promise<Value>;
+}
+
+export async function connect(context: SinkContext<KafkaConfig>): Promise<Connection> {
+  const { config } = context;
+  const library = (await import("kafkajs")).default;
+  const compression = await codecOf(library, config.compression);
+  const sockets = trackedSockets();
+  const options: KafkaOptions = {
+    brokers: config.brokers,
+    clientId: config.clientId,
+    connectionTimeout: CONNECTION_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    enforceRequestTimeout: true,
+    retry: RETRY,
+    socketFactory: sockets.factory,
+    logCreator: logTo(context.log),
+    logLevel: library.logLevel.INFO,
+    ...(config.tls && { ssl: await tlsOptions(config.tls) }),
+    ...(config.sasl && { sasl: saslOptions(config.sasl, context) }),
+  };
+  return {
+    library,
+    compression,
+    kafka: new library.Kafka(options),
+    end: sockets.end,
+    untilEnded: (promise) => {
+      promise.catch(() => {});
+      return Promise.race([promise, sockets.ended]);
+    },
+  };
+}
+
+function trackedSockets() {
+  const sockets = new Set<Socket>();
+  const { promise: ended, reject } = withReject();
+  let isEnded = false;
+  const factory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
+    if (isEnded) throw new Error("the sink is closed");
+    const name = isIP(host) ? {} : { servername: host };
+    const socket = ssl
+      ? tlsConnect({ host, port, ...name, ...(ssl as ConnectionOptions) }, onConnect)
+      : netConnect({ host, port }, onConnect);
+    socket.setKeepAlive(true, 60_000);
+    socket.setNoDelay(true);
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+    return socket;
+  };
+  return {
+    factory,
+    ended,
+    end(): void {
+      if (isEnded) return;
+      isEnded = true;
+      const reason = new RetryableError("The connection to Kafka was closed.");
+      for (const socket of sockets) socket.destroy(reason);
+      reject(reason);
+    },
+  };
+}
+
+function withReject(): { promise: Promise<never>; reject: (reason: Error) => void } {
+  let reject: (reason: Error) => void = () => {};
+  const promise = new Promise<never>((_, no) => {
+    reject = no;
+  });
+  promise.catch(() => {});
+  return { promise, reject };
+}
+
+async function tlsOptions(tls: NonNullable<KafkaConfig["tls"]>): Promise<ConnectionOptions> {
+  return {
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2",
+    ...(tls.ca !== undefined && { ca: [await pem(tls.ca)] }),
+    ...(tls.cert !== undefined && { cert: await pem(tls.cert) }),
+    ...(tls.key !== undefined && { key: await pem(tls.key) }),
+    ...(tls.serverName !== undefined && { servername: tls.serverName }),
+  };
+}
+
+async function pem(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw new PausedError(`${path} cannot be read.`, "check the files under tls and who may read them", {
+      cause: error,
+    });
+  }
+}
+
+function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: SinkContext<KafkaConfig>): SASLOptions {
+  switch (sasl.mechanism) {
+    case "plain":
+      return { mechanism: "plain", username: sasl.username, password: sasl.password.reveal() };
+    case "scram_sha_256":
+      return { mechanism: "scram-sha-256", username: sasl.username, password: sasl.password.reveal() };
+    case "scram_sha_512":
+      return { mechanism: "scram-sha-512", username: sasl.username, password: sasl.password.reveal() };
+    case "oauthbearer":
+      return {
+        mechanism: "oauthbearer",
+        oauthBearerProvider: tokenProvider(sasl, context.clock, context.signal),
+      };
+  }
+}
+
+/** The client calls every retry an error; what matters is thrown, so all of it is told at debug alone. */
+function logTo(log: Log): logCreator {
+  return () =>
+    ({ namespace, label, log: { message, broker, error } }) => {
+      log.debug({ client: namespace, level: label, message, broker, error }, "The Kafka client reported.");
+    };
+}

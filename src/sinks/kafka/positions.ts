@@ -1,0 +1,191 @@
+import { hash } from "node:crypto";
+import type { Kafka } from "kafkajs";
+import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
+import { PausedError, RetryableError } from "../../core/errors.ts";
+import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import { committedOf, type FetchedRecord } from "./committed.ts";
+import type { Connection } from "./connect.ts";
+
+/** The position that Kafka holds for one sink. */
+export interface HeldPosition {
+  readonly position: Position;
+  /** The process that wrote it (R25). */
+  readonly instance: string;
+  /** Partition and offset of its record. */
+  readonly place: string;
+}
+
+const valueSchema = z.object({ position: z.string(), instance: z.string() });
+
+interface ToEncode {
+  readonly position: Position;
+  readonly key: string;
+  readonly partitions: number;
+  readonly instance: string;
+  readonly sink: string;
+}
+
+/** The record of a position; it is in the one partition that belongs to the key. */
+export function encodePosition({ position, key, partitions, instance, sink }: ToEncode) {
+  const value = JSON.stringify({ position: formatPosition(position), instance, sink });
+  return { partition: partitionOf(key, partitions), message: { key, value } };
+}
+
+function partitionOf(key: string, partitions: number): number {
+  return Number.parseInt(hash("sha256", key, "hex").slice(0, 12), 16) % partitions;
+}
+
+export interface ReadOptions {
+  readonly topic: string;
+  readonly partitions: number;
+  readonly key: string;
+  /** How long to wait for transactions of others that hide what follows them. */
+  readonly waitMs: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The newest committed position under the key (R24). Its own partition is read first; the others only if
+ * there is none, since partitions that were added to the topic give the key another one.
+ */
+export async function readPosition(
+  connection: Connection,
+  options: ReadOptions,
+): Promise<HeldPosition | undefined> {
+  const cluster = internalCluster(connection.kafka);
+  await cluster.connect();
+  try {
+    await cluster.addTargetTopic(options.topic);
+    const own = partitionOf(options.key, options.partitions);
+    const others = Array.from({ length: options.partitions }, (_, at) => at).filter((at) => at !== own);
+    for (const partition of [own, ...others]) {
+      const held = await readPartition(cluster, partition, options);
+      if (held) return held;
+    }
+    return undefined;
+  } finally {
+    await cluster.disconnect();
+  }
+}
+
+const EARLIEST = -2;
+const LATEST = -1;
+const READ_UNCOMMITTED = 0;
+const READ_COMMITTED = 1;
+const FETCH_BYTES_MAX = 4_000_000;
+const POLL_MS = 100;
+
+async function readPartition(cluster: InternalCluster, partition: number, options: ReadOptions) {
+  const { topic, key, clock, signal } = options;
+  const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
+  if (nodeId === undefined) throw new RetryableError(`The positions topic has no leader for ${partition}.`);
+  const broker = await cluster.findBroker({ nodeId });
+  let at = await offsetOf(broker, topic, partition, EARLIEST);
+  const end = await offsetOf(broker, topic, partition, LATEST);
+  const deadlineMs = clock.now() + options.waitMs;
+  let held: HeldPosition | undefined;
+  while (at < end) {
+    signal.throwIfAborted();
+    const fetched = await fetchFrom(broker, topic, partition, at);
+    for (const record of committedOf(fetched.messages, fetched.abortedTransactions ?? [])) {
+      if (record.key?.toString() === key) held = decode(record, partition, topic);
+    }
+    const last = fetched.messages.at(-1);
+    if (last && BigInt(last.offset) >= at) at = BigInt(last.offset) + 1n;
+    else if (BigInt(fetched.lastStableOffset) > at)
+      at += 1n; // Compaction left a hole.
+    else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
+    else {
+      throw new RetryableError(
+        `An open transaction of another producer hides what follows it in ${topic}, partition ${partition}.`,
+      );
+    }
+  }
+  return held;
+}
+
+/**
+ * The true end of the partition is what an uncommitted reader is told; the admin's fetchTopicOffsets asks
+ * as a committed one and gets the last stable offset, behind which the newest position may lie. A leader
+ * that has just been elected and does not know the end refuses this question, and a fetch it would answer.
+ */
+async function offsetOf(broker: InternalBroker, topic: string, partition: number, timestamp: number) {
+  const { responses } = await broker.listOffsets({
+    replicaId: -1,
+    isolationLevel: READ_UNCOMMITTED,
+    topics: [{ topic, partitions: [{ partition, timestamp }] }],
+  });
+  return BigInt(responses[0]!.partitions[0]!.offset);
+}
+
+async function fetchFrom(broker: InternalBroker, topic: string, partition: number, at: bigint) {
+  const { responses } = await broker.fetch({
+    isolationLevel: READ_COMMITTED,
+    maxWaitTime: POLL_MS,
+    minBytes: 0,
+    maxBytes: FETCH_BYTES_MAX,
+    topics: [{ topic, partitions: [{ partition, fetchOffset: at.toString(), maxBytes: FETCH_BYTES_MAX }] }],
+  });
+  return responses[0]!.partitions[0]!;
+}
+
+function decode(record: FetchedRecord, partition: number, topic: string): HeldPosition | undefined {
+  // A tombstone: somebody has forgotten the sink on purpose.
+  if (record.value === null) return undefined;
+  const value = valueSchema.safeParse(parseJson(record.value.toString()));
+  const position = value.success ? parsePosition(value.data.position) : undefined;
+  if (!value.success || !position) {
+    throw new PausedError(
+      `The positions topic ${topic} holds a record under our key that is no position.`,
+      "give this sink a positionsTopic or transactionalId that nothing else uses",
+    );
+  }
+  return { position, instance: value.data.instance, place: `${partition}:${record.offset}` };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is used of kafkajs's own cluster: its public reader needs a consumer group and hides the offsets. */
+interface InternalCluster {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  addTargetTopic(topic: string): Promise<void>;
+  findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
+  findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
+}
+
+interface InternalBroker {
+  listOffsets(request: object): Promise<{
+    readonly responses: readonly { readonly partitions: readonly { readonly offset: string }[] }[];
+  }>;
+  fetch(request: object): Promise<{
+    readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
+  }>;
+}
+
+interface FetchedPartition {
+  readonly lastStableOffset: string;
+  readonly messages: readonly FetchedRecord[];
+  readonly abortedTransactions:
+    | readonly { readonly producerId: string; readonly firstOffset: string }[]
+    | null;
+}
+
+type CreateCluster = (options: object) => InternalCluster;
+
+function internalCluster(kafka: Kafka): InternalCluster {
+  const symbol = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === "private:Kafka:createCluster",
+  );
+  const create = symbol && (kafka as unknown as Record<symbol, CreateCluster>)[symbol];
+  if (!create) throw new Error("this version of kafkajs cannot read the positions topic");
+  return create({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
+}

@@ -1,0 +1,217 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { fetchOnce, programOnPath, required } from "./components.ts";
+
+const run = promisify(execFile);
+const VERSION = "4.3.1";
+const START_MS_MAX = 60_000;
+
+export const KAFKA_REMEDY =
+  "needs java, and mvn once: TIDEMARK_REQUIRE=kafka fetches the broker, KAFKA_BROKERS uses an existing one";
+export const KCAT_REMEDY = "install kcat";
+
+/** The folder of the broker's jars; undefined where it cannot be had. */
+export async function findKafka(): Promise<string | undefined> {
+  if (!programOnPath("java")) return undefined;
+  return fetchOnce("kafka", `kafka-${VERSION}`, async (folder) => {
+    const pom = join(import.meta.dirname, "maven", "kafka", "pom.xml");
+    const goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+    const options = ["-DincludeScope=runtime", `-DoutputDirectory=${folder}`];
+    await run("mvn", ["-q", "-B", "-f", pom, goal, ...options], { maxBuffer: 16e6 });
+  });
+}
+
+export interface Listener {
+  readonly name: string;
+  readonly protocol: "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL";
+  /** Where clients are sent, if not to the listener itself: a proxy's port. */
+  readonly advertisedPort?: number;
+}
+
+export interface BrokerOptions {
+  readonly listeners?: readonly Listener[];
+  readonly properties?: Readonly<Record<string, string>>;
+  /** As `kafka-storage.sh format --add-scram` takes it. */
+  readonly scram?: readonly string[];
+}
+
+export interface Broker {
+  /** `host:port` of the plain listener that no proxy stands before. */
+  readonly address: string;
+  /** The port that a listener of the options is bound to. */
+  port(listener: string): number;
+  /** kill -9. */
+  kill(): Promise<void>;
+  /** After `kill`: the same broker with the same data and ports. */
+  start(): Promise<void>;
+  /** Ends it and removes its data. */
+  remove(): Promise<void>;
+}
+
+/** One Apache Kafka broker with a controller of its own, on free ports, with its data in a temp folder. */
+export async function startBroker(jars: string, options: BrokerOptions = {}): Promise<Broker> {
+  const folder = await mkdtemp(join(tmpdir(), "tidemark-kafka-"));
+  const names = ["DIRECT", "CONTROLLER", ...(options.listeners ?? []).map(({ name }) => name)];
+  const free = await freePorts(names.length);
+  const ports = new Map(names.map((name, at) => [name, free[at]!]));
+  const file = join(folder, "server.properties");
+  await writeFile(file, propertiesOf(folder, ports, options));
+  const scram = (options.scram ?? []).flatMap((user) => ["--add-scram", user]);
+  const format = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file, "--standalone", ...scram];
+  await run("java", [...javaOptions(jars), "kafka.tools.StorageTool", ...format], { cwd: folder });
+  let server = await launch(jars, file, folder);
+  return {
+    address: `127.0.0.1:${ports.get("DIRECT")}`,
+    port: (listener) => ports.get(listener)!,
+    kill: () => end(server),
+    async start() {
+      server = await launch(jars, file, folder);
+    },
+    async remove() {
+      await end(server);
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+function javaOptions(jars: string): string[] {
+  const logging = [
+    "-Dorg.slf4j.simpleLogger.showDateTime=false",
+    "-Dorg.slf4j.simpleLogger.showThreadName=false",
+  ];
+  return [
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    ...logging,
+    "-cp",
+    `${jars}/*${delimiter}`,
+  ];
+}
+
+async function launch(jars: string, file: string, cwd: string): Promise<ChildProcess> {
+  const server = spawn("java", [...javaOptions(jars), "kafka.Kafka", file], {
+    cwd,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const lines = createInterface({ input: server.stderr! });
+  const tail: string[] = [];
+  await new Promise<void>((resolve, reject) => {
+    const fail = () => reject(new Error(`Kafka did not start:\n${tail.join("\n")}`));
+    const timer = setTimeout(fail, START_MS_MAX);
+    server.once("exit", fail);
+    lines.on("line", (line) => {
+      tail.push(line);
+      if (tail.length > 40) tail.shift();
+      if (!line.includes("Kafka Server started")) return;
+      clearTimeout(timer);
+      server.off("exit", fail);
+      resolve();
+    });
+  });
+  return server;
+}
+
+async function end(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  const exited = once(server, "exit");
+  server.kill("SIGKILL");
+  await exited;
+}
+
+function propertiesOf(
+  folder: string,
+  ports: ReadonlyMap<string, number>,
+  { listeners = [], properties = {} }: BrokerOptions,
+): string {
+  const at = (name: string, port?: number) => `${name}://127.0.0.1:${port ?? ports.get(name)}`;
+  const all: Record<string, string> = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": `127.0.0.1:${ports.get("CONTROLLER")}`,
+    listeners: [...ports.keys()].map((name) => at(name)).join(","),
+    "advertised.listeners": [
+      at("DIRECT"),
+      ...listeners.map(({ name, advertisedPort }) => at(name, advertisedPort)),
+    ].join(","),
+    "listener.security.protocol.map": [
+      "DIRECT:PLAINTEXT",
+      "CONTROLLER:PLAINTEXT",
+      ...listeners.map(({ name, protocol }) => `${name}:${protocol}`),
+    ].join(","),
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "DIRECT",
+    "log.dirs": join(folder, "data"),
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    ...properties,
+  };
+  return Object.entries(all)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join("");
+}
+
+/** Free when asked for; held all at once, so that they differ. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, "127.0.0.1");
+      await once(server, "listening");
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  return ports;
+}
+
+/** A record as kcat, a reader that shares no code with ours, shows it. */
+export interface ReadRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly ts: number;
+  readonly key: string | null;
+  readonly payload: string | null;
+  /** Names and values in turn. */
+  readonly headers?: readonly string[];
+}
+
+/** Everything in a topic up to its end, read with isolation.level=read_committed, as librdkafka sees it. */
+export async function readTopic(address: string, topic: string): Promise<readonly ReadRecord[]> {
+  const settings = ["isolation.level=read_committed", "enable.partition.eof=true", "check.crcs=true"];
+  const options = ["-C", "-J", "-e", "-q", "-o", "beginning", "-m", "30"];
+  const { stdout } = await run(
+    "kcat",
+    ["-b", address, "-t", topic, ...options, ...settings.flatMap((setting) => ["-X", setting])],
+    { maxBuffer: 1e9 },
+  );
+  return stdout
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as ReadRecord);
+}
+
+export interface KafkaForTests {
+  /** A broker that exists already; it is not killed, and nothing can stand before it. */
+  readonly brokers: string | undefined;
+  readonly jars: string | undefined;
+}
+
+export async function kafkaForTests(): Promise<KafkaForTests> {
+  const brokers = process.env.KAFKA_BROKERS || undefined;
+  const jars = brokers !== undefined && !required("kafka") ? undefined : await findKafka();
+  return { brokers, jars };
+}
