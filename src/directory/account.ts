@@ -36,6 +36,12 @@ function plainAddress(url: URL): boolean {
   return url.username === "" && url.password === "" && url.search === "" && url.hash === "";
 }
 
+const BODY_MAX = "The largest page that is taken, uncompressed; above it smaller pages are asked for.";
+
+function timeout(description: string) {
+  return durationSchema(description, { minMs: 10, maxMs: 3_600_000 }).default(60_000).meta({ description });
+}
+
 /**
  * The connection's part of an account in the config file; the whole account is assembled around it:
  * `z.strictObject({ ...accountConnection, … }).superRefine(checkConnection)`.
@@ -56,7 +62,9 @@ export const accountConnection = {
     "The address of the management API, its /api included, instead of the region's.",
   ),
   tokenUrl: addressSchema("Where OAuth tokens are issued, instead of the region's."),
-  apiKey: secretSchema("The administrator's API key.").optional(),
+  apiKey: secretSchema("The administrator's API key.")
+    .optional()
+    .meta({ description: "The administrator's API key." }),
   oauth: z
     .strictObject({
       clientId: z.string().min(1).meta({ description: "The service account's client id." }),
@@ -72,18 +80,11 @@ export const accountConnection = {
   plainHttp: z.boolean().default(false).meta({
     description: "Allow http:// addresses beyond this machine. The key then travels in the clear.",
   }),
-  headersTimeout: durationSchema("How long an answer may take to begin.", {
-    minMs: 10,
-    maxMs: 3_600_000,
-  }).default(60_000),
-  bodyTimeout: durationSchema("How long an answer may pause once it has begun.", {
-    minMs: 10,
-    maxMs: 3_600_000,
-  }).default(60_000),
-  bodyMax: sizeSchema("The largest page that is taken, uncompressed; above it smaller pages are asked for.", {
-    min: 1024,
-    max: 2 ** 30,
-  }).default(128 * 2 ** 20),
+  headersTimeout: timeout("How long an answer may take to begin."),
+  bodyTimeout: timeout("How long an answer may pause once it has begun."),
+  bodyMax: sizeSchema(BODY_MAX, { min: 1024, max: 2 ** 30 })
+    .default(128 * 2 ** 20)
+    .meta({ description: BODY_MAX }),
 };
 
 /** The parsed connection part of an account. */

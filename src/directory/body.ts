@@ -16,11 +16,14 @@ export interface BodyOutcome {
   drained(): void;
 }
 
-/** `where` names the request in errors; `bytesMax` bounds the decompressed size. */
+const GUESS_BYTES_MIN = 4096;
+
+/** `where` names the request in errors; `guess` is the likely and `bytesMax` the largest decompressed size. */
 export function receiverOf(
   where: string,
   encoding: string | undefined,
   contentLength: number | undefined,
+  guess: number,
   bytesMax: number,
   outcome: BodyOutcome,
 ): BodyReceiver {
@@ -29,11 +32,11 @@ export function receiverOf(
     case "":
     case "identity":
       return contentLength === undefined
-        ? receivePieces(where, bytesMax, outcome)
+        ? receiveGuessed(where, guess, bytesMax, outcome)
         : receiveSized(contentLength, outcome);
     case "gzip":
     case "x-gzip":
-      return receiveGzip(where, bytesMax, outcome);
+      return receiveGzip(where, guess, bytesMax, outcome);
     default:
       throw new NonsenseError(`${where}: a body in the encoding "${encoding}", which was not asked for`);
   }
@@ -58,30 +61,41 @@ function receiveSized(length: number, outcome: BodyOutcome): BodyReceiver {
   };
 }
 
-function receivePieces(where: string, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
-  let pieces: Buffer[] = [];
-  let bytes = 0;
+/** The length is not known: room for a guess, more when it is wrong, and the excess given back at the end. */
+function receiveGuessed(where: string, guess: number, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
+  let body: Buffer = Buffer.allocUnsafeSlow(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
+  let at = 0;
   return {
     write(piece) {
-      bytes += piece.length;
-      if (bytes > bytesMax) {
-        pieces = [];
+      const needed = at + piece.length;
+      if (needed > bytesMax) {
         outcome.failed(tooLarge(where, bytesMax));
-      } else {
-        pieces.push(piece);
+        return true;
       }
+      if (needed > body.length) body = grown(body, at, Math.min(Math.max(needed, body.length * 2), bytesMax));
+      at += piece.copy(body, at);
       return true;
     },
-    end: () => outcome.whole(Buffer.concat(pieces, bytes)),
+    end() {
+      // Slices of the body keep all of its memory, so little of that may be idle.
+      const whole = body.subarray(0, at);
+      outcome.whole(body.length - at > at / 8 ? Buffer.from(whole) : whole);
+    },
     abandon() {
-      pieces = [];
+      body = Buffer.alloc(0);
     },
   };
 }
 
-function receiveGzip(where: string, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
+function grown(body: Buffer, used: number, bytes: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(bytes);
+  body.copy(larger, 0, 0, used);
+  return larger;
+}
+
+function receiveGzip(where: string, guess: number, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
   const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-  const plain = receivePieces(where, bytesMax, outcome);
+  const plain = receiveGuessed(where, guess, bytesMax, outcome);
   gunzip.on("data", (piece: Buffer) => plain.write(piece));
   gunzip.on("end", () => plain.end());
   gunzip.on("drain", () => outcome.drained());

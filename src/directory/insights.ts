@@ -84,10 +84,11 @@ export function openInsights(connection: Connection, options: ClientOptions): In
   });
   const auth = authOf(connection.credentials, transport, options.clock);
   const exchange = exchangeOf(transport, auth, options.clock);
+  const sizes = sizesOf();
   const eventsUrl = new URL(connection.insightsUrl + EVENTS_PATH);
   return {
     events: (query, scope, page) =>
-      events(exchange, auth, eventsUrl, query, scope, {
+      events(exchange, auth, sizes, eventsUrl, query, scope, {
         bodyBytesMax: connection.bodyBytesMax,
         ...definedOf(page),
       }),
@@ -115,6 +116,7 @@ function definedOf(page: {
 async function events(
   exchange: Exchange,
   auth: Auth,
+  sizes: Sizes,
   url: URL,
   query: InsightsQuery,
   scope: InsightsScope,
@@ -126,6 +128,8 @@ async function events(
     headers: [...BASE_HEADERS, ...scopeHeaders(scope)],
     body: bodyOf(query, page.searchAfter),
     bodyBytesMax: page.bodyBytesMax,
+    bodyBytesGuess: (header: (name: string) => string | undefined) =>
+      sizes.guess(Number(header("x-result-count"))),
     signal: page.signal,
   } as const;
   const where = whereOf(request);
@@ -133,15 +137,37 @@ async function events(
     throw asInsightsError(error);
   });
   try {
+    const head = headOf(response, where);
     return {
-      head: headOf(response, where),
-      body: async () => checkArray(await response.body(), where, response, auth),
+      head,
+      async body() {
+        const body = checkArray(await response.body(), where, response, auth);
+        sizes.learn(body.length, head.resultCount);
+        return body;
+      },
       discard: () => response.discard(),
     };
   } catch (error) {
     response.discard();
     throw error;
   }
+}
+
+interface Sizes {
+  guess(resultCount: number): number;
+  learn(bytes: number, resultCount: number | undefined): void;
+}
+
+/** How large a page of so many events will likely be, by the last one seen. */
+function sizesOf(): Sizes {
+  let eventBytes = 1100;
+  return {
+    guess: (resultCount) =>
+      Number.isSafeInteger(resultCount) ? Math.ceil(resultCount * eventBytes * 1.03) : 0,
+    learn(bytes, resultCount) {
+      if (resultCount !== undefined && resultCount >= 100) eventBytes = bytes / resultCount;
+    },
+  };
 }
 
 const BASE_HEADERS = ["content-type", "application/json", "accept", "application/json"] as const;

@@ -21,6 +21,8 @@ export interface TransportRequest {
   readonly headers: readonly string[];
   readonly body?: Buffer | string | undefined;
   readonly bodyBytesMax: number;
+  /** The likely size of the decompressed body by the answer's headers; spares copies where its length is not told. */
+  readonly bodyBytesGuess?: ((header: (name: string) => string | undefined) => number) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -147,6 +149,7 @@ function exchangeOf(
           where,
           header("content-encoding"),
           lengthOf(header, request, where),
+          request.bodyBytesGuess?.(header) ?? 0,
           request.bodyBytesMax,
           {
             whole: (body) => finish() && settle?.resolve(body),

@@ -1,0 +1,96 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { CutOffError, UnavailableError } from "../../src/directory/errors.ts";
+import { openTransport, type TransportRequest } from "../../src/directory/transport.ts";
+import { caught, forever, serve } from "./support.ts";
+
+const LIMITS = { headersTimeoutMs: 5_000, bodyTimeoutMs: 5_000 };
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-tls-"));
+  execFileSync(
+    "openssl",
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "rsa:2048",
+      "-nodes",
+      "-days",
+      "2",
+      "-subj",
+      "/CN=localhost",
+      "-addext",
+      "subjectAltName=DNS:localhost",
+      "-keyout",
+      "key.pem",
+      "-out",
+      "cert.pem",
+    ],
+    { cwd: folder, stdio: "ignore" },
+  );
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function get(url: string): TransportRequest {
+  return { method: "GET", url: new URL(url), headers: [], bodyBytesMax: 1_000_000, signal: forever };
+}
+
+it("refuses a certificate that it cannot verify, and takes it with its authority", async () => {
+  const cert = readFileSync(join(folder, "cert.pem"), "utf8");
+  const server = createServer({ key: readFileSync(join(folder, "key.pem")), cert }, (_request, response) =>
+    response.end("[]"),
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const strict = openTransport(LIMITS);
+  const error = await caught(strict.send(get(`https://localhost:${port}/`)));
+  expect(error).toBeInstanceOf(UnavailableError);
+  expect((error as Error).message).toContain("certificate cannot be verified");
+  const trusting = openTransport({ ...LIMITS, ca: cert });
+  const response = await trusting.send(get(`https://localhost:${port}/`));
+  expect((await response.body()).toString()).toBe("[]");
+  await Promise.all([strict.close(), trusting.close()]);
+  await new Promise((resolve) => server.close(resolve));
+});
+
+it("ends an answer that drips for longer than the whole may take", async () => {
+  const server = await serve((_request, response) => {
+    response.writeHead(200);
+    const drip = setInterval(() => response.write(" "), 10);
+    response.on("close", () => clearInterval(drip));
+  });
+  const transport = openTransport({ ...LIMITS, totalMs: 150 });
+  const response = await transport.send(get(server.url));
+  expect(await caught(response.body())).toBeInstanceOf(CutOffError);
+  await transport.close();
+  await server.close();
+});
+
+it("uses its connections again, and opens no more than it may", async () => {
+  const sockets = new Set<unknown>();
+  const server = await serve((_request, response, raw) => {
+    sockets.add(raw.socket);
+    response.end("[]");
+  });
+  const transport = openTransport({ ...LIMITS, connectionsMax: 2 });
+  for (let round = 0; round < 20; round++) await (await transport.send(get(server.url))).body();
+  await Promise.all(Array.from({ length: 20 }, async () => (await transport.send(get(server.url))).body()));
+  expect(sockets.size).toBeLessThanOrEqual(2);
+  await transport.close();
+  await server.close();
+});
+
+it("tells an address where nobody answers", async () => {
+  const server = await serve(() => {});
+  await server.close();
+  const transport = openTransport(LIMITS);
+  expect(await caught(transport.send(get(server.url)))).toBeInstanceOf(UnavailableError);
+  await transport.close();
+});
