@@ -1,0 +1,132 @@
+import { z } from "zod";
+import { type Caller, pathOf } from "./call.ts";
+import { flag, type Raw, raw, record, records, text } from "./fields.ts";
+import { merged } from "./merge.ts";
+import { listSchema, paged } from "./paging.ts";
+
+export const applicationSchema = z.looseObject({
+  _id: z.string().min(1),
+  active: flag,
+  beta: flag,
+  color: text,
+  config: record,
+  created: text,
+  databaseAttributes: records,
+  description: text,
+  displayLabel: text,
+  displayName: text,
+  learnMore: text,
+  logo: record,
+  name: text,
+  organization: text,
+  sso: record,
+  ssoUrl: text,
+  parentApp: text,
+  referenceApplications: records,
+  aiReady: flag,
+});
+export type Application = z.output<typeof applicationSchema>;
+
+const templateSchema = z.looseObject({
+  _id: z.string().min(1),
+  name: text,
+  displayName: text,
+  config: record,
+});
+export type ApplicationTemplate = z.output<typeof templateSchema>;
+
+/** What a SAML application needs at least; everything else of an application may be given too. */
+export interface NewApplication extends Readonly<Record<string, unknown>> {
+  readonly name: string;
+  readonly displayLabel: string;
+  readonly displayName: string;
+  readonly ssoUrl: string;
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+export interface ListOptions {
+  readonly organization?: string | undefined;
+  /** Field names; the service's default when absent. `_id` is always among them. */
+  readonly fields?: readonly string[] | undefined;
+  readonly filter?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface CallOptions {
+  readonly organization?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface ApplicationCalls {
+  applications(options: ListOptions): AsyncGenerator<Application, void, undefined>;
+  application(id: string, options: CallOptions): Promise<Application>;
+  createApplication(application: NewApplication, options: CallOptions): Promise<Application>;
+  /** PUT: any field that is not given is reset to its default. */
+  replaceApplication(id: string, application: Raw, options: CallOptions): Promise<Application>;
+  /** GET, merge, PUT: only what `changes` names is changed. Objects are merged, arrays and values replaced. */
+  updateApplication(id: string, changes: Raw, options: CallOptions): Promise<Application>;
+  deleteApplication(id: string, options: CallOptions): Promise<Application>;
+  applicationTemplates(options: ListOptions): AsyncGenerator<ApplicationTemplate, void, undefined>;
+  applicationTemplate(id: string, options: Omit<ListOptions, "filter">): Promise<ApplicationTemplate>;
+}
+
+const PAGE_SIZE = 100;
+
+export function applicationCalls(call: Caller): ApplicationCalls {
+  const list = <Item extends { _id: string }>(path: string, item: z.ZodType<Item>, options: ListOptions) => {
+    const answer = listSchema(item);
+    return paged(
+      PAGE_SIZE,
+      (one: Item) => one._id,
+      (skip, limit) =>
+        call({
+          method: "GET",
+          path,
+          organization: options.organization,
+          query: { sort: "_id", skip, limit, fields: fieldsOf(options.fields), filter: options.filter },
+          answer,
+          signal: options.signal,
+        }),
+    );
+  };
+  const one = <Output>(
+    method: "GET" | "PUT" | "DELETE",
+    id: string,
+    options: CallOptions,
+    answer: z.ZodType<Output>,
+    body?: unknown,
+  ) => call({ method, path: pathOf`/applications/${id}`, ...options, answer, body });
+
+  return {
+    applications: (options) => list("/applications", applicationSchema, options),
+    application: (id, options) => one("GET", id, options, applicationSchema),
+    createApplication: (application, options) =>
+      call({
+        method: "POST",
+        path: "/applications",
+        ...options,
+        body: application,
+        answer: applicationSchema,
+      }),
+    replaceApplication: (id, application, options) => one("PUT", id, options, applicationSchema, application),
+    async updateApplication(id, changes, options) {
+      const current = await one("GET", id, options, raw);
+      return one("PUT", id, options, applicationSchema, merged(current, changes));
+    },
+    deleteApplication: (id, options) => one("DELETE", id, options, applicationSchema),
+    applicationTemplates: (options) => list("/application-templates", templateSchema, options),
+    applicationTemplate: (id, { fields, ...options }) =>
+      call({
+        method: "GET",
+        path: pathOf`/application-templates/${id}`,
+        ...options,
+        query: { fields: fieldsOf(fields) },
+        answer: templateSchema,
+      }),
+  };
+}
+
+function fieldsOf(fields: readonly string[] | undefined): string | undefined {
+  if (fields === undefined) return undefined;
+  return [...new Set(["_id", ...fields])].join(" ");
+}

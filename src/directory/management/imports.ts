@@ -1,0 +1,154 @@
+import { z } from "zod";
+import type { CallOptions } from "./applications.ts";
+import { type Caller, pathOf } from "./call.ts";
+import { anything, number, type Raw, raw, text } from "./fields.ts";
+import { listSchema } from "./paging.ts";
+
+export type ImportOperation = "users.create" | "users.update";
+
+export interface ImportRequest {
+  readonly operations: readonly ImportOperation[];
+  /** Lets suspended users be reactivated on update. */
+  readonly allowUserReactivation?: boolean | undefined;
+  /** A filter that is passed to the source; what it means is the connector's affair. */
+  readonly queryString?: string | undefined;
+}
+
+export interface WorkdayEntry {
+  readonly email: string;
+  readonly firstname?: string | undefined;
+  readonly lastname?: string | undefined;
+  readonly username?: string | undefined;
+  readonly state?: string | undefined;
+  readonly attributes?: readonly { readonly name: string; readonly value: string }[] | undefined;
+}
+
+export interface ScheduledState {
+  readonly userIds: readonly string[];
+  readonly state: "ACTIVATED" | "SUSPENDED";
+  /** RFC 3339. */
+  readonly startDate: string;
+}
+
+const scheduledSchema = z.looseObject({
+  scheduledJobId: text,
+  scheduledDate: text,
+  state: text,
+  systemUserId: text,
+});
+export type Scheduled = z.output<typeof scheduledSchema>;
+
+/** A row of a Workday import's results; the specification does not show it, so it is kept as it comes. */
+export type ImportResult = Raw;
+
+export interface ImportCalls {
+  /** The users that the source offers, each as it comes; one page in memory at a time. */
+  importUsers(application: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
+  /** Starts an import and gives its job id. Never repeated after an answer that broke off. */
+  startImport(application: string, request: ImportRequest, options: CallOptions): Promise<string>;
+  workdayWorkers(workday: string, options: CallOptions): Promise<readonly Raw[]>;
+  startWorkdayImport(
+    workday: string,
+    entries: readonly WorkdayEntry[],
+    options: CallOptions,
+  ): Promise<string>;
+  workdayResults(workday: string, job: string, options: CallOptions): Promise<readonly ImportResult[]>;
+  activateUser(user: string, options: CallOptions): Promise<void>;
+  scheduleStates(states: ScheduledState, options: CallOptions): Promise<readonly Scheduled[]>;
+}
+
+export function importCalls(call: Caller): ImportCalls {
+  return {
+    importUsers: (application, options) => importUsers(call, application, options),
+    startImport: (application, request, options) =>
+      call({
+        method: "POST",
+        path: pathOf`/v2/applications/${application}/import/jobs`,
+        ...options,
+        body: request,
+        answer: jobIdSchema,
+      }),
+    async workdayWorkers(workday, options) {
+      const path = pathOf`/v2/workdays/${workday}/workers`;
+      return (await call({ method: "GET", path, ...options, answer: listSchema(raw) })).items;
+    },
+    startWorkdayImport: (workday, entries, options) =>
+      call({
+        method: "POST",
+        path: pathOf`/v2/workdays/${workday}/import`,
+        ...options,
+        body: entries,
+        answer: jobIdSchema,
+      }),
+    async workdayResults(workday, job, options) {
+      const path = pathOf`/v2/workdays/${workday}/import/${job}/results`;
+      return (await call({ method: "GET", path, ...options, answer: listSchema(raw) })).items;
+    },
+    async activateUser(user, options) {
+      const path = pathOf`/systemusers/${user}/state/activate`;
+      await call({ method: "POST", path, ...options, body: {}, answer: anything });
+    },
+    async scheduleStates(states, options) {
+      const answer = listSchema(scheduledSchema);
+      return (await call({ method: "POST", path: "/v2/bulk/userstates", ...options, body: states, answer }))
+        .items;
+    },
+  };
+}
+
+/** The generic import answers `_id`, the Workday import what a bulk create answers: `jobId`. */
+const jobIdSchema = z
+  .looseObject({ _id: text, jobId: text, id: text })
+  .transform(({ _id, jobId, id }) => _id || jobId || id || "")
+  .pipe(z.string().min(1, { error: "the answer holds no job id" }));
+
+const usersSchema = z.union([
+  z
+    .array(raw)
+    .transform((users) => ({ users, cursor: undefined, session_id: undefined, total_count: undefined })),
+  z.looseObject({
+    users: z
+      .array(raw)
+      .nullish()
+      .transform((users) => users ?? []),
+    cursor: z.union([z.string(), z.number()]).nullish(),
+    session_id: text,
+    total_count: number,
+  }),
+]);
+
+const PREVIEW_PAGE_SIZE = 100;
+const PREVIEW_PAGES_MAX = 10_000;
+
+/**
+ * An array pages by skip; the object that is seen in the field by its cursor and session. A page that holds
+ * nothing new ends the list, so a source that ignores both is read once.
+ */
+async function* importUsers(call: Caller, application: string, options: CallOptions): AsyncGenerator<Raw> {
+  const seen = new Set<string>();
+  let cursor: string | number | undefined;
+  let session: string | undefined;
+  for (let page = 0, skip = 0; page < PREVIEW_PAGES_MAX; page++) {
+    const query = {
+      limit: PREVIEW_PAGE_SIZE,
+      ...(cursor === undefined ? { skip } : { cursor, session_id: session }),
+    };
+    const path = pathOf`/v2/applications/${application}/import/users`;
+    const answer = await call({ method: "GET", path, ...options, query, answer: usersSchema });
+    let fresh = 0;
+    for (const user of answer.users) {
+      const key = JSON.stringify(user);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      fresh++;
+      yield user;
+    }
+    skip += answer.users.length;
+    const next = answer.cursor ?? undefined;
+    const ended =
+      next === undefined || next === "" ? answer.users.length < PREVIEW_PAGE_SIZE : next === cursor;
+    if (fresh === 0 || ended || (answer.total_count != null && skip >= answer.total_count)) return;
+    cursor = next === "" ? undefined : next;
+    session = answer.session_id ?? undefined;
+  }
+}
