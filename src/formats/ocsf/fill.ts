@@ -1,0 +1,193 @@
+import type { JournalEvent } from "../../core/event.ts";
+import { type Fields, type Meaning, type Party, text } from "../../core/meaning.ts";
+import { put } from "../leftover.ts";
+import {
+  actor,
+  authenticationDetails,
+  device,
+  endpoint,
+  entity,
+  group,
+  hasName,
+  isPerson,
+  user,
+  webResource,
+} from "./objects.ts";
+import type { ClassName, OcsfClass, Row } from "./schema.ts";
+
+export interface Filling {
+  readonly source: JournalEvent;
+  readonly event: Fields;
+  readonly meaning: Meaning;
+  readonly row: Row;
+  readonly class: OcsfClass;
+}
+
+/**
+ * Writes what a class asks for beyond what all events have. False, with nothing written and nothing
+ * taken from the event, where the event cannot fill what the class requires.
+ */
+type Fill = (out: Fields, filling: Filling) => boolean;
+
+export const fills: Readonly<Record<ClassName, Fill>> = {
+  base_event(out, filling) {
+    surroundings(out, filling, filling.meaning.actor ?? filling.meaning.subject);
+    return true;
+  },
+
+  authentication(out, filling) {
+    const { meaning, event } = filling;
+    if (!isPerson(meaning.subject)) return false;
+    const app = meaning.application;
+    const service = app?.label ?? app?.name ?? meaning.authentication?.service ?? text(event, "service");
+    if (service === undefined) return false;
+    out.user = user(meaning.subject);
+    const entry: Fields = {};
+    put(entry, "name", service);
+    put(entry, "uid", app?.id);
+    out.service = entry;
+    authenticationDetails(out, meaning.authentication);
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor === meaning.subject ? undefined : meaning.actor);
+    return true;
+  },
+
+  account_change(out, filling) {
+    const { meaning, row } = filling;
+    const account = accountOf(meaning, row);
+    if (account === undefined) return false;
+    out.user = user(account);
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  entity_management(out, filling) {
+    const { meaning } = filling;
+    const managed = meaning.target ?? managedOtherwise(meaning);
+    if (!hasName(managed)) return false;
+    out.entity = entity(managed, meaning.device);
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  user_access(out, filling) {
+    const { meaning } = filling;
+    const account = accountOf(meaning, filling.row);
+    if (account === undefined) return false;
+    out.user = user(account);
+    // The event types of this class grant and revoke exactly this.
+    out.privileges = ["sudo"];
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  group_management(out, filling) {
+    const { meaning } = filling;
+    const found = [meaning.target, meaning.associate].find((party) => hasName(party) && !isUser(party));
+    if (found === undefined) return false;
+    out.group = group(found);
+    if (isUser(meaning.associate)) out.user = user(meaning.associate);
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  detection_finding(out, filling) {
+    const { meaning, event, source } = filling;
+    const info: Fields = { uid: source.identity };
+    put(info, "uid", text(event.resource, "id"));
+    put(info, "uid_alt", text(event.resource, "reference_id"));
+    put(info, "title", text(event.resource, "name"));
+    if (meaning.category) {
+      const types: Fields = {};
+      put(types, "of", meaning.category);
+      info.types = [types.of];
+    }
+    out.finding_info = info;
+    const from = endpoint(meaning.origin);
+    if (from) out.evidences = [{ src_endpoint: from }];
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  device_config_state_change(out, filling) {
+    const found = device(filling.meaning.device);
+    if (found === undefined) return false;
+    surroundings(out, filling, filling.meaning.actor);
+    return true;
+  },
+
+  web_resources_activity(out, filling) {
+    const { meaning } = filling;
+    const resource = webResource(meaning.item ?? meaning.target);
+    if (resource === undefined) return false;
+    out.web_resources = [resource];
+    requested(out, meaning);
+    surroundings(out, filling, meaning.actor);
+    return true;
+  },
+
+  application_lifecycle(out, filling) {
+    const app = filling.meaning.application;
+    if ((app?.name ?? app?.id) === undefined) return false;
+    const product: Fields = {};
+    put(product, "name", app?.name);
+    put(product, "uid", app?.id);
+    put(product, "version", app?.version);
+    put(product, "path", app?.path);
+    put(product, "vendor_name", app?.publisher);
+    out.app = product;
+    surroundings(out, filling, filling.meaning.actor);
+    return true;
+  },
+};
+
+/** Where the request came from, for the classes that know of requests. */
+function requested(out: Fields, meaning: Meaning): void {
+  const from = endpoint(meaning.origin);
+  if (from) out.src_endpoint = from;
+  const agent = meaning.origin?.userAgent?.original;
+  if (agent === undefined) return;
+  const request: Fields = {};
+  put(request, "user_agent", agent);
+  out.http_request = request;
+}
+
+/** Actor and device, with the host profile where the class has them from there. */
+function surroundings(out: Fields, filling: Filling, acting: Party | undefined): void {
+  const by = actor(acting);
+  const on = device(filling.meaning.device);
+  if (by) out.actor = by;
+  if (on) out.device = on;
+  const { hostProfile } = filling.class;
+  if ((by && hostProfile.actor) || (on && hostProfile.device)) {
+    (out.metadata as Fields).profiles = ["host"];
+  }
+}
+
+function isUser(party: Party | undefined): party is Party {
+  return hasName(party) && (party.kind === "user" || party.kind === "admin");
+}
+
+/**
+ * Whose account is changed: whom the event is about. Who initiated it only where people do such things to
+ * themselves; else an administrator who suspends somebody would look suspended.
+ */
+function accountOf(meaning: Meaning, row: Row): Party | undefined {
+  const found = [meaning.target, meaning.associate].find(isUser);
+  if (found) return found;
+  if (hasName(meaning.target) && meaning.target.kind === "other") return meaning.target;
+  if (!row.self) return undefined;
+  return isUser(meaning.subject) ? meaning.subject : isUser(meaning.actor) ? meaning.actor : undefined;
+}
+
+/** What is managed where the event names no resource: the application, else the device, else who is bound to it. */
+function managedOtherwise(meaning: Meaning): Party | undefined {
+  const { application: app, device: on } = meaning;
+  if (app) return { kind: "application", id: app.id, name: app.name ?? app.label };
+  if (on) return { kind: "device", id: on.id, name: on.hostname, label: on.name };
+  return meaning.associate;
+}

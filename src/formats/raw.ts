@@ -1,0 +1,15 @@
+import { z } from "zod";
+import { defineFormat } from "../core/format.ts";
+import { oneLine } from "./one-line.ts";
+
+/** The original bytes: evidence, and the fast path. */
+export const raw = defineFormat({
+  name: "raw",
+  summary: "The event's original bytes, as the service sent them.",
+  options: z.strictObject({}),
+  create: () => ({
+    name: "raw",
+    mediaType: "application/json",
+    encode: (event) => oneLine(event.bytes),
+  }),
+});

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { type Party, text } from "../core/meaning.ts";
+import { defineService } from "../core/service.ts";
+import { anyText, association, eventBase, userAgent } from "./fields.ts";
+import { common, party } from "./parts.ts";
+
+const PREFIX = "access_management_";
+
+/** Requests for access, their approval, and the flows that govern them. */
+export const accessManagement = defineService({
+  name: "access_management",
+  eventTypes: [
+    ...["access_request", "access_request_approval", "access_request_settings_update"],
+    ...["association_change", "approval_flow_create", "approval_flow_update", "approval_flow_delete"],
+  ].map((name) => PREFIX + name),
+  event: z.looseObject({
+    ...eventBase,
+    pid: anyText.optional(),
+    access_request_id: anyText.optional(),
+    resource: z
+      .looseObject({ type: anyText.optional(), id: anyText.optional(), name: anyText.optional() })
+      .optional(),
+    workflow: z
+      .looseObject({
+        type: anyText.optional(),
+        id: anyText.optional(),
+        name: anyText.optional(),
+        desc: anyText.optional(),
+      })
+      .optional(),
+    association: association.optional(),
+    user_agent: userAgent.optional(),
+  }),
+  describe(event) {
+    const meaning = common(event);
+    const id = text(event, "access_request_id");
+    const request: Party | undefined = id && { kind: "other", id };
+    return { ...meaning, target: meaning.target ?? party(event.workflow) ?? request };
+  },
+});

@@ -1,0 +1,53 @@
+import type { JournalEvent } from "../core/event.ts";
+import type { Described } from "../core/meaning.ts";
+import type { ServiceDefinition } from "../core/service.ts";
+import { accessManagement } from "./access-management.ts";
+import { alert } from "./alert.ts";
+import { directory } from "./directory.ts";
+import { fallback } from "./fallback.ts";
+import { ldap } from "./ldap.ts";
+import { mdm } from "./mdm.ts";
+import { notifications } from "./notifications.ts";
+import { objectStorage } from "./object-storage.ts";
+import { parseEvent } from "./parse.ts";
+import { passwordVault } from "./password-vault.ts";
+import { radius } from "./radius.ts";
+import { reports } from "./reports.ts";
+import { saasAppManagement } from "./saas-app-management.ts";
+import { software } from "./software.ts";
+import { sso } from "./sso.ts";
+import { systems } from "./systems.ts";
+
+export const services: readonly ServiceDefinition[] = [
+  accessManagement,
+  alert,
+  directory,
+  ldap,
+  mdm,
+  notifications,
+  objectStorage,
+  passwordVault,
+  radius,
+  reports,
+  saasAppManagement,
+  software,
+  sso,
+  systems,
+  fallback,
+];
+
+const byName: ReadonlyMap<string, ServiceDefinition> = new Map(
+  services.flatMap((service) => [service.name, ...(service.aliases ?? [])].map((name) => [name, service])),
+);
+
+/** The service that explains events of this name, whatever its case; the fallback where none is known. */
+export function serviceOf(name: string): ServiceDefinition {
+  return byName.get(name) ?? byName.get(name.toLowerCase()) ?? fallback;
+}
+
+/** Parses an event's bytes once and says what it means. Never throws; each call gives a new object. */
+export function describe(event: JournalEvent): Described {
+  const { event: fields, unreadable } = parseEvent(event.bytes);
+  const service = unreadable ? fallback : serviceOf(event.service);
+  return { service: service.name, event: fields, meaning: service.describe(fields), unreadable };
+}
