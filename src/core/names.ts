@@ -5,16 +5,16 @@ import type { JournalEvent } from "./event.ts";
  * Names made from event data (paths, topics, keys; R22): encoded one to one into a safe alphabet, so two
  * tenants never share a name. Small letters, digits, `-` and `.` stand for themselves; an underscore
  * doubles; every other byte of the UTF-8 text (capital letters too, on behalf of file systems that ignore
- * case), a `.` at either end and the characters of `escape` become `_` and two hexadecimal digits. Half of a
+ * case), a `.` at either end and the characters of `encoded` become `_` and two hexadecimal digits. Half of a
  * surrogate pair, which has no UTF-8, becomes `_u` and four digits. An absent value is `_none`, which nothing
  * else can encode to. Over-long names keep their beginning and end in a hash.
  */
-export function encodeName(value: string | null | undefined, lengthMax = 100, escape = ""): string {
+export function encodeName(value: string | null | undefined, lengthMax = 100, encoded = ""): string {
   if (value === null || value === undefined || value === "") return "_none";
   const name = value
     .replace(UNSAFE, encodeCharacter)
     .replace(/^\.|\.$/g, "_2e")
-    .replace(/[-.]/g, (sign) => (escape.includes(sign) ? hexOf(sign.charCodeAt(0)) : sign));
+    .replace(/[-.]/g, (sign) => (encoded.includes(sign) ? hexOf(sign.charCodeAt(0)) : sign));
   return limitName(name, lengthMax);
 }
 
@@ -55,11 +55,11 @@ export function compileTemplate(template: string, allowed: readonly Placeholder[
       );
     }
   }
-  const escape = separatorsOf(parts);
+  const encoded = separatorsOf(parts);
   return (event: JournalEvent): string => {
     let text = parts[0]!;
     for (let at = 1; at < parts.length; at += 2) {
-      text += placeholderValue(parts[at] as Placeholder, event, escape) + parts[at + 1]!;
+      text += placeholderValue(parts[at] as Placeholder, event, encoded) + parts[at + 1]!;
     }
     return text;
   };
@@ -70,7 +70,7 @@ const FIXED = new Set(["date", "hour"]);
 
 /** The characters that the values must not hold for the template to stay one to one. */
 function separatorsOf(parts: readonly string[]): string {
-  let escape = "";
+  let encoded = "";
   let previous: string | undefined;
   let between = "";
   for (let at = 1; at < parts.length; at += 2) {
@@ -83,24 +83,24 @@ function separatorsOf(parts: readonly string[]): string {
       if (signs === "") {
         throw new Error(`{${previous}} and {${name}} run into each other: put a / or - or . between them`);
       }
-      escape += signs;
+      encoded += signs;
     }
     previous = name;
     between = "";
   }
-  return escape;
+  return encoded;
 }
 
-function placeholderValue(name: Placeholder, event: JournalEvent, escape: string): string {
+function placeholderValue(name: Placeholder, event: JournalEvent, encoded: string): string {
   switch (name) {
     case "account":
-      return encodeName(event.account, undefined, escape);
+      return encodeName(event.account, undefined, encoded);
     case "organization":
-      return encodeName(event.organization, undefined, escape);
+      return encodeName(event.organization, undefined, encoded);
     case "service":
-      return encodeName(event.service, undefined, escape);
+      return encodeName(event.service, undefined, encoded);
     case "event_type":
-      return encodeName(event.eventType, undefined, escape);
+      return encodeName(event.eventType, undefined, encoded);
     case "date":
       return new Date(event.timestampMs).toISOString().slice(0, 10);
     case "hour":

@@ -61,6 +61,8 @@ export interface SinkContext<Config> {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** The program's standard output, for a sink that writes there. */
+  readonly stdout?: NodeJS.WritableStream | undefined;
 }
 
 /**

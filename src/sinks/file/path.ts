@@ -1,0 +1,91 @@
+import type { JournalEvent } from "../../core/event.ts";
+import { compileTemplate, limitName, type Placeholder } from "../../core/names.ts";
+
+/**
+ * The path of an event's file, without number and extension: the template with its placeholders filled in
+ * (R22). Evaluated once per combination of the values that the template uses.
+ */
+export function pathsOf(template: string): (event: JournalEvent) => string {
+  const path = compileTemplate(template, PLACEHOLDERS);
+  const uses = (name: Placeholder) => template.includes(`{${name}}`);
+  const [account, organization, service, eventType, date] = PLACEHOLDERS.map(uses);
+  const known = new Map<string, string>();
+  let last: Kind | undefined;
+  let lastPath = "";
+  return (event) => {
+    // Runs of events of one kind are the rule.
+    if (last !== undefined && isAlike(event, last)) return lastPath;
+    let key = date ? String(Math.floor(event.timestampMs / DAY_MS)) : "";
+    if (account) key += keyPart(event.account);
+    if (organization) key += keyPart(event.organization);
+    if (service) key += keyPart(event.service);
+    if (eventType) key += keyPart(event.eventType);
+    let found = known.get(key);
+    if (found === undefined) {
+      found = path(event)
+        .split("/")
+        .map((segment) => limitName(segment, SEGMENT_LENGTH_MAX))
+        .join("/");
+      if (known.size >= KNOWN_MAX) known.clear();
+      known.set(key, found);
+    }
+    // Not the event itself, which would keep its whole page in memory.
+    last = kindOf(event);
+    lastPath = found;
+    return found;
+  };
+}
+
+const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date"] as const;
+const DAY_MS = 86_400_000;
+const KNOWN_MAX = 20_000;
+/** File systems take 255 bytes; number, extensions and the temporary name come on top. */
+const SEGMENT_LENGTH_MAX = 200;
+
+type Kind = Pick<JournalEvent, "account" | "organization" | "service" | "eventType" | "timestampMs">;
+
+function kindOf({ account, organization, service, eventType, timestampMs }: JournalEvent): Kind {
+  return { account, organization, service, eventType, timestampMs };
+}
+
+function isAlike(a: Kind, b: Kind): boolean {
+  return (
+    a.service === b.service &&
+    a.eventType === b.eventType &&
+    a.organization === b.organization &&
+    a.account === b.account &&
+    Math.floor(a.timestampMs / DAY_MS) === Math.floor(b.timestampMs / DAY_MS)
+  );
+}
+
+/** With its length, so that no two lists of values give one key. */
+function keyPart(value: string | null): string {
+  return value === null ? ",-" : `,${value.length}:${value}`;
+}
+
+/** What is wrong with a template, or undefined. */
+export function templateFault(template: string): string | undefined {
+  try {
+    compileTemplate(template, PLACEHOLDERS);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  if (!/^[\w.=,@+\-/]*$/.test(template.replaceAll(/\{[^}]*\}/g, "x"))) {
+    return "outside placeholders use letters, digits and . _ - = , @ + / alone";
+  }
+  if (template.split("/").some((segment) => segment === "" || segment.startsWith("."))) {
+    return "no part between slashes may be empty or begin with a dot, and the path is relative to the directory";
+  }
+  return undefined;
+}
+
+/** Eight digits, so that names sort in the order of writing. */
+export function fileName(path: string, number: number, extension: string): string {
+  return `${path}.${String(number).padStart(8, "0")}.${extension}`;
+}
+
+/** The path that a file's name was made from, or undefined if it has another extension. */
+export function pathOfName(name: string, extension: string): string | undefined {
+  const match = /^(.+)\.\d{8,}\.([a-z]+)$/s.exec(name);
+  return match?.[2] === extension ? match[1] : undefined;
+}

@@ -1,0 +1,142 @@
+import { dirname } from "node:path";
+import { DecisionNeededError } from "../../core/errors.ts";
+import type { Log } from "../../core/log.ts";
+import { comparePositions, formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import type { SinkState } from "../../core/sink.ts";
+import type { LedgerFile, LedgerModel } from "./ledger.ts";
+import { codeOf, type FileSystem, inParallel } from "./system.ts";
+
+/** Whom the sink is opened for, and what the journal holds for it. */
+export interface Owner {
+  readonly name: string;
+  readonly journal: string;
+  readonly position: Position;
+  readonly state: SinkState | undefined;
+}
+
+/** The state that goes to the journal with every position: it names the commit of the directory's ledger. */
+export function stateOf(model: LedgerModel): SinkState {
+  return { ledger: model.id, sequence: model.sequence, position: model.position };
+}
+
+/**
+ * Whether the directory and the journal belong together (R20, R23). The ledger commits first and the
+ * journal after it, so the ledger may be ahead by what was written since the journal's last commit, and by
+ * no more: anything else is another sink's directory, or a lost or restored state. Then nothing is touched.
+ * Returns the sequence that the journal has committed.
+ */
+export function reconcile(model: LedgerModel, owner: Owner, directory: string): number {
+  const state = owner.state;
+  if (state === undefined ? model.sink !== owner.name : state.ledger !== model.id) {
+    throw new DecisionNeededError(
+      `The directory ${directory} belongs to the sink "${model.sink}" of journal ${model.journal}.`,
+      [`give the sink "${owner.name}" a directory of its own`],
+    );
+  }
+  if (model.journal !== owner.journal) {
+    throw new DecisionNeededError(
+      `The directory ${directory} was written from journal ${model.journal}, but the state file holds journal ${owner.journal}.`,
+      ["restore the state file that belongs to the directory", ANEW],
+    );
+  }
+  const committed = state === undefined ? firstSequence(model, owner) : Number(state.sequence);
+  if (committed > model.sequence) {
+    throw new DecisionNeededError(
+      `The directory ${directory} is older than the state file: it holds commit ${model.sequence}, the state names ${committed}.`,
+      ["restore the newer copy of the directory", ANEW],
+    );
+  }
+  const fits = committed === model.sequence ? state === undefined || state.position === model.position : true;
+  if (committed < model.base || !fits) {
+    throw new DecisionNeededError(
+      `The state file is older than the directory ${directory}: it names commit ${committed}, the directory holds ${model.sequence}. Going on would write events again.`,
+      ["restore the newer copy of the state file", ANEW],
+    );
+  }
+  return committed;
+}
+
+const ANEW = "`tidemark sinks forget` this sink and give it an empty directory";
+
+/** Without a state: before the first commit, or after a commit of exactly this position alone. */
+function firstSequence(model: LedgerModel, owner: Owner): number {
+  return model.position !== "" && formatPosition(owner.position) === model.position ? model.sequence : 0;
+}
+
+/** Where delivery goes on: after what the directory holds, or further where the rest was passed over. */
+export function positionOf(model: LedgerModel, owner: Owner): Position {
+  const held = parsePosition(model.position);
+  return held === undefined || comparePositions(owner.position, held) >= 0 ? owner.position : held;
+}
+
+/**
+ * Brings the files back to the ledger's last commit: longer ones are cut to their length, those that no
+ * commit reached are removed. Looks at all of them before it touches the first. Repeating it is harmless.
+ */
+export async function restoreFiles(
+  system: FileSystem,
+  directory: string,
+  model: LedgerModel,
+  log: Log,
+): Promise<void> {
+  const sizes = new Map<LedgerFile, number | undefined>();
+  await inParallel(model.files.values(), 8, async (file) => {
+    sizes.set(file, await system.size(`${directory}/${file.path}`));
+  });
+  refuseShortFiles(sizes, directory);
+  const folders = new Set<string>();
+  await inParallel(sizes, 8, async ([file, size]) => {
+    const path = `${directory}/${file.path}`;
+    if (file.length === 0) {
+      await system.unlink(path);
+      folders.add(dirname(path));
+      model.files.delete(file.number);
+    } else if (size !== undefined) {
+      await cut(system, path, file.length, size);
+      if (size > file.length)
+        log.info({ path, size, length: file.length }, "Uncommitted bytes were cut off.");
+    } else if (await isGone(system, path, file)) {
+      log.error({ path, length: file.length }, "A file in work is gone; going on in a new one.");
+      model.files.delete(file.number);
+    }
+  });
+  // The ledger, whose snapshot comes next, forgets only what a power cut cannot bring back; the same goes
+  // for a removal by an earlier opening that did not get to this line.
+  await inParallel(folders, 8, (folder) => system.syncFolder(folder).catch(isNoFolder));
+}
+
+function isNoFolder(error: unknown): void {
+  if (codeOf(error) !== "ENOENT") throw error;
+}
+
+/** A file that waits for compression may be gone because its compressed form has taken its place. */
+async function isGone(system: FileSystem, path: string, file: LedgerFile): Promise<boolean> {
+  return !file.finished || (await system.size(`${path}.gz`)) === undefined;
+}
+
+function refuseShortFiles(sizes: ReadonlyMap<LedgerFile, number | undefined>, directory: string): void {
+  const short = [...sizes].filter(([file, size]) => size !== undefined && size < file.length);
+  if (short.length === 0) return;
+  const named = short
+    .slice(0, 5)
+    .map(([file, size]) => `${file.path} has ${size} of ${file.length} bytes`)
+    .join(", ");
+  throw new DecisionNeededError(
+    `${short.length} files in ${directory} are shorter than what was committed to them: ${named}.`,
+    [
+      "restore the files",
+      "move them out of the directory: the sink goes on in new files, and `tidemark backfill --sink` fetches what was lost",
+    ],
+  );
+}
+
+/** Syncs in any case: an earlier opening may have cut it and ended before it was durable. */
+async function cut(system: FileSystem, path: string, length: number, size: number): Promise<void> {
+  const file = await system.open(path, "r+");
+  try {
+    if (size > length) await file.truncate(length);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,164 @@
+import { link, lstat, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
+import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
+
+/** The file-system calls that the sink makes, and no others: a test can end the world at any of them. */
+export interface FileSystem {
+  /** wx: makes the file and fails if there is one. r+: an existing file, to write. r: to read. */
+  open(path: string, flags: "wx" | "r+" | "r"): Promise<OpenFile>;
+  /** undefined when there is no such file. */
+  read(path: string): Promise<Buffer | undefined>;
+  /** undefined when there is no such file. */
+  size(path: string): Promise<number | undefined>;
+  /** Makes one folder; one that is there is fine. */
+  makeFolder(path: string): Promise<void>;
+  /** Makes the entries of a folder durable. */
+  syncFolder(path: string): Promise<void>;
+  /** Fails if `to` is there. */
+  link(from: string, to: string): Promise<void>;
+  /** Replaces `to`. */
+  rename(from: string, to: string): Promise<void>;
+  /** A file that is gone already is fine. */
+  unlink(path: string): Promise<void>;
+}
+
+export interface OpenFile {
+  /** How many bytes were read; 0 at the end. */
+  read(buffer: Uint8Array, position: number): Promise<number>;
+  /** How many bytes were written, which may be fewer than given. */
+  write(buffer: Uint8Array, position: number): Promise<number>;
+  truncate(length: number): Promise<void>;
+  /** Makes content and length durable. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Audit events are for their owner and the group that ships them on, not for everybody. */
+const FILE_MODE = 0o640;
+const FOLDER_MODE = 0o750;
+
+export const nodeFileSystem: FileSystem = {
+  async open(path, flags) {
+    const handle = await open(path, flags, FILE_MODE);
+    return {
+      read: async (buffer, position) => (await handle.read(buffer, 0, buffer.length, position)).bytesRead,
+      write: async (buffer, position) =>
+        (await handle.write(buffer, 0, buffer.length, position)).bytesWritten,
+      truncate: (length) => handle.truncate(length),
+      sync: () => handle.datasync(),
+      close: () => handle.close(),
+    };
+  },
+  read: (path) => readFile(path).catch(absent),
+  size: (path) => lstat(path).then((entry) => entry.size, absent),
+  async makeFolder(path) {
+    await mkdir(path, { mode: FOLDER_MODE }).catch((error) => {
+      if (codeOf(error) !== "EEXIST") throw error;
+    });
+  },
+  async syncFolder(path) {
+    const folder = await open(path, "r");
+    try {
+      await folder.sync();
+    } catch (error) {
+      // Some network file systems have no such call, and keep entries durable by themselves.
+      if (codeOf(error) !== "EINVAL" && codeOf(error) !== "ENOTSUP") throw error;
+    } finally {
+      await folder.close();
+    }
+  },
+  link,
+  rename,
+  unlink: (path) => unlink(path).catch(absent),
+};
+
+/** Writes all of a buffer at a position. A disk that takes nothing more is an error, never a shorter file. */
+export async function writeAll(file: OpenFile, buffer: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < buffer.length; ) {
+    const written = await file.write(done === 0 ? buffer : buffer.subarray(done), position + done);
+    if (written <= 0)
+      throw new RetryableError("A file took no more bytes although the system reported no error.");
+    done += written;
+  }
+}
+
+const NO_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"]);
+
+/** Gives a file its final name; fails with EEXIST if there is one of that name, also one that just came. */
+export async function renameWithoutReplacing(system: FileSystem, from: string, to: string): Promise<void> {
+  try {
+    await system.link(from, to);
+  } catch (error) {
+    if (!NO_LINKS.has(codeOf(error) ?? "")) throw error;
+    // A file system without hard links: nearly as good, because nobody else makes names in our directory.
+    if ((await system.size(to)) !== undefined)
+      throw Object.assign(new Error(`${to} is there already.`), { code: "EEXIST" });
+    return system.rename(from, to);
+  }
+  await system.unlink(from);
+}
+
+/** Runs `work` over all items, at most `width` at a time; waits for all that began before it throws. */
+export async function inParallel<Item>(
+  items: Iterable<Item>,
+  width: number,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const queue = items[Symbol.iterator]();
+  let failed = false;
+  async function worker(): Promise<void> {
+    for (let next = queue.next(); !next.done && !failed; next = queue.next()) {
+      try {
+        await work(next.value);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  }
+  const results = await Promise.allSettled(Array.from({ length: width }, worker));
+  const rejected = results.find((result) => result.status === "rejected");
+  if (rejected !== undefined) throw rejected.reason;
+}
+
+export function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | undefined)?.code;
+}
+
+function absent(error: unknown): undefined {
+  if (codeOf(error) !== "ENOENT") throw error;
+}
+
+/** What a person has to mend before trying again makes sense. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  EACCES: "give the user that runs tidemark the right to write there",
+  EPERM: "give the user that runs tidemark the right to write there",
+  EROFS: "mount the file system for writing",
+  ENOTDIR: "move the file that stands where a folder is needed",
+  EISDIR: "move the folder that stands where a file is needed",
+  EEXIST: "move the file away: it is not one of this sink's",
+  ELOOP: "remove the circle of symbolic links",
+  ENAMETOOLONG: "choose a shorter directory or path",
+};
+
+const SPACE = new Set(["ENOSPC", "EDQUOT"]);
+
+/** An error of the file system in the words of the contract: try again, or wait for a person. */
+export function sinkError(error: unknown, directory: string): unknown {
+  if (error instanceof RetryableError || error instanceof PausedError) return error;
+  if (error instanceof DecisionNeededError) return error;
+  const code = codeOf(error);
+  if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
+  if (SPACE.has(code)) {
+    return new RetryableError(
+      `No space is left on the file system of ${directory}: free some, nothing is lost.`,
+      {
+        cause: error,
+      },
+    );
+  }
+  const remedy = REMEDIES[code];
+  if (remedy === undefined) return new RetryableError(`Writing to ${directory} failed.`, { cause: error });
+  return new PausedError(`The file system refuses to let us write to ${directory}.`, remedy, {
+    cause: error,
+  });
+}

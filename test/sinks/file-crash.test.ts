@@ -1,0 +1,129 @@
+import { gunzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import type { JournalEvent } from "../../src/core/event.ts";
+import { comparePositions } from "../../src/core/position.ts";
+import type { Sink } from "../../src/core/sink.ts";
+import type { FileSystem } from "../../src/sinks/file/system.ts";
+import { type Committed, nothingCommitted } from "../contract/drive.ts";
+import { makeEvents, positionAfter } from "../support/events.ts";
+import { crashing, createDisk, type Disk } from "./file-disk.ts";
+import { openFile, put } from "./file-support.ts";
+
+const DIRECTORY = "/data/events";
+const BATCH_EVENTS = 4;
+const EVENTS = makeEvents(32);
+
+/** What survives: the disk, and what the journal has committed. */
+interface World {
+  disk: Disk;
+  committed: Committed;
+}
+
+/** Delivers what is left, as delivery does; `tick` runs before each commit of a position. */
+async function deliver(world: World, config: object, system: FileSystem, tick = () => {}): Promise<void> {
+  const controller = new AbortController();
+  let sink: Sink | undefined;
+  try {
+    sink = await openFile(DIRECTORY, config, {
+      committed: world.committed,
+      system,
+      signal: controller.signal,
+    });
+    const from = sink.position ?? world.committed.position;
+    const rest = EVENTS.filter((event) => comparePositions(positionAfter(event), from) > 0);
+    for (let at = 0; at < rest.length; at += BATCH_EVENTS) {
+      const committed = await put(sink, rest.slice(at, at + BATCH_EVENTS));
+      tick();
+      world.committed = committed;
+    }
+    await sink.close();
+  } catch (error) {
+    controller.abort();
+    await sink?.close();
+    throw error;
+  }
+}
+
+/** Runs until the crash; true if it came. */
+async function deliverUntilCrash(world: World, config: object, callsMax: number): Promise<boolean> {
+  const { system, tick, isDead } = crashing(world.disk, callsMax);
+  try {
+    await deliver(world, config, system, tick);
+    return isDead();
+  } catch (error) {
+    if (!isDead()) throw error;
+    return true;
+  }
+}
+
+/** Every line once, in order within its path, and nothing else. */
+function expectExact(disk: Disk, groupOf: (event: JournalEvent) => string): void {
+  const found = new Map<string, string[]>();
+  const files = [...disk.files()].filter(([path]) => !path.includes("/.tidemark/"));
+  const numbered = files.map(([path, content]) => {
+    const match = /^\/data\/events\/(.*)\.(\d{8})\.jsonl(\.gz)?$/.exec(path);
+    if (match === null) throw new Error(`${path} is left over`);
+    return { group: match[1]!, number: Number(match[2]), content: match[3] ? gunzipSync(content) : content };
+  });
+  for (const { group, content } of numbered.toSorted((a, b) => a.number - b.number)) {
+    const lines = content.toString().split("\n");
+    expect(lines.pop()).toBe("");
+    found.set(group, [...(found.get(group) ?? []), ...lines]);
+  }
+  const expected = new Map<string, JournalEvent[]>();
+  for (const event of EVENTS) {
+    expected.set(groupOf(event), [...(expected.get(groupOf(event)) ?? []), event]);
+  }
+  expect([...found.keys()].toSorted()).toEqual([...expected.keys()].toSorted());
+  for (const [group, events] of expected) {
+    expect(found.get(group)).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
+  }
+}
+
+/** The same numbers for the same seed. */
+function coin(seed: number): () => boolean {
+  let state = seed * 2_654_435_761 + 1;
+  return () => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0;
+    return ((state ^ (state >>> 13)) & 64) !== 0;
+  };
+}
+
+const SHAPES = [
+  { name: "one growing file", config: { path: "all" }, group: () => "all" },
+  {
+    name: "many files that are compressed when finished",
+    config: { path: "{organization}/{service}", rotateSize: 1000, gzip: true },
+    group: (event: JournalEvent) => `${event.organization}/${event.service}`,
+  },
+  {
+    name: "many files that stay plain",
+    config: { path: "{organization}/{service}", rotateSize: 1000 },
+    group: (event: JournalEvent) => `${event.organization}/${event.service}`,
+  },
+];
+
+const CUTS: readonly { name: string; kept: (seed: number) => () => boolean }[] = [
+  { name: "the process is killed", kept: () => () => true },
+  { name: "the power is cut and nothing unsynced survives", kept: () => () => false },
+  { name: "the power is cut and chance decides what survives", kept: coin },
+];
+
+describe.each(SHAPES)("R23 $name", ({ config, group }) => {
+  test.each(CUTS)("is exact whichever call is the last before $name", async ({ kept }) => {
+    let crashes = 0;
+    for (let call = 1; ; call++) {
+      const world: World = { disk: createDisk(), committed: nothingCommitted };
+      const crashed = await deliverUntilCrash(world, config, call);
+      if (!crashed) break;
+      crashes++;
+      world.disk = world.disk.powerCut(kept(call));
+      // A second crash, while the first is being repaired or soon after.
+      await deliverUntilCrash(world, config, 1 + ((call * 7) % 40));
+      world.disk = world.disk.powerCut(kept(call + 1));
+      await deliver(world, config, world.disk);
+      expectExact(world.disk, group);
+    }
+    expect(crashes).toBeGreaterThan(30);
+  });
+});
