@@ -9,7 +9,12 @@ import { authentication, common, named } from "./parts.ts";
  */
 export const fallback = defineService({
   name: "fallback",
-  eventTypes: [],
+  // Of the services without specified fields, only this one's event types are documented.
+  eventTypes: [
+    ...["enable", "disable", "general_settings_update"],
+    ...["field_setting_create", "field_setting_update", "field_setting_delete"],
+    ...["asset_create", "asset_update", "asset_delete"],
+  ].map((name) => `asset_management_${name}`),
   event: z.looseObject({}),
   describe(event) {
     const meaning = common(event);

@@ -1,0 +1,67 @@
+import type { z } from "zod";
+
+/** The types of JSON, as far as drift tells them apart. */
+export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array" | "nothing";
+
+/** A zod schema as drift needs it: quick to compare an event with, and open where the schema is. */
+export interface Shape {
+  /** Empty: anything will do. */
+  readonly types: readonly JsonType[];
+  /** The known fields of an object; undefined where any are. */
+  readonly fields: ReadonlyMap<string, Shape> | undefined;
+  /** What the values of a record are, whatever their keys. */
+  readonly values: Shape | undefined;
+  readonly elements: Shape | undefined;
+}
+
+const ANYTHING: Shape = { types: [], fields: undefined, values: undefined, elements: undefined };
+
+/** Knows the kinds of schema that services are written in; others count as anything. */
+export function shapeOf(schema: z.core.$ZodType): Shape {
+  const { def } = schema._zod as { def: z.core.$ZodTypeDef };
+  switch (def.type) {
+    case "string":
+    case "number":
+    case "boolean":
+      return { ...ANYTHING, types: [def.type] };
+    case "optional":
+      return also(inner(def), "nothing");
+    case "nullable":
+      return also(inner(def), "null");
+    case "object":
+      return objectShape(def as z.core.$ZodObjectDef);
+    case "record":
+      return { ...ANYTHING, types: ["object"], values: shapeOf((def as z.core.$ZodRecordDef).valueType) };
+    case "array":
+      return { ...ANYTHING, types: ["array"], elements: shapeOf((def as z.core.$ZodArrayDef).element) };
+    case "union":
+      return (def as z.core.$ZodUnionDef).options.map(shapeOf).reduce(either);
+    default:
+      return ANYTHING;
+  }
+}
+
+function inner(def: z.core.$ZodTypeDef): Shape {
+  return shapeOf((def as z.core.$ZodOptionalDef).innerType);
+}
+
+/** An object without any known field says nothing about its fields. */
+function objectShape(def: z.core.$ZodObjectDef): Shape {
+  const entries = Object.entries(def.shape);
+  const fields = new Map(entries.map(([key, field]) => [key, shapeOf(field)]));
+  return { ...ANYTHING, types: ["object"], fields: entries.length === 0 ? undefined : fields };
+}
+
+function also(shape: Shape, type: JsonType): Shape {
+  return shape.types.length === 0 ? shape : { ...shape, types: [...shape.types, type] };
+}
+
+function either(a: Shape, b: Shape): Shape {
+  if (a.types.length === 0 || b.types.length === 0) return ANYTHING;
+  return {
+    types: [...a.types, ...b.types],
+    fields: a.fields ?? b.fields,
+    values: a.values ?? b.values,
+    elements: a.elements ?? b.elements,
+  };
+}
