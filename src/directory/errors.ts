@@ -18,9 +18,26 @@ export interface ServiceFacts {
   readonly cause?: unknown;
 }
 
+export type ErrorKind =
+  | "bad_request"
+  | "unauthorized"
+  | "not_entitled"
+  | "forbidden"
+  | "not_found"
+  | "unknown_organization"
+  | "headers_too_large"
+  | "throttled"
+  | "unavailable"
+  | "cut_off"
+  | "body_too_large"
+  | "nonsense"
+  | "bug";
+
 /** Everything that a client of the service throws, except the reason of an aborted signal. */
 export class DirectoryError extends Error {
   override readonly name: string = "DirectoryError";
+  /** The type as a word, for those who must not know the types. */
+  readonly kind: ErrorKind = "bug";
   readonly status: number | undefined;
   readonly serviceMessage: string | undefined;
   readonly code: string | undefined;
@@ -42,61 +59,73 @@ export class DirectoryError extends Error {
 /** 400, and any 4xx without a type of its own: the same request will be refused again (R6). */
 export class BadRequestError extends DirectoryError {
   override readonly name = "BadRequestError";
+  override readonly kind = "bad_request";
 }
 
 /** 401: the key, the client or the missing organization header is at fault; a person has to act. */
 export class UnauthorizedError extends DirectoryError {
   override readonly name = "UnauthorizedError";
+  override readonly kind = "unauthorized";
 }
 
 /** 402: Insights is not enabled, or the plan's history is shorter: tell a person, do not repeat in a loop. */
 export class NotEntitledError extends DirectoryError {
   override readonly name = "NotEntitledError";
+  override readonly kind = "not_entitled";
 }
 
 /** 403: wrong role, wrong region, or an organization header where none belongs (or none where one does). */
 export class ForbiddenError extends DirectoryError {
   override readonly name = "ForbiddenError";
+  override readonly kind = "forbidden";
 }
 
 /** 404: there is no such thing; asking again does not help. */
 export class NotFoundError extends DirectoryError {
   override readonly name: string = "NotFoundError";
+  override readonly kind: ErrorKind = "not_found";
 }
 
 /** 404 about an organization: it is set aside. */
 export class UnknownOrganizationError extends NotFoundError {
   override readonly name = "UnknownOrganizationError";
+  override readonly kind = "unknown_organization";
 }
 
 /** 431: ask with fewer organizations at once. */
 export class HeadersTooLargeError extends DirectoryError {
   override readonly name = "HeadersTooLargeError";
+  override readonly kind = "headers_too_large";
 }
 
 /** 429: the same again, slower, and not before `retryAfterMs`. */
 export class ThrottledError extends DirectoryError {
   override readonly name = "ThrottledError";
+  override readonly kind = "throttled";
 }
 
 /** 5xx or 408, or nobody answers at all: the same again, with back-off, and not before `retryAfterMs`. */
 export class UnavailableError extends DirectoryError {
   override readonly name = "UnavailableError";
+  override readonly kind = "unavailable";
 }
 
 /** The answer broke off (a cut connection, half a body, a time-out): the same again; what came is void. */
 export class CutOffError extends DirectoryError {
   override readonly name = "CutOffError";
+  override readonly kind = "cut_off";
 }
 
 /** The body is above the limit: ask for less at once (R8). */
 export class BodyTooLargeError extends DirectoryError {
   override readonly name = "BodyTooLargeError";
+  override readonly kind = "body_too_large";
 }
 
 /** What came is not what the specification says (no JSON, no array, a redirect, absurd headers): nothing of it is used. */
 export class NonsenseError extends DirectoryError {
   override readonly name = "NonsenseError";
+  override readonly kind = "nonsense";
 }
 
 /** The one error type of a refused request. `operation` is words such as `POST https://host/path`. */

@@ -1,0 +1,411 @@
+import type { ServerResponse } from "node:http";
+import { afterEach, describe, expect, it } from "vitest";
+import {
+  BadRequestError,
+  CutOffError,
+  ForbiddenError,
+  NonsenseError,
+  NotFoundError,
+  ThrottledError,
+  UnauthorizedError,
+  UnavailableError,
+  UnknownOrganizationError,
+} from "../../src/directory/errors.ts";
+import { type ManagementClient, openManagement } from "../../src/directory/management.ts";
+import {
+  caught,
+  connectionTo,
+  forever,
+  KEY,
+  patientClock,
+  type SeenRequest,
+  serve,
+  type TestServer,
+} from "./support.ts";
+
+let server: TestServer;
+let client: ManagementClient;
+let clock: ReturnType<typeof patientClock>;
+
+afterEach(async () => {
+  await client.close();
+  await server.close();
+});
+
+async function open(answer: (request: SeenRequest, response: ServerResponse) => void): Promise<void> {
+  server = await serve(answer);
+  clock = patientClock();
+  client = openManagement(connectionTo(server.url), { clock });
+}
+
+async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const list: Item[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+const OPTIONS = { organization: "o1", signal: forever };
+const APPLICATION = { _id: "a1", name: "saml", active: true, config: { acsUrl: { value: "x" } }, extra: 1 };
+
+/** call, method and path, request body, answer's status and body, result */
+const CALLS: [
+  (client: ManagementClient) => Promise<unknown>,
+  string,
+  unknown,
+  [number, unknown?],
+  unknown,
+][] = [
+  [
+    (c) => c.application("a1", OPTIONS),
+    "GET /api/applications/a1",
+    undefined,
+    [200, APPLICATION],
+    APPLICATION,
+  ],
+  [
+    (c) =>
+      c.createApplication(
+        { name: "n", displayLabel: "l", displayName: "d", ssoUrl: "s", config: {} },
+        OPTIONS,
+      ),
+    "POST /api/applications",
+    { name: "n", displayLabel: "l", displayName: "d", ssoUrl: "s", config: {} },
+    [200, APPLICATION],
+    APPLICATION,
+  ],
+  [
+    (c) => c.replaceApplication("a1", { name: "n" }, OPTIONS),
+    "PUT /api/applications/a1",
+    { name: "n" },
+    [200, APPLICATION],
+    APPLICATION,
+  ],
+  [
+    (c) => c.deleteApplication("a1", OPTIONS),
+    "DELETE /api/applications/a1",
+    undefined,
+    [200, APPLICATION],
+    APPLICATION,
+  ],
+  [
+    (c) => c.applicationTemplate("t/1", { ...OPTIONS, fields: ["name"] }),
+    "GET /api/application-templates/t%2F1?fields=_id+name",
+    undefined,
+    [200, { _id: "t/1", name: "saml" }],
+    { _id: "t/1", name: "saml" },
+  ],
+  [
+    (c) =>
+      c.startImport(
+        "a1",
+        { operations: ["users.create"], allowUserReactivation: true, queryString: "q" },
+        OPTIONS,
+      ),
+    "POST /api/v2/applications/a1/import/jobs",
+    { operations: ["users.create"], allowUserReactivation: true, queryString: "q" },
+    [200, { _id: "j1" }],
+    "j1",
+  ],
+  [(c) => c.activateUser("u1", OPTIONS), "POST /api/systemusers/u1/state/activate", {}, [200], undefined],
+  [
+    (c) => c.workdayWorkers("w1", OPTIONS),
+    "GET /api/v2/workdays/w1/workers",
+    undefined,
+    [200, [{ email: "a@b.c" }]],
+    [{ email: "a@b.c" }],
+  ],
+  [
+    (c) => c.startWorkdayImport("w1", [{ email: "a@b.c", state: "STAGED" }], OPTIONS),
+    "POST /api/v2/workdays/w1/import",
+    [{ email: "a@b.c", state: "STAGED" }],
+    [201, { jobId: "j2" }],
+    "j2",
+  ],
+  [
+    (c) => c.workdayResults("w1", "j2", OPTIONS),
+    "GET /api/v2/workdays/w1/import/j2/results",
+    undefined,
+    [200, { results: [{ status: "ok" }] }],
+    [{ status: "ok" }],
+  ],
+  [
+    (c) =>
+      c.scheduleStates({ userIds: ["u1"], state: "ACTIVATED", startDate: "2026-05-01T00:00:00Z" }, OPTIONS),
+    "POST /api/v2/bulk/userstates",
+    { userIds: ["u1"], state: "ACTIVATED", startDate: "2026-05-01T00:00:00Z" },
+    [201, [{ scheduledJobId: "s1", scheduledDate: "2026-05-01", state: "ACTIVATED", systemUserId: "u1" }]],
+    [{ scheduledJobId: "s1", scheduledDate: "2026-05-01", state: "ACTIVATED", systemUserId: "u1" }],
+  ],
+  [
+    (c) => c.associateApplication("a1", "add", { type: "user_group", id: "g1" }, OPTIONS),
+    "POST /api/v2/applications/a1/associations",
+    { op: "add", type: "user_group", id: "g1" },
+    [204],
+    undefined,
+  ],
+  [
+    (c) => c.applicationAssociations("a1", "user", OPTIONS),
+    "GET /api/v2/applications/a1/associations?targets=user",
+    undefined,
+    [200, [{ to: { type: "user", id: "u1" } }]],
+    [{ to: { type: "user", id: "u1" } }],
+  ],
+  [
+    (c) => c.directories("o1", forever),
+    "GET /api/v2/directories",
+    undefined,
+    [200, [{ id: "d1", name: "Google", type: "g_suite" }]],
+    [{ id: "d1", name: "Google", type: "g_suite" }],
+  ],
+  [(c) => c.system("s1", OPTIONS), "GET /api/systems/s1", undefined, [200, { _id: "s1" }], { _id: "s1" }],
+  [
+    (c) => c.replaceSystem("s1", { displayName: "n" }, OPTIONS),
+    "PUT /api/systems/s1",
+    { displayName: "n" },
+    [200, { _id: "s1" }],
+    { _id: "s1" },
+  ],
+  [(c) => c.deleteSystem("s1", OPTIONS), "DELETE /api/systems/s1", undefined, [200, {}], undefined],
+  [
+    (c) => c.systemGroups("s1", OPTIONS),
+    "GET /api/v2/systems/s1/memberof",
+    undefined,
+    [200, [{ id: "g1" }]],
+    [{ id: "g1" }],
+  ],
+  [
+    (c) => c.systemAssociations("s1", "user", OPTIONS),
+    "GET /api/v2/systems/s1/associations?targets=user",
+    undefined,
+    [200, []],
+    [],
+  ],
+  [
+    (c) => c.associateSystem("s1", "remove", { type: "user", id: "u1" }, OPTIONS),
+    "POST /api/v2/systems/s1/associations",
+    { op: "remove", type: "user", id: "u1" },
+    [204],
+    undefined,
+  ],
+  [
+    (c) => c.systemUsers("s1", OPTIONS),
+    "GET /api/v2/systems/s1/users",
+    undefined,
+    [200, [{ id: "u1" }]],
+    [{ id: "u1" }],
+  ],
+  [
+    (c) => c.changeGroupMember("g1", "add", "s1", OPTIONS),
+    "POST /api/v2/systemgroups/g1/members",
+    { op: "add", type: "system", id: "s1" },
+    [204],
+    undefined,
+  ],
+];
+
+describe("calls", () => {
+  const named = CALLS.map(([call, expected, ...rest]) => [expected, call, ...rest] as const);
+
+  it.each(named)("%s", async (expected, call, body, [status, answer], result) => {
+    await open((_request, response) =>
+      response.writeHead(status).end(answer === undefined ? undefined : JSON.stringify(answer)),
+    );
+    expect(await call(client)).toEqual(result);
+    const [request] = server.seen;
+    expect(`${request!.method} ${request!.url}`).toBe(expected);
+    expect(request!.headers).toMatchObject({ "x-api-key": KEY, "x-org-id": "o1" });
+    expect(request!.body.length === 0 ? undefined : JSON.parse(request!.body.toString())).toEqual(body);
+    expect(request!.headers["content-type"]).toBe(body === undefined ? undefined : "application/json");
+  });
+
+  it("keeps a record whose odd fields are of other types than specified", async () => {
+    await open((_request, response) =>
+      response.end(JSON.stringify({ _id: "a1", active: "yes", config: [], odd: {} })),
+    );
+    expect(await client.application("a1", OPTIONS)).toEqual({
+      _id: "a1",
+      active: undefined,
+      config: undefined,
+      odd: {},
+    });
+  });
+
+  it("refuses an id that would lead to another path", async () => {
+    await open((_request, response) => response.end("{}"));
+    await expect(async () => client.application("..", OPTIONS)).rejects.toThrow(/is no id/);
+    expect(server.seen).toEqual([]);
+  });
+});
+
+describe("paging", () => {
+  const RECORDS = Array.from({ length: 250 }, (_, at) => ({ _id: `id${String(at).padStart(3, "0")}` }));
+  const slice = (request: SeenRequest, wrap: boolean) => {
+    const query = new URL(request.url, "http://x").searchParams;
+    const skip = Number(query.get("skip"));
+    const results = RECORDS.slice(skip, skip + Number(query.get("limit")));
+    return JSON.stringify(wrap ? { results, totalCount: RECORDS.length } : results);
+  };
+  const lists: [string, (client: ManagementClient) => AsyncIterable<unknown>][] = [
+    ["/api/organizations/", (c) => c.organizations(forever)],
+    ["/api/applications", (c) => c.applications(OPTIONS)],
+    ["/api/application-templates", (c) => c.applicationTemplates(OPTIONS)],
+    ["/api/v2/applications/a1/users", (c) => c.applicationUsers("a1", OPTIONS)],
+  ];
+
+  it.each(lists)("%s gives every record once, from a wrapper and from an array", async (path, list) => {
+    for (const wrap of [true, false]) {
+      await open((request, response) => response.end(slice(request, wrap)));
+      expect(await all(list(client))).toEqual(RECORDS);
+      expect(server.seen.map((request) => request.url.split("?")[0])).toEqual([path, path, path]);
+      if (!path.includes("/v2/")) expect(server.seen[0]!.url).toContain("sort=_id");
+      await client.close();
+      await server.close();
+    }
+  });
+
+  it("asks for organizations without an organization header", async () => {
+    await open((_request, response) => response.end('{"results":[],"totalCount":0}'));
+    expect(await all(client.organizations(forever))).toEqual([]);
+    expect(server.seen[0]!.headers["x-org-id"]).toBeUndefined();
+  });
+
+  it("ends when a service ignores skip or repeats records", async () => {
+    await open((_request, response) =>
+      response.end(JSON.stringify({ results: RECORDS, totalCount: 100_000 })),
+    );
+    expect(await all(client.organizations(forever))).toHaveLength(250);
+    expect(server.seen).toHaveLength(2);
+  });
+});
+
+describe("the preview of an import", () => {
+  const USERS = Array.from({ length: 230 }, (_, at) => ({ email: `u${at}@x.y` }));
+
+  it("reads the specification's array by skip", async () => {
+    await open((request, response) => {
+      const query = new URL(request.url, "http://x").searchParams;
+      response.end(JSON.stringify(USERS.slice(Number(query.get("skip")), Number(query.get("skip")) + 100)));
+    });
+    expect(await all(client.importUsers("a1", OPTIONS))).toEqual(USERS);
+    expect(server.seen[0]!.url).toBe("/api/v2/applications/a1/import/users?limit=100&skip=0");
+  });
+
+  it("reads the object that is seen in the field by its cursor and session", async () => {
+    await open((request, response) => {
+      const query = new URL(request.url, "http://x").searchParams;
+      const from = Number(query.get("cursor") ?? "0");
+      if (from > 0) expect(query.get("session_id")).toBe("s-1");
+      const next = from + 100 < USERS.length ? String(from + 100) : "";
+      response.end(
+        JSON.stringify({
+          users: USERS.slice(from, from + 100),
+          cursor: next,
+          session_id: "s-1",
+          total_count: 230,
+        }),
+      );
+    });
+    expect(await all(client.importUsers("a1", OPTIONS))).toEqual(USERS);
+    expect(server.seen).toHaveLength(3);
+  });
+});
+
+describe("a safe update", () => {
+  it("changes only what is named, because PUT resets what is not given", async () => {
+    const stored = {
+      _id: "a1",
+      name: "saml",
+      active: true,
+      config: { acsUrl: { value: "old", label: "ACS" }, list: [1, 2] },
+      unknown: { kept: true },
+    };
+    await open((request, response) =>
+      response.end(request.method === "GET" ? JSON.stringify(stored) : request.body),
+    );
+    await client.updateApplication(
+      "a1",
+      { active: false, config: { acsUrl: { value: "new" }, list: [3] } },
+      OPTIONS,
+    );
+    expect(server.seen.map((request) => request.method)).toEqual(["GET", "PUT"]);
+    expect(JSON.parse(server.seen[1]!.body.toString())).toEqual({
+      ...stored,
+      active: false,
+      config: { acsUrl: { value: "new", label: "ACS" }, list: [3] },
+    });
+  });
+});
+
+describe("errors", () => {
+  it.each([
+    [400, "x-org-id malformed", BadRequestError],
+    [401, "no x-org-id", UnauthorizedError],
+    [403, "included on unsupported route", ForbiddenError],
+    [404, "organization ID not found", UnknownOrganizationError],
+    [404, "no such application", NotFoundError],
+    [409, "ssoUrl is taken", BadRequestError],
+  ])("%i %s arrives as its type with code and message", async (status, message, type) => {
+    await open((_request, response) =>
+      response.writeHead(status).end(JSON.stringify({ code: 17, message, status: "FAILED" })),
+    );
+    const error = await caught(client.application("a1", OPTIONS));
+    expect(error).toBeInstanceOf(type);
+    expect(error).toMatchObject({ status, code: "17", serviceMessage: message });
+    expect(error instanceof UnknownOrganizationError).toBe(type === UnknownOrganizationError);
+    expect(server.seen).toHaveLength(1);
+  });
+
+  it("repeats reads with growing waits while the service is away, and honours Retry-After", async () => {
+    await open((_request, response) => {
+      const attempt = server.seen.length;
+      if (attempt === 1) return response.writeHead(503).end();
+      if (attempt === 2) return response.writeHead(429, { "retry-after": "9" }).end();
+      if (attempt === 3) return response.destroy();
+      return response.end(JSON.stringify(APPLICATION));
+    });
+    expect(await client.application("a1", OPTIONS)).toMatchObject({ _id: "a1" });
+    expect(clock.waits).toHaveLength(3);
+    expect(clock.waits[0]).toBeGreaterThanOrEqual(250);
+    expect(clock.waits[1]).toBe(9_000);
+    expect(clock.waits[2]).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it("gives up after five attempts", async () => {
+    await open((_request, response) => response.writeHead(503).end());
+    expect(await caught(client.application("a1", OPTIONS))).toBeInstanceOf(UnavailableError);
+    expect(server.seen).toHaveLength(5);
+  });
+
+  it("repeats a write that was throttled, but never one whose fate is unknown", async () => {
+    const start = () => client.startImport("a1", { operations: ["users.create"] }, OPTIONS);
+    await open((_request, response) =>
+      server.seen.length === 1 ? response.writeHead(429).end() : response.end('{"_id":"j1"}'),
+    );
+    expect(await start()).toBe("j1");
+    expect(server.seen).toHaveLength(2);
+    for (const [fate, type] of [
+      [(response: ServerResponse) => response.destroy(), CutOffError],
+      [(response: ServerResponse) => response.writeHead(503).end(), UnavailableError],
+      [(response: ServerResponse) => response.writeHead(200).end("{}"), NonsenseError],
+    ] as const) {
+      await client.close();
+      await server.close();
+      await open((_request, response) => fate(response));
+      expect(await caught(start())).toBeInstanceOf(type);
+      expect(server.seen).toHaveLength(1);
+    }
+  });
+
+  it("does not wait for hours because the service says so", async () => {
+    await open((_request, response) => response.writeHead(429, { "retry-after": "7200" }).end());
+    expect(await caught(client.application("a1", OPTIONS))).toBeInstanceOf(ThrottledError);
+    expect(clock.waits).toEqual([]);
+  });
+
+  it("says what is wrong with an answer of another shape", async () => {
+    await open((_request, response) => response.end('{"name":"no id"}'));
+    const error = await caught(client.application("a1", OPTIONS));
+    expect(error).toBeInstanceOf(NonsenseError);
+    expect((error as Error).message).toContain("_id");
+  });
+});
