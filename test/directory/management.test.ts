@@ -132,7 +132,7 @@ const CALLS: [
     (c) =>
       c.scheduleStates({ userIds: ["u1"], state: "ACTIVATED", startDate: "2026-05-01T00:00:00Z" }, OPTIONS),
     "POST /api/v2/bulk/userstates",
-    { userIds: ["u1"], state: "ACTIVATED", startDate: "2026-05-01T00:00:00Z" },
+    { user_ids: ["u1"], state: "ACTIVATED", start_date: "2026-05-01T00:00:00Z" },
     [201, [{ scheduledJobId: "s1", scheduledDate: "2026-05-01", state: "ACTIVATED", systemUserId: "u1" }]],
     [{ scheduledJobId: "s1", scheduledDate: "2026-05-01", state: "ACTIVATED", systemUserId: "u1" }],
   ],

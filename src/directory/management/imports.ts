@@ -88,10 +88,15 @@ export function importCalls(call: Caller): ImportCalls {
       const path = pathOf`/systemusers/${user}/state/activate`;
       await call({ method: "POST", path, ...options, body: {}, answer: anything });
     },
-    async scheduleStates(states, options) {
-      const answer = listSchema(scheduledSchema);
-      return (await call({ method: "POST", path: "/v2/bulk/userstates", ...options, body: states, answer }))
-        .items;
+    async scheduleStates({ userIds, state, startDate }, options) {
+      const page = await call({
+        method: "POST",
+        path: "/v2/bulk/userstates",
+        ...options,
+        body: { user_ids: userIds, state, start_date: startDate },
+        answer: listSchema(scheduledSchema),
+      });
+      return page.items;
     },
   };
 }
