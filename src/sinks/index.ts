@@ -1,6 +1,8 @@
 import type { SinkDefinition } from "../core/sink.ts";
+import { elasticsearch } from "./elasticsearch.ts";
 import { http } from "./http.ts";
+import { opensearch } from "./opensearch.ts";
 import { splunkHec } from "./splunk-hec.ts";
 
 /** Every destination that a config can name as a sink's type. */
-export const sinks: readonly SinkDefinition[] = [http, splunkHec];
+export const sinks: readonly SinkDefinition[] = [splunkHec, elasticsearch, opensearch, http];

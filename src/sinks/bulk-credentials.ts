@@ -1,0 +1,21 @@
+import { UsageError } from "../core/errors.ts";
+import type { Secret } from "../core/secret.ts";
+
+export interface Credentials {
+  /** The Authorization header, if any. */
+  readonly authorization: string | undefined;
+  readonly secrets: readonly Secret[];
+}
+
+/** Basic authentication, or none where neither user nor password is set. */
+export function basicCredentials(config: {
+  readonly username?: string | undefined;
+  readonly password?: Secret | undefined;
+}): Credentials {
+  const { username, password } = config;
+  if (username === undefined && password === undefined) return { authorization: undefined, secrets: [] };
+  if (username === undefined || password === undefined)
+    throw new UsageError("username and password belong together: set both, or neither.");
+  const token = Buffer.from(`${username}:${password.reveal()}`).toString("base64");
+  return { authorization: `Basic ${token}`, secrets: [password] };
+}

@@ -1,0 +1,18 @@
+import { z } from "zod";
+import { secretSchema } from "../core/secret.ts";
+import { defineSink } from "../core/sink.ts";
+import { BULK_PROMISE, bulkFields, openBulk } from "./bulk.ts";
+import { basicCredentials } from "./bulk-credentials.ts";
+
+export const opensearch = defineSink({
+  type: "opensearch",
+  summary: "Writes events to OpenSearch, into an index per day or a data stream.",
+  config: z.strictObject({
+    ...bulkFields,
+    password: secretSchema("The password of basic authentication.").optional(),
+  }),
+  defaultFormat: "ecs",
+  guarantee: "exactly_once",
+  promise: BULK_PROMISE,
+  open: (context) => openBulk(context, "OpenSearch", basicCredentials(context.config)),
+});

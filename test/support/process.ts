@@ -1,0 +1,63 @@
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A real component as a child process of the test, with the end of what it printed. */
+export interface Running {
+  readonly pid: number;
+  /** The last of what it wrote to stdout and stderr. */
+  output(): string;
+  /** Ends it with this signal and waits until it is gone. */
+  kill(signal?: NodeJS.Signals): Promise<void>;
+}
+
+const OUTPUT_LENGTH_MAX = 4_000_000;
+const children = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+});
+
+/** Starts a program and waits until `isReady`; throws with its output when it ends or takes too long. */
+export async function startProcess(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions & { readonly isReady: () => Promise<boolean>; readonly readyMsMax?: number },
+): Promise<Running> {
+  const { isReady, readyMsMax = 60_000, ...spawnOptions } = options;
+  const child = spawn(command, args, { ...spawnOptions, stdio: ["ignore", "pipe", "pipe"] });
+  children.add(child);
+  let output = "";
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on("data", (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-OUTPUT_LENGTH_MAX);
+    });
+  const gone = once(child, "exit").then(() => children.delete(child));
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  const running: Running = {
+    pid: child.pid!,
+    output: () => output,
+    async kill(signal = "SIGKILL") {
+      if (!hasEnded()) child.kill(signal);
+      await gone;
+    },
+  };
+  const deadline = Date.now() + readyMsMax;
+  while (!(await isReady().catch(() => false))) {
+    if (hasEnded() || Date.now() > deadline) {
+      await running.kill();
+      throw new Error(`${command} did not become ready:\n${output.slice(-4000)}`);
+    }
+    await sleep(50);
+  }
+  return running;
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
