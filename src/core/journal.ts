@@ -62,6 +62,8 @@ export interface Appended {
   /** Same identity as a held event, other bytes. */
   readonly changed: number;
   readonly late: number;
+  /** The new events by organization. */
+  readonly byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>;
   readonly edge: readonly string[];
 }
 
@@ -69,6 +71,8 @@ export interface WindowFilter {
   readonly account?: string;
   readonly states?: readonly WindowState[];
   readonly live?: boolean;
+  readonly id?: number;
+  readonly stream?: number;
   /** Only windows whose nextMs is at or before this time. */
   readonly dueMs?: number;
   /** Only windows that overlap this half-open stretch. */

@@ -52,8 +52,10 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
     const late = lateOnes(commit, deduped);
     for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
     const { known, repeated, changed, edge } = deduped;
-    const appended = {
+    const byOrganization = countByOrganization(commit, deduped);
+    const appended: Appended = {
       page: appendedPage,
+      byOrganization,
       fresh: deduped.fresh.length,
       known,
       repeated,
@@ -134,6 +136,22 @@ function twinsOf(deduped: Deduped): string | null {
     return twin === undefined ? [] : [[String(stored), twin.toString("hex")] as const];
   });
   return JSON.stringify(Object.fromEntries(entries));
+}
+
+function countByOrganization(commit: PageCommit, deduped: Deduped): Appended["byOrganization"] {
+  const counts = new Map<string | null, { events: number; newestMs: number }>();
+  const { organizations, organizationIndexes, timesMs } = commit.page;
+  for (const index of deduped.fresh) {
+    const organization = organizations[organizationIndexes[index]!]!;
+    const count = counts.get(organization);
+    if (count === undefined) {
+      counts.set(organization, { events: 1, newestMs: timesMs[index]! });
+    } else {
+      count.events++;
+      if (timesMs[index]! > count.newestMs) count.newestMs = timesMs[index]!;
+    }
+  }
+  return counts;
 }
 
 function lateOnes(commit: PageCommit, deduped: Deduped): { count: number; byDelay: Map<number, number> } {

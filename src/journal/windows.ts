@@ -71,6 +71,8 @@ export function createWindows(db: State) {
         where("stream IN (SELECT id FROM streams WHERE account = ?)", filter.account);
       if (filter.states !== undefined)
         where(`state IN (${filter.states.map(() => "?").join(", ")})`, ...filter.states);
+      if (filter.id !== undefined) where("id = ?", filter.id);
+      if (filter.stream !== undefined) where("stream = ?", filter.stream);
       if (filter.live !== undefined) where("live = ?", filter.live ? 1 : 0);
       if (filter.dueMs !== undefined) where("next_ms <= ?", filter.dueMs);
       if (filter.fromMs !== undefined) where("to_ms > ?", filter.fromMs);

@@ -1,0 +1,113 @@
+import { z } from "zod";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
+import { durationMsOf } from "../core/time.ts";
+
+const DAY_MS = 86_400_000;
+
+/** How the service is read; one section for all accounts. */
+export const pollingSchema = z
+  .strictObject({
+    interval: z
+      .string()
+      .default("30s")
+      .refine((text) => durationMsOf(text) !== undefined || /^(\S+\s+){4,5}\S+$/.test(text.trim()), {
+        error: "write a duration such as 30s, or a cron expression such as */5 * * * *",
+      })
+      .meta({ description: "How often the newest events are asked for: a duration, or a cron expression." }),
+    overlap: durationSchema(
+      "How far each poll reads back, so that what is indexed a little late arrives with the next one.",
+      {
+        maxMs: DAY_MS,
+      },
+    ).default(300_000),
+    window: durationSchema("How long the live window grows before it is closed and scheduled for sweeps.", {
+      minMs: 60_000,
+      maxMs: DAY_MS,
+    }).default(3_600_000),
+    sweeps: z
+      .array(durationSchema("How long after a window's end.", { minMs: 1000 }))
+      .min(1)
+      .max(8)
+      .default([600_000, 3_600_000, 86_400_000])
+      .refine((list) => list.every((ms, at) => at === 0 || ms > list[at - 1]!), {
+        error: "list them in rising order",
+      })
+      .meta({
+        description:
+          "When a window that was read is compared with the service again; after the last one it is sealed.",
+      }),
+    lastSweep: durationSchema("How long before the service forgets a window it is compared once more.", {
+      maxMs: 7 * DAY_MS,
+    }).default(DAY_MS / 2),
+    pageSize: z
+      .int()
+      .min(1)
+      .max(10_000)
+      .default(10_000)
+      .meta({ description: "Events asked for in one request (the service gives at most 10,000)." }),
+    pagesInFlight: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(4)
+      .meta({ description: "Pages held in memory at once, over all accounts: this bounds the memory." }),
+    order: z
+      .enum(["newest_first", "oldest_first"])
+      .default("oldest_first")
+      .meta({ description: "Which part of the history is read first." }),
+    concurrency: z
+      .int()
+      .min(1)
+      .max(256)
+      .default(16)
+      .meta({ description: "Requests under way at once for one key, at the most." }),
+    requestsPerSecond: z.number().min(0).max(10_000).default(0).meta({
+      description:
+        "A ceiling of requests a second for one key; 0 means that only the service's own limit counts.",
+    }),
+    headerBytes: sizeSchema(
+      "The largest header block of a request; more organizations than fit are read in several groups.",
+      {
+        min: 1024,
+      },
+    ).default(8192),
+    discovery: durationSchema("How often the list of organizations is asked for again.", {
+      minMs: 1000,
+    }).default(900_000),
+  })
+  .meta({ description: "How the service is read." });
+
+export type PollingConfig = z.output<typeof pollingSchema>;
+
+/** What an account reads; its connection is described by the directory part. */
+export const accountReading = {
+  organizations: z
+    .union([z.literal("all"), z.array(z.string().min(1)).min(1)])
+    .optional()
+    .meta({
+      description:
+        "`all` asks the service for its organizations; or a list of ids. Without it the key's own organization is read.",
+    }),
+  include: z.array(z.string()).optional().meta({
+    description:
+      "With `all`: only organizations whose id or name matches one of these (* stands for anything).",
+  }),
+  exclude: z.array(z.string()).optional().meta({
+    description:
+      "With `all`: leaves out organizations whose id or name matches one of these (* stands for anything).",
+  }),
+  provider: z
+    .string()
+    .min(1)
+    .optional()
+    .meta({ description: "The provider's id: also reads the multi-tenant portal's own events." }),
+  services: z
+    .array(z.string().min(1))
+    .min(1)
+    .default(["all"])
+    .meta({ description: "The services to read; `all`, and any beside it that `all` leaves out." }),
+  since: durationSchema("How far back the first read goes.").default(90 * DAY_MS),
+  retention: durationSchema("How long the service keeps events; lower it where the plan keeps less.").default(
+    90 * DAY_MS,
+  ),
+} as const;

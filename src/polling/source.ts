@@ -1,0 +1,70 @@
+/** What polling needs of the service; the directory's Insights client gives it. */
+export interface Source {
+  events(
+    query: SourceQuery,
+    scope: SourceScope,
+    options: { searchAfter?: string | undefined; signal: AbortSignal },
+  ): Promise<SourcePage>;
+  /** undefined where the service has no such endpoint. */
+  count(query: SourceQuery, scope: SourceScope, signal: AbortSignal): Promise<number | undefined>;
+  /** The size of the header block that this scope needs. */
+  headerBytes(scope: SourceScope): number;
+  /** What a rejection means. */
+  fault(error: unknown): Fault;
+}
+
+export interface SourceQuery {
+  readonly service: readonly string[];
+  readonly startTime: string;
+  readonly endTime?: string | undefined;
+  readonly limit: number;
+  readonly sort: "ASC";
+  readonly fields?: readonly string[] | undefined;
+}
+
+export interface SourceScope {
+  readonly organizations?: readonly string[] | undefined;
+  readonly provider?: string | undefined;
+}
+
+export interface SourcePage {
+  readonly head: {
+    readonly resultCount: number | undefined;
+    readonly limit: number | undefined;
+    readonly searchAfter: string | undefined;
+    readonly dateMs: number | undefined;
+  };
+  body(): Promise<Buffer>;
+  discard(): void;
+}
+
+/**
+ * One consequence each. bad_request: R6. unauthorized: the account stops and says so. not_entitled,
+ * forbidden, unknown_organization, headers_too_large: the group is halved until the one is found.
+ * throttled, unavailable, cut_off: the same page again. body_too_large: smaller pages (R8). nonsense: again,
+ * and after a few times the window waits. stopped: we were told to stop. bug: anything else.
+ */
+export interface Fault {
+  readonly kind:
+    | "bad_request"
+    | "unauthorized"
+    | "not_entitled"
+    | "forbidden"
+    | "unknown_organization"
+    | "headers_too_large"
+    | "throttled"
+    | "unavailable"
+    | "cut_off"
+    | "body_too_large"
+    | "nonsense"
+    | "bug";
+  readonly message: string;
+  readonly retryAfterMs?: number | undefined;
+  /** The service's clock, where the answer had one. */
+  readonly dateMs?: number | undefined;
+}
+
+/** Raised by polling itself when an answer does not hold together; the consequence is that of nonsense. */
+export class InconsistentPageError extends Error {
+  override readonly name = "InconsistentPageError";
+}
