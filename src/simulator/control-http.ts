@@ -6,6 +6,7 @@ import type { Control } from "./control.ts";
 import { json, problemAnswer, readBody } from "./http/exchange.ts";
 import type { Fault } from "./http/faults.ts";
 import { Problem } from "./http/problem.ts";
+import type { SystemOption } from "./world-control.ts";
 
 type Handler = (body: Buffer, query: URLSearchParams) => unknown;
 
@@ -20,6 +21,24 @@ const eventsBody = z.object({
   organization: z.string(),
   events: z.array(z.record(z.string(), z.unknown())),
   delayMs: z.number().optional(),
+});
+
+const userBody = z.strictObject({
+  organization: z.string(),
+  user: z.string(),
+  action: z.enum(["suspend", "unsuspend", "delete"]),
+});
+const memberBody = z.strictObject({
+  organization: z.string(),
+  group: z.string(),
+  user: z.string(),
+  member: z.boolean(),
+});
+const systemBody = z.strictObject({
+  organization: z.string(),
+  os: z.string().optional(),
+  enrollment: z.enum(["agent", "ade", "portal"]).optional(),
+  publicKey: z.string().optional(),
 });
 
 /** `/_control/…`: what `Control` does, for a simulator in its own process. No key is asked for. */
@@ -60,6 +79,27 @@ export function createControlHttp(control: Control) {
     "POST /key": (body) => ({
       apiKey: control.resetKey(parse(z.strictObject({ key: z.string().optional() }), body).key),
     }),
+    "GET /import-jobs": () => control.world.importJobs(),
+    "GET /import-jobs/users": (_, query) => control.world.importJobUsers(query.get("job") ?? ""),
+    "GET /users": (_, query) => control.world.users(query.get("organization") ?? ""),
+    "GET /groups": (_, query) => control.world.groups(query.get("organization") ?? ""),
+    "GET /integrations": (_, query) => {
+      const organization = query.get("organization") ?? "";
+      return {
+        importApplication: control.world.importApplication(organization),
+        workday: control.world.workday(organization),
+      };
+    },
+    "POST /users": (body) => changeUser(control, parse(userBody, body)),
+    "POST /group-members": (body) => {
+      const { organization, group, user, member } = parse(memberBody, body);
+      control.world.setGroupMember(organization, group, user, member);
+      return { group, user, member };
+    },
+    "POST /systems": (body) => {
+      const { organization, ...option } = parse(systemBody, body);
+      return control.world.addSystem(organization, option as SystemOption);
+    },
     "POST /refusals": (body) => {
       const { organization, status } = parse(
         z.strictObject({ organization: z.string(), status: z.number().nullable() }),
@@ -99,6 +139,13 @@ function setClock(control: Control, body: z.infer<typeof clockBody>) {
   if (body.speed !== undefined) control.clock.setSpeed(body.speed);
   if (body.skewMs !== undefined) control.clock.setSkew(body.skewMs);
   return control.clock.read();
+}
+
+function changeUser(control: Control, { organization, user, action }: z.infer<typeof userBody>) {
+  if (action === "suspend") return control.world.suspendUser(organization, user);
+  if (action === "unsuspend") return control.world.unsuspendUser(organization, user);
+  control.world.deleteUser(organization, user);
+  return { deleted: user };
 }
 
 /** A JSON body with objects, or lines of JSON that are kept byte for byte (?organization=…&delayMs=…). */

@@ -6,6 +6,8 @@ import type { Directory } from "./generator/directory.ts";
 import type { Faults } from "./http/faults.ts";
 import { Problem } from "./http/problem.ts";
 import type { RequestRecord, Statistics, StatisticsReport } from "./http/statistics.ts";
+import type { Parts } from "./management/router.ts";
+import { createWorldControl, type WorldControl } from "./world-control.ts";
 
 /** Everything that tests steer and look at; `/_control/…` does the same over HTTP. */
 export interface Control {
@@ -41,6 +43,7 @@ export interface Control {
   resetKey(next?: string): string;
   /** Insights answers queries that include this organization with this status; null ends that. */
   refuseOrganization(organization: string, status: number | null): void;
+  readonly world: WorldControl;
 }
 
 export interface ControlParts {
@@ -51,6 +54,7 @@ export interface ControlParts {
   readonly access: Access;
   readonly directory: Directory;
   readonly apiKey: string;
+  readonly management: Parts;
 }
 
 export function createControl(parts: ControlParts): Control {
@@ -124,6 +128,7 @@ export function createControl(parts: ControlParts): Control {
       return next;
     },
     refuseOrganization: access.refuse,
+    world: createWorldControl(parts.management),
   };
 
   function complete(event: Record<string, unknown>, organization: string): string {

@@ -24,42 +24,53 @@ export interface Events {
   visible(filter: { organization?: number; pending?: boolean }): Generator<Uint8Array>;
 }
 
-/** Called with every event that is not part of the history, so that it can be kept. */
-export type Keep = (event: { text: Uint8Array; organization: number; visibleAt: number }) => void;
+/** Called with events that are not part of the history, so that they outlive the process. */
+export type Keep = (events: readonly KeptEvent[]) => void;
+
+export interface KeptEvent {
+  readonly text: Uint8Array;
+  readonly organization: number;
+  readonly visibleAt: number;
+}
+
+export interface EventsParts {
+  readonly settings: Settings;
+  readonly directory: Directory;
+  readonly clock: SimulatorClock;
+  /** Where the history ends; the same one as in earlier runs of the same world. */
+  readonly historyEndMs: number;
+  /** How often this world was opened before: each run has live traffic of its own. */
+  readonly run: number;
+  readonly keep: Keep | null;
+  readonly kept: Iterable<KeptEvent>;
+}
 
 const futureMsMax = 600_000;
 
-export function createEvents(
-  settings: Settings,
-  directory: Directory,
-  clock: SimulatorClock,
-  history: { endMs: number; liveFromMs: number },
-  keep: Keep | null,
-): Events {
+export function createEvents(parts: EventsParts): Events {
+  const { settings, directory, clock, historyEndMs, keep } = parts;
   const store = createEventStore();
   const random = createRandom(settings.seed, 1);
-  const traffic = createTraffic(random, store, createSessionStarter(random, directory), settings);
-  const days = settings.days * 86_400_000;
-  writeHistory(traffic, random, {
-    count: settings.events,
-    startMs: history.endMs - days,
-    endMs: history.endMs,
-  });
-  const live = createLiveTraffic(traffic, random, {
-    startMs: Math.max(history.endMs, history.liveFromMs),
+  const history = createTraffic(random, store, createSessionStarter(random, directory), settings);
+  const startMs = historyEndMs - settings.days * 86_400_000;
+  writeHistory(history, random, { count: settings.events, startMs, endMs: historyEndMs });
+  for (const event of parts.kept) addRaw(store, event.text, event.organization, event.visibleAt);
+  const liveRandom = createRandom(settings.seed, 3, parts.run);
+  const traffic = createTraffic(liveRandom, store, createSessionStarter(liveRandom, directory), settings);
+  const live = createLiveTraffic(traffic, liveRandom, {
+    startMs: parts.run === 0 ? historyEndMs : Math.max(historyEndMs, clock.now()),
     eventsPerSecond: settings.liveEventsPerSecond,
     futureMsMax,
   });
 
   function kept(numbers: readonly number[]): void {
-    if (keep === null) return;
-    for (const event of numbers) {
-      keep({
-        text: store.read(event),
-        organization: store.organizationOf(event),
-        visibleAt: store.visibleAt(event),
-      });
-    }
+    if (keep === null || numbers.length === 0) return;
+    const texts = numbers.map((event) => ({
+      text: store.read(event),
+      organization: store.organizationOf(event),
+      visibleAt: store.visibleAt(event),
+    }));
+    keep(texts);
   }
 
   return {

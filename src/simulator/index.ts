@@ -9,12 +9,21 @@ import { openServer } from "./http/server.ts";
 import { createStatistics } from "./http/statistics.ts";
 import { createInsights } from "./insights/insights.ts";
 import { createManagement } from "./management/management.ts";
+import type { Parts } from "./management/router.ts";
 import { type KeyOption, type Settings, type SimulatorOptions, settle } from "./options.ts";
 import { createRandom } from "./random.ts";
+import { openDatabase } from "./world/database.ts";
+import { createImports } from "./world/imports.ts";
+import { createKeep, keptEvents, recall } from "./world/memory.ts";
+import { createProvisioning } from "./world/provisioning.ts";
+import { createSchedules } from "./world/schedules.ts";
+import { createUsers } from "./world/users.ts";
+import { createWorld, type World } from "./world/world.ts";
 
 export type { Control } from "./control.ts";
 export type { Fault } from "./http/faults.ts";
 export type { SimulatorOptions } from "./options.ts";
+export type { SystemOption, WorldControl } from "./world-control.ts";
 
 /** A running service. Close it to end everything that it started. */
 export interface Simulator {
@@ -33,21 +42,20 @@ export interface Simulator {
 }
 
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
-  const settings = settle(options);
+  const given = settle(options);
+  const db = openDatabase(given.file);
+  const { settings, historyEndMs, run } = recall(db, given);
   const directory = createDirectory(settings.seed, settings.organizations);
   const clock = createClock(settings);
-  const events = createEvents(
-    settings,
-    directory,
-    clock,
-    { endMs: settings.startMs, liveFromMs: settings.startMs },
-    null,
-  );
+  const keep = settings.file === null ? null : createKeep(db);
+  const events = createEvents({ settings, directory, clock, historyEndMs, run, keep, kept: keptEvents(db) });
+  // Making the history takes time; a clock that was told where to start begins when the service is ready.
+  if (options.clock?.start !== undefined) clock.set(settings.startMs + settings.skewMs);
   const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory));
   const faults = createFaults(createRandom(settings.seed, 2), settings.faults);
   const statistics = createStatistics(clock.now);
+  const parts = createParts(createWorld({ db, clock, settings, directory, events }));
   const insights = createInsights({ settings, clock, store: events.store, access, advance: events.advance });
-  const management = createManagement(access, directory);
   const control = createControl({
     clock,
     events,
@@ -56,7 +64,9 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     access,
     directory,
     apiKey: settings.apiKey,
+    management: parts,
   });
+  const management = createManagement(parts, access);
   const server = await openServer({
     settings,
     clock,
@@ -78,9 +88,21 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     async close() {
       await server.close();
       clock.close();
+      await parts.provisioning.close();
       events.store.close();
+      db.close();
     },
   };
+}
+
+function createParts(world: World): Parts {
+  const provisioning = createProvisioning(world);
+  const users = createUsers(world, provisioning);
+  const imports = createImports(world, users);
+  const schedules = createSchedules(world, users);
+  imports.resume();
+  schedules.resume();
+  return { world, users, imports, schedules, provisioning };
 }
 
 /** The administrator's key, one of a command runner, and those of the options. */

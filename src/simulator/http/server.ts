@@ -87,8 +87,7 @@ async function route(parts: ServerParts, call: Call): Promise<Answer> {
   const { request, path, body, effects, ongoing } = call;
   const parseBody = () => parseJson(request, body);
   if (path.startsWith("/insights/")) return parts.insights({ request, path, parseBody, effects, ongoing });
-  if (path.startsWith("/api/"))
-    return parts.management({ request, path, parseBody, hasBody: body.length > 0 });
+  if (path.startsWith("/api/")) return parts.management({ request, path, parseBody });
   return json(404, { message: "Not found" });
 }
 
