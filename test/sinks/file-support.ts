@@ -23,6 +23,7 @@ export interface Opening {
   readonly journal?: string;
   readonly format?: Format;
   readonly nowMs?: number;
+  readonly clock?: () => number;
   readonly log?: Log;
   readonly system?: FileSystem;
   readonly signal?: AbortSignal;
@@ -30,7 +31,8 @@ export interface Opening {
 
 export function openFile(directory: string, config: object = {}, opening: Opening = {}): Promise<Sink> {
   const { position, state } = opening.committed ?? nothingCommitted;
-  const nowMs = opening.nowMs;
+  const { nowMs } = opening;
+  const now = opening.clock ?? (nowMs === undefined ? systemClock.now : () => nowMs);
   const context: SinkContext<FileSettings> = {
     name: opening.name ?? "disk",
     config: file.config.parse({ directory, ...config }) as FileSettings,
@@ -38,7 +40,7 @@ export function openFile(directory: string, config: object = {}, opening: Openin
     journal: opening.journal ?? TEST_JOURNAL,
     position,
     state,
-    clock: nowMs === undefined ? systemClock : { ...systemClock, now: () => nowMs },
+    clock: { ...systemClock, now },
     log: opening.log ?? silentLog,
     signal: opening.signal ?? new AbortController().signal,
   };

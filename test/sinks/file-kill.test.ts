@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { afterEach, expect, test } from "vitest";
+import { linesIn, makeFolder, namesIn } from "./file-support.ts";
+
+const DRIVER = fileURLToPath(new URL("file-driver.js", import.meta.url));
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 10);
+const KILL_AFTER_MS_MAX = 150;
+
+const folder = makeFolder();
+const directory = `${folder.path}/events`;
+const database = `${folder.path}/reader.db`;
+const children = new Set<ChildProcess>();
+
+afterEach(() => {
+  for (const child of children) child.kill("SIGKILL");
+  folder.remove();
+});
+
+function start(until: number): ChildProcess {
+  const child = spawn(process.execPath, [DRIVER, directory, database, String(until)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
+  return child;
+}
+
+test(`R17 R23 every event is in the files exactly once, in order, after ${KILLS} times kill -9`, {
+  timeout: 30_000 + KILLS * 2_000,
+}, async () => {
+  for (let kill = 0; kill < KILLS; kill++) {
+    const child = start(Number.MAX_SAFE_INTEGER);
+    const exited = once(child, "exit");
+    await once(child.stdout!, "data");
+    const timer = setTimeout(() => child.kill("SIGKILL"), Math.random() * KILL_AFTER_MS_MAX);
+    const [code, signal] = await exited;
+    clearTimeout(timer);
+    expect([code, signal]).toEqual([null, "SIGKILL"]);
+  }
+  const until = committedEvents() + 100;
+  const [code] = await once(start(until), "exit");
+  expect(code).toBe(0);
+
+  const numbers = linesIn(directory).map((line) => JSON.parse(line) as { number: number; padding: string });
+  const counts = new Map<number, number>();
+  for (const { number } of numbers) counts.set(number, (counts.get(number) ?? 0) + 1);
+  const lost = Array.from({ length: until }, (_, at) => at).filter((number) => !counts.has(number));
+  const twice = [...counts].filter(([, count]) => count > 1);
+  process.stdout.write(
+    `kills ${KILLS}, events ${until}, files ${namesIn(directory).length}, lost ${lost.length}, twice ${twice.length}\n`,
+  );
+  expect({ lost, twice, lines: numbers.length }).toEqual({ lost: [], twice: [], lines: until });
+  for (const organization of [0, 1, 2]) {
+    const own = numbers.filter(({ number }) => number % 3 === organization);
+    expect(own.every((event, at) => at === 0 || event.number > own[at - 1]!.number)).toBe(true);
+  }
+  for (const { number, padding } of numbers) expect(padding).toBe("é".repeat((number * 37) % 400));
+});
+
+/** What the driver has committed so far; 0 if it never got that far. */
+function committedEvents(): number {
+  const db = new Database(database);
+  try {
+    return (db.prepare("SELECT event FROM reader").get() as { event: number } | undefined)?.event ?? 0;
+  } finally {
+    db.close();
+  }
+}
