@@ -100,7 +100,8 @@ export interface JournalReader {
   /** The next page with events for this reader after the position; null when there is none yet. */
   read(after: Position): Promise<JournalPage | null>;
   commit(position: Position, state: SinkState | undefined): Promise<void>;
-  setBound(bound: Position): Promise<void>;
+  /** undefined takes it back, where nothing was written under it. */
+  setBound(bound: Position | undefined): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
   /** Whether this journal holds that page with that hash (R20). */

@@ -81,7 +81,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           bound = undefined;
         },
         async setBound(to) {
-          updateBound.run(formatPosition(to), name);
+          updateBound.run(to === undefined ? null : formatPosition(to), name);
           bound = to;
         },
         addDeadLetters: async (letters) => addDeadLetters(name, letters),

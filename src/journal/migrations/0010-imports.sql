@@ -29,7 +29,7 @@ CREATE TABLE jobs (
   results_digest TEXT,
   next_poll_ms INTEGER
 );
-CREATE UNIQUE INDEX jobs_by_service_job ON jobs (account, service_job) WHERE service_job IS NOT NULL;
+CREATE UNIQUE INDEX jobs_by_service_job ON jobs (service_job, account) WHERE service_job IS NOT NULL;
 -- No two runs of one import at once.
 CREATE UNIQUE INDEX jobs_open ON jobs (account, coalesce(organization, ''), source)
   WHERE ended_ms IS NULL AND origin <> 'elsewhere';

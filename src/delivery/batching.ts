@@ -1,0 +1,104 @@
+import type { JournalEvent } from "../core/event.ts";
+import type { JournalPage, JournalReader } from "../core/journal.ts";
+import type { Position } from "../core/position.ts";
+import type { Batch, BatchLimits, SinkRecord } from "../core/sink.ts";
+
+/** An event that no batch can hold: too large by itself, or its format failed on it. */
+export interface Misfit {
+  readonly event: JournalEvent;
+  readonly reason: string;
+}
+
+export interface Formed {
+  readonly batch: Batch | null;
+  readonly misfits: readonly Misfit[];
+  /** How far the journal was looked through, whether or not anything was taken. */
+  readonly to: Position;
+  /** False when more events would fit and none are there yet. */
+  readonly full: boolean;
+  /** When the oldest of them was pulled; for the age of an unfilled batch. */
+  readonly oldestMs: number;
+}
+
+export interface Forming {
+  readonly reader: JournalReader;
+  readonly from: Position;
+  readonly limits: BatchLimits;
+  readonly recordsMax: number;
+  /** The end that was made durable before (R19): exactly up to there, whatever the limits say now. */
+  readonly bound: Position | undefined;
+  wants(event: JournalEvent): boolean;
+  encode(event: JournalEvent): Uint8Array | string;
+}
+
+/** How many events are passed over in one turn before the position is committed and others get their turn. */
+const PASSED_OVER_MAX = 50_000;
+
+/** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
+export async function formBatch(forming: Forming): Promise<Formed> {
+  const { reader, from, limits, bound } = forming;
+  const recordBytesMax = Math.min(
+    limits.recordBytesMax ?? Number.POSITIVE_INFINITY,
+    limits.bytesMax - (limits.batchOverheadBytes ?? 0),
+  );
+  const overhead = limits.recordOverheadBytes ?? 0;
+  const records: SinkRecord[] = [];
+  const misfits: Misfit[] = [];
+  let bytes = limits.batchOverheadBytes ?? 0;
+  let to = from;
+  let passedOver = 0;
+  let oldestMs = Number.POSITIVE_INFINITY;
+  const done = (full: boolean): Formed => ({
+    batch: records.length === 0 ? null : { records, from, to },
+    misfits,
+    to,
+    full,
+    oldestMs,
+  });
+
+  for (;;) {
+    const page: JournalPage | null = await reader.read(to);
+    if (page === null) return done(false);
+    for (let index = page.first; index < page.first + page.count; index++) {
+      if (bound !== undefined && isPast(page.number, index, bound)) return done(true);
+      const event = page.event(index);
+      if (!forming.wants(event)) {
+        to = page.after(index);
+        if (++passedOver >= PASSED_OVER_MAX) return done(true);
+        continue;
+      }
+      const body = encoded(forming, event);
+      if ("reason" in body) {
+        misfits.push(body);
+      } else if (body.bytes.length + overhead > recordBytesMax) {
+        misfits.push({
+          event,
+          reason: `its ${body.bytes.length} bytes are more than the ${recordBytesMax - overhead} that the destination takes`,
+        });
+      } else {
+        const size = body.bytes.length + overhead;
+        const fits = records.length < forming.recordsMax && bytes + size <= limits.bytesMax;
+        if (bound === undefined && records.length > 0 && !fits) return done(true);
+        records.push({ event, body: body.bytes });
+        bytes += size;
+        oldestMs = Math.min(oldestMs, event.fetchedAtMs);
+      }
+      to = page.after(index);
+    }
+    if (records.length >= forming.recordsMax && bound === undefined) return done(true);
+  }
+}
+
+/** A format that fails on an event is a bug, but neither the event nor the others may suffer from it. */
+function encoded(forming: Forming, event: JournalEvent): { bytes: Uint8Array } | Misfit {
+  try {
+    const body = forming.encode(event);
+    return { bytes: typeof body === "string" ? Buffer.from(body) : body };
+  } catch (error) {
+    return { event, reason: `it could not be encoded: ${(error as Error).message}` };
+  }
+}
+
+function isPast(page: number, index: number, bound: Position): boolean {
+  return page > bound.page || (page === bound.page && index >= bound.event);
+}

@@ -1,0 +1,446 @@
+import type { Alarms } from "../core/alarms.ts";
+import type { Clock } from "../core/clock.ts";
+import {
+  DecisionNeededError,
+  explain,
+  PausedError,
+  RejectedEventsError,
+  type Rejection,
+  RetryableError,
+  TooLargeError,
+} from "../core/errors.ts";
+import type { JournalEvent } from "../core/event.ts";
+import type { Format } from "../core/format.ts";
+import type { DeadLetter, JournalReader } from "../core/journal.ts";
+import type { Log } from "../core/log.ts";
+import type { Metrics } from "../core/metrics.ts";
+import { formatPosition, type Position } from "../core/position.ts";
+import type { Batch, Sink, SinkDefinition, SinkRecord, SinkState } from "../core/sink.ts";
+import type { Step } from "../core/step.ts";
+import type { Wake } from "../core/wake.ts";
+import { formBatch } from "./batching.ts";
+import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
+
+export interface DeliveryOptions {
+  readonly name: string;
+  readonly definition: SinkDefinition;
+  readonly config: unknown;
+  readonly format: Format;
+  readonly reader: JournalReader;
+  readonly journal: string;
+  wants(event: JournalEvent): boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly alarms: Alarms;
+  readonly metrics: Metrics;
+  readonly stdout: NodeJS.WritableStream;
+  readonly wake: Wake;
+  /** The journal's end, where a sink that is to skip everything goes on. */
+  end(): Position;
+  /** True while nothing more will come: an unfilled batch need not wait. */
+  draining(): boolean;
+}
+
+/** running: nothing stands in the way. retrying: the destination is unavailable. paused: it refuses us. stopped: a person must decide, or a bug. */
+export type DeliveryState = "opening" | "running" | "retrying" | "paused" | "stopped";
+
+export interface DeliveryStatus {
+  readonly name: string;
+  readonly type: string;
+  readonly state: DeliveryState;
+  readonly sinceMs: number;
+  readonly reason: string | null;
+  readonly remedy: string | null;
+  readonly position: Position;
+  readonly sentEvents: number;
+  readonly deadLetters: number;
+  readonly lastWriteMs: number | null;
+}
+
+const BACK_OFF_MS_MIN = 200;
+const BACK_OFF_MS_MAX = 60_000;
+const PROBE_MS = 30_000;
+/** A destination that refuses more than half of so many events is paused instead of filling the dead letters. */
+const REFUSED_MIN = 200;
+
+/**
+ * Delivers the journal to one sink. A step forms a batch, writes it once and commits the position, or meets
+ * the error with its one consequence; the loop owns pace and back-off. Knows nothing of other sinks.
+ */
+export function createDelivery(options: DeliveryOptions) {
+  const { name, definition, reader, clock, log, alarms, metrics, wake } = options;
+  const exactlyOnce = definition.guarantee === "exactly_once";
+  let sink: Sink | undefined;
+  let at: Position = reader.position;
+  let state: DeliveryState = "opening";
+  let sinceMs = clock.now();
+  let reason: string | null = null;
+  let remedy: string | null = null;
+  let waitUntilMs = 0;
+  let failures = 0;
+  let recordsMax = Number.POSITIVE_INFINITY;
+  /** What is left to write of a batch of which a part is done, or of which records were refused. */
+  let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
+  let retry: Batch | undefined;
+  let sentEvents = 0;
+  let deadLetters = 0;
+  let lastWriteMs: number | null = null;
+  const recent = { taken: 0, refused: 0 };
+
+  const step: Step = async (signal) => {
+    if (state === "stopped" || clock.now() < waitUntilMs) return "idle";
+    try {
+      if (sink === undefined) await open(signal);
+      return await turn(signal);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      await meet(error);
+      return "idle";
+    }
+  };
+
+  async function open(signal: AbortSignal): Promise<void> {
+    const held = heldState();
+    const { config, format, journal, stdout } = options;
+    const opened = await definition.open({
+      name,
+      config,
+      format,
+      journal,
+      position: reader.position,
+      state: held.sink,
+      clock,
+      log,
+      signal,
+      stdout,
+    });
+    try {
+      at = await judgePosition(name, opened, reader, held);
+    } catch (error) {
+      await opened.close();
+      throw error;
+    }
+    sink = opened;
+  }
+
+  function heldState(): Held {
+    return (reader.state as Held | undefined) ?? {};
+  }
+
+  async function turn(signal: AbortSignal): Promise<"again" | "idle"> {
+    const batch = retry ?? (await nextBatch());
+    if (batch === "wait") return "idle";
+    if (batch === "passed") return "again";
+    retry = batch;
+    const startedMs = clock.now();
+    const newState = await sink!.write(batch, signal);
+    metrics.record("tidemark_sink_write_seconds", (clock.now() - startedMs) / 1000, { sink: name });
+    await written(batch, newState);
+    return "again";
+  }
+
+  /** "passed": nothing for this sink, and the position has moved. "wait": nothing, or not enough yet. */
+  async function nextBatch(): Promise<Batch | "passed" | "wait"> {
+    const { limits } = sink!;
+    const bound = definition.boundsFirst ? reader.bound : undefined;
+    const encode = (event: JournalEvent) => (sink!.encode ?? options.format.encode)(event);
+    const formed = await formBatch({
+      reader,
+      from: at,
+      limits,
+      recordsMax: Math.min(limits.recordsMax, recordsMax),
+      bound,
+      wants: (event) => options.wants(event) && (rest === undefined || isRest(event)),
+      encode,
+    });
+    if (formed.misfits.length > 0) await bury(formed.misfits);
+    if (formed.batch === null) {
+      if (formed.to === at) return "wait";
+      await pass(formed.to);
+      return "passed";
+    }
+    const young = clock.now() - formed.oldestMs < limits.ageMsMax;
+    if (!formed.full && bound === undefined && young && !options.draining()) return "wait";
+    if (definition.boundsFirst && bound === undefined) await reader.setBound(formed.batch.to);
+    return formed.batch;
+  }
+
+  async function pass(to: Position): Promise<void> {
+    await reader.commit(to, reader.state);
+    if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
+    at = to;
+  }
+
+  async function written(batch: Batch, newState: SinkState | undefined): Promise<void> {
+    retry = undefined;
+    const to = rest === undefined || isBefore(batch.to, rest.to) ? batch.to : rest.to;
+    try {
+      await reader.commit(to, resolved(batch.to, newState));
+    } catch (error) {
+      // What the destination holds and what the journal knows may differ now: only opening anew tells (R17).
+      if (exactlyOnce) await reopen();
+      throw new RetryableError("The position could not be committed.", { cause: error });
+    }
+    if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
+    at = to;
+    recent.taken += batch.records.length;
+    sentEvents += batch.records.length;
+    lastWriteMs = clock.now();
+    failures = 0;
+    recordsMax = recordsMax * 2 > sink!.limits.recordsMax ? Number.POSITIVE_INFINITY : recordsMax * 2;
+    metrics.add("tidemark_sink_sent_events_total", batch.records.length, { sink: name });
+    metrics.add("tidemark_sink_sent_bytes_total", bytesOf(batch.records), { sink: name });
+    become("running", null, null);
+  }
+
+  /** Each error has one consequence. */
+  async function meet(error: unknown): Promise<void> {
+    const batch = retry;
+    const kind = error instanceof Error ? error.name : "unknown";
+    metrics.add("tidemark_sink_errors_total", 1, { sink: name, kind });
+    if (error instanceof TooLargeError && batch !== undefined) await tooLarge(error, batch);
+    else if (error instanceof RejectedEventsError && batch !== undefined) await rejected(error, batch);
+    else if (error instanceof RetryableError) retryable(error, batch);
+    else if (error instanceof PausedError) pause(error.message, error.remedy);
+    else if (error instanceof DecisionNeededError)
+      stop(error.message, `Choose: ${error.choices.join("; or ")}.`);
+    else if (isDiskTrouble(error)) retryable(new RetryableError(explain(error), { cause: error }), batch);
+    else bug(error);
+    if (exactlyOnce && sink !== undefined) await reopen();
+  }
+
+  async function tooLarge(error: TooLargeError, batch: Batch): Promise<void> {
+    retry = undefined;
+    if (batch.records.length === 1) {
+      return rejected(new RejectedEventsError(error.message, [{ index: 0, reason: error.message }]), batch);
+    }
+    recordsMax = Math.ceil(batch.records.length / 2);
+    // It was refused whole, so nothing stands there under its bounds.
+    if (definition.boundsFirst) await reader.setBound(undefined);
+  }
+
+  async function rejected(error: RejectedEventsError, batch: Batch): Promise<void> {
+    if (refusesTooMuch(error.rejected, batch)) {
+      pause(
+        `The destination refuses most events: ${error.rejected[0]?.reason ?? error.message}`,
+        "Mend the destination or this sink's config; delivery goes on by itself and nothing is lost.",
+      );
+      return;
+    }
+    await bury(
+      error.rejected.map(({ index, reason: why }) => ({ event: batch.records[index]!.event, reason: why })),
+    );
+    recent.refused += error.rejected.length;
+    const refused = new Set(error.rejected.map(({ index }) => index));
+    const remaining = error.remaining ?? [];
+    const again = batch.records.filter((_, index) => !refused.has(index) && remaining.includes(index));
+    goOnWith(batch, again);
+    if (again.length > 0) return;
+    const others = batch.records.filter((_, index) => !refused.has(index));
+    if (others.length > 0) await written({ ...batch, records: others }, heldState().sink);
+    else await pass(batch.to);
+  }
+
+  function refusesTooMuch(refused: readonly Rejection[], batch: Batch): boolean {
+    const total = recent.taken + recent.refused + batch.records.length;
+    const share = (recent.refused + refused.length) / total;
+    if (recent.taken + recent.refused > 20_000) {
+      recent.taken /= 2;
+      recent.refused /= 2;
+    }
+    return recent.refused + refused.length >= REFUSED_MIN && share > 0.5;
+  }
+
+  function retryable(error: RetryableError, batch: Batch | undefined): void {
+    if (batch !== undefined && error.remaining !== undefined) {
+      goOnWith(
+        batch,
+        error.remaining.map((index) => batch.records[index]!),
+      );
+    }
+    failures++;
+    const backOffMs =
+      Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12)) *
+      (0.5 + Math.random() / 2);
+    const waitMs = error.retryAfterMs ?? backOffMs;
+    waitUntilMs = clock.now() + waitMs;
+    become(
+      "retrying",
+      explain(error),
+      "Nothing to do while it lasts a little: it is tried again by itself. If it stays, see whether the destination is up and reachable.",
+    );
+    log.warn({ err: error, sink: name, waitMs }, "Delivery failed; trying again.");
+    if (failures === 5) raise("sink_failing", "warning");
+  }
+
+  /** The same batch with fewer records; an exactly-once sink forms it again after it was opened anew. */
+  function goOnWith(batch: Batch, records: readonly SinkRecord[]): void {
+    rest = { to: batch.to, keys: new Set(records.map(({ event }) => keyOf(event))) };
+    retry = exactlyOnce || records.length === 0 ? undefined : { ...batch, records };
+  }
+
+  function isRest(event: JournalEvent): boolean {
+    if (event.page > rest!.to.page || (event.page === rest!.to.page && event.index >= rest!.to.event))
+      return true;
+    return rest!.keys.has(keyOf(event));
+  }
+
+  async function bury(letters: readonly DeadLetter[]): Promise<void> {
+    await reader.addDeadLetters(letters);
+    deadLetters += letters.length;
+    log.warn(
+      { sink: name, count: letters.length, reason: letters[0]?.reason },
+      "Events became dead letters.",
+    );
+  }
+
+  function pause(message: string, whatToDo: string): void {
+    waitUntilMs = clock.now() + PROBE_MS;
+    become("paused", message, whatToDo);
+    raise("sink_paused", "critical");
+  }
+
+  function stop(message: string, whatToDo: string): void {
+    become("stopped", message, whatToDo);
+    raise("sink_stopped", "critical");
+  }
+
+  function bug(error: unknown): void {
+    log.error({ err: error, sink: name }, "A sink failed in a way that nobody foresaw; it has stopped.");
+    stop(
+      explain(error),
+      "This is a defect of the program: please report it with the log. A restart tries again.",
+    );
+  }
+
+  function raise(kind: string, severity: "warning" | "critical"): void {
+    alarms.raise({ kind, subject: name, message: reason ?? "", remedy: remedy ?? "", severity });
+  }
+
+  function become(next: DeliveryState, why: string | null, whatToDo: string | null): void {
+    if (next !== state) sinceMs = clock.now();
+    if (next === "running" && state !== "running") {
+      for (const kind of ["sink_failing", "sink_paused", "sink_stopped"]) alarms.clear(kind, name);
+    }
+    state = next;
+    reason = why;
+    remedy = whatToDo;
+  }
+
+  /** After any error an exactly-once sink is closed and opened again, and goes on from the position that yields (R17). */
+  async function reopen(): Promise<void> {
+    const closing = sink;
+    sink = undefined;
+    retry = undefined;
+    at = reader.position;
+    await closing
+      ?.close()
+      .catch((error: unknown) => log.debug({ err: error, sink: name }, "Closing a sink failed."));
+  }
+
+  async function loop(signal: AbortSignal, until: () => boolean): Promise<void> {
+    while (!signal.aborted && !until()) {
+      const mark = wake.mark();
+      if ((await step(signal)) === "again") continue;
+      if (until()) return;
+      const waitMs = waitUntilMs - clock.now();
+      await wake.waitSince(
+        waitMs > 0 ? wake.mark() : mark,
+        Math.min(1000, Math.max(10, waitMs > 0 ? waitMs : 1000)),
+        signal,
+      );
+    }
+  }
+
+  function status(): DeliveryStatus {
+    return {
+      name,
+      type: definition.type,
+      state,
+      sinceMs,
+      reason,
+      remedy,
+      position: reader.position,
+      sentEvents,
+      deadLetters,
+      lastWriteMs,
+    };
+  }
+
+  return {
+    step,
+    status,
+    run: (signal: AbortSignal) => loop(signal, () => false),
+    /** Until everything that is in the journal now is delivered; rejects when that needs a person. */
+    async drain(signal: AbortSignal): Promise<void> {
+      await loop(signal, () => state === "stopped" || state === "paused" || atEnd());
+      signal.throwIfAborted();
+      if (state === "stopped" || state === "paused")
+        throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
+    },
+    /** A person's decision about a position that does not fit (R20). */
+    async resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
+      await reopen();
+      const { config, format, journal, stdout } = options;
+      const opened = await definition.open({
+        name,
+        config,
+        format,
+        journal,
+        position: reader.position,
+        state: heldState().sink,
+        clock,
+        log,
+        signal,
+        stdout,
+      });
+      try {
+        const to = await resolution({ sink: opened, reader, end: options.end });
+        await reader.commit(to, {
+          ...heldState(),
+          written: opened.position && formatPosition(opened.position),
+        });
+      } finally {
+        await opened.close();
+      }
+      become("opening", null, null);
+      waitUntilMs = 0;
+      wake.wake();
+    },
+    async close(): Promise<void> {
+      const closing = sink;
+      sink = undefined;
+      await closing?.close();
+    },
+  };
+
+  function atEnd(): boolean {
+    const end = options.end();
+    return (
+      reader.position.page > end.page ||
+      (reader.position.page === end.page && reader.position.event >= end.event)
+    );
+  }
+}
+
+export type Delivery = ReturnType<typeof createDelivery>;
+
+function keyOf(event: JournalEvent): string {
+  return `${event.page}:${event.index}`;
+}
+
+function isBefore(a: Position, b: Position): boolean {
+  return a.page < b.page || (a.page === b.page && a.event < b.event);
+}
+
+function bytesOf(records: readonly SinkRecord[]): number {
+  let bytes = 0;
+  for (const { body } of records) bytes += body.length;
+  return bytes;
+}
+
+function isDiskTrouble(error: unknown): boolean {
+  return /^(SQLITE_(FULL|IOERR|BUSY)|ENOSPC|EDQUOT|EIO)/.test(
+    (error as { code?: string } | null)?.code ?? "",
+  );
+}

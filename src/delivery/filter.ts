@@ -1,0 +1,50 @@
+import { z } from "zod";
+import type { JournalEvent } from "../core/event.ts";
+
+const list = (description: string) => z.array(z.string().min(1)).min(1).optional().meta({ description });
+
+/** Which events a sink gets; all named conditions must hold. */
+export const routeSchema = z.strictObject({
+  accounts: list("Names of accounts."),
+  organizations: list("Ids of organizations."),
+  services: list("Services, as the events name them."),
+  eventTypes: list("Event types; a * stands for anything."),
+});
+
+export type Route = z.output<typeof routeSchema>;
+
+/** Compiles `only` and `except`; events that are left out are passed over, and the position moves past them (R13). */
+export function filterOf(
+  only: Route | undefined,
+  except: Route | undefined,
+  sinceMs: number,
+): (event: JournalEvent) => boolean {
+  const wanted = only === undefined ? undefined : matcherOf(only);
+  const unwanted = except === undefined ? undefined : matcherOf(except);
+  const everything = wanted === undefined && unwanted === undefined && sinceMs === Number.NEGATIVE_INFINITY;
+  if (everything) return () => true;
+  return (event) =>
+    event.timestampMs >= sinceMs && (wanted === undefined || wanted(event)) && !unwanted?.(event);
+}
+
+function matcherOf(route: Route): (event: JournalEvent) => boolean {
+  const checks: ((event: JournalEvent) => boolean)[] = [];
+  const { accounts, organizations, services, eventTypes } = route;
+  if (accounts !== undefined) checks.push((event) => accounts.includes(event.account));
+  if (organizations !== undefined) {
+    const ids = new Set(organizations.map((id) => id.toLowerCase()));
+    checks.push((event) => event.organization !== null && ids.has(event.organization));
+  }
+  if (services !== undefined) checks.push((event) => services.includes(event.service));
+  if (eventTypes !== undefined) {
+    const patterns = eventTypes.map(patternOf);
+    checks.push((event) => patterns.some((pattern) => pattern.test(event.eventType)));
+  }
+  return (event) => checks.every((check) => check(event));
+}
+
+/** A text in which * stands for anything, as a regular expression. */
+export function patternOf(text: string): RegExp {
+  const literal = text.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`^${literal.join(".*")}$`, "i");
+}
