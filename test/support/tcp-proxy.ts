@@ -1,0 +1,71 @@
+import { connect, createServer, type Socket } from "node:net";
+
+export interface TcpProxy {
+  readonly port: number;
+  /** What clients send is read and goes nowhere; resolves when the first of it arrives. */
+  hang(): Promise<void>;
+  /** The next request that begins with `start` is passed on, and its connection is cut when the answer comes. */
+  cutAnswerTo(start: string): void;
+  normal(): void;
+  close(): Promise<void>;
+}
+
+/** A TCP proxy on a free port that can be made to misbehave; it does not look into TLS. */
+export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
+  const sockets = new Set<Socket>();
+  let cutStart: string | undefined;
+  let onHang: (() => void) | undefined;
+
+  const server = createServer((client) => {
+    const upstream = connect(targetPort, "127.0.0.1");
+    let isCutting = false;
+    const end = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", end);
+      socket.on("close", () => {
+        sockets.delete(socket);
+        end();
+      });
+    }
+    client.on("data", (chunk) => {
+      if (onHang) return onHang();
+      if (cutStart !== undefined && chunk.toString("latin1").startsWith(cutStart)) {
+        cutStart = undefined;
+        isCutting = true;
+      }
+      upstream.write(chunk);
+    });
+    upstream.on("data", (chunk) => {
+      // An interim answer (100 Continue) must pass, or the body never comes.
+      if (isCutting && !chunk.toString("latin1").startsWith("HTTP/1.1 100")) end();
+      else client.write(chunk);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+  return {
+    port: (server.address() as { port: number }).port,
+    hang: () =>
+      new Promise((resolve) => {
+        onHang = resolve;
+      }),
+    cutAnswerTo(start) {
+      cutStart = start;
+    },
+    normal() {
+      // A connection whose bytes were swallowed is of no use any more.
+      if (onHang) for (const socket of sockets) socket.destroy();
+      onHang = undefined;
+      cutStart = undefined;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}

@@ -1,0 +1,68 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fetchOnce, programOnPath } from "./components.ts";
+import { freePort, startProcess } from "./process.ts";
+
+const VERSION = "1.8.0";
+export const S3_ACCESS_KEY = "test-access-key-id";
+export const S3_SECRET_KEY = "test-secret-access-key";
+
+/** The versitygw program; undefined when it was not built. */
+export async function findVersitygw(): Promise<string | undefined> {
+  if (!programOnPath("go")) return undefined;
+  const folder = await fetchOnce("versitygw", `versitygw-${VERSION}`, async (target) => {
+    const module = `github.com/versity/versitygw/cmd/versitygw@v${VERSION}`;
+    execFileSync("go", ["install", module], { stdio: "inherit", env: { ...process.env, GOBIN: target } });
+  });
+  return folder && join(folder, "versitygw");
+}
+
+export interface Versitygw {
+  readonly url: string;
+  /** Ends it like a power cut would. */
+  kill(): Promise<void>;
+  /** Starts it again with the same data, at the same address. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** An S3 service of its own over a temporary folder, with versioning unless `versioning` is false. */
+export async function startVersitygw(
+  program: string,
+  options: { versioning?: boolean } = {},
+): Promise<Versitygw> {
+  const root = mkdtempSync(join(tmpdir(), "tidemark-s3-"));
+  for (const folder of ["data", "versions"]) mkdirSync(join(root, folder));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const args = [
+    ...[
+      "--port",
+      `127.0.0.1:${port}`,
+      "--access",
+      S3_ACCESS_KEY,
+      "--secret",
+      S3_SECRET_KEY,
+      "--quiet",
+      "posix",
+    ],
+    ...(options.versioning === false ? [] : ["--versioning-dir", join(root, "versions")]),
+    join(root, "data"),
+  ];
+  const isReady = async () => (await fetch(url)).status > 0;
+  const start = () => startProcess(program, args, { isReady });
+  let running = await start();
+  return {
+    url,
+    kill: () => running.kill("SIGKILL"),
+    async restart() {
+      running = await start();
+    },
+    async close() {
+      await running.kill();
+      rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
