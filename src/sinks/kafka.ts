@@ -71,7 +71,7 @@ const config = z.strictObject({
     { minMs: 1_000, maxMs: 900_000 },
   ).default(60_000),
   openTimeout: durationSchema(
-    "How long to wait at opening for other producers' transactions that hide the position.",
+    "How long to wait at opening for another producer's open transaction that holds a position of this sink.",
     { minMs: 1_000, maxMs: 900_000 },
   ).default(90_000),
 });

@@ -13,10 +13,13 @@ export const API = {
   endTxn: 26,
 } as const;
 
-/** cut_before: the broker never sees the request. cut_after: it answers, and nobody hears it. */
-export type Fault = "cut_before" | "cut_after" | "hang";
+/**
+ * cut_before: the broker never sees the request. cut_after: it answers, and nobody hears it. hang: neither
+ * goes on. pass: nothing happens, the test is told. A promise: the request waits for it.
+ */
+export type Fault = "cut_before" | "cut_after" | "hang" | "pass" | Promise<void>;
 
-export interface Proxy {
+export interface FaultyProxy {
   readonly port: number;
   /** Where connections go; set once the broker's port is known. */
   target: number;
@@ -38,7 +41,7 @@ interface Trap {
 }
 
 /** Stands between the sink and a broker and knows just enough of the protocol to cut at a given request. */
-export async function startProxy(): Promise<Proxy> {
+export async function startProxy(): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   const traps: Trap[] = [];
   let refusing = false;
@@ -103,9 +106,11 @@ function relay(client: Socket, broker: Socket, trapFor: (api: number) => Trap | 
         trap.met();
         return;
       }
-      if (trap?.fault === "hang") return trap.met();
-      if (trap) awaited = { correlationId: frame.readInt32BE(8), met: trap.met };
-      broker.write(frame);
+      if (trap?.fault === "cut_after") awaited = { correlationId: frame.readInt32BE(8), met: trap.met };
+      else trap?.met();
+      if (trap?.fault === "hang") return;
+      if (trap?.fault instanceof Promise) trap.fault.then(() => broker.write(frame));
+      else broker.write(frame);
     }),
   );
   broker.on(

@@ -204,6 +204,30 @@ export async function readTopic(address: string, topic: string): Promise<readonl
     .map((line) => JSON.parse(line) as ReadRecord);
 }
 
+/** The partitions that librdkafka's partitioner, the same as Java's, chooses for these keys. */
+export async function placeByKcat(
+  address: string,
+  topic: string,
+  keys: readonly string[],
+): Promise<Readonly<Record<string, number>>> {
+  const producer = spawn("kcat", [
+    "-b",
+    address,
+    "-t",
+    topic,
+    "-P",
+    "-K",
+    "\t",
+    "-X",
+    "partitioner=murmur2_random",
+  ]);
+  const closed = once(producer, "close");
+  producer.stdin.end(keys.map((key) => `${key}\tplaced\n`).join(""));
+  await closed;
+  const placed = (await readTopic(address, topic)).filter(({ payload }) => payload === "placed");
+  return Object.fromEntries(placed.map(({ key, partition }) => [key, partition]));
+}
+
 export interface KafkaForTests {
   /** A broker that exists already; it is not killed, and nothing can stand before it. */
   readonly brokers: string | undefined;

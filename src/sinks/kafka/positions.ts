@@ -4,7 +4,6 @@ import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
-import { committedOf, type FetchedRecord } from "./committed.ts";
 import type { Connection } from "./connect.ts";
 
 /** The position that Kafka holds for one sink. */
@@ -40,7 +39,7 @@ export interface ReadOptions {
   readonly topic: string;
   readonly partitions: number;
   readonly key: string;
-  /** How long to wait for transactions of others that hide what follows them. */
+  /** How long to wait for transactions of others that hold a record under the key. */
   readonly waitMs: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -72,11 +71,17 @@ export async function readPosition(
 
 const EARLIEST = -2;
 const LATEST = -1;
+/** Reads as an uncommitted reader: markers and all, up to the true end. */
 const READ_UNCOMMITTED = 0;
-const READ_COMMITTED = 1;
 const FETCH_BYTES_MAX = 4_000_000;
 const POLL_MS = 100;
 
+/**
+ * A committed reader is shown nothing behind the oldest open transaction of anybody, and the newest
+ * position may lie there. So everything up to the true end is read, and whether a record counts is told by
+ * the marker that ends its transaction. InitProducerId has ended ours; a record under our key without a
+ * marker is another producer's, and is waited for.
+ */
 async function readPartition(cluster: InternalCluster, partition: number, options: ReadOptions) {
   const { topic, key, clock, signal } = options;
   const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
@@ -85,31 +90,53 @@ async function readPartition(cluster: InternalCluster, partition: number, option
   let at = await offsetOf(broker, topic, partition, EARLIEST);
   const end = await offsetOf(broker, topic, partition, LATEST);
   const deadlineMs = clock.now() + options.waitMs;
-  let held: HeldPosition | undefined;
-  while (at < end) {
+  const newest = newestUnder(key);
+  while (at < end || newest.isUndecided()) {
     signal.throwIfAborted();
-    const fetched = await fetchFrom(broker, topic, partition, at);
-    for (const record of committedOf(fetched.messages, fetched.abortedTransactions ?? [])) {
-      if (record.key?.toString() === key) held = decode(record, partition, topic);
-    }
-    const last = fetched.messages.at(-1);
+    const { messages, highWatermark } = await fetchFrom(broker, topic, partition, at);
+    for (const record of messages) if (BigInt(record.offset) >= at) newest.take(record);
+    const last = messages.at(-1);
     if (last && BigInt(last.offset) >= at) at = BigInt(last.offset) + 1n;
-    else if (BigInt(fetched.lastStableOffset) > at)
-      at += 1n; // Compaction left a hole.
+    // Compaction left a hole.
+    else if (at < BigInt(highWatermark)) at += 1n;
     else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
     else {
       throw new RetryableError(
-        `An open transaction of another producer hides what follows it in ${topic}, partition ${partition}.`,
+        `Another producer's open transaction holds a position in ${topic}, partition ${partition}.`,
       );
     }
   }
-  return held;
+  const record = newest.committed();
+  return record && decode(record, partition, topic);
+}
+
+/** A control record's key is a version and a type; this type commits, the other aborts. */
+const COMMIT = 1;
+
+/** Of the records under one key, the one that was committed last. */
+function newestUnder(key: string) {
+  const undecided = new Map<string, FetchedRecord>();
+  let committed: FetchedRecord | undefined;
+  return {
+    take(record: FetchedRecord): void {
+      const { producerId, inTransaction } = record.batchContext;
+      if (record.isControlRecord) {
+        const ended = undecided.get(producerId);
+        undecided.delete(producerId);
+        if (ended && record.key?.readInt16BE(2) === COMMIT) committed = ended;
+      } else if (record.key?.toString() !== key) return;
+      else if (inTransaction) undecided.set(producerId, record);
+      else committed = record;
+    },
+    isUndecided: () => undecided.size > 0,
+    committed: () => committed,
+  };
 }
 
 /**
  * The true end of the partition is what an uncommitted reader is told; the admin's fetchTopicOffsets asks
- * as a committed one and gets the last stable offset, behind which the newest position may lie. A leader
- * that has just been elected and does not know the end refuses this question, and a fetch it would answer.
+ * as a committed one and gets the last stable offset. A leader that was just elected and does not know the
+ * end yet refuses this question, while it would answer a fetch.
  */
 async function offsetOf(broker: InternalBroker, topic: string, partition: number, timestamp: number) {
   const { responses } = await broker.listOffsets({
@@ -122,7 +149,7 @@ async function offsetOf(broker: InternalBroker, topic: string, partition: number
 
 async function fetchFrom(broker: InternalBroker, topic: string, partition: number, at: bigint) {
   const { responses } = await broker.fetch({
-    isolationLevel: READ_COMMITTED,
+    isolationLevel: READ_UNCOMMITTED,
     maxWaitTime: POLL_MS,
     minBytes: 0,
     maxBytes: FETCH_BYTES_MAX,
@@ -172,11 +199,17 @@ interface InternalBroker {
 }
 
 interface FetchedPartition {
-  readonly lastStableOffset: string;
+  readonly highWatermark: string;
   readonly messages: readonly FetchedRecord[];
-  readonly abortedTransactions:
-    | readonly { readonly producerId: string; readonly firstOffset: string }[]
-    | null;
+}
+
+/** A record as kafkajs decodes it from a fetch, control records included. */
+interface FetchedRecord {
+  readonly offset: string;
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly isControlRecord: boolean;
+  readonly batchContext: { readonly producerId: string; readonly inTransaction: boolean };
 }
 
 type CreateCluster = (options: object) => InternalCluster;

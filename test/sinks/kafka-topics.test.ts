@@ -1,0 +1,198 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { PausedError, RejectedEventsError } from "../../src/core/errors.ts";
+import type { JournalEvent } from "../../src/core/event.ts";
+import { createKafka } from "../../src/sinks/kafka.ts";
+import { attempt, drive } from "../contract/drive.ts";
+import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
+import { placeByKcat, readTopic } from "../support/kafka.ts";
+import { bodies, type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
+
+const suite = await useKafka();
+
+describe.skipIf(suite.skip)("kafka's limits", () => {
+  const LIMIT = 20_000;
+
+  async function limited(config: Record<string, unknown> = {}): Promise<KafkaTarget> {
+    const target = suite.newTarget(config);
+    const configEntries = [{ name: "max.message.bytes", value: String(LIMIT) }];
+    const topic = { topic: target.topic, numPartitions: 1, replicationFactor: 1, configEntries };
+    await suite.admin.createTopics({ topics: [topic] });
+    return target;
+  }
+
+  /** An event whose record batch, alone and uncompressed, has exactly this many bytes (KIP-98's layout). */
+  function eventOf(batchBytes: number, number: number): JournalEvent {
+    const [plain] = makeEvents(1, number) as [JournalEvent];
+    const headers = {
+      service: plain.service,
+      event_type: plain.eventType,
+      event_id: plain.id!,
+      organization: plain.organization!,
+    };
+    const field = (text: string) => varint(text.length) + text.length;
+    const fixed =
+      3 +
+      field(plain.organization!) +
+      varint(4) +
+      Object.entries(headers).reduce((sum, [name, value]) => sum + field(name) + field(value), 0);
+    for (let length = batchBytes; ; length--) {
+      const body = fixed + varint(length) + length;
+      if (61 + varint(body) + body === batchBytes) return { ...plain, bytes: Buffer.alloc(length, "x") };
+    }
+  }
+
+  /** The bytes of a number as a zigzag varint. */
+  function varint(value: number): number {
+    let bytes = 1;
+    for (let rest = value * 2; rest >= 128; rest = Math.floor(rest / 128)) bytes++;
+    return bytes;
+  }
+
+  test("a record of exactly max.message.bytes is taken, one byte more is a rejection", async () => {
+    const target = await limited({ compression: "none" });
+    const fits = eventOf(LIMIT, 0);
+    const over = eventOf(LIMIT + 1, 1);
+    const below = eventOf(LIMIT - 1, 2);
+    const sink = await suite.open(target);
+    const error = await attempt(sink, makeBatch(sink, [fits, over, below]));
+    expect(error).toBeInstanceOf(RejectedEventsError);
+    expect(error).toMatchObject({
+      rejected: [{ index: 1, reason: "larger than the topic's max.message.bytes" }],
+      remaining: [0, 2],
+    });
+    const again = await suite.open(target);
+    await again.write(makeBatch(again, [fits, below]), new AbortController().signal);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies([fits, below]));
+  });
+
+  test("names all records that are too large at once", async () => {
+    const target = await limited({ compression: "none" });
+    const events = [0, 1, 2, 3, 4].map((at) => eventOf(at % 2 ? LIMIT + 500 : 5_000, at));
+    const driven = await drive(target, events, { batchEvents: 5 });
+    expect(driven.errors.length).toBe(1);
+    expect(driven.deadLetters.size).toBe(2);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events.filter((_, at) => at % 2 === 0)));
+  });
+
+  test("small messages never add up to a record batch that is too large", async () => {
+    for (const compression of ["none", "gzip"]) {
+      const target = await limited({ compression });
+      const events = makeEvents(300).map((event) => ({
+        ...event,
+        bytes: Buffer.from(randomBytes(400).toString("base64")),
+      }));
+      const driven = await drive(target, events, { batchEvents: 300 });
+      expect(driven.errors).toEqual([]);
+      expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events));
+    }
+  });
+
+  test("a large record that compresses below the limit is taken", async () => {
+    const target = await limited();
+    const event = eventOf(10 * LIMIT, 0);
+    expect((await drive(target, [event])).errors).toEqual([]);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies([event]));
+  });
+});
+
+describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
+  test("creates missing topics with the partitions that are stated", async () => {
+    const target = suite.newTarget({ createTopics: { partitions: 5, replication: 1 } });
+    await drive(target, makeEvents(5));
+    const { topics } = await suite.admin.fetchTopicMetadata({ topics: [target.topic] });
+    expect(topics[0]!.partitions.length).toBe(5);
+  });
+
+  test("pauses with a remedy when a topic is missing and creation is not stated", async () => {
+    await drive(suite.newTarget(), makeEvents(1));
+    const target = suite.newTarget();
+    const { createTopics: _, ...config } = target.config;
+    const sink = await suite.open({ ...target, config });
+    const error = await attempt(sink, makeBatch(sink, makeEvents(3)));
+    expect(error).toBeInstanceOf(PausedError);
+    expect((error as PausedError).message).toBe(`The topic ${target.topic} does not exist.`);
+    expect((error as PausedError).remedy).toContain("kafka-topics.sh --create");
+  });
+
+  test("R22 a topic for each organization, which no two share, in names that Kafka allows", async () => {
+    const target = suite.newTarget();
+    const prefix = `${target.topic}-`;
+    const organizations = ["a/b", "a_2fb", "A", "a", null, "ü".repeat(100), "ü".repeat(101)];
+    const events = organizations.map((organization, at) =>
+      makeEvent({ organization, index: at, id: `${at}` }),
+    );
+    const config = { ...target.config, topic: `${prefix}{organization}` };
+    await drive({ ...target, config }, events);
+    const topics = (await suite.admin.listTopics()).filter((topic) => topic.startsWith(prefix));
+    expect(topics.length).toBe(organizations.length);
+    for (const topic of topics) expect((await readTopic(suite.address, topic)).length).toBe(1);
+    expect(topics).toContain(`${prefix}_none`);
+  });
+
+  test("keeps the order of each organization, in the partition that Java's producer chooses", async () => {
+    const target = suite.newTarget({ createTopics: { partitions: 6, replication: 1 } });
+    const events = makeEvents(200);
+    await drive(target, events, { batchEvents: 60 });
+    const records = await readTopic(suite.address, target.topic);
+    for (const organization of new Set(events.map((event) => event.organization))) {
+      const own = records.filter(({ key }) => key === organization);
+      expect(own.map(({ payload }) => payload)).toEqual(
+        bodies(events.filter((event) => event.organization === organization)),
+      );
+    }
+    const placed = Object.fromEntries(records.map(({ key, partition }) => [key, partition]));
+    expect(placed).toEqual(await placeByKcat(suite.address, target.topic, Object.keys(placed)));
+  });
+
+  test("carries headers; the portal's own events are keyed by their provider", async () => {
+    const target = suite.newTarget();
+    const own = makeEvent({ organization: null, provider: "p1", id: undefined });
+    await drive(target, [own]);
+    const [record] = await readTopic(suite.address, target.topic);
+    expect(record!.key).toBe("p1");
+    expect(record!.headers).toEqual([
+      ...["service", "directory", "event_type", "user_update"],
+      ...["event_id", own.identity],
+    ]);
+    expect(Date.now() - record!.ts).toBeLessThan(60_000);
+  });
+
+  test.each(["none", "gzip", "zstd"])("what is compressed by %s is read by kcat", async (compression) => {
+    const target = suite.newTarget({ compression });
+    const events = makeEvents(50);
+    await drive(target, events);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events));
+    expect((await suite.open(target)).position).toEqual(positionAfter(events.at(-1)!));
+  });
+
+  test.each(["snappy", "lz4"])("%s without its package pauses with a remedy", async (compression) => {
+    const error = await suite.open(suite.newTarget({ compression })).catch((error) => error);
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.remedy).toContain(`install kafkajs-${compression}`);
+  });
+});
+
+describe("kafka's settings", () => {
+  const parse = (config: object) =>
+    createKafka().config.safeParse({ brokers: ["kafka:9092"], topic: "events", ...config });
+
+  test("refuses brokers, topics and secrets that cannot be meant", () => {
+    expect(parse({}).success).toBe(true);
+    expect(parse({ topic: "audit.{organization}" }).success).toBe(true);
+    for (const topic of ["", "a b", "ä", "{event_type}", "..", "x".repeat(250)]) {
+      expect(parse({ topic }).success).toBe(false);
+    }
+    expect(parse({ brokers: ["kafka"] }).success).toBe(false);
+    expect(parse({ brokers: [] }).success).toBe(false);
+    expect(parse({ sasl: { mechanism: "plain", username: "a", password: "b" } }).success).toBe(false);
+  });
+
+  test("advises against a login in the clear and against a single replica", () => {
+    const config = parse({
+      sasl: { mechanism: "plain", username: "a", password: { env: "P" } },
+      createTopics: { partitions: 1, replication: 1 },
+    }).data;
+    expect(createKafka().advise!(config).length).toBe(2);
+  });
+});
