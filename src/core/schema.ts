@@ -1,21 +1,23 @@
 import { z } from "zod";
-import { durationMsOf } from "./time.ts";
+import { durationMsOf, formatDuration } from "./time.ts";
 
 /** A duration in a config file, `10s`, `90d`, `1h30m`; parsed to milliseconds. */
 export function durationSchema(description: string, bounds: { minMs?: number; maxMs?: number } = {}) {
+  const { minMs = 0, maxMs = Number.MAX_SAFE_INTEGER } = bounds;
   return z
     .string()
-    .refine((text) => durationMsOf(text) !== undefined, {
-      error: "write a duration such as 30s, 10m, 24h or 90d",
-    })
-    .refine((text) => (durationMsOf(text) ?? 0) >= (bounds.minMs ?? 0), {
-      error: `at least ${bounds.minMs ?? 0} ms`,
-    })
-    .refine((text) => (durationMsOf(text) ?? 0) <= (bounds.maxMs ?? Number.MAX_SAFE_INTEGER), {
-      error: `at most ${bounds.maxMs} ms`,
+    .check((check) => {
+      const ms = durationMsOf(check.value);
+      if (ms === undefined) complain(check, "write a duration such as 30s, 10m, 24h or 90d");
+      else if (ms < minMs) complain(check, `at least ${formatDuration(minMs)}`);
+      else if (ms > maxMs) complain(check, `at most ${formatDuration(maxMs)}`);
     })
     .transform((text) => durationMsOf(text)!)
     .meta({ description });
+}
+
+function complain<Value>(check: z.core.ParsePayload<Value>, message: string): void {
+  check.issues.push({ code: "custom", message, input: check.value });
 }
 
 const SIZES: Readonly<Record<string, number>> = {
@@ -31,21 +33,22 @@ const SIZES: Readonly<Record<string, number>> = {
 };
 
 function sizeOf(value: string | number): number | undefined {
-  if (typeof value === "number") return Number.isSafeInteger(value) && value >= 0 ? value : undefined;
-  const match = /^(\d+(?:\.\d+)?)\s*(B|[KMGT]i?B)$/.exec(value);
-  return match ? Math.floor(Number(match[1]) * SIZES[match[2]!]!) : undefined;
+  const match = typeof value === "string" ? /^(\d+(?:\.\d+)?)\s*(B|[KMGT]i?B)$/.exec(value) : null;
+  if (typeof value === "string" && match === null) return undefined;
+  const size = match === null ? Number(value) : Math.floor(Number(match[1]) * SIZES[match[2]!]!);
+  return Number.isSafeInteger(size) && size >= 0 ? size : undefined;
 }
 
 /** A size in a config file, in bytes or as `64MB`, `1GiB`; parsed to bytes. */
 export function sizeSchema(description: string, bounds: { min?: number; max?: number } = {}) {
+  const { min = 0, max = Number.MAX_SAFE_INTEGER } = bounds;
   return z
     .union([z.string(), z.number()])
-    .refine((value) => sizeOf(value) !== undefined, { error: "write a size such as 500KB, 64MB or 1GiB" })
-    .refine((value) => (sizeOf(value) ?? 0) >= (bounds.min ?? 0), {
-      error: `at least ${bounds.min ?? 0} bytes`,
-    })
-    .refine((value) => (sizeOf(value) ?? 0) <= (bounds.max ?? Number.MAX_SAFE_INTEGER), {
-      error: `at most ${bounds.max} bytes`,
+    .check((check) => {
+      const size = sizeOf(check.value);
+      if (size === undefined) complain(check, "write a size such as 500KB, 64MB or 1GiB");
+      else if (size < min) complain(check, `at least ${min} bytes`);
+      else if (size > max) complain(check, `at most ${max} bytes`);
     })
     .transform((value) => sizeOf(value)!)
     .meta({ description });

@@ -19,19 +19,16 @@ export function timestampMsOf(text: string): number | undefined {
     offsetHours = "0",
     offsetMinutes = "0",
   ] = match;
-  if (Number(month) < 1 || Number(month) > 12 || Number(day) < 1 || Number(day) > 31 || Number(hour) > 23)
-    return undefined;
-  if (Number(minute) > 59 || Number(second) > 60) return undefined;
-  const utc = Date.UTC(
-    Number(year),
-    Number(month) - 1,
-    Number(day),
-    Number(hour),
-    Number(minute),
-    Number(second),
-  );
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return undefined;
+  if (Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return undefined;
+  // Date.UTC would take the years 0 to 99 for those of the twentieth century.
+  const date = new Date(0);
+  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
+  // A day that the month does not have would roll over into the next.
+  if (date.getUTCMonth() !== Number(month) - 1 || date.getUTCDate() !== Number(day)) return undefined;
+  const inDayMs = ((Number(hour) * 60 + Number(minute)) * 60 + Number(second)) * 1000;
   const offsetMs = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60_000 * (sign === "-" ? -1 : 1);
-  return utc + Number(`${fraction}000`.slice(0, 3)) - (sign === undefined ? 0 : offsetMs);
+  return date.getTime() + inDayMs + Number(`${fraction}000`.slice(0, 3)) - offsetMs;
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = {
@@ -43,19 +40,19 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-/** Milliseconds of a duration such as `90d`, `10m`, `1h30m`; undefined when the text is none. */
+/** Whole milliseconds of a duration such as `90d`, `10m`, `1h30m`; undefined when the text is none. */
 export function durationMsOf(text: string): number | undefined {
   if (!/^(\d+(?:\.\d+)?(?:ms|[smhdw]))+$/.test(text)) return undefined;
   let total = 0;
   for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdw])/g))
     total += Number(amount) * UNITS_MS[unit!]!;
-  return total;
+  return Number.isSafeInteger(Math.round(total)) ? Math.round(total) : undefined;
 }
 
 /** A duration in words that a person reads at a glance: `3d 4h`, `12m`, `8s`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)}ms`;
-  const seconds = Math.floor(ms / 1000);
+  if (Math.round(ms) < 1000) return `${Math.round(ms)}ms`;
+  const seconds = Math.floor(Math.round(ms) / 1000);
   const parts: [number, string][] = [
     [Math.floor(seconds / 86_400), "d"],
     [Math.floor(seconds / 3600) % 24, "h"],

@@ -32,6 +32,8 @@ function createConsoleSink(stdout: NodeJS.WritableStream): Sink {
       return undefined;
     },
     async close() {
+      // A stream tells its callback of an error first and its listeners a moment later.
+      await new Promise(setImmediate);
       stdout.off("error", ignore);
     },
   };
