@@ -53,8 +53,8 @@ CREATE TABLE job_users (
   id INTEGER PRIMARY KEY,
   job INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   user_id TEXT,
-  username TEXT,
-  email TEXT,
+  username TEXT COLLATE NOCASE,
+  email TEXT COLLATE NOCASE,
   outcome TEXT NOT NULL CHECK (outcome IN ('created', 'updated', 'reactivated', 'failed', 'pending')),
   reason TEXT,
   event TEXT,
@@ -64,6 +64,7 @@ CREATE TABLE job_users (
 );
 CREATE INDEX job_users_by_id ON job_users (job, user_id);
 CREATE INDEX job_users_by_name ON job_users (job, username);
+CREATE INDEX job_users_by_email ON job_users (job, email);
 
 -- Every scheduled run, whatever became of it; one for each local date and time.
 CREATE TABLE import_runs (
