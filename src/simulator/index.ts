@@ -54,7 +54,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory));
   const faults = createFaults(createRandom(settings.seed, 2), settings.faults);
   const statistics = createStatistics(clock.now);
-  const parts = createParts(createWorld({ db, clock, settings, directory, events }));
+  const parts = createParts(createWorld({ db, clock, settings, directory, events, run }));
   const insights = createInsights({ settings, clock, store: events.store, access, advance: events.advance });
   const control = createControl({
     clock,

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { SimulatorClock } from "../clock.ts";
 import type { Events } from "../events.ts";
 import type { Directory, Tenant } from "../generator/directory.ts";
@@ -37,8 +36,11 @@ export function createWorld(parts: {
   settings: Settings;
   directory: Directory;
   events: Events;
+  /** How often this world was opened before; ids of another run are other ids. */
+  run: number;
 }): World {
   const { db, clock, settings, directory, events } = parts;
+  const random = createRandom(settings.seed, 9, parts.run);
   const tenants = new Map(directory.tenants.map((tenant) => [tenant.id, tenant]));
 
   function tenant(organization: string): Tenant {
@@ -52,12 +54,12 @@ export function createWorld(parts: {
     clock,
     settings,
     directory,
-    newId: () => randomBytes(12).toString("hex"),
+    newId: random.hex24,
     tenant,
     fill: (one) => fillTenant(db, settings.seed, one, clock.now()),
     tell(organization, event) {
       const text = JSON.stringify({
-        id: randomBytes(12).toString("hex"),
+        id: random.hex24(),
         service: "directory",
         timestamp: new Date(clock.now()).toISOString(),
         organization,
