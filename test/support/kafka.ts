@@ -156,6 +156,9 @@ function propertiesOf(
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
+    // After kill -9 the new broker waits until the old one's session has ended.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
     ...properties,
   };
   return Object.entries(all)
