@@ -35,7 +35,7 @@ const sink = await file.open({
   signal: new AbortController().signal,
 });
 const signal = new AbortController().signal;
-for (let next = sink.position.page; next < Number(until); ) {
+for (let next = sink.position?.page ?? row?.event ?? 0; next < Number(until); ) {
   const count = Math.min(1 + Math.floor(Math.random() * 60), Number(until) - next);
   const records = Array.from({ length: count }, (_, index) => recordOf(next + index));
   const state = await sink.write({ records, from: at(next), to: at(next + count) }, signal);

@@ -329,10 +329,14 @@ describe("whose the directory is", () => {
     expect(linesIn(directory)).toEqual(textOf(EVENTS));
   });
 
-  test("a position that passed events over is kept", async () => {
+  test("a position of the journal that passed events over is no disagreement", async () => {
     const { position, state } = await putOnce(EVENTS.slice(0, 10));
     const further = { ...position, page: 7, hash: "abcd" };
-    expect((await open(ALL, { committed: { position: further, state } })).position).toEqual(further);
+    expect((await open(ALL, { committed: { position: further, state } })).position).toEqual(position);
+  });
+
+  test("before the first batch the directory holds no position", async () => {
+    expect((await open()).position).toBeUndefined();
   });
 
   test("a renamed sink and a moved directory go on", async () => {

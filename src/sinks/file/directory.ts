@@ -20,7 +20,7 @@ export async function newModel(
       [
         "mount or restore the directory",
         "move the old directory, with its folder .tidemark, to the new place",
-        "`tidemark sinks forget` this sink and let it start anew in an empty directory",
+        `\`tidemark sinks forget ${context.name}\` and let it start anew in an empty directory`,
       ],
     );
   }

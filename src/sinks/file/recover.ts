@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { DecisionNeededError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import { comparePositions, formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import { formatPosition, type Position } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
 import { codeOf, type FileSystem, inParallel } from "./system.ts";
@@ -36,37 +36,33 @@ export function reconcile(model: LedgerModel, owner: Owner, directory: string): 
   if (model.journal !== owner.journal) {
     throw new DecisionNeededError(
       `The directory ${directory} was written from journal ${model.journal}, but the state file holds journal ${owner.journal}.`,
-      ["restore the state file that belongs to the directory", ANEW],
+      ["restore the state file that belongs to the directory", anew(owner)],
     );
   }
   const committed = state === undefined ? firstSequence(model, owner) : Number(state.sequence);
   if (committed > model.sequence) {
     throw new DecisionNeededError(
       `The directory ${directory} is older than the state file: it holds commit ${model.sequence}, the state names ${committed}.`,
-      ["restore the newer copy of the directory", ANEW],
+      ["restore the newer copy of the directory", anew(owner)],
     );
   }
   const fits = committed === model.sequence ? state === undefined || state.position === model.position : true;
   if (committed < model.base || !fits) {
     throw new DecisionNeededError(
       `The state file is older than the directory ${directory}: it names commit ${committed}, the directory holds ${model.sequence}. Going on would write events again.`,
-      ["restore the newer copy of the state file", ANEW],
+      ["restore the newer copy of the state file", anew(owner)],
     );
   }
   return committed;
 }
 
-const ANEW = "`tidemark sinks forget` this sink and give it an empty directory";
+function anew(owner: Owner): string {
+  return `\`tidemark sinks forget ${owner.name}\` and give it an empty directory`;
+}
 
 /** Without a state: before the first commit, or after a commit of exactly this position alone. */
 function firstSequence(model: LedgerModel, owner: Owner): number {
   return model.position !== "" && formatPosition(owner.position) === model.position ? model.sequence : 0;
-}
-
-/** Where delivery goes on: after what the directory holds, or further where the rest was passed over. */
-export function positionOf(model: LedgerModel, owner: Owner): Position {
-  const held = parsePosition(model.position);
-  return held === undefined || comparePositions(owner.position, held) >= 0 ? owner.position : held;
 }
 
 /**

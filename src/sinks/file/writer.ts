@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
-import { formatPosition } from "../../core/position.ts";
+import { formatPosition, parsePosition } from "../../core/position.ts";
 import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
 import type { FileSettings } from "../file.ts";
 import { type ActiveFile, createAppender } from "./batch.ts";
@@ -8,7 +8,7 @@ import { createCompressor } from "./compress.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
 import { fileName, pathsOf } from "./path.ts";
-import { positionOf, stateOf } from "./recover.ts";
+import { stateOf } from "./recover.ts";
 import { codeOf, type FileSystem, inParallel, sinkError } from "./system.ts";
 
 const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };
@@ -162,7 +162,7 @@ export function createWriter(opened: Opened): Sink {
   }
 
   return {
-    position: positionOf(ledger.model, context),
+    position: parsePosition(ledger.model.position),
     limits: LIMITS,
     async write(batch, signal) {
       signal.throwIfAborted();
