@@ -78,7 +78,14 @@ function resolve({ db, jobs, log }: ProgressContext, job: JobRow, nowMs: number)
       `SELECT * FROM jobs WHERE origin = 'elsewhere' AND account = ? AND (? IS NULL OR organization = ?)
          AND (source IS NULL OR source = ?) AND first_event_ms BETWEEN ? AND ?`,
     )
-    .all(job.account, job.organization, job.source, job.requested_ms - EARLY_MS, job.requested_ms + LATE_MS);
+    .all(
+      job.account,
+      job.organization,
+      job.organization,
+      job.source,
+      job.requested_ms - EARLY_MS,
+      job.requested_ms + LATE_MS,
+    );
   const [only] = candidates;
   if (only === undefined || candidates.length > 1 || only.source !== job.source) return;
   const rivals = db

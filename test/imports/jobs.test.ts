@@ -1,0 +1,355 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createImports } from "../../src/imports/imports.ts";
+import { resolveJob } from "../../src/imports/routes.ts";
+import { orderOf } from "../../src/imports/scheduler.ts";
+import type { StartAnswer } from "../../src/imports/source.ts";
+import { startImport } from "../../src/imports/start.ts";
+import { type Jobs, OpenJobError, openJobs } from "../../src/imports/store.ts";
+import {
+  definitionOf,
+  eventOf,
+  forever,
+  type HandClock,
+  type HeardLog,
+  handClock,
+  heardLog,
+  openState,
+  type SourceScript,
+  sourceOf,
+} from "./support.ts";
+
+const MINUTE_MS = 60_000;
+const LOST: StartAnswer = { kind: "uncertain", reason: "the answer broke off" };
+const REFUSED: StartAnswer = { kind: "refused", reason: "400 no such application" };
+const started = (serviceJob: string): StartAnswer => ({ kind: "started", serviceJob });
+
+let folder: string;
+let file: string;
+let db: ReturnType<typeof openState>;
+let clock: HandClock;
+let log: HeardLog;
+let jobs: Jobs;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-imports-"));
+  file = join(folder, "state.db");
+  db = openState(file);
+  clock = handClock("2026-02-01T01:00:00Z");
+  log = heardLog();
+  jobs = openJobs(db);
+});
+afterEach(() => {
+  db.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** A process over the state file; another one after a kill is another call of this. */
+function run(source: SourceScript, definitions = [definitionOf()]) {
+  return createImports({ db, definitions, source: () => source, accounts: ["acme"], clock, log });
+}
+
+const start = (source: SourceScript, changes = {}) =>
+  startImport(
+    { jobs, source: () => source, clock, log },
+    { ...orderOf(definitionOf(changes)), origin: "command", requestedBy: "tests" },
+    forever,
+  );
+
+function event(serviceJob: string, username: string, more: Record<string, unknown> = {}) {
+  return eventOf({
+    id: `${serviceJob}-${username}`,
+    timestamp: new Date(clock.now()).toISOString(),
+    organization: "o1",
+    event_type: "user_create",
+    correlation: { id: serviceJob, type: "user_import" },
+    application: { id: "app1" },
+    resource: { type: "user", username },
+    ...more,
+  });
+}
+
+describe("states", () => {
+  it("goes from running over quiet to finished, and back with an event", async () => {
+    const imports = run(sourceOf([]), []);
+    const { id } = await start(sourceOf([started("j1")]));
+    const state = async (minutes: number) => {
+      clock.advance(minutes * MINUTE_MS);
+      await imports.step(forever);
+      return jobs.row(id)!.state;
+    };
+    expect(await state(0)).toBe("running");
+    expect(await state(2)).toBe("quiet");
+    imports.apply([event("j1", "anna")]);
+    expect(jobs.row(id)!.state).toBe("running");
+    expect(await state(3)).toBe("quiet");
+    expect(await state(12)).toBe("finished");
+    expect(jobs.job(id)).toMatchObject({
+      counts: { created: 1 },
+      endedAt: new Date(clock.now()).toISOString(),
+    });
+  });
+
+  it("counts late events into a finished job, and opens it again for one that happened after the end", async () => {
+    const imports = run(sourceOf([]), []);
+    const { id } = await start(sourceOf([started("j1")]));
+    const late = event("j1", "late");
+    clock.advance(20 * MINUTE_MS);
+    await imports.step(forever);
+    clock.advance(MINUTE_MS);
+    imports.apply([late]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", counts: { created: 1 } });
+    imports.apply([event("j1", "anna")]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "running", endedAt: null, counts: { created: 2 } });
+  });
+
+  it("fails with the service's reason when the start is refused", async () => {
+    const { id } = await start(sourceOf([REFUSED]));
+    expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "400 no such application" });
+    expect(jobs.job(id)!.endedAt).not.toBeNull();
+  });
+
+  it("R28 calls a start uncertain whose process was killed before the answer, and does not repeat it", async () => {
+    const source = sourceOf([() => new Promise<StartAnswer>(() => {})]);
+    void start(source);
+    db.close();
+    db = openState(file);
+    jobs = openJobs(db);
+    const imports = run(source, []);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ state: "requested" }]);
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ state: "uncertain", reason: "no answer to the start was seen" }]);
+    expect(source.starts).toHaveLength(1);
+  });
+});
+
+describe("an uncertain start", () => {
+  it("R28 is resolved by events when exactly one candidate of that application exists", async () => {
+    const imports = run(sourceOf([]), []);
+    const { id } = await start(sourceOf([LOST]));
+    clock.advance(10_000);
+    imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("uncertain");
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ serviceJob: "j7", counts: { created: 1 } });
+    expect(
+      jobs
+        .list({})
+        .map((job) => job.serviceJob)
+        .sort(),
+    ).toEqual(["j7", "j8"]);
+  });
+
+  it.each([
+    ["two jobs of that application", [{ application: { id: "app1" } }, { application: { id: "app1" } }]],
+    ["one that does not say whose it is", [{ application: undefined }]],
+    ["one of it and one that does not say", [{ application: { id: "app1" } }, { application: undefined }]],
+    ["one of another application", [{ application: { id: "app2" } }]],
+    ["one that began an hour before", [{ timestamp: "2026-02-01T00:00:00Z" }]],
+  ])("R28 stays uncertain with %s", async (_words, candidates) => {
+    const imports = run(sourceOf([]), []);
+    const { id } = await start(sourceOf([LOST]));
+    clock.advance(10_000);
+    imports.apply(candidates.map((more, at) => event(`j${at}`, "anna", more)));
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "uncertain", service_job: null });
+  });
+
+  it("R28 is not given to one of two uncertain starts that it could belong to", async () => {
+    const imports = run(sourceOf([]), []);
+    const first = await start(sourceOf([LOST]));
+    resolveJob({ jobs, clock }, first.id, { ended: true }, "tests");
+    db.prepare("UPDATE jobs SET state = 'uncertain' WHERE id = ?").run(first.id);
+    const second = await start(sourceOf([LOST]));
+    clock.advance(10_000);
+    imports.apply([event("j1", "anna")]);
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect([first.id, second.id].map((id) => jobs.row(id)!.service_job)).toEqual([null, null]);
+  });
+
+  it("R28 ends at a deadline, after which the schedule goes on", async () => {
+    const source = sourceOf([LOST, started("j2")]);
+    clock.set("2026-02-01T01:59:00Z");
+    const imports = run(source, [definitionOf({ schedule: "*/10 * * * *" })]);
+    await imports.step(forever);
+    clock.set("2026-02-01T02:00:00Z");
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ state: "uncertain" }]);
+    clock.set("2026-02-01T02:10:00Z");
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    clock.set("2026-02-01T02:20:00Z");
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.list({}).map((job) => job.state)).toEqual(["running", "uncertain"]);
+  });
+
+  it("is resolved by a person", async () => {
+    const { id } = await start(sourceOf([LOST]));
+    resolveJob({ jobs, clock }, id, { serviceJob: "j5" }, "ann");
+    expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j5" });
+    expect(() => resolveJob({ jobs, clock }, id, { started: false }, "ann")).toThrow(/already/);
+    resolveJob({ jobs, clock }, id, { ended: true }, "ann");
+    const again = await start(sourceOf([LOST]));
+    resolveJob({ jobs, clock }, again.id, { started: false }, "ann");
+    expect(jobs.job(again.id)).toMatchObject({ state: "failed", reason: "not started, says ann" });
+  });
+});
+
+describe("schedules", () => {
+  const missed = () => log.heard.filter(({ sentence }) => sentence === "Scheduled imports were missed.");
+
+  it("starts what is due, once, though asked every second and after a kill", async () => {
+    const source = sourceOf([started("j1")]);
+    await run(source).step(forever);
+    clock.set("2026-02-01T02:00:00Z");
+    for (let second = 0; second < 5; second++) {
+      await run(source).step(forever);
+      clock.advance(1000);
+    }
+    expect(source.starts).toEqual(["app1"]);
+    expect(jobs.list({})).toMatchObject([{ import: "nightly-hr", origin: "schedule", state: "running" }]);
+    expect(missed()).toEqual([]);
+  });
+
+  it("never runs two schedules of the same import at once", async () => {
+    const source = sourceOf([started("j1"), started("j2")]);
+    const definitions = [definitionOf(), definitionOf({ name: "again", schedule: "0,5 2 * * *" })];
+    const imports = run(source, definitions);
+    await imports.step(forever);
+    clock.set("2026-02-01T02:00:00Z");
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    clock.set("2026-02-01T02:05:00Z");
+    imports.apply([event("j1", "anna")]);
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    expect(log.heard.filter(({ sentence }) => /has not ended/.test(sentence))).toHaveLength(2);
+    const runs = db.prepare("SELECT import, outcome FROM import_runs ORDER BY scheduled_ms, import").all();
+    expect(runs).toEqual([
+      { import: "again", outcome: "overlapped" },
+      { import: "nightly-hr", outcome: "started" },
+      { import: "again", outcome: "overlapped" },
+    ]);
+  });
+
+  it("refuses a second start by hand while one has not ended, from another process too", async () => {
+    const { id } = await start(sourceOf([started("j1")]));
+    await expect(start(sourceOf([started("j2")]))).rejects.toThrow(OpenJobError);
+    const other = openState(file);
+    const context = { jobs: openJobs(other), source: () => sourceOf([started("j3")]), clock, log };
+    await expect(startImport(context, orderOf(definitionOf()), forever)).rejects.toThrow(
+      `Job ${id} of the same import`,
+    );
+    other.close();
+  });
+
+  it("says which runs were missed and starts the last one if it is not too late", async () => {
+    const source = sourceOf([started("j1")]);
+    await run(source).step(forever);
+    clock.set("2026-02-04T02:30:00Z");
+    await run(source).step(forever);
+    expect(source.starts).toHaveLength(1);
+    expect(missed()).toMatchObject([
+      { fields: { runs: 3, scheduled: ["2026-02-01T02:00", "2026-02-02T02:00", "2026-02-03T02:00"] } },
+    ]);
+    jobs.move(1, "finished", clock.now(), { endedMs: clock.now() });
+    clock.set("2026-02-05T12:00:00Z");
+    await run(source).step(forever);
+    expect(source.starts).toHaveLength(1);
+    expect(missed()[1]).toMatchObject({ fields: { runs: 1, scheduled: ["2026-02-05T02:00"] } });
+  });
+
+  it("R28 neither skips nor doubles a run when the clocks change", async () => {
+    const definitions = [
+      definitionOf({ schedule: "30 2 * * *", timeZone: "Europe/Berlin", finishAfter: "2m" }),
+    ];
+    for (const [from, to] of [
+      ["2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z"],
+      ["2026-10-24T00:00:00Z", "2026-10-27T00:00:00Z"],
+    ] as const) {
+      const source = sourceOf(Array.from({ length: 9 }, (_, at) => started(`${from}-${at}`)));
+      clock.set(from);
+      db.exec("DELETE FROM import_runs; DELETE FROM import_schedules; DELETE FROM jobs;");
+      const imports = run(source, definitions);
+      for (; clock.now() < Date.parse(to); clock.advance(10 * MINUTE_MS)) await imports.step(forever);
+      expect(source.starts).toHaveLength(3);
+    }
+  });
+
+  it("takes a changed schedule from now on", async () => {
+    const source = sourceOf([started("j1")]);
+    await run(source).step(forever);
+    clock.set("2026-02-01T12:00:00Z");
+    await run(source, [definitionOf({ schedule: "0 11 * * *" })]).step(forever);
+    expect(source.starts).toEqual([]);
+    expect(missed()).toEqual([]);
+  });
+});
+
+describe("a Workday import", () => {
+  it("is followed by its results until they stop changing", async () => {
+    let results: Record<string, unknown>[] = [];
+    const source = sourceOf([started("w-1")], () => results);
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    const imports = run(source, []);
+    const step = async (ms: number) => {
+      clock.advance(ms);
+      await imports.step(forever);
+      return { state: jobs.row(id)!.state, counts: jobs.counts(id) };
+    };
+    expect(await step(0)).toMatchObject({ state: "running" });
+    results = [
+      { status: "finished", statusMsg: "created", username: "anna", systemUserId: "u1" },
+      { status: "pending", username: "ben" },
+    ];
+    expect((await step(15_000)).counts).toMatchObject({ created: 1, pending: 1 });
+    expect((await step(3 * MINUTE_MS)).state).toBe("quiet");
+    results = [
+      results[0]!,
+      { status: "failed", statusMsg: "email already in use", username: "ben" },
+      { status: "finished", statusMsg: "skipped", username: "eve" },
+    ];
+    expect(await step(15_000)).toMatchObject({
+      state: "running",
+      counts: { created: 1, failed: 1, pending: 0 },
+    });
+    expect((await step(16 * MINUTE_MS)).state).toBe("finished");
+  });
+
+  it("believes events more than results", async () => {
+    const source = sourceOf([started("w-1")], () => [
+      { status: "finished", statusMsg: "updated", username: "anna" },
+    ]);
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    const imports = run(source, []);
+    imports.apply([event("w-1", "anna", { application: { id: "wd1" } })]);
+    await imports.step(forever);
+    expect(jobs.counts(id)).toMatchObject({ created: 1, updated: 0 });
+  });
+
+  it("goes on when the results cannot be read for a while", async () => {
+    let fails = true;
+    const source = sourceOf([started("w-1")], () => {
+      if (fails) throw new Error("503");
+      return [{ status: "finished", statusMsg: "created", username: "anna" }];
+    });
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    const imports = run(source, []);
+    await imports.step(forever);
+    fails = false;
+    clock.advance(15_000);
+    await imports.step(forever);
+    expect(jobs.counts(id)).toMatchObject({ created: 1 });
+  });
+});

@@ -1,0 +1,243 @@
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { silentLog } from "../../src/core/log.ts";
+import { createImports, type Imports } from "../../src/imports/imports.ts";
+import type { Outcome } from "../../src/imports/job.ts";
+import { type StartOrder, startImport } from "../../src/imports/start.ts";
+import { type Jobs, openJobs } from "../../src/imports/store.ts";
+import { eventOf, forever, type HandClock, handClock, openState, sourceOf } from "./support.ts";
+
+const ORDER: StartOrder = {
+  import: null,
+  account: "acme",
+  organization: "o1",
+  application: "app1",
+  request: { operations: ["users.create", "users.update"], allowUserReactivation: true },
+  origin: "command",
+  requestedBy: "tests",
+  quietAfterMs: 120_000,
+  finishAfterMs: 900_000,
+};
+
+let db: ReturnType<typeof openState>;
+let clock: HandClock;
+let jobs: Jobs;
+let imports: Imports;
+
+beforeEach(() => {
+  db = openState();
+  clock = handClock("2026-02-01T10:00:00Z");
+  jobs = openJobs(db);
+  imports = createImports({
+    db,
+    definitions: [],
+    source: () => sourceOf([]),
+    accounts: ["acme"],
+    clock,
+    log: silentLog,
+  });
+});
+afterEach(() => db.close());
+
+let number = 0;
+function importEvent(
+  job: string,
+  eventType: string,
+  username: string | undefined,
+  more: Record<string, unknown> = {},
+) {
+  number++;
+  return eventOf({
+    id: `e${number}`,
+    timestamp: new Date(clock.now() + number).toISOString(),
+    organization: "o1",
+    event_type: eventType,
+    correlation: { id: job, type: "user_import" },
+    application: { id: "app1" },
+    ...(username === undefined ? {} : { resource: { type: "user", id: `id-${username}`, username } }),
+    ...more,
+  });
+}
+
+const start = (answers: Parameters<typeof sourceOf>[0]) =>
+  startImport({ jobs, source: () => sourceOf(answers), clock, log: silentLog }, ORDER, forever);
+
+function outcomes(job: number): Record<string, string> {
+  const users = jobs.users(job, { limit: 100_000, offset: 0 });
+  return Object.fromEntries(users.map((user) => [user.username ?? user.userId ?? user.email, user.outcome]));
+}
+
+describe("the tracker", () => {
+  it("tells per user what became of them, with the event and the reason", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const failure = importEvent("j1", "user_create", undefined, {
+      resource: { type: "user", username: "dora" },
+      success: false,
+      error_message: "email already in use",
+    });
+    imports.apply([
+      importEvent("j1", "user_create", "anna"),
+      importEvent("j1", "systemuser_update", "ben"),
+      importEvent("j1", "systemuser_update", "cleo", {
+        changes: [{ field: "suspended", from: true, to: false }],
+      }),
+      failure,
+      importEvent("other", "user_create", "eve", { correlation: { id: "other", type: "password_reset" } }),
+      importEvent("none", "user_create", "fred", { correlation: undefined }),
+    ]);
+    expect(outcomes(job.id)).toEqual({
+      anna: "created",
+      ben: "updated",
+      cleo: "reactivated",
+      dora: "failed",
+    });
+    expect(jobs.counts(job.id)).toEqual({
+      created: 1,
+      updated: 1,
+      reactivated: 1,
+      failed: 1,
+      pending: 0,
+      events: 4,
+    });
+    expect(jobs.users(job.id, { outcome: "failed", limit: 10, offset: 0 })).toEqual([
+      {
+        userId: null,
+        username: "dora",
+        email: null,
+        outcome: "failed",
+        reason: "email already in use",
+        event: failure.id,
+        timestamp: failure.timestamp,
+      },
+    ]);
+    expect(jobs.timeline(job.id, { limit: 10, offset: 0 }).map((event) => event.username)).toEqual([
+      "dora",
+      "anna",
+      "ben",
+      "cleo",
+    ]);
+    expect(jobs.list({})).toHaveLength(1);
+  });
+
+  it("takes events that come before the answer to the start", async () => {
+    const job = await start([
+      () => {
+        imports.apply([importEvent("j1", "user_create", "anna"), importEvent("j1", "user_create", "ben")]);
+        return { kind: "started", serviceJob: "j1" };
+      },
+    ]);
+    imports.apply([importEvent("j1", "user_create", "cleo")]);
+    expect(outcomes(job.id)).toEqual({ anna: "created", ben: "created", cleo: "created" });
+    expect(jobs.list({})).toHaveLength(1);
+    expect(jobs.row(job.id)).toMatchObject({ state: "running", origin: "command" });
+    expect(jobs.row(job.id)!.first_event_ms).toBeLessThan(jobs.row(job.id)!.last_event_ms!);
+  });
+
+  it("shows jobs that were started elsewhere", () => {
+    imports.apply([importEvent("j9", "user_create", "anna")]);
+    expect(jobs.list({})).toMatchObject([
+      { origin: "elsewhere", serviceJob: "j9", source: "app1", state: "running", counts: { created: 1 } },
+    ]);
+  });
+
+  it("calls a job that it finds in history finished", () => {
+    imports.apply([
+      importEvent("j9", "user_create", "anna", { timestamp: "2026-01-01T00:00:00Z" }),
+      importEvent("j9", "user_create", "ben", { timestamp: "2026-01-01T00:00:01Z" }),
+    ]);
+    expect(jobs.list({})).toMatchObject([{ state: "finished", counts: { created: 2 } }]);
+  });
+
+  it("gives the same result for any order, any repetition and any cut into batches", async () => {
+    const names = ["a", "b", "c", "d", "e"];
+    const kinds: [string, Record<string, unknown>][] = [
+      ["user_create", {}],
+      ["systemuser_update", {}],
+      ["user_create", { success: false, error_message: "no" }],
+      ["systemuser_update", { changes: [{ field: "suspended", from: true, to: false }] }],
+    ];
+    const pick = fc.array(fc.tuple(fc.constantFrom(...names), fc.constantFrom(...kinds)), {
+      minLength: 1,
+      maxLength: 20,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        pick,
+        fc.array(fc.nat(), { maxLength: 40 }),
+        fc.integer({ min: 1, max: 7 }),
+        async (picked, order, size) => {
+          const [forward, shuffled] = [`f${number}`, `s${number}`];
+          const events = (job: string) =>
+            picked.map(([name, [type, more]], at) => {
+              const event = importEvent(job, type, name, more);
+              const timestamp = new Date(clock.now() + at).toISOString();
+              return { ...event, timestamp, timestampMs: clock.now() + at, identity: `${job}-${at}` };
+            });
+          imports.apply(events(forward));
+          const once = events(shuffled);
+          const many = [...order.map((at) => once[at % once.length]!), ...once.toReversed()];
+          for (let at = 0; at < many.length; at += size) imports.apply(many.slice(at, at + size));
+          const [one, two] = [forward, shuffled].map(
+            (name) => jobs.list({}).find((job) => job.serviceJob === name)!,
+          );
+          expect(outcomes(two!.id)).toEqual(outcomes(one!.id));
+          expect(two!.counts).toEqual(one!.counts);
+          expect(outcomes(one!.id)).toEqual(expectedOf(picked));
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  /** Worked out apart from the code: the last word counts when it is a failure, else the strongest. */
+  function expectedOf(picked: [string, [string, Record<string, unknown>]][]): Record<string, Outcome> {
+    const result: Record<string, Outcome> = {};
+    for (const name of new Set(picked.map(([user]) => user))) {
+      const own = picked
+        .filter(([user]) => user === name)
+        .map(([, [type, more]]): Outcome => {
+          if (more.success === false) return "failed";
+          if (type === "user_create") return "created";
+          return more.changes === undefined ? "updated" : "reactivated";
+        });
+      const order: Outcome[] = ["created", "reactivated", "updated"];
+      result[name] = own.at(-1) === "failed" ? "failed" : order.find((outcome) => own.includes(outcome))!;
+    }
+    return result;
+  }
+
+  it("makes one user of two rows once an event shows that they are one", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    imports.apply([
+      importEvent("j1", "systemuser_update", undefined, { resource: { type: "user", id: "u1" } }),
+      importEvent("j1", "user_create", undefined, {
+        resource: { type: "user", username: "anna" },
+        success: false,
+      }),
+      importEvent("j1", "user_create", undefined, { resource: { type: "user", id: "u1", username: "Anna" } }),
+    ]);
+    expect(outcomes(job.id)).toEqual({ Anna: "created" });
+    expect(jobs.counts(job.id).events).toBe(3);
+  });
+
+  it("ignores events that are no JSON or tell nothing", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    imports.apply([
+      { ...importEvent("j1", "user_create", "x"), bytes: Buffer.from("{") },
+      importEvent("j1", "import_progress", undefined),
+      importEvent("j1", "group_update", undefined, { resource: { type: "user_group", id: "g" } }),
+    ]);
+    expect(jobs.counts(job.id)).toMatchObject({ events: 2, created: 0 });
+  });
+
+  it("keeps pace with 5,000 users", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const events = Array.from({ length: 5000 }, (_, at) =>
+      importEvent("j1", at % 5 === 0 ? "systemuser_update" : "user_create", `u${at}`),
+    );
+    const before = performance.now();
+    for (let at = 0; at < events.length; at += 1000) imports.apply(events.slice(at, at + 1000));
+    expect(performance.now() - before).toBeLessThan(10_000);
+    expect(jobs.counts(job.id)).toMatchObject({ created: 4000, updated: 1000, events: 5000 });
+  });
+});
