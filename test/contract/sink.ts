@@ -14,8 +14,8 @@ import { attempt, type Committed, drive, nothingCommitted, openSink, type Target
 
 /** A fresh destination. What it cannot be made to do is left out, and the cases that need it do not run. */
 export interface Destination extends Target {
-  /** The bodies it holds, in arrival order. */
-  read(): Promise<readonly (string | Uint8Array)[]>;
+  /** The bodies it holds, in arrival order. Where they arrive after a while: waits for `count` of them. */
+  read(count: number): Promise<readonly (string | Uint8Array)[]>;
   /** What `read` gives for this event; by default the body that was sent. */
   expected?(event: JournalEvent): string | Uint8Array;
   /** Answers as a destination that is overloaded, restarting or unreachable does. */
@@ -93,14 +93,14 @@ export function testSink(name: string, harness: SinkHarness): void {
     async function expectHeld(events: readonly JournalEvent[], held?: readonly string[]): Promise<void> {
       const format = destination.format ?? rawFormat;
       const expected = events.map((event) => text(destination.expected?.(event) ?? format.encode(event)));
-      const actual = held ?? (await destination.read()).map(text);
+      const actual = held ?? (await destination.read(events.length)).map(text);
       if (harness.unordered) expect(actual.toSorted()).toEqual(expected.toSorted());
       else expect(actual).toEqual(expected);
     }
 
     /** Nothing lost and nothing foreign; twice only where the guarantee allows it. */
     async function expectDelivered(events: readonly JournalEvent[]): Promise<void> {
-      const held = (await destination.read()).map(text);
+      const held = (await destination.read(events.length)).map(text);
       if (destination.definition.guarantee === "exactly_once") return expectHeld(events, held);
       await expectHeld(events, [...new Set(held)]);
     }
