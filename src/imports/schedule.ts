@@ -13,12 +13,14 @@ export interface Run {
 }
 
 const DAY_MS = 86_400_000;
+/** No wall clock is further from UTC than this. */
+const OFFSET_MS_MAX = 15 * 3_600_000;
 
 /** The runs in (afterMs, untilMs], rising, one for each instant. */
 export function dueRuns(expression: string, timeZone: string, afterMs: number, untilMs: number): Run[] {
   const zone = zoneOf(timeZone);
   const byInstant = new Map<number, Run>();
-  for (const wallMs of wallTimes(expression, afterMs - 2 * DAY_MS, untilMs + 2 * DAY_MS)) {
+  for (const wallMs of wallTimes(expression, afterMs - OFFSET_MS_MAX, untilMs + OFFSET_MS_MAX)) {
     const ms = instantOf(wallMs, zone);
     if (ms <= afterMs || ms > untilMs || byInstant.has(ms)) continue;
     byInstant.set(ms, { local: new Date(wallMs).toISOString().slice(0, 16), ms });
@@ -26,11 +28,11 @@ export function dueRuns(expression: string, timeZone: string, afterMs: number, u
   return [...byInstant.values()].sort((a, b) => a.ms - b.ms);
 }
 
-/** The next run after a time, looked for a year ahead. */
+/** The next run after a time, looked for a year ahead, first in the near future. */
 export function nextRun(expression: string, timeZone: string, afterMs: number): Run | undefined {
-  for (let days = 0; days < 366; days += 31) {
-    const fromMs = afterMs + days * DAY_MS;
-    const [run] = dueRuns(expression, timeZone, fromMs, fromMs + 31 * DAY_MS);
+  for (let day = 0, days = 1; day < 366; day += days, days = Math.min(days * 2, 32)) {
+    const fromMs = afterMs + day * DAY_MS;
+    const [run] = dueRuns(expression, timeZone, fromMs, fromMs + days * DAY_MS);
     if (run !== undefined) return run;
   }
   return undefined;
@@ -47,7 +49,10 @@ function* wallTimes(expression: string, fromMs: number, toMs: number): Generator
     for (let dayMs = Math.floor(fromMs / DAY_MS) * DAY_MS; dayMs <= toMs; dayMs += DAY_MS) {
       if (!task.match(new Date(dayMs + probeMs))) continue;
       for (const hour of fields.hour) {
-        for (const minute of fields.minute) yield dayMs + timeOfDayMs(hour, minute);
+        for (const minute of fields.minute) {
+          const wallMs = dayMs + timeOfDayMs(hour, minute);
+          if (wallMs >= fromMs && wallMs <= toMs) yield wallMs;
+        }
       }
     }
   } finally {
