@@ -3,7 +3,7 @@ import type { Described } from "./meaning.ts";
 
 /** One way in which events differ from what is documented. Never holds a value of an event. */
 export interface DriftRow {
-  /** As the events call it; "*" in the row that counts what found no row of its own. */
+  /** As the events call it; "(others)" in the rows that count what found no row of its own. */
   readonly service: string;
   readonly kind: "event_type" | "field" | "type";
   /** The unknown event type, or the path of the field: `changes[].reason`. "*" stands for names that look like data. */

@@ -162,8 +162,10 @@ const STATUS = { success: [1, "Success"], failure: [2, "Failure"], unknown: [0, 
 
 function status(out: Fields, { meaning }: Described): void {
   const { outcome, message } = meaning;
-  [out.status_id, out.status] = STATUS[outcome.is];
-  if (outcome.by) take(outcome.by);
+  if (out.status_id === undefined) {
+    [out.status_id, out.status] = STATUS[outcome.is];
+    if (outcome.by) take(outcome.by);
+  }
   put(out, "status_detail", outcome.reason);
   put(out, "status_code", outcome.code);
   put(out, "message", message);

@@ -35,6 +35,9 @@ export const accessManagement = defineService({
     const meaning = common(event);
     const id = text(event, "access_request_id");
     const request: Party | undefined = id && { kind: "other", id };
-    return { ...meaning, target: meaning.target ?? party(event.workflow) ?? request };
+    // A request is about somebody or something, but what is made and approved is the request.
+    const isRequest = /_access_request(_approval)?$/.test(String(event.event_type));
+    const named = meaning.target ?? party(event.workflow);
+    return { ...meaning, target: isRequest ? (request ?? named) : (named ?? request) };
   },
 });

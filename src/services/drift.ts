@@ -7,11 +7,13 @@ const ROWS_MAX = 2000;
 const DEPTH_MAX = 6;
 const KEYS_MAX = 300;
 const ELEMENTS_MAX = 50;
+/** No service is called so: names are made safe. */
+const OTHERS = "(others)";
 
 /**
  * Compares every event with its service's schema; nothing is sampled. An event counts once for each row,
  * however often the same happens inside it. When there are `rowsMax` rows, what is new counts in a row
- * named "*", so the sum stays true.
+ * of the service "(others)", so the sum stays true.
  */
 export function createDrift(rowsMax = ROWS_MAX): Drift {
   const shapes = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
@@ -23,8 +25,8 @@ export function createDrift(rowsMax = ROWS_MAX): Drift {
     const key = `${service}\0${kind}\0${path}\0${detail}`;
     let row = rows.get(key);
     if (row === undefined) {
-      if (rows.size >= rowsMax && service !== "*") {
-        count(kind, "*", "*", "", nowMs);
+      if (rows.size >= rowsMax && service !== OTHERS) {
+        count(kind, OTHERS, "*", "", nowMs);
         return;
       }
       row = {

@@ -4,6 +4,19 @@ import { defineService } from "../core/service.ts";
 import { anyText, eventBase, factor, wholeNumber } from "./fields.ts";
 import { authentication, common, named } from "./parts.ts";
 
+/** The telephone that confirmed a login. */
+const protectDevice = z.looseObject({
+  id: anyText.optional(),
+  make: anyText.optional(),
+  model: anyText.optional(),
+  os: anyText.optional(),
+  os_version: anyText.optional(),
+  app_version: anyText.optional(),
+  username: anyText.optional(),
+  user_id: anyText.optional(),
+  ip: anyText.optional(),
+});
+
 /** Binds and searches. These events may have no id. */
 export const ldap = defineService({
   name: "ldap",
@@ -26,7 +39,12 @@ export const ldap = defineService({
     filter: anyText.optional(),
     attr: anyText.optional(),
     number_of_results: wholeNumber.optional(),
-    auth_meta: z.looseObject({ auth_methods: z.record(z.string(), factor).optional() }).optional(),
+    auth_meta: z
+      .looseObject({
+        auth_methods: z.record(z.string(), factor).optional(),
+        jumpcloud_protect_device: protectDevice.optional(),
+      })
+      .optional(),
   }),
   describe(event) {
     const meaning = common(event);

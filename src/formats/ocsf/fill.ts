@@ -64,7 +64,7 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
 
   entity_management(out, filling) {
     const { meaning } = filling;
-    const managed = meaning.target ?? managedOtherwise(meaning);
+    const managed = meaning.target ?? managedOtherwise(filling);
     if (!hasName(managed)) return false;
     out.entity = entity(managed, meaning.device);
     requested(out, meaning);
@@ -107,6 +107,7 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
       info.types = [types.of];
     }
     out.finding_info = info;
+    [out.status_id, out.status] = findingStatus(filling);
     const from = endpoint(meaning.origin);
     if (from) out.evidences = [{ src_endpoint: from }];
     surroundings(out, filling, meaning.actor);
@@ -122,7 +123,9 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
 
   web_resources_activity(out, filling) {
     const { meaning } = filling;
-    const resource = webResource(meaning.item ?? meaning.target);
+    const resource = webResource(
+      meaning.item ?? (meaning.target?.kind === "other" ? meaning.target : undefined),
+    );
     if (resource === undefined) return false;
     out.web_resources = [resource];
     requested(out, meaning);
@@ -144,6 +147,26 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
     return true;
   },
 };
+
+const FINDING_STATUS: ReadonlyMap<string, readonly [number, string]> = new Map([
+  ["open", [1, "New"]],
+  ["new", [1, "New"]],
+  ["reopened", [1, "New"]],
+  ["acknowledged", [2, "In Progress"]],
+  ["in progress", [2, "In Progress"]],
+  ["suppressed", [3, "Suppressed"]],
+  ["resolved", [4, "Resolved"]],
+  ["closed", [4, "Resolved"]],
+]);
+
+/** A finding's status is its own, not the outcome of a request: what the last change of status says. */
+function findingStatus({ row, meaning }: Filling): readonly [number, string] {
+  const change = meaning.changes?.value.findLast(
+    (one) => text(one, "field")?.value.toLowerCase() === "status",
+  );
+  const known = FINDING_STATUS.get(text(change, "to")?.value.toLowerCase() ?? "");
+  return known ?? (row.activity === 1 ? [1, "New"] : [0, "Unknown"]);
+}
 
 /** Where the request came from, for the classes that know of requests. */
 function requested(out: Fields, meaning: Meaning): void {
@@ -184,10 +207,16 @@ function accountOf(meaning: Meaning, row: Row): Party | undefined {
   return isUser(meaning.subject) ? meaning.subject : isUser(meaning.actor) ? meaning.actor : undefined;
 }
 
-/** What is managed where the event names no resource: the application, else the device, else who is bound to it. */
-function managedOtherwise(meaning: Meaning): Party | undefined {
-  const { application: app, device: on } = meaning;
+/**
+ * What is managed where the event names no resource: the application, else the device, else who is bound
+ * to it. What is switched on or off, or set, without naming anything, is so for the organization.
+ */
+function managedOtherwise({ meaning, event, row }: Filling): Party | undefined {
+  const { application: app, device: on, associate } = meaning;
   if (app) return { kind: "application", id: app.id, name: app.name ?? app.label };
   if (on) return { kind: "device", id: on.id, name: on.hostname, label: on.name };
-  return meaning.associate;
+  if (associate) return associate;
+  const owner = text(event, "organization");
+  const wide = row.activity === 3 || row.activity === 8 || row.activity === 9;
+  return wide && owner ? { kind: "organization", id: owner } : undefined;
 }

@@ -23,6 +23,7 @@ export function user(party: Party): Fields {
   if (party.email && isEmail(party.email.value)) put(made, "email_addr", party.email);
   if (party.kind === "user") enumerated(made, "type", 1, "User", party.type);
   if (party.kind === "admin") enumerated(made, "type", 2, "Admin", party.type);
+  if (party.type?.value.toLowerCase() === "system") enumerated(made, "type", 3, "System", party.type);
   if (party.distinguishedName) {
     const person: Fields = {};
     put(person, "ldap_dn", party.distinguishedName);

@@ -1,0 +1,83 @@
+import { Readable, Writable } from "node:stream";
+import { finished } from "node:stream/promises";
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { registerConvert } from "../../src/commands/convert.ts";
+import { UsageError } from "../../src/core/errors.ts";
+
+/** Runs the command in this process, with its own streams. */
+async function convert(input: string | readonly Buffer[], ...argv: string[]) {
+  const out: Buffer[] = [];
+  const errors: Buffer[] = [];
+  const into = (list: Buffer[]) =>
+    new Writable({
+      highWaterMark: 16,
+      write: (chunk: Buffer, _encoding, done) => {
+        list.push(chunk);
+        setImmediate(done);
+      },
+    });
+  const stdout = into(out);
+  const stderr = into(errors);
+  let exitCode = 0;
+  const program = new Command().exitOverride();
+  registerConvert(program, {
+    stdin: Readable.from(typeof input === "string" ? [Buffer.from(input)] : input),
+    stdout,
+    stderr,
+    env: {},
+    signal: new AbortController().signal,
+    interactive: false,
+    setExitCode: (code) => {
+      exitCode = code;
+    },
+  });
+  await program.parseAsync(["convert", ...argv], { from: "user" });
+  await Promise.all([finished(stdout.end()), finished(stderr.end())]);
+  return { out: Buffer.concat(out), errors: Buffer.concat(errors).toString(), exitCode };
+}
+
+const LINE = '{"event_type":"user_create","service":"directory","resource":{"id":"r","type":"user"}}';
+
+test("converts each line, passes over blank ones, and ends well", async () => {
+  const { out, errors, exitCode } = await convert(`${LINE}\n\n  \r\n${LINE}\r\n${LINE}`, "--format", "ocsf");
+  const lines = out.toString().trimEnd().split("\n");
+  expect(lines.map((line) => (JSON.parse(line) as { class_uid: number }).class_uid)).toEqual([
+    3001, 3001, 3001,
+  ]);
+  expect(errors).toBe("");
+  expect(exitCode).toBe(0);
+});
+
+test("reports lines that hold no event by their number, converts the rest, and ends with 1", async () => {
+  const input = `${LINE}\nnot json\n{"a":1},{"b":2}\n[]\n${LINE}\n`;
+  const { out, errors, exitCode } = await convert(input, "--format", "cef");
+  expect(out.toString().match(/^CEF:0/gm)?.length).toBe(2);
+  expect(errors.match(/^Line \d+ was not converted: /gm)).toEqual(
+    [2, 3, 4].map((number) => `Line ${number} was not converted: `),
+  );
+  expect(exitCode).toBe(1);
+});
+
+test("raw gives every byte back, whatever the chunks it came in, and also bytes that are no UTF-8", async () => {
+  const bytes = Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff, 0xfe]), Buffer.from('€"}\n')]);
+  const { out } = await convert(
+    [...bytes].map((byte) => Buffer.from([byte])),
+    "--format",
+    "raw",
+  );
+  expect(out.equals(bytes)).toBe(true);
+});
+
+test("takes the options of a format as flags", async () => {
+  const { out } = await convert(LINE, "--format", "ocsf", "--raw-data");
+  expect((JSON.parse(out.toString()) as { raw_data: string }).raw_data).toBe(LINE);
+  const ecs = await convert(LINE, "--format", "ecs", "--namespace", "acme", "--original", "true");
+  expect(JSON.parse(ecs.out.toString())).toMatchObject({ acme: { event: {} }, event: { original: LINE } });
+});
+
+test("an unknown format or an option that is not the format's is wrong usage, and says what there is", async () => {
+  await expect(convert(LINE, "--format", "xml")).rejects.toThrow(/use raw, envelope, ocsf, ecs, cef, leef/);
+  await expect(convert(LINE, "--format", "cef", "--raw-data")).rejects.toBeInstanceOf(UsageError);
+  await expect(convert(LINE, "--format", "ecs", "--namespace", "Not One")).rejects.toThrow(/namespace/);
+});

@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import type { Fields } from "../../src/core/meaning.ts";
+import { describe, serviceOf, services } from "../../src/services/index.ts";
+import { journalEvent } from "../formats/event.ts";
+
+function outcomeOf(event: Fields): string {
+  return describe(journalEvent(event)).meaning.outcome.is;
+}
+
+test("services have names of their own, and events find theirs under either name", () => {
+  const names = services.flatMap((service) => [service.name, ...(service.aliases ?? [])]);
+  expect(new Set(names).size).toBe(names.length);
+  expect(serviceOf("alerts").name).toBe("alert");
+  expect(serviceOf("password_manager").name).toBe("password_vault");
+  expect(serviceOf("di_events").name).toBe("fallback");
+  expect(serviceOf("constructor").name).toBe("fallback");
+});
+
+test("absent success is unknown, never failure", () => {
+  expect(outcomeOf({ service: "directory", event_type: "user_create" })).toBe("unknown");
+  expect(outcomeOf({ service: "directory", event_type: "user_create", success: null })).toBe("unknown");
+  expect(outcomeOf({ service: "directory", event_type: "user_create", success: false })).toBe("failure");
+  expect(outcomeOf({ service: "directory", event_type: "user_create", success: "TRUE" })).toBe("success");
+});
+
+test("the outcome of sso is its token: without one it failed only if there is an error", () => {
+  const sso = { service: "sso", event_type: "sso_auth" };
+  expect(outcomeOf(sso)).toBe("unknown");
+  expect(outcomeOf({ ...sso, sso_token_success: true })).toBe("success");
+  expect(outcomeOf({ ...sso, sso_token_success: false })).toBe("unknown");
+  expect(outcomeOf({ ...sso, sso_token_success: false, error_message: "" })).toBe("unknown");
+  expect(outcomeOf({ ...sso, sso_token_success: false, error_message: "no access" })).toBe("failure");
+});
+
+test("the outcome of mdm and object storage is told in words", () => {
+  const mdm = { service: "mdm", event_type: "mdm_command_result" };
+  expect(outcomeOf({ ...mdm, status: "Acknowledged" })).toBe("success");
+  expect(outcomeOf({ ...mdm, status: "CommandFormatError" })).toBe("failure");
+  expect(outcomeOf({ ...mdm, status: "Idle" })).toBe("unknown");
+  expect(outcomeOf({ ...mdm, status: "Error", success: true })).toBe("success");
+  expect(outcomeOf({ service: "object_storage", result: "Success" })).toBe("success");
+});
+
+test("on systems src_ip is where a login came from and client_ip the system", () => {
+  const login = {
+    service: "systems",
+    event_type: "user_login",
+    client_ip: "198.51.100.1",
+    src_ip: "10.0.2.2",
+  };
+  const { meaning } = describe(journalEvent({ ...login, system: { id: "s" } }));
+  expect(meaning.origin?.ip?.value).toBe("10.0.2.2");
+  expect(meaning.device?.ip?.value).toBe("198.51.100.1");
+});
+
+test("geoip is read flat or nested, its coordinates as numbers or as text", () => {
+  for (const geoip of [
+    { country_code: "US", latitude: 33.5, longitude: -84.25 },
+    { geoip: { country_code: "US", latitude: "33.5", longitude: "-84.25" } },
+  ]) {
+    const place = describe(journalEvent({ service: "directory", client_ip: "10.0.0.1", geoip })).meaning
+      .origin?.place;
+    expect([place?.country?.value, place?.latitude?.value, place?.longitude?.value]).toEqual([
+      "US",
+      33.5,
+      -84.25,
+    ]);
+  }
+});
+
+test("numbers that a double cannot hold are kept as they were written", () => {
+  const text =
+    '{"a":9007199254740993,"b":[ -18446744073709551615,1],"c":1e400,"d":1.0,"e":9007199254740991,"f":"x 9007199254740993","g":1.5e3,"h":"\\" :99999999999999999"}';
+  expect(describe(journalEvent(text)).event).toEqual({
+    a: "9007199254740993",
+    b: ["-18446744073709551615", 1],
+    c: "1e400",
+    d: 1,
+    e: 9007199254740991,
+    f: "x 9007199254740993",
+    g: 1500,
+    h: '" :99999999999999999',
+  });
+});
+
+test("bytes that are no JSON object are kept as text", () => {
+  for (const bytes of ["", "no", "[1]", "7", "null", '{"a":'])
+    expect(describe({ ...journalEvent("{}"), bytes: Buffer.from(bytes) })).toMatchObject({
+      service: "fallback",
+      event: { original: bytes },
+      unreadable: true,
+    });
+});
+
+test("an administrator who suspends somebody unnamed is not taken for the suspended", () => {
+  const event = {
+    service: "directory",
+    event_type: "user_suspended",
+    initiated_by: { id: "a", type: "admin" },
+  };
+  expect(describe(journalEvent(event)).meaning.target).toBeUndefined();
+});
