@@ -35,6 +35,7 @@ export function createAccess(
   directory: Directory,
   keys: readonly KeyOption[],
   refusals: ReadonlyMap<string, number>,
+  bearer: (token: string) => Caller | undefined,
 ): Access {
   const callers = new Map(keys.map((option) => [option.key, createCaller(option, directory)]));
   const tenants = new Map(directory.tenants.map((tenant) => [tenant.id, tenant]));
@@ -64,7 +65,9 @@ export function createAccess(
   return {
     authenticate(request) {
       const key = request.headers["x-api-key"];
-      const caller = typeof key === "string" ? callers.get(key) : undefined;
+      const token = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
+      const caller =
+        typeof key === "string" ? callers.get(key) : token === undefined ? undefined : bearer(token);
       if (caller === undefined) throw new Problem(401, "Unauthorized");
       return caller;
     },

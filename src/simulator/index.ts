@@ -10,6 +10,7 @@ import { createStatistics } from "./http/statistics.ts";
 import { createInsights } from "./insights/insights.ts";
 import { createManagement } from "./management/management.ts";
 import type { Parts } from "./management/router.ts";
+import { createOauth } from "./oauth.ts";
 import { type KeyOption, type Settings, type SimulatorOptions, settle } from "./options.ts";
 import { createRandom } from "./random.ts";
 import { openDatabase } from "./world/database.ts";
@@ -37,6 +38,8 @@ export interface Simulator {
   readonly keys: readonly { readonly key: string; readonly role: string }[];
   readonly organizations: readonly { readonly id: string; readonly name: string }[];
   readonly providerId: string;
+  /** A service account, as clients use it instead of a key. */
+  readonly oauth: { readonly clientId: string; readonly clientSecret: string; readonly tokenUrl: string };
   readonly control: Control;
   close(): Promise<void>;
 }
@@ -51,7 +54,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const events = createEvents({ settings, directory, clock, historyEndMs, run, keep, kept: keptEvents(db) });
   // Making the history takes time; a clock that was told where to start begins when the service is ready.
   if (options.clock?.start !== undefined) clock.set(settings.startMs + settings.skewMs);
-  const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory));
+  const oauth = createOauth({ seed: settings.seed, tokenSeconds: settings.tokenSeconds, now: clock.now });
+  const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory), oauth.callerOf);
   const faults = createFaults(createRandom(settings.seed, 2), settings.faults);
   const statistics = createStatistics(clock.now);
   const parts = createParts(createWorld({ db, clock, settings, directory, events, run }));
@@ -74,6 +78,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     statistics,
     insights,
     management,
+    oauth,
     control: createControlHttp(control),
   });
   return {
@@ -84,6 +89,11 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     keys: access.keys(),
     organizations: directory.tenants.map(({ id, name }) => ({ id, name })),
     providerId: directory.providerId,
+    oauth: {
+      clientId: oauth.clientId,
+      clientSecret: oauth.clientSecret,
+      tokenUrl: `${server.url}/oauth2/token`,
+    },
     control,
     async close() {
       await server.close();

@@ -26,6 +26,8 @@ export interface SimulatorOptions {
   readonly apiKey?: string;
   /** Further keys, beside the administrator's and the command runner's. */
   readonly keys?: readonly KeyOption[];
+  /** Life of an OAuth token on the simulator's clock. */
+  readonly tokenSeconds?: number;
   /** Serve /events/count, /events/interval and /events/distinct. Off answers 404, as the specification knows none. */
   readonly optionalEndpoints?: boolean;
   /** Compress where the client accepts gzip. */
@@ -140,6 +142,7 @@ export function settle(options: SimulatorOptions) {
     skewMs: options.clock?.skewMs ?? 0,
     apiKey: options.apiKey ?? "5da2f0c1b8e94f6aa7d3c2b1e0f98765simulate",
     keys: options.keys ?? [],
+    tokenSeconds: options.tokenSeconds ?? 3600,
     optionalEndpoints: options.optionalEndpoints ?? false,
     gzip: options.gzip ?? true,
     faults: options.faults ?? [],

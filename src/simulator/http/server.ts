@@ -5,6 +5,7 @@ import { headerValues } from "../access.ts";
 import type { SimulatorClock } from "../clock.ts";
 import type { Insights } from "../insights/insights.ts";
 import type { Management } from "../management/management.ts";
+import type { Oauth } from "../oauth.ts";
 import type { Settings } from "../options.ts";
 import { type Answer, deliver, json, parseJson, problemAnswer, readBody } from "./exchange.ts";
 import type { Effects, Faults } from "./faults.ts";
@@ -19,6 +20,7 @@ export interface ServerParts {
   readonly statistics: Statistics;
   readonly insights: Insights;
   readonly management: Management;
+  readonly oauth: Oauth;
   readonly control: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 }
 
@@ -88,6 +90,7 @@ async function route(parts: ServerParts, call: Call): Promise<Answer> {
   const parseBody = () => parseJson(request, body);
   if (path.startsWith("/insights/")) return parts.insights({ request, path, parseBody, effects, ongoing });
   if (path.startsWith("/api/")) return parts.management({ request, path, parseBody });
+  if (path === "/oauth2/token") return parts.oauth.issue(request, body);
   return json(404, { message: "Not found" });
 }
 
