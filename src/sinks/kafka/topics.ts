@@ -42,6 +42,13 @@ interface Topic {
   readonly partitions: number;
   /** What the messages of one record batch may add up to, before compression. */
   readonly chunkBytesMax: number;
+  /** Where keys belong that were met; emptied when it grows too large. */
+  readonly places: Map<string, Place>;
+}
+
+export interface Place {
+  readonly partition: number;
+  readonly chunkBytesMax: number;
 }
 
 export interface TopicBook {
@@ -50,11 +57,12 @@ export interface TopicBook {
   /** Every one of these is there afterwards. */
   prepare(names: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
-  place(topic: string, key: string | null): { readonly partition: number; readonly chunkBytesMax: number };
+  place(topic: string, key: string | null): Place;
 }
 
 /** Where the broker does not say: its default is 1 MiB and 12 bytes. */
 const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
+const PLACES_MAX = 10_000;
 /** The positions topic has partitions to spare: sinks that share one wait for each other when they open. */
 const POSITIONS_PARTITIONS = 16;
 
@@ -88,20 +96,25 @@ export function topicBook(connection: Connection, config: KafkaConfig): TopicBoo
         for (const name of missing) {
           const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
           const partitions = await countPartitions(connection, admin, config, name, wanted);
-          topics.set(name, { partitions, chunkBytesMax: await chunkBytesMaxOf(connection, admin, name) });
+          const chunkBytesMax = await chunkBytesMaxOf(connection, admin, name);
+          topics.set(name, { partitions, chunkBytesMax, places: new Map() });
         }
       });
     },
     place(topic, key) {
       const known = topics.get(topic);
       if (!known) throw new Error(`the topic ${topic} was not prepared`);
-      // The same partition as Java's producer chooses for a key; no key is one key here, for its order.
+      // No key is one key here, for its order.
+      const text = key ?? "";
+      const met = known.places.get(text);
+      if (met) return met;
+      // The same partition as Java's producer chooses.
       const partitionMetadata = metadataOf(known.partitions);
-      const message = { key: key ?? "", value: null };
-      return {
-        partition: partitionOf({ topic, partitionMetadata, message }),
-        chunkBytesMax: known.chunkBytesMax,
-      };
+      const partition = partitionOf({ topic, partitionMetadata, message: { key: text, value: null } });
+      const place = { partition, chunkBytesMax: known.chunkBytesMax };
+      if (known.places.size >= PLACES_MAX) known.places.clear();
+      known.places.set(text, place);
+      return place;
     },
   };
 }
