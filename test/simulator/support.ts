@@ -42,7 +42,7 @@ export async function call<T = unknown>(
     status: response.statusCode,
     headers: response.headers as Record<string, string>,
     text,
-    body: (text === "" || !String(response.headers["content-type"]).includes("json")
+    body: (text === "" || !/[/+]json/.test(String(response.headers["content-type"]))
       ? text
       : JSON.parse(text)) as T,
   };

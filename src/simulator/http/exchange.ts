@@ -77,10 +77,10 @@ export async function deliver(delivery: Delivery, answer: Answer, date: string):
     });
     const cut = effects?.get("cut_body");
     const drip = effects?.get("drip");
+    ongoing.answered(cut === undefined ? answer.status : 0, body.length);
     if (cut !== undefined) await cutBody(delivery, body, cut.afterBytes ?? body.length >> 1);
     else if (drip !== undefined) await dripBody(delivery, body, drip.bytesPerSecond);
     else await end(response, body);
-    ongoing.end(cut === undefined ? answer.status : 0, body.length);
   } finally {
     answer.release?.();
   }
@@ -112,7 +112,7 @@ function end(response: ServerResponse, body: Uint8Array): Promise<void> {
 function cutHeaders(delivery: Delivery, status: number): void {
   delivery.request.socket.write(`HTTP/1.1 ${status} OK\r\nContent-Type: applica`);
   delivery.request.socket.destroySoon();
-  delivery.ongoing.end(0, 0);
+  delivery.ongoing.answered(0, 0);
 }
 
 async function cutBody(delivery: Delivery, body: Uint8Array, afterBytes: number): Promise<void> {

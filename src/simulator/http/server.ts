@@ -50,7 +50,7 @@ function createEdge(parts: ServerParts) {
     const path = pathOf(request);
     if (path.startsWith("/_control/")) return parts.control(request, response);
     const ongoing = statistics.begin({ method: request.method ?? "", path });
-    response.once("close", () => ongoing.end(0, 0));
+    response.once("close", ongoing.closed);
     const organizations = headerValues(request, "x-org-id").map((id) => id.toLowerCase());
     ongoing.note({ organizations });
     let effects: Effects | null = null;

@@ -8,7 +8,10 @@ export interface Statistics {
 
 export interface Ongoing {
   note(facts: Partial<RequestRecord>): void;
-  end(status: number, bytes: number): void;
+  /** The answer is on its way; status 0 is a connection that was cut. */
+  answered(status: number, bytes: number): void;
+  /** The exchange is over, with an answer or without. */
+  closed(): void;
 }
 
 export interface StatisticsReport {
@@ -58,21 +61,28 @@ export function createStatistics(now: () => number): Statistics {
         status: 0,
         events: 0,
       };
-      let ended = false;
+      let answer = false;
+      let closed = false;
+      function answered(status: number, bytes: number): void {
+        if (answer) return;
+        answer = true;
+        if (status === 0 || status >= 400) counts.refused++;
+        counts.byStatus[status] = (counts.byStatus[status] ?? 0) + 1;
+        counts.eventsServed += record.events;
+        counts.bytesServed += bytes;
+        log.push({ ...record, status });
+        if (log.length > logMax * 2) log = log.slice(-logMax);
+      }
       return {
         note(facts) {
           record = { ...record, ...facts };
         },
-        end(status, bytes) {
-          if (ended) return;
-          ended = true;
+        answered,
+        closed() {
+          if (closed) return;
+          closed = true;
           concurrent--;
-          if (status === 0 || status >= 400) counts.refused++;
-          counts.byStatus[status] = (counts.byStatus[status] ?? 0) + 1;
-          counts.eventsServed += record.events;
-          counts.bytesServed += bytes;
-          log.push({ ...record, status });
-          if (log.length > logMax * 2) log = log.slice(-logMax);
+          answered(0, 0);
         },
       };
     },

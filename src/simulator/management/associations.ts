@@ -28,7 +28,8 @@ export function associationRoutes({ world, users, provisioning }: Parts): Route[
         ? "INSERT OR IGNORE INTO associations VALUES (?, ?, ?)"
         : "DELETE FROM associations WHERE application = ? AND type = ? AND target = ?";
     const { changes } = db.prepare(statement).run(application._id, type, id);
-    provisioning.applicationChanged(application._id, application.organization);
+    if (type === "user") provisioning.userChanged(id);
+    else provisioning.applicationChanged(application._id, application.organization);
     if (changes === 0) return;
     world.tell(call.organization.id, {
       event_type: "association_change",
