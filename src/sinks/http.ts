@@ -6,6 +6,7 @@ import { Secret, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./body.ts";
 import { halveUntilNamed } from "./halve.ts";
+import { arrayOverheads, joinElements } from "./json-array.ts";
 import { makeRequester, timeoutSchema } from "./request.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
 
@@ -85,7 +86,7 @@ export const http = defineSink({
     }
 
     async function send(records: readonly SinkRecord[], key: string, signal: AbortSignal) {
-      const body = isArray ? arrayOf(records) : linesOf(records);
+      const body = isArray ? joinElements("[", records, "]") : linesOf(records);
       const answer = await requester.send(
         { url: config.url, headers: headersOf(body, key), body, gzip: config.gzip },
         signal,
@@ -106,9 +107,7 @@ export const http = defineSink({
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,
-        recordOverheadBytes: 1,
-        // A comma or a line break per event; an array's two brackets take the place of one comma.
-        batchOverheadBytes: isArray ? 1 : 0,
+        ...(isArray ? arrayOverheads("[", "]") : { recordOverheadBytes: 1 }),
         ageMsMax: config.batchAgeMax,
       },
       encode(event) {
@@ -148,18 +147,8 @@ function contentTypeOf(isArray: boolean, isJsonFormat: boolean): string {
   return isJsonFormat ? "application/x-ndjson" : "text/plain; charset=utf-8";
 }
 
-function arrayOf(records: readonly SinkRecord[]): Uint8Array {
-  const parts: Uint8Array[] = [];
-  for (const [at, record] of records.entries()) parts.push(at === 0 ? OPEN : COMMA, record.body);
-  parts.push(CLOSE);
-  return Buffer.concat(parts);
-}
-
 function linesOf(records: readonly SinkRecord[]): Uint8Array {
   return Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
 }
 
-const OPEN = Buffer.from("[");
-const COMMA = Buffer.from(",");
-const CLOSE = Buffer.from("]");
 const BREAK = Buffer.from("\n");

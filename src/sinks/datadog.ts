@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { RejectedEventsError, type Rejection } from "../core/errors.ts";
+import type { JournalEvent } from "../core/event.ts";
+import { tlsSchema } from "../core/schema.ts";
+import { secretSchema } from "../core/secret.ts";
+import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { textOf } from "./body.ts";
+import { halveUntilNamed } from "./halve.ts";
+import { arrayOverheads, joinElements } from "./json-array.ts";
+import { type Answer, makeRequester, timeoutSchema } from "./request.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+
+const BODY_BYTES_MAX = 5_000_000;
+const ITEM_BYTES_MAX = 1_000_000;
+const ITEMS_MAX = 1000;
+/** Datadog takes older events with a 202 and drops them. */
+const AGE_MS_MAX = 18 * 3_600_000;
+
+export const datadog = defineSink({
+  type: "datadog",
+  summary: "Sends events to Datadog's log intake.",
+  config: z.strictObject({
+    site: z.string().min(1).default("datadoghq.com").meta({
+      description: "The Datadog site, such as datadoghq.com, datadoghq.eu or us5.datadoghq.com.",
+    }),
+    url: z
+      .url({ protocol: /^https?$/ })
+      .optional()
+      .meta({ description: "The intake's address, for a proxy; by default that of the site." }),
+    apiKey: secretSchema("The API key."),
+    source: z.string().min(1).default("tidemark").meta({ description: "The events' source (ddsource)." }),
+    service: z.string().min(1).default("directory").meta({ description: "The events' service." }),
+    hostname: z.string().min(1).default("tidemark").meta({ description: "The events' host name." }),
+    tags: z
+      .array(z.string().min(1))
+      .default([])
+      .meta({ description: "Tags of every event, such as env:production." }),
+    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+    timeout: timeoutSchema,
+    tls: tlsSchema.optional(),
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise:
+    "At least once for events of the last 18 hours, with the identity as an attribute; Datadog drops older ones, so they become dead letters.",
+
+  async open({ config, format, clock }) {
+    const base = config.url ?? `https://http-intake.logs.${config.site}`;
+    const url = `${base.replace(/\/+$/, "")}/api/v2/logs`;
+    const destination = `Datadog at ${new URL(base).origin}`;
+    const requester = await makeRequester({
+      destination,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: [config.apiKey],
+    });
+    const headers = { "dd-api-key": config.apiKey.reveal(), "content-type": "application/json" };
+    const fixed = JSON.stringify({
+      ddsource: config.source,
+      service: config.service,
+      hostname: config.hostname,
+      ddtags: config.tags.length > 0 ? config.tags.join(",") : undefined,
+    }).slice(1, -1);
+
+    async function send(records: readonly SinkRecord[], signal: AbortSignal) {
+      const body = joinElements("[", records, "]");
+      const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
+      if (isSuccess(answer)) return undefined;
+      const said = saidOf(answer);
+      const error = statusError(answer, {
+        destination,
+        said,
+        remedy: "Correct apiKey and site in this sink's config.",
+      });
+      if (error) throw error;
+      return { reason: `Datadog answered ${answer.status}: ${said ?? "no reason given"}` };
+    }
+
+    return {
+      limits: {
+        recordsMax: ITEMS_MAX,
+        bytesMax: BODY_BYTES_MAX,
+        recordBytesMax: ITEM_BYTES_MAX,
+        ...arrayOverheads("[", "]"),
+        ageMsMax: 0,
+      },
+      encode: (event) => itemOf(event, textOf(format.encode(event)), fixed),
+      async write(batch, signal) {
+        signal.throwIfAborted();
+        refuseOld(batch, clock.now());
+        await halveUntilNamed(batch.records.length, (indexes) =>
+          send(
+            indexes.map((index) => batch.records[index]!),
+            signal,
+          ),
+        );
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+
+  advise: () => [
+    "Datadog drops events that are more than 18 hours old: a backfill cannot go there. Start this sink from now; older events become dead letters.",
+  ],
+});
+
+function itemOf(event: JournalEvent, body: string, fixed: string): string {
+  const attributes = {
+    identity: event.identity,
+    account: event.account,
+    organization: event.organization ?? undefined,
+    service: event.service || undefined,
+    event_type: event.eventType || undefined,
+  };
+  return `{"message":${JSON.stringify(body)},${fixed},"timestamp":${event.timestampMs},"tidemark":${JSON.stringify(attributes)}}`;
+}
+
+/** R27: they become dead letters instead of being sent and dropped. */
+function refuseOld(batch: Batch, nowMs: number): void {
+  const rejected: Rejection[] = [];
+  const remaining: number[] = [];
+  for (const [index, { event }] of batch.records.entries()) {
+    if (nowMs - event.timestampMs <= AGE_MS_MAX) remaining.push(index);
+    else rejected.push({ index, reason: "the event is more than 18 hours old, which Datadog drops" });
+  }
+  if (rejected.length > 0)
+    throw new RejectedEventsError("Events are too old for Datadog.", rejected, { remaining });
+}
+
+function saidOf(answer: Answer): string | undefined {
+  const errors = jsonOf(answer)?.errors;
+  const [first] = Array.isArray(errors) ? (errors as unknown[]) : [];
+  if (typeof first === "string") return saying(first);
+  const { title, detail } = (first ?? {}) as Record<string, unknown>;
+  return saying(title, detail);
+}

@@ -1,0 +1,118 @@
+import { z } from "zod";
+import { RejectedEventsError, type Rejection, UsageError } from "../core/errors.ts";
+import { tlsSchema } from "../core/schema.ts";
+import { secretSchema } from "../core/secret.ts";
+import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./body.ts";
+import { halveUntilNamed } from "./halve.ts";
+import { makeRequester, timeoutSchema } from "./request.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+
+const BODY_BYTES_MAX = 1_000_000;
+/** Sumo Logic cuts longer messages into several. */
+const MESSAGE_BYTES_MAX = 65_536;
+
+const headerSchema = (description: string) =>
+  z
+    .string()
+    .regex(/^[\x20-\x7e]{1,1024}$/, { error: "1 to 1024 printable ASCII characters" })
+    .optional()
+    .meta({ description });
+
+export const sumo = defineSink({
+  type: "sumo",
+  summary: "Sends events to an HTTP source of Sumo Logic.",
+  config: z.strictObject({
+    url: secretSchema("The HTTP source's address, which is a secret: whoever knows it can write there."),
+    category: headerSchema("The source category of the events; by default the source's own."),
+    name: headerSchema("The source name of the events; by default the source's own."),
+    host: headerSchema("The source host of the events; by default the source's own."),
+    addIdentity: z.boolean().default(true).meta({
+      description:
+        "Puts the event's identity into every JSON object, as `tidemark_identity`, to tell repeats.",
+    }),
+    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+    timeout: timeoutSchema,
+    tls: tlsSchema.optional(),
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise: "At least once, with the identity in every JSON event.",
+
+  async open({ config, format, clock }) {
+    const url = config.url.reveal().trim();
+    if (!URL.canParse(url) || !/^https?:/.test(url))
+      throw new UsageError("url: the secret is no HTTP address.");
+    const requester = await makeRequester({
+      destination: DESTINATION,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: [config.url],
+    });
+    const headers = {
+      "content-type": "text/plain; charset=utf-8",
+      ...(config.category && { "x-sumo-category": config.category }),
+      ...(config.name && { "x-sumo-name": config.name }),
+      ...(config.host && { "x-sumo-host": config.host }),
+    };
+    const addsIdentity = config.addIdentity && isJson(format);
+
+    async function send(records: readonly SinkRecord[], signal: AbortSignal) {
+      const body = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
+      const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
+      if (isSuccess(answer)) return undefined;
+      const json = jsonOf(answer);
+      const said = saying(json?.code, json?.message);
+      const error = statusError(answer, {
+        destination: DESTINATION,
+        said,
+        remedy: "Set url to the address that Sumo Logic shows for the HTTP source.",
+      });
+      if (error) throw error;
+      return { reason: `Sumo Logic answered ${answer.status}: ${said ?? "no reason given"}` };
+    }
+
+    return {
+      limits: {
+        recordsMax: 10_000,
+        bytesMax: BODY_BYTES_MAX,
+        recordBytesMax: MESSAGE_BYTES_MAX,
+        recordOverheadBytes: 1,
+        ageMsMax: 0,
+      },
+      encode(event) {
+        const body = singleLine(bytesOf(format.encode(event)));
+        if (!addsIdentity || !isObject(body)) return body;
+        return spliceMember(body, `"tidemark_identity":"${event.identity}"`);
+      },
+      async write(batch, signal) {
+        signal.throwIfAborted();
+        refuseTooLarge(batch);
+        await halveUntilNamed(batch.records.length, (indexes) =>
+          send(
+            indexes.map((index) => batch.records[index]!),
+            signal,
+          ),
+        );
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+});
+
+const DESTINATION = "Sumo Logic";
+const BREAK = Buffer.from("\n");
+
+/** A longer message would arrive in pieces. */
+function refuseTooLarge(batch: Batch): void {
+  const rejected: Rejection[] = [];
+  const remaining: number[] = [];
+  for (const [index, { body }] of batch.records.entries()) {
+    if (body.length <= MESSAGE_BYTES_MAX) remaining.push(index);
+    else rejected.push({ index, reason: `the message has ${body.length} bytes; Sumo Logic takes 64 KB` });
+  }
+  if (rejected.length > 0)
+    throw new RejectedEventsError("Messages are too large for Sumo Logic.", rejected, { remaining });
+}
