@@ -4,10 +4,10 @@ import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
-import { type Deduped, dedupe } from "./dedupe.ts";
+import { type Deduped, dedupe, type Held } from "./dedupe.ts";
 import { createIdentities } from "./identities.ts";
-import { createPages } from "./pages.ts";
-import { createReaders } from "./readers.ts";
+import { createPages, type Pages } from "./pages.ts";
+import { createReaders, type Readers } from "./readers.ts";
 import { createWindows } from "./windows.ts";
 
 /** Upper bounds of the histogram of delays; the last takes the rest. */
@@ -26,6 +26,8 @@ export const LATENESS_MS = [
 export interface SqliteJournal extends Journal {
   /** The position after everything that is there now. */
   end(): Position;
+  readonly readers: Pick<Readers, "names" | "createAt" | "rename" | "forget">;
+  readonly pages: Pages;
 }
 
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
@@ -44,10 +46,12 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
   let appendedPage: number | null = null;
   const append = db.transaction((commit: PageCommit): Appended => {
     appendedPage = null;
-    const deduped = dedupe(commit.page, commit.edge, identities.heldFor(commit.page));
+    // What is read again for one reader alone is held already: only repeats inside the pass are left out (R21).
+    const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;
+    const deduped = dedupe(commit.page, commit.edge, held);
     if (deduped.fresh.length > 0) {
       appendedPage = insertFresh(commit, deduped);
-      identities.add(commit.page, deduped, appendedPage);
+      if (commit.reader === null) identities.add(commit.page, deduped, appendedPage);
     }
     const late = lateOnes(commit, deduped);
     for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
@@ -106,6 +110,8 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
       return () => listeners.delete(listener);
     },
     end: () => pages.end(),
+    readers,
+    pages,
     async close() {
       listeners.clear();
     },
@@ -124,6 +130,7 @@ function subset(scanned: ScannedPage, indexes: readonly number[]): ScannedPage {
   return scanPage(Buffer.concat([...parts, CLOSE]));
 }
 
+const NOTHING_HELD: Held = new Map();
 const OPEN = Buffer.from("[");
 const COMMA = Buffer.from(",");
 const CLOSE = Buffer.from("]");

@@ -56,6 +56,24 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   }
 
   return {
+    names: () => db.prepare("SELECT name FROM readers ORDER BY name").pluck().all() as string[],
+    /** A reader that begins elsewhere than at the journal's start. */
+    createAt: (name: string, position: Position) => commit(name, position, undefined),
+    /** The position, the state and the dead letters go with the new name. */
+    rename(from: string, to: string): void {
+      db.transaction(() => {
+        db.prepare("UPDATE readers SET name = ? WHERE name = ?").run(to, from);
+        db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(to, from);
+        db.prepare("UPDATE dead_letters SET reader = ? WHERE reader = ?").run(to, from);
+      })();
+    },
+    forget(name: string): void {
+      db.transaction(() => {
+        db.prepare("DELETE FROM readers WHERE name = ?").run(name);
+        db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
+        db.prepare("DELETE FROM bodies WHERE page IN (SELECT number FROM pages WHERE reader = ?)").run(name);
+      })();
+    },
     open(name: string): JournalReader {
       if (select.get(name) === undefined) commit(name, startOf(journalId), undefined);
       const row = select.get(name) as ReaderRow;
@@ -90,3 +108,5 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
     },
   };
 }
+
+export type Readers = ReturnType<typeof createReaders>;

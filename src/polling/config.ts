@@ -19,16 +19,16 @@ export const pollingSchema = z
       {
         maxMs: DAY_MS,
       },
-    ).default(300_000),
+    ).prefault("5m"),
     window: durationSchema("How long the live window grows before it is closed and scheduled for sweeps.", {
       minMs: 60_000,
       maxMs: DAY_MS,
-    }).default(3_600_000),
+    }).prefault("1h"),
     sweeps: z
       .array(durationSchema("How long after a window's end.", { minMs: 1000 }))
       .min(1)
       .max(8)
-      .default([600_000, 3_600_000, 86_400_000])
+      .prefault(["10m", "1h", "24h"])
       .refine((list) => list.every((ms, at) => at === 0 || ms > list[at - 1]!), {
         error: "list them in rising order",
       })
@@ -38,7 +38,7 @@ export const pollingSchema = z
       }),
     lastSweep: durationSchema("How long before the service forgets a window it is compared once more.", {
       maxMs: 7 * DAY_MS,
-    }).default(DAY_MS / 2),
+    }).prefault("12h"),
     pageSize: z
       .int()
       .min(1)
@@ -70,10 +70,10 @@ export const pollingSchema = z
       {
         min: 1024,
       },
-    ).default(8192),
+    ).prefault("8KiB"),
     discovery: durationSchema("How often the list of organizations is asked for again.", {
       minMs: 1000,
-    }).default(900_000),
+    }).prefault("15m"),
   })
   .meta({ description: "How the service is read." });
 
@@ -106,7 +106,7 @@ export const accountReading = {
     .min(1)
     .default(["all"])
     .meta({ description: "The services to read; `all`, and any beside it that `all` leaves out." }),
-  since: durationSchema("How far back the first read goes.").default(90 * DAY_MS),
+  since: durationSchema("How far back the first read goes.").prefault("90d"),
   retention: durationSchema("How long the service keeps events; lower it where the plan keeps less.").default(
     90 * DAY_MS,
   ),

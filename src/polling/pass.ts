@@ -307,6 +307,8 @@ function countInside(window: Window, page: PreparedPage): number {
 function finish(context: PollContext, window: Window): WindowChange {
   const { settings } = context;
   const pass = window.pass!;
+  // Read again for one reader alone: nothing of it is left to compare later.
+  if (window.reader !== null) return { remove: [window.id] };
   if (!window.live) {
     const count = pass.events - pass.repeated;
     const foundLate = window.state === "unread" ? 0 : pass.fresh;
@@ -339,13 +341,15 @@ function cutUp(settings: PollContext["settings"], window: Window, page: Prepared
   for (const timeMs of page.timesMs) if (timeMs >= window.fromMs && timeMs < reachedMs) before++;
   const count = before - window.pass!.repeated;
   const { stream, reader } = window;
+  const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
+  if (reader !== null) return { remove: [window.id], add };
   const read = settle(
     { ...window, pass: null, toMs: reachedMs, apiCount: count, heldCount: count },
     window.pass!.begunMs,
     0,
     settings,
   );
-  return { put: [read], add: pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader })) };
+  return { put: [read], add };
 }
 
 function report(context: PollContext, appended: Appended): void {

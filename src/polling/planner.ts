@@ -217,3 +217,63 @@ export function streamOf(
     services: like.services,
   });
 }
+
+export interface HistoryRequest {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly organizations?: readonly string[] | undefined;
+  readonly services?: readonly string[] | undefined;
+  /** For one reader alone the whole stretch is read again; else only what no window covers. */
+  readonly reader: string | null;
+}
+
+/** Adds windows for a one-off stretch; gives how many. */
+export async function addHistory(
+  context: PollContext,
+  scope: Scope,
+  request: HistoryRequest,
+): Promise<number> {
+  const { journal, account, serviceClock, settings } = context;
+  const nowMs = serviceClock.now();
+  const wanted: Stretch = {
+    fromMs: Math.max(request.fromMs, nowMs - settings.retentionMs + HORIZON_MARGIN_MS),
+    toMs: Math.min(request.toMs, nowMs),
+  };
+  if (wanted.toMs <= wanted.fromMs) return 0;
+  const services = request.services ?? settings.services;
+  const active = scope.organizations?.filter((entry) => entry.state === "active").map((entry) => entry.id);
+  const owners =
+    active === undefined ? [""] : active.filter((id) => request.organizations?.includes(id) ?? true);
+  const ledger =
+    request.reader === null
+      ? (await journal.windows({ account })).filter(({ stream }) => stream.provider === null)
+      : [];
+  const add: NewWindow[] = [];
+  for (const missing of missingStretches(owners, services, wanted, ledger)) {
+    const members = missing.organizations.filter((id) => id !== "").map((id) => ({ id, traffic: 0 }));
+    const groups =
+      members.length === 0
+        ? [[]]
+        : groupsOf(members, settings.headerBytesMax, (organizations) =>
+            context.source.headerBytes({ organizations }),
+          );
+    for (const organizations of groups) {
+      const stream = await journal.stream({
+        account,
+        provider: null,
+        organizations,
+        services: missing.services,
+      });
+      for (const stretch of missing.stretches) {
+        add.push(
+          ...windowsFor(stream, stretch, nowMs, settings).map((window) => ({
+            ...window,
+            reader: request.reader,
+          })),
+        );
+      }
+    }
+  }
+  if (add.length > 0) await journal.changeWindows({ add });
+  return add.length;
+}

@@ -7,7 +7,7 @@ import { ask, type PollContext, timeText } from "./context.ts";
 import { mergedRuns } from "./merge.ts";
 import { BACKFILL, LIVE } from "./pace.ts";
 import { readWindow } from "./pass.ts";
-import { planWindows, type Scope } from "./planner.ts";
+import { addHistory, type HistoryRequest, planWindows, type Scope } from "./planner.ts";
 import { faultOf, meetFault, probe } from "./refusals.ts";
 import type { Fault } from "./source.ts";
 import { sweepWindow } from "./sweep.ts";
@@ -426,6 +426,13 @@ export function createPoller(options: PollerOptions) {
       const loops = Array.from({ length: options.workers }, () => drain(signal));
       await settled(loops, signal);
       roster.flush(account);
+    },
+    /** Adds windows for a one-off stretch; gives how many. */
+    async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {
+      await learnTime(signal);
+      const count = await addHistory(context, await currentScope(signal), request);
+      wake.wake();
+      return count;
     },
     planNow: () => {
       planDueMs = 0;

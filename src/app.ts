@@ -1,0 +1,273 @@
+import { type Account, openAccount } from "./app/account.ts";
+import { type Actions, createActions, takeUpRequests } from "./app/actions.ts";
+import {
+  DRIFT,
+  definitionOf,
+  formatOf,
+  ownConfig,
+  placeReaders,
+  sinkConfigs,
+  TRACKER,
+  wantsOf,
+} from "./app/sinks.ts";
+import { createSpaceKeeper } from "./app/space.ts";
+import type { Config } from "./config/schema.ts";
+import { createAlarms } from "./core/alarms.ts";
+import { type Clock, systemClock } from "./core/clock.ts";
+import { UsageError } from "./core/errors.ts";
+import type { Log } from "./core/log.ts";
+import { type Metrics, silentMetrics } from "./core/metrics.ts";
+import type { Step } from "./core/step.ts";
+import { createWake } from "./core/wake.ts";
+import { createDelivery, type Delivery } from "./delivery/deliver.ts";
+import { createFollower } from "./delivery/follow.ts";
+import { createImports } from "./imports/imports.ts";
+import type { ImportSource } from "./imports/source.ts";
+import { openState, type State } from "./journal/database.ts";
+import { keepUnattributed } from "./journal/dead-letters.ts";
+import { createDriftStore } from "./journal/drift.ts";
+import { createJournal, type SqliteJournal } from "./journal/journal.ts";
+import { takeLock } from "./journal/lock.ts";
+import { createRequests } from "./journal/requests.ts";
+import { createRoster } from "./journal/roster.ts";
+import { createSpace } from "./journal/space.ts";
+import { createSlots } from "./polling/slots.ts";
+import { createDrift } from "./services/drift.ts";
+
+export interface AppOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly stdout: NodeJS.WritableStream;
+  readonly metrics?: Metrics;
+  readonly clock?: Clock;
+  /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
+  readonly mending?: boolean;
+}
+
+/** Everything that works with one state file, put together; the only place that knows all parts. */
+export interface App {
+  readonly config: Config;
+  readonly db: State;
+  readonly journal: SqliteJournal;
+  readonly accounts: readonly Account[];
+  readonly deliveries: readonly Delivery[];
+  readonly actions: Actions;
+  readonly alarms: ReturnType<typeof createAlarms>;
+  readonly imports: ReturnType<typeof createImports>;
+  /** Works until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Reads everything up to now, delivers it and returns. */
+  once(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+const IMPORT_STEP_MS = 1000;
+
+/** Takes the lock of the state file; refused when another process has it. */
+export async function openApp(options: AppOptions): Promise<App> {
+  const { config, log, metrics = silentMetrics, clock = systemClock } = options;
+  const lock = takeLock(config.state);
+  let db: State | undefined;
+  try {
+    db = openState(config.state);
+    const journal = createJournal(db, clock);
+    if (!options.mending) placeReaders(config, journal);
+    return await assemble({ ...options, metrics, clock, log }, db, journal, lock);
+  } catch (error) {
+    db?.close();
+    lock.release();
+    throw error;
+  }
+}
+
+async function assemble(
+  options: AppOptions & { readonly metrics: Metrics; readonly clock: Clock },
+  db: State,
+  journal: SqliteJournal,
+  lock: { release(): void },
+): Promise<App> {
+  const { config, log, metrics, clock, stdout } = options;
+  const alarms = createAlarms(clock, log);
+  const wake = createWake(clock);
+  journal.onAppend(() => wake.wake());
+  let draining = false;
+
+  const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
+  const keeper = createSpaceKeeper(
+    createSpace(db, config.state, config.journal.budget),
+    clock,
+    alarms,
+    retentionMs,
+  );
+  const slots = createSlots(config.polling.pagesInFlight);
+  const roster = createRoster(db);
+  const accounts = config.accounts.map((account) =>
+    openAccount(account, {
+      journal,
+      roster,
+      clock,
+      alarms,
+      metrics,
+      log,
+      slots,
+      polling: config.polling,
+      keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
+      room: keeper.room,
+    }),
+  );
+
+  const deliveries: Delivery[] = [];
+  for (const sink of options.mending ? [] : sinkConfigs(config)) {
+    const reader = await journal.reader(sink.name);
+    deliveries.push(
+      createDelivery({
+        name: sink.name,
+        definition: definitionOf(sink),
+        config: ownConfig(sink),
+        format: formatOf(sink),
+        reader,
+        journal: journal.id,
+        wants: wantsOf(sink),
+        clock,
+        log: log.child({ sink: sink.name }),
+        alarms,
+        metrics,
+        stdout,
+        wake,
+        end: () => journal.end(),
+        draining: () => draining,
+      }),
+    );
+  }
+
+  const imports = createImports({
+    db,
+    definitions: config.imports,
+    source: (name) => {
+      const account = accounts.find((candidate) => candidate.name === name);
+      if (account === undefined) throw new UsageError(`There is no account "${name}" in the config.`);
+      return account.management as unknown as ImportSource;
+    },
+    accounts: accounts.map((account) => account.name),
+    clock,
+    log,
+  });
+  const followers = [await trackerStep(), ...(config.drift ? [await driftStep()] : [])];
+  if (!config.drift) journal.readers.forget(DRIFT);
+  const actions = createActions({ config, db, journal, accounts, deliveries, clock });
+  const requests = createRequests(db, clock);
+
+  async function trackerStep(): Promise<Step> {
+    const reader = await journal.reader(TRACKER);
+    return createFollower(reader, async (events, to) => {
+      imports.apply(events.filter((event) => event.correlationId !== undefined));
+      await reader.commit(to, undefined);
+    });
+  }
+
+  async function driftStep(): Promise<Step> {
+    const reader = await journal.reader(DRIFT);
+    const drift = createDrift();
+    const store = createDriftStore(db);
+    drift.load(store.rows());
+    return createFollower(reader, async (events, to) => {
+      for (const event of events) drift.observe(event);
+      const rows = drift.flush();
+      for (const row of rows)
+        metrics.add("tidemark_drift_events_total", 1, { service: row.service, kind: row.kind });
+      // Counts and position move together, so that a crash counts nothing twice.
+      store.save(rows, () => journal.readers.createAt(DRIFT, to));
+    });
+  }
+
+  async function follow(step: Step, signal: AbortSignal, until: () => boolean): Promise<void> {
+    while (!signal.aborted) {
+      const mark = wake.mark();
+      if ((await step(signal)) === "again") {
+        // Sinks come first: a follower gives the others their turn after every bite.
+        await new Promise((resolve) => setImmediate(resolve));
+        continue;
+      }
+      if (until()) return;
+      await wake.waitSince(mark, 1000, signal);
+    }
+  }
+
+  async function everySecond(signal: AbortSignal, work: () => Promise<void> | void): Promise<void> {
+    while (!signal.aborted) {
+      await work();
+      await clock.sleep(IMPORT_STEP_MS, signal).catch(() => {});
+    }
+  }
+
+  return {
+    config,
+    db,
+    journal,
+    accounts,
+    deliveries,
+    actions,
+    alarms,
+    imports,
+    async run(signal) {
+      await together(signal, (stop) => [
+        ...accounts.map((account) => account.poller.run(stop)),
+        ...deliveries.map((delivery) => delivery.run(stop)),
+        ...followers.map((step) => follow(step, stop, () => false)),
+        everySecond(stop, () => keeper.turn()),
+        everySecond(stop, () => takeUpRequests(requests, actions, log, stop)),
+        everySecond(stop, async () => void (await imports.step(stop))),
+      ]);
+    },
+    async once(signal) {
+      await together(signal, (stop) => {
+        const background = new AbortController();
+        const pulled = Promise.all(accounts.map((account) => account.poller.once(stop))).then(() => {
+          draining = true;
+          wake.wake();
+        });
+        const delivered = deliveries.map(async (delivery) => {
+          const while_ = AbortSignal.any([stop, background.signal]);
+          await Promise.race([pulled, delivery.run(while_)]);
+        });
+        return [
+          (async () => {
+            await pulled;
+            background.abort();
+            await Promise.all(delivered);
+            await Promise.all(deliveries.map((delivery) => delivery.drain(stop)));
+          })(),
+          ...followers.map((step) => follow(step, stop, () => draining)),
+          everySecond(AbortSignal.any([stop, background.signal]), () => keeper.turn()),
+        ];
+      });
+    },
+    async close() {
+      await Promise.allSettled(deliveries.map((delivery) => delivery.close()));
+      await Promise.allSettled(accounts.map((account) => account.close()));
+      await journal.close();
+      db.close();
+      lock.release();
+    },
+  };
+}
+
+/** Runs parts side by side: the first that fails stops the others, and its error is the one that is told. */
+async function together(
+  signal: AbortSignal,
+  start: (stop: AbortSignal) => readonly Promise<void>[],
+): Promise<void> {
+  const failed = new AbortController();
+  const stop = AbortSignal.any([signal, failed.signal]);
+  const results = await Promise.allSettled(
+    start(stop).map((part) =>
+      part.catch((error: unknown) => {
+        if (!stop.aborted) failed.abort(error);
+        throw error;
+      }),
+    ),
+  );
+  if (failed.signal.aborted) throw failed.signal.reason;
+  const rejected = results.find((result) => result.status === "rejected" && !signal.aborted);
+  if (rejected?.status === "rejected") throw rejected.reason;
+}

@@ -1,0 +1,149 @@
+import { readFileSync } from "node:fs";
+import type { AccountConfig, Config } from "../config/schema.ts";
+import type { Alarms } from "../core/alarms.ts";
+import type { Clock } from "../core/clock.ts";
+import { explain } from "../core/errors.ts";
+import type { Journal } from "../core/journal.ts";
+import type { Log } from "../core/log.ts";
+import type { Metrics } from "../core/metrics.ts";
+import type { Roster } from "../core/roster.ts";
+import { durationMsOf } from "../core/time.ts";
+import { patternOf } from "../delivery/filter.ts";
+import { connectionOf } from "../directory/account.ts";
+import { DirectoryError } from "../directory/errors.ts";
+import { type InsightsClient, openInsights } from "../directory/insights.ts";
+import { type ManagementClient, openManagement } from "../directory/management.ts";
+import { nextRun } from "../imports/schedule.ts";
+import type { PollContext } from "../polling/context.ts";
+import { createPace } from "../polling/pace.ts";
+import { createPoller, type Poller } from "../polling/poller.ts";
+import { createServiceClock } from "../polling/service-clock.ts";
+import type { Slots } from "../polling/slots.ts";
+import type { Fault, Source } from "../polling/source.ts";
+
+export interface AccountParts {
+  readonly journal: Journal;
+  readonly roster: Roster;
+  readonly clock: Clock;
+  readonly alarms: Alarms;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly slots: Slots;
+  readonly polling: Config["polling"];
+  readonly keepUnattributed: PollContext["keepUnattributed"];
+  readonly room: PollContext["room"];
+}
+
+export interface Account {
+  readonly name: string;
+  readonly config: AccountConfig;
+  readonly insights: InsightsClient;
+  readonly management: ManagementClient;
+  readonly poller: Poller;
+  close(): Promise<void>;
+}
+
+/** The clients of one account, and the poller over them. */
+export function openAccount(config: AccountConfig, parts: AccountParts): Account {
+  const { polling, clock, log } = parts;
+  const clients = openClients(config, clock, polling.concurrency);
+  const context: PollContext = {
+    ...parts,
+    account: config.name,
+    settings: settingsOf(config, polling),
+    source: sourceOf(clients.insights),
+    serviceClock: createServiceClock(clock),
+    pace: createPace(clock, {
+      concurrencyMax: polling.concurrency,
+      requestsPerSecondMax: polling.requestsPerSecond,
+    }),
+    log: log.child({ account: config.name }),
+  };
+  const poller = createPoller({
+    context,
+    discover: (signal) => discover(config, clients.management, signal),
+    provider: config.provider ?? null,
+    discoveryMs: polling.discovery,
+    nextPollMs: pollTimes(polling.interval),
+    workers: polling.concurrency,
+  });
+  return {
+    name: config.name,
+    config,
+    poller,
+    ...clients,
+    async close() {
+      context.pace.stop();
+      await clients.close();
+    },
+  };
+}
+
+export function openClients(config: AccountConfig, clock: Clock, connectionsMax: number) {
+  const connection = connectionOf(config);
+  const ca = config.ca === undefined ? undefined : readFileSync(config.ca, "utf8");
+  const insights = openInsights(connection, { clock, ca, connectionsMax });
+  const management = openManagement(connection, { clock, ca });
+  return {
+    insights,
+    management,
+    async close() {
+      await Promise.all([insights.close(), management.close()]);
+    },
+  };
+}
+
+function settingsOf(config: AccountConfig, polling: Config["polling"]): PollContext["settings"] {
+  return {
+    pageSize: polling.pageSize,
+    overlapMs: polling.overlap,
+    windowMs: polling.window,
+    sweepsMs: polling.sweeps,
+    lastSweepMs: polling.lastSweep,
+    retentionMs: config.retention,
+    sinceMs: config.since,
+    services: config.services,
+    order: polling.order,
+    headerBytesMax: polling.headerBytes,
+  };
+}
+
+export function sourceOf(insights: InsightsClient): Source {
+  return {
+    events: (query, scope, options) => insights.events(query, scope, options),
+    count: (query, scope, signal) => insights.count(query, scope, signal),
+    headerBytes: (scope) => insights.headerBytes(scope),
+    fault: faultOf,
+  };
+}
+
+export function faultOf(error: unknown): Fault {
+  if (!(error instanceof DirectoryError)) return { kind: "bug", message: explain(error) };
+  const kind = error.kind === "not_found" ? "unknown_organization" : error.kind;
+  return { kind, message: explain(error), retryAfterMs: error.retryAfterMs, dateMs: error.dateMs };
+}
+
+async function discover(config: AccountConfig, management: ManagementClient, signal: AbortSignal) {
+  if (config.organizations === undefined) return null;
+  if (config.organizations !== "all") return config.organizations.map((id) => ({ id, name: id }));
+  const include = config.include?.map(patternOf);
+  const exclude = config.exclude?.map(patternOf);
+  const matches = (patterns: readonly RegExp[], id: string, name: string) =>
+    patterns.some((pattern) => pattern.test(id) || pattern.test(name));
+  const found: { id: string; name: string }[] = [];
+  for await (const organization of management.organizations(signal)) {
+    const id = organization._id;
+    const name = organization.displayName ?? id;
+    if (include !== undefined && !matches(include, id, name)) continue;
+    if (exclude !== undefined && matches(exclude, id, name)) continue;
+    found.push({ id, name });
+  }
+  return found;
+}
+
+/** When to poll again after having polled: an interval later, or at the next time of a cron expression (UTC). */
+export function pollTimes(interval: string): (polledMs: number) => number {
+  const everyMs = durationMsOf(interval);
+  if (everyMs !== undefined) return (polledMs) => polledMs + everyMs;
+  return (polledMs) => nextRun(interval, "UTC", polledMs)?.ms ?? polledMs + 60_000;
+}

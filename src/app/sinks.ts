@@ -1,0 +1,89 @@
+import type { Config, SinkConfig } from "../config/schema.ts";
+import { UsageError } from "../core/errors.ts";
+import type { Format } from "../core/format.ts";
+import type { SinkDefinition } from "../core/sink.ts";
+import { timestampMsOf } from "../core/time.ts";
+import { filterOf } from "../delivery/filter.ts";
+import { formats } from "../formats/index.ts";
+import type { SqliteJournal } from "../journal/journal.ts";
+import { describe } from "../services/index.ts";
+import { sinks } from "../sinks/index.ts";
+
+/** Readers of the program itself; a sink cannot have such a name. */
+export const TRACKER = "~imports";
+export const DRIFT = "~drift";
+
+export function sinkConfigs(config: Config): readonly SinkConfig[] {
+  return config.sinks as unknown as readonly SinkConfig[];
+}
+
+export function definitionOf(sink: SinkConfig): SinkDefinition {
+  return sinks.find((definition) => definition.type === sink.type)!;
+}
+
+/** The part of a sink's config that is its own. */
+export function ownConfig(sink: SinkConfig): unknown {
+  const {
+    name: _name,
+    type: _type,
+    format: _format,
+    only: _only,
+    except: _except,
+    start: _start,
+    ...own
+  } = sink;
+  return own;
+}
+
+export function formatOf(sink: SinkConfig): Format {
+  const chosen = sink.format ?? definitionOf(sink).defaultFormat;
+  const { type, ...options } = typeof chosen === "string" ? { type: chosen } : chosen;
+  return createFormat(type, options);
+}
+
+export function createFormat(name: string, options: unknown): Format {
+  const definition = formats.find((format) => format.name === name);
+  if (definition === undefined) {
+    throw new UsageError(
+      `There is no format "${name}": use one of ${formats.map((format) => format.name).join(", ")}.`,
+    );
+  }
+  return definition.create(definition.options.parse(options), { describe });
+}
+
+export function wantsOf(sink: SinkConfig) {
+  const sinceMs = sink.start === undefined ? undefined : timestampMsOf(sink.start);
+  return filterOf(sink.only, sink.except, sinceMs ?? Number.NEGATIVE_INFINITY);
+}
+
+/**
+ * Positions and sinks belong together (R14): a position whose sink is gone from the config is an error until
+ * a person says what becomes of it, and where a new sink begins must be stated when the journal is not empty.
+ */
+export function placeReaders(config: Config, journal: SqliteJournal): void {
+  const names = new Set(sinkConfigs(config).map((sink) => sink.name));
+  const known = new Set(journal.readers.names());
+  const problems: string[] = [];
+  for (const name of known) {
+    if (names.has(name) || name.startsWith("~")) continue;
+    problems.push(
+      `the state holds a position of the sink "${name}", which is not in the config: put it back, or run "tidemark sinks rename ${name} NEW" if it has another name now, or "tidemark sinks forget ${name}" to give up what it has not delivered`,
+    );
+  }
+  const empty = journal.end().page === 0;
+  for (const sink of sinkConfigs(config)) {
+    if (known.has(sink.name) || empty) continue;
+    if (sink.start === undefined) {
+      problems.push(
+        `the sink "${sink.name}" is new and the journal is not empty: add start: beginning, start: now or start: TIME to it`,
+      );
+    }
+  }
+  if (problems.length > 0)
+    throw new UsageError(
+      `The sinks and the state do not fit:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
+    );
+  for (const sink of sinkConfigs(config)) {
+    if (!known.has(sink.name) && sink.start === "now") journal.readers.createAt(sink.name, journal.end());
+  }
+}

@@ -1,0 +1,26 @@
+import type { Command } from "commander";
+import { openApp } from "../app.ts";
+import { loadConfig } from "../config/load.ts";
+import type { Io } from "./io.ts";
+import { createLog } from "./log.ts";
+import { withConfig } from "./options.ts";
+
+export function registerRun(program: Command, io: Io): void {
+  withConfig(program.command("run"), "tidemark run --once")
+    .summary("pull events and deliver them, until stopped")
+    .description(
+      "Pulls events and deliver them until it is stopped. SIGTERM ends it cleanly; nothing is lost by kill -9 either.",
+    )
+    .option("--once", "read everything up to now, deliver it, and exit")
+    .action(async (flags: { config: string; once?: boolean }) => {
+      const { config } = loadConfig(flags.config, io.env);
+      const log = createLog(io, config.log.level);
+      const app = await openApp({ config, log, stdout: io.stdout });
+      try {
+        if (flags.once) await app.once(io.signal);
+        else await app.run(io.signal);
+      } finally {
+        await app.close();
+      }
+    });
+}

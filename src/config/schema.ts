@@ -1,0 +1,147 @@
+import { z } from "zod";
+import { sizeSchema } from "../core/schema.ts";
+import type { SinkDefinition } from "../core/sink.ts";
+import { timestampMsOf } from "../core/time.ts";
+import { routeSchema } from "../delivery/filter.ts";
+import { accountConnection, checkConnection } from "../directory/account.ts";
+import { formats } from "../formats/index.ts";
+import { importSchema } from "../imports/config.ts";
+import { accountReading, pollingSchema } from "../polling/config.ts";
+import { serverSchema } from "../server/config.ts";
+import { sinks } from "../sinks/index.ts";
+
+const accountSchema = z
+  .strictObject({ ...accountConnection, ...accountReading })
+  .superRefine(checkConnection);
+
+/** A format by its name, or with its options. */
+export const formatSchema = z
+  .union([
+    z.enum(formats.map((format) => format.name) as [string, ...string[]]),
+    ...formats.map((format) =>
+      (format.options as z.ZodObject).extend({
+        type: z.literal(format.name).meta({ description: `The format ${format.name}.` }),
+      }),
+    ),
+  ] as const)
+  .meta({
+    description:
+      "How events are written: a format's name, or an object with `type` and the format's options.",
+  });
+
+/** What every sink has beside its own fields. */
+export const sinkCommon = {
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, {
+      error: "up to 64 letters, digits, dots, dashes and underscores",
+    })
+    .meta({ description: "The sink's name: its position in the journal is kept under it." }),
+  format: formatSchema.optional(),
+  only: routeSchema.optional().meta({ description: "Deliver only events that match all of these." }),
+  except: routeSchema.optional().meta({ description: "Leave out events that match all of these." }),
+  start: z
+    .union([
+      z.enum(["beginning", "now"]),
+      z.string().refine((text) => timestampMsOf(text) !== undefined, {
+        error: "write beginning, now, or a time such as 2026-01-31T00:00:00Z",
+      }),
+    ])
+    .optional()
+    .meta({
+      description:
+        "Where a sink begins that is new while the journal is not empty: beginning, now, or a time.",
+    }),
+} as const;
+
+function sinkSchema(definition: SinkDefinition) {
+  return definition.config.safeExtend({
+    ...sinkCommon,
+    type: z.literal(definition.type).meta({ description: definition.summary }),
+  });
+}
+
+const journalSchema = z
+  .strictObject({
+    budget: sizeSchema(
+      "Disk that the state file may use; when it is reached polling waits, nothing is dropped.",
+      { min: 10_000_000 },
+    ).prefault("10GB"),
+  })
+  .prefault({})
+  .meta({ description: "The durable log between polling and delivery." });
+
+const logSchema = z
+  .strictObject({
+    level: z
+      .enum(["debug", "info", "warn", "error"])
+      .default("info")
+      .meta({ description: "The least level that is logged." }),
+  })
+  .prefault({})
+  .meta({ description: "Logging, to standard error." });
+
+export const configSchema = z
+  .strictObject({
+    accounts: z
+      .array(accountSchema)
+      .min(1)
+      .meta({ description: "Whom to read: a key, where it is valid, and what of it." }),
+    state: z.string().min(1).default("./tidemark.db").meta({ description: "The state file (SQLite)." }),
+    journal: journalSchema,
+    polling: pollingSchema.prefault({}),
+    sinks: z
+      .array(
+        z.discriminatedUnion("type", sinks.map(sinkSchema) as unknown as [z.ZodObject, ...z.ZodObject[]]),
+      )
+      .min(1)
+      .meta({ description: "Where events go." }),
+    imports: z
+      .array(importSchema)
+      .default([])
+      .meta({ description: "User imports that can be started by name or by a schedule." }),
+    server: serverSchema
+      .optional()
+      .meta({ description: "The status page, the API and the metrics; left out: none is opened." }),
+    drift: z.boolean().default(true).meta({
+      description: "Count events that do not fit their service's schema. Costs a parse of each event.",
+    }),
+    log: logSchema,
+  })
+  .superRefine((config, context) => {
+    unique("accounts", config.accounts, context);
+    unique("sinks", config.sinks as unknown as readonly { name: string }[], context);
+    unique("imports", config.imports, context);
+  })
+  .meta({ title: "Tidemark", description: "The configuration of Tidemark." });
+
+export type Config = z.output<typeof configSchema>;
+export type AccountConfig = Config["accounts"][number];
+/** A sink's common fields; its own are known to its definition alone. */
+export interface SinkConfig {
+  readonly name: string;
+  readonly type: string;
+  readonly format?: string | ({ readonly type: string } & Record<string, unknown>) | undefined;
+  readonly only?: z.output<typeof routeSchema> | undefined;
+  readonly except?: z.output<typeof routeSchema> | undefined;
+  readonly start?: string | undefined;
+}
+
+function unique(
+  path: string,
+  list: readonly { readonly name: string }[],
+  context: z.core.$RefinementCtx<unknown>,
+): void {
+  const seen = new Set<string>();
+  for (const [index, { name }] of list.entries()) {
+    if (seen.has(name)) {
+      context.addIssue({
+        code: "custom",
+        path: [path, index, "name"],
+        message: `the name is used twice: give each of the ${path} its own`,
+        input: name,
+      });
+    }
+    seen.add(name);
+  }
+}

@@ -1,0 +1,46 @@
+import type { Clock } from "../core/clock.ts";
+import type { State } from "./database.ts";
+
+export interface ChangeRequest {
+  readonly id: number;
+  readonly kind: string;
+  readonly body: unknown;
+}
+
+export interface RequestResult {
+  readonly ok: boolean;
+  readonly message: string;
+}
+
+const POLL_MS = 200;
+
+/** How a changing command asks the running process, which alone may write (R15). */
+export function createRequests(db: State, clock: Clock) {
+  const insert = db.prepare("INSERT INTO requests (kind, body, made_ms) VALUES (?, ?, ?)");
+  const open = db.prepare("SELECT id, kind, body FROM requests WHERE done_ms IS NULL ORDER BY id");
+  const finish = db.prepare("UPDATE requests SET done_ms = ?, result = ? WHERE id = ?");
+  const result = db.prepare("SELECT result FROM requests WHERE id = ? AND done_ms IS NOT NULL").pluck();
+  const clean = db.prepare("DELETE FROM requests WHERE done_ms < ?");
+
+  return {
+    /** Leaves a request and waits for the running process to have done it. */
+    async ask(kind: string, body: unknown, timeoutMs: number, signal: AbortSignal): Promise<RequestResult> {
+      const id = Number(insert.run(kind, JSON.stringify(body), clock.now()).lastInsertRowid);
+      const untilMs = clock.now() + timeoutMs;
+      while (clock.now() < untilMs) {
+        const done = result.get(id) as string | undefined;
+        if (done !== undefined) return JSON.parse(done) as RequestResult;
+        await clock.sleep(POLL_MS, signal);
+      }
+      return { ok: true, message: "The running process has the request and will take it up." };
+    },
+    open: () =>
+      (open.all() as { id: number; kind: string; body: string }[]).map(
+        (row): ChangeRequest => ({ ...row, body: JSON.parse(row.body) as unknown }),
+      ),
+    finish(id: number, outcome: RequestResult): void {
+      finish.run(clock.now(), JSON.stringify(outcome), id);
+      clean.run(clock.now() - 86_400_000);
+    },
+  };
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+import { main } from "./commands/index.ts";
+
+/** The only file that touches `process`: argv, signals, streams, exit code. */
+const stop = new AbortController();
+let code = 0;
+for (const name of ["SIGINT", "SIGTERM"] as const) {
+  process.on(name, () => {
+    // A second one means: at once. Nothing is lost by it either.
+    if (stop.signal.aborted) process.exit(130);
+    stop.abort(new Error(`stopped by ${name}`));
+  });
+}
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+});
+
+await main(process.argv.slice(2), {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  stdin: process.stdin,
+  env: process.env,
+  signal: stop.signal,
+  interactive: process.stdout.isTTY === true,
+  setExitCode: (next) => {
+    code = next;
+  },
+});
+process.exit(code);
