@@ -10,6 +10,7 @@ import type { SystemIdentity } from "../directory/signature.ts";
 import type { SystemSettings } from "../directory/system.ts";
 import type { ImportDefinition } from "../imports/config.ts";
 import type { Io } from "./io.ts";
+import { withConfig } from "./options.ts";
 
 /** What the management commands need of the program; made from a config file. */
 export interface ManagementContext {
@@ -41,13 +42,12 @@ export interface AccountFlags extends CommonFlags {
 
 /** A subcommand with `--config` and `--json`. */
 export function subcommand(parent: Command, name: string, summary: string, example: string): Command {
-  return parent
+  const command = parent
     .command(name)
     .summary(summary)
     .description(`${summary[0]?.toUpperCase()}${summary.slice(1)}.`)
-    .option("--config <file>", "the config file", "tidemark.yaml")
-    .option("--json", "print JSON")
-    .addHelpText("after", `\nExample:\n  $ ${example}`);
+    .option("--json", "print JSON");
+  return withConfig(command, example);
 }
 
 export function withAccount(command: Command): Command {

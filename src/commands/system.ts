@@ -41,7 +41,7 @@ export function registerSystem(
       "--account <name>",
       "the account whose region the system belongs to; needed where there are several",
     );
-  const run = (flags: AccountFlags, work: Work) => asSystem(io, open, platform, flags, work);
+  const run = (flags: AccountFlags, work: Work) => asSystem(open, platform, flags, work);
   const options = { signal: io.signal };
 
   add("show", "show this system's record", "show").action((flags: AccountFlags) =>
@@ -95,13 +95,7 @@ export function registerSystem(
     );
 }
 
-function asSystem(
-  io: Io,
-  open: OpenManagement,
-  platform: string,
-  flags: AccountFlags,
-  work: Work,
-): Promise<void> {
+function asSystem(open: OpenManagement, platform: string, flags: AccountFlags, work: Work): Promise<void> {
   return using(open, flags, async (context) => {
     const identity = await loadSystemIdentity(context.system, platform);
     const client = context.openSystem(accountOf(context, flags), identity);
@@ -117,10 +111,10 @@ function asSystem(
 }
 
 function printList(io: Io, flags: AccountFlags, items: readonly Readonly<Record<string, unknown>>[]): void {
-  if (flags.json) return printJson(io, items);
-  printTable(
-    io,
-    ["ID", "NAME"],
-    items.map((item) => [String(item.id ?? item._id ?? ""), String(item.name ?? item.username ?? "")]),
-  );
+  const cells = (item: Readonly<Record<string, unknown>>) => [
+    String(item.id ?? item._id ?? ""),
+    String(item.name ?? item.username ?? ""),
+  ];
+  if (flags.json) printJson(io, items);
+  else printTable(io, ["ID", "NAME"], items.map(cells));
 }

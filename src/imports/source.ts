@@ -6,7 +6,7 @@ export type StartAnswer =
   | { readonly kind: "refused"; readonly reason: string }
   | { readonly kind: "uncertain"; readonly reason: string };
 
-/** What imports need of an account's management API; the directory's client gives it. Neither start ever rejects. */
+/** What imports need of an account's management API; `importSourceOf` of the directory part gives it. Neither start ever rejects. */
 export interface ImportSource {
   start(
     organization: string | undefined,
