@@ -193,8 +193,12 @@ async function assemble(
     }
   }
 
-  async function everySecond(signal: AbortSignal, work: () => Promise<void> | void): Promise<void> {
-    while (!signal.aborted) {
+  async function everySecond(
+    signal: AbortSignal,
+    work: () => Promise<void> | void,
+    until = () => false,
+  ): Promise<void> {
+    while (!signal.aborted && !until()) {
       await work();
       await clock.sleep(IMPORT_STEP_MS, signal).catch(() => {});
     }
@@ -220,27 +224,19 @@ async function assemble(
       ]);
     },
     async once(signal) {
-      await together(signal, (stop) => {
-        const background = new AbortController();
-        const pulled = Promise.all(accounts.map((account) => account.poller.once(stop))).then(() => {
+      await together(signal, (stop) => [
+        Promise.all(accounts.map((account) => account.poller.once(stop))).then(() => {
           draining = true;
           wake.wake();
-        });
-        const delivered = deliveries.map(async (delivery) => {
-          const while_ = AbortSignal.any([stop, background.signal]);
-          await Promise.race([pulled, delivery.run(while_)]);
-        });
-        return [
-          (async () => {
-            await pulled;
-            background.abort();
-            await Promise.all(delivered);
-            await Promise.all(deliveries.map((delivery) => delivery.drain(stop)));
-          })(),
-          ...followers.map((step) => follow(step, stop, () => draining)),
-          everySecond(AbortSignal.any([stop, background.signal]), () => keeper.turn()),
-        ];
-      });
+        }),
+        ...deliveries.map((delivery) => delivery.drain(stop)),
+        ...followers.map((step) => follow(step, stop, () => draining)),
+        everySecond(
+          stop,
+          () => keeper.turn(),
+          () => draining,
+        ),
+      ]);
     },
     async close() {
       await Promise.allSettled(deliveries.map((delivery) => delivery.close()));

@@ -371,9 +371,9 @@ export function createDelivery(options: DeliveryOptions) {
     step,
     status,
     run: (signal: AbortSignal) => loop(signal, () => false),
-    /** Until everything that is in the journal now is delivered; rejects when that needs a person. */
+    /** Until nothing more will come and everything is delivered; rejects when that needs a person. */
     async drain(signal: AbortSignal): Promise<void> {
-      await loop(signal, () => state === "stopped" || state === "paused" || atEnd());
+      await loop(signal, () => options.draining() && (state === "stopped" || state === "paused" || atEnd()));
       signal.throwIfAborted();
       if (state === "stopped" || state === "paused")
         throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
