@@ -1,4 +1,4 @@
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import {
   type PausedError,
   RejectedEventsError,
@@ -8,7 +8,7 @@ import {
 } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format } from "../../src/core/format.ts";
-import { silentLog } from "../../src/core/log.ts";
+import { type Log, silentLog } from "../../src/core/log.ts";
 import { comparePositions, type Position, startOf } from "../../src/core/position.ts";
 import { Secret } from "../../src/core/secret.ts";
 import type { Batch, Sink, SinkDefinition, SinkState } from "../../src/core/sink.ts";
@@ -22,6 +22,8 @@ export interface Target {
   readonly secrets?: Readonly<Record<string, string>>;
   readonly format?: Format;
   readonly name?: string;
+  readonly clock?: Clock;
+  readonly log?: Log;
 }
 
 /** What the journal would hold of a reader. */
@@ -41,8 +43,8 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
     journal: TEST_JOURNAL,
     position: committed.position,
     state: committed.state,
-    clock: systemClock,
-    log: silentLog,
+    clock: target.clock ?? systemClock,
+    log: target.log ?? silentLog,
     signal: new AbortController().signal,
   });
 }

@@ -4,8 +4,8 @@ export interface TcpProxy {
   readonly port: number;
   /** What clients send is read and goes nowhere; resolves when the first of it arrives. */
   hang(): Promise<void>;
-  /** The next request that begins with `start` is passed on, and its connection is cut when the answer comes. */
-  cutAnswerTo(start: string): void;
+  /** The next request whose head matches is passed on, and its connection is cut when the answer comes. */
+  cutAnswerTo(head: RegExp): void;
   normal(): void;
   close(): Promise<void>;
 }
@@ -13,7 +13,7 @@ export interface TcpProxy {
 /** A TCP proxy on a free port that can be made to misbehave; it does not look into TLS. */
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
-  let cutStart: string | undefined;
+  let cutHead: RegExp | undefined;
   let onHang: (() => void) | undefined;
 
   const server = createServer((client) => {
@@ -33,8 +33,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     }
     client.on("data", (chunk) => {
       if (onHang) return onHang();
-      if (cutStart !== undefined && chunk.toString("latin1").startsWith(cutStart)) {
-        cutStart = undefined;
+      if (cutHead?.test(chunk.toString("latin1"))) {
+        cutHead = undefined;
         isCutting = true;
       }
       upstream.write(chunk);
@@ -53,14 +53,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       new Promise((resolve) => {
         onHang = resolve;
       }),
-    cutAnswerTo(start) {
-      cutStart = start;
+    cutAnswerTo(head) {
+      cutHead = head;
     },
     normal() {
       // A connection whose bytes were swallowed is of no use any more.
       if (onHang) for (const socket of sockets) socket.destroy();
       onHang = undefined;
-      cutStart = undefined;
+      cutHead = undefined;
     },
     close: () =>
       new Promise((resolve) => {
