@@ -1,0 +1,159 @@
+import type { AddressInfo } from "node:net";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import fastify, { type FastifyInstance } from "fastify";
+import type { Clock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
+import { type Route, RouteError } from "../core/route.ts";
+import type { Actions, View } from "../core/view.ts";
+import { createAccess, createHostCheck } from "./access.ts";
+import { mountAssets } from "./assets.ts";
+import type { ServerConfig } from "./config.ts";
+import { SECURITY_HEADERS } from "./headers.ts";
+import { createRateLimit } from "./limits.ts";
+import { createLiveStream } from "./live-stream.ts";
+import { admit, answerErrors, type MountContext, mountRoute } from "./mount.ts";
+import { openapiOf } from "./openapi.ts";
+import { actionRoutes, viewRoutes } from "./routes.ts";
+
+export interface ServerOptions {
+  readonly config: ServerConfig;
+  readonly version: string;
+  readonly view: View;
+  readonly actions: Actions;
+  /** Further operations, of other parts. */
+  readonly routes: readonly Route[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The metrics in Prometheus' text format. */
+  metricsText(): Promise<string>;
+  /** Stops the server. */
+  readonly signal: AbortSignal;
+}
+
+export interface Server {
+  readonly url: string;
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+const BODY_BYTES_MAX = 262_144;
+const HEADER_BYTES_MAX = 16_384;
+const CONNECTIONS_MAX = 1024;
+const REQUEST_MS_MAX = 30_000;
+const COMPRESS_BYTES_MIN = 1400;
+
+/** Starts the server; refuses a config under which strangers could read or change something. */
+export async function startServer(options: ServerOptions): Promise<Server> {
+  const { config, clock, log } = options;
+  const access = createAccess(config);
+  const app = fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    requestTimeout: REQUEST_MS_MAX,
+    forceCloseConnections: true,
+    return503OnClosing: true,
+    http: { maxHeaderSize: HEADER_BYTES_MAX },
+    routerOptions: { maxParamLength: 200 },
+  });
+  app.server.maxConnections = CONNECTIONS_MAX;
+  app.removeContentTypeParser("text/plain");
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([options.signal, stopping.signal]);
+  const stream = createLiveStream({ view: options.view, clock, log, clientsMax: config.clients, signal });
+  const context: MountContext = { app, access, log, signal };
+  guard(app, config, clock);
+  answerErrors(context);
+  mountAssets(app);
+  mountHealth(app, options, signal);
+  mountApi(context, options, stream);
+  await listen(app, config);
+  const { port } = app.server.address() as AddressInfo;
+  const url = `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}/`;
+  log.info({ url, tokenForReading: !access.readsAreFree, changes: access.writes }, "The page is up.");
+  const close = () => {
+    stopping.abort(new Error("The server stops."));
+    stream.close();
+    return app.close();
+  };
+  options.signal.addEventListener("abort", () => void close(), { once: true });
+  return { url, port, close };
+}
+
+/** What every request passes first: its name, its rate; and what every answer carries. */
+function guard(app: FastifyInstance, config: ServerConfig, clock: Clock): void {
+  const isOurName = createHostCheck(config);
+  const waitSeconds = createRateLimit(clock, config.requestsPerSecond);
+  const compress = promisify(gzip);
+  app.addHook("onRequest", async (request, reply) => {
+    reply.headers(SECURITY_HEADERS);
+    if (!isOurName(request.headers.host))
+      throw new RouteError(
+        421,
+        "This server does not go by that name: add it to server.hosts in the config, or use an address.",
+      );
+    const seconds = waitSeconds(request.ip);
+    if (seconds > 0) {
+      reply.header("retry-after", seconds);
+      throw new RouteError(429, "That is too many requests; wait a little.");
+    }
+  });
+  app.addHook("onSend", async (request, reply, payload) => {
+    if (typeof payload !== "string" || payload.length < COMPRESS_BYTES_MIN) return payload;
+    if (!/\bgzip\b/.test(request.headers["accept-encoding"] ?? "")) return payload;
+    reply.header("content-encoding", "gzip").header("vary", "accept-encoding").removeHeader("content-length");
+    return compress(payload, { level: 4 });
+  });
+}
+
+/** Alive: the process answers. Ready: it can read its state and is not stopping; what goes wrong elsewhere degrades it. */
+function mountHealth(app: FastifyInstance, { view, log }: ServerOptions, signal: AbortSignal): void {
+  app.get("/livez", async () => ({ status: "alive" }));
+  app.get("/readyz", async (_, reply) => {
+    if (signal.aborted) return reply.code(503).send({ status: "stopping" });
+    try {
+      const { health } = await view.status();
+      return { status: health === "good" ? "ready" : "degraded" };
+    } catch (error) {
+      log.error({ err: error }, "The state cannot be read.");
+      return reply.code(503).send({ status: "failing" });
+    }
+  });
+}
+
+function mountApi(
+  context: MountContext,
+  options: ServerOptions,
+  stream: ReturnType<typeof createLiveStream>,
+): void {
+  const { app, access } = context;
+  const routes = [...viewRoutes(options.view), ...actionRoutes(options.actions), ...options.routes];
+  for (const route of routes) mountRoute(context, route);
+  const read = {
+    preParsing: async (request: Parameters<typeof admit>[1]) => admit(context, request, "read"),
+  };
+  app.get("/metrics", read, async (_, reply) => {
+    reply.type("text/plain; version=0.0.4; charset=utf-8");
+    return options.metricsText();
+  });
+  const openapi = openapiOf(routes, options.version);
+  app.get("/api/openapi.json", read, async () => openapi);
+  app.get("/api/access", async () => ({ readNeedsToken: !access.readsAreFree, changes: access.writes }));
+  app.get("/api/events", read, async (_, reply) => {
+    await stream.join(reply.raw);
+    reply.hijack();
+  });
+}
+
+async function listen(app: FastifyInstance, { host, port }: ServerConfig): Promise<void> {
+  try {
+    await app.listen({ host, port, exclusive: true });
+  } catch (error) {
+    await app.close();
+    throw new UsageError(
+      `The server cannot listen on ${host} port ${port} (${(error as Error).message}): choose another server.port, or stop what uses it.`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  calendarSchema,
+  deadLetterBodySchema,
+  deadLettersSchema,
+  driftSchema,
+  organizationsQuerySchema,
+  organizationsSchema,
+  recentSchema,
+  sinkSchema,
+  statusSchema,
+  type View,
+  windowsSchema,
+} from "../../src/core/view.ts";
+import { openStateForReading } from "../../src/journal/database.ts";
+import { createView } from "../../src/journal/view.ts";
+import { storeLive } from "../../src/journal/view-live.ts";
+import {
+  append,
+  DAY_MS,
+  fillLarge,
+  fillSmall,
+  HOUR_MS,
+  liveOf,
+  makeState,
+  NOW_MS,
+  organizationId,
+  type TestState,
+} from "./state.ts";
+
+const organizationsOf = (view: View, query: object = {}) =>
+  view.organizations(organizationsQuerySchema.parse(query));
+
+describe("the view of a small state file", () => {
+  let state: TestState;
+  let view: View;
+  beforeAll(async () => {
+    state = makeState();
+    await fillSmall(state);
+    view = createView(state.db, liveOf(state.clock), state.options);
+  });
+  afterAll(() => state.close());
+
+  it("gives what its schemas say", async () => {
+    statusSchema.parse(await view.status());
+    calendarSchema.parse(await view.calendar());
+    organizationsSchema.parse(await organizationsOf(view));
+    windowsSchema.parse(await view.windows({ account: "acme", organization: organizationId(1), limit: 10 }));
+    for (const sink of await view.sinks()) sinkSchema.parse(sink);
+    deadLettersSchema.parse(await view.deadLetters({ limit: 10 }));
+    deadLetterBodySchema.parse(await view.deadLetter(1));
+    driftSchema.parse(await view.drift(10));
+    recentSchema.parse(await view.recent(0, 10));
+  });
+
+  it("counts windows, organizations and events, and says what was held against what the service said", async () => {
+    const status = await view.status();
+    expect(status.totals).toEqual({
+      events: 40,
+      apiCount: 131,
+      heldCount: 130,
+      differing: 1,
+      late: 2,
+      organizations: 3,
+      deadLetters: 2,
+      windows: { unread: 1, read: 1, sealed: 1, expired: 1, refused: 1, live: 2 },
+    });
+    expect(status.accounts[0]).toMatchObject({
+      state: "reading",
+      organizations: { active: 2, vanished: 0, refused: 1 },
+      pace: { requestsPerSecondMax: null, refused: 2 },
+    });
+    expect(status.health).toBe("bad");
+    expect(status.lateness).toEqual([{ atMostMs: 60_000, events: 2 }]);
+  });
+
+  it("says how far the live reading is behind the service's clock, and when the unread is lost", async () => {
+    const [account] = (await view.status()).accounts;
+    expect(account!.liveLagMs).toBe(2 * HOUR_MS + 5000);
+    const unreadFromMs = NOW_MS - (NOW_MS % DAY_MS) - 2 * DAY_MS;
+    expect(account!.unreadFromMs).toBe(unreadFromMs);
+    expect(account!.lossInMs).toBe(unreadFromMs + 90 * DAY_MS - NOW_MS - 5000);
+  });
+
+  it("names the reader that holds the journal up, and what lies before each sink", async () => {
+    const { journal } = await view.status();
+    expect(journal).toMatchObject({ heldUpBy: "siem", backlogEvents: 28, budgetBytes: 1_000_000_000 });
+    expect(journal.usedBytes).toBeGreaterThan(10_000);
+    const [lake, siem] = await view.sinks();
+    expect(lake).toMatchObject({ name: "lake", type: "kafka", state: "running", lagEvents: 0, lagMs: 0 });
+    expect(siem).toMatchObject({ state: "paused", lagEvents: 28, lagMs: 60_000, deadLetters: 2 });
+  });
+
+  it("lists the worst first: refused, then the one furthest behind", async () => {
+    const { rows, total, worstLagMs } = await organizationsOf(view);
+    expect(rows.map(({ name }) => name)).toEqual(["Cirrus Clinic", "Borealis Bank", "Aurora Labs"]);
+    expect(rows.map(({ lagMs }) => lagMs)).toEqual([null, 2 * HOUR_MS + 5000, 35_000]);
+    expect(rows[1]).toMatchObject({ unreadMs: DAY_MS, gapMs: DAY_MS, events: 10 });
+    expect(rows[0]).toMatchObject({ state: "refused", reason: "403: not entitled" });
+    expect({ total, worstLagMs }).toEqual({ total: 3, worstLagMs: 2 * HOUR_MS + 5000 });
+  });
+
+  it("finds organizations by any part of name or id, and pages", async () => {
+    expect((await organizationsOf(view, { search: "BANK" })).rows).toHaveLength(1);
+    expect((await organizationsOf(view, { search: organizationId(3) })).rows[0]!.name).toBe("Cirrus Clinic");
+    const second = await organizationsOf(view, { sort: "name", offset: "1", limit: "1" });
+    expect(second.rows.map(({ name }) => name)).toEqual(["Borealis Bank"]);
+    expect(second.matched).toBe(3);
+  });
+
+  it("shows each day of an organization with the counts of both sides", async () => {
+    const bank = await view.windows({ account: "acme", organization: organizationId(2), limit: 10 });
+    expect(bank!.days).toHaveLength(90);
+    const [gap, unread, read, today] = bank!.days.slice(-4);
+    expect(gap).toMatchObject({ day: "2026-03-11", expired: 1 });
+    expect(unread).toMatchObject({ day: "2026-03-12", unread: 1, apiCount: null });
+    expect(read).toMatchObject({ day: "2026-03-13", read: 1, apiCount: 11, heldCount: 10 });
+    expect(today!.live).toBeCloseTo(8 / 24, 5);
+    expect(await view.windows({ account: "acme", organization: "nobody", limit: 1 })).toBeUndefined();
+  });
+
+  it("adds the days of all organizations up", async () => {
+    const { days } = await view.calendar();
+    expect(days.at(-2)).toMatchObject({
+      ...{ day: "2026-03-13", sealed: 1, read: 1, refused: 1, unread: 0 },
+      ...{ apiCount: 131, heldCount: 130, late: 2 },
+    });
+  });
+
+  it("lists dead letters without their contents, and one with it", async () => {
+    const { total, letters } = await view.deadLetters({ sink: "siem", limit: 1 });
+    expect(total).toBe(2);
+    expect(letters).toHaveLength(1);
+    expect(letters[0]).toMatchObject({ sink: "siem", reason: "400: the field is too long" });
+    expect(JSON.stringify(letters)).not.toContain("must not be shown");
+    const next = await view.deadLetters({ limit: 10, before: letters[0]!.id });
+    expect(next.letters).toHaveLength(1);
+    expect((await view.deadLetter(letters[0]!.id))!.body).toContain("must not be shown");
+  });
+
+  it("shows the newest events without their contents", async () => {
+    const recent = await view.recent(0, 15);
+    expect(recent.events).toHaveLength(15);
+    expect(recent.events.at(-1)).toMatchObject({ name: "Borealis Bank", page: 2 });
+    expect(recent.events[0]).toMatchObject({ name: "Aurora Labs", page: 1 });
+    expect(JSON.stringify(recent)).not.toContain("must not be shown");
+    expect((await view.recent(recent.endPage, 15)).events).toEqual([]);
+  });
+});
+
+describe("the view beside a running process", () => {
+  it("reads through a read-only connection what the process left a moment ago", async () => {
+    const state = makeState();
+    await fillSmall(state);
+    storeLive(state.db, liveOf(state.clock), NOW_MS - 5000);
+    const db = openStateForReading(state.file);
+    const status = await createView(db, null, state.options).status();
+    expect(status.alarms.map(({ kind }) => kind)).toEqual(["sink_paused"]);
+    expect(status.accounts[0]!.pace).toMatchObject({ requestsPerSecondMax: null });
+    storeLive(state.db, liveOf(state.clock), NOW_MS - 60_000);
+    const later = await createView(db, null, state.options).status();
+    expect(later).toMatchObject({ startedMs: null, alarms: [] });
+    expect(later.accounts[0]!.state).toBe("unknown");
+    db.close();
+    state.close();
+  });
+
+  it("carries sums on as pages come and readers pass them", async () => {
+    const state = makeState();
+    await fillSmall(state);
+    const view = createView(state.db, null, state.options);
+    const lags = async () => (await view.sinks()).map(({ lagEvents }) => lagEvents);
+    expect(await lags()).toEqual([0, 28]);
+    await append(state, organizationId(1), 5, NOW_MS);
+    expect(await lags()).toEqual([5, 33]);
+    const siem = await state.journal.reader("siem");
+    await siem.commit(state.journal.end(), undefined);
+    expect(await lags()).toEqual([5, 0]);
+    expect((await view.status()).totals.events).toBe(45);
+    expect((await view.status()).journal.heldUpBy).toBe("lake");
+    state.close();
+  });
+});
+
+describe("the view of ten thousand organizations", () => {
+  it("answers quickly, with the windows of ninety days", { timeout: 120_000 }, async () => {
+    const state = makeState();
+    try {
+      await fillLarge(state, 10_000, 25);
+      const view = createView(state.db, liveOf(state.clock), state.options);
+      const timed = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
+        const begun = performance.now();
+        return [await work(), performance.now() - begun];
+      };
+      const [status, firstMs] = await timed(() => view.status());
+      expect(status.totals.windows).toMatchObject({ sealed: 400 * 87, live: 400 });
+      const [list, listMs] = await timed(() => organizationsOf(view, { limit: 1000 }));
+      expect(list.total).toBe(10_000);
+      const [found, searchMs] = await timed(() => organizationsOf(view, { search: "fjord 00" }));
+      expect(found.matched).toBe(100);
+      const [one, oneMs] = await timed(() =>
+        view.windows({ account: "acme", organization: organizationId(7777), limit: 500 }),
+      );
+      expect(one!.total).toBe(90);
+      expect(one!.windows[0]!.groupSize).toBe(25);
+      const [, againMs] = await timed(() => view.status());
+      expect(firstMs).toBeLessThan(3000);
+      for (const tookMs of [listMs, searchMs, oneMs, againMs]) expect(tookMs).toBeLessThan(500);
+    } finally {
+      state.close();
+    }
+  });
+});
