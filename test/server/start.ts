@@ -1,0 +1,90 @@
+import { request } from "node:http";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
+import { silentLog } from "../../src/core/log.ts";
+import type { Route } from "../../src/core/route.ts";
+import type { Actions, DeadLetterChoice, View } from "../../src/core/view.ts";
+import { type ServerConfig, serverSchema } from "../../src/server/config.ts";
+import { type Server, startServer } from "../../src/server/server.ts";
+
+export interface TestServer extends Server {
+  /** What the actions were asked for, in order. */
+  readonly asked: readonly unknown[];
+}
+
+/** A server on a free port over a view; what it is asked to change is written down. */
+export async function serve(
+  view: View,
+  more: {
+    readonly config?: Partial<ServerConfig>;
+    readonly routes?: readonly Route[];
+    readonly actions?: Partial<Actions>;
+    readonly clock?: Clock;
+    readonly signal?: AbortSignal;
+  } = {},
+): Promise<TestServer> {
+  const asked: unknown[] = [];
+  const note = <T>(name: string, what: unknown, answer: T): T => {
+    asked.push([name, what]);
+    return answer;
+  };
+  const countOf = (choice: DeadLetterChoice) => ("ids" in choice ? choice.ids.length : 2);
+  const server = await startServer({
+    config: { ...serverSchema.parse({ port: 0 }), ...more.config },
+    version: "1.2.3",
+    view,
+    actions: {
+      replayDeadLetters: async (choice) => note("replay", choice, countOf(choice)),
+      dropDeadLetters: async (choice) => note("drop", choice, countOf(choice)),
+      resumeSink: async (name) => note("resume", name, name === "siem"),
+      pollNow: async (account) => note("poll", account, account === undefined || account === "acme"),
+      ...more.actions,
+    },
+    routes: more.routes ?? [],
+    clock: more.clock ?? systemClock,
+    log: silentLog,
+    metricsText: async () => "# TYPE tidemark_alarms gauge\ntidemark_alarms 1\n",
+    signal: more.signal ?? new AbortController().signal,
+  });
+  return { ...server, asked };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  readonly json: any;
+}
+
+/** One request with exactly these headers, the Host included. */
+export function ask(
+  server: Pick<Server, "port">,
+  path: string,
+  options: { method?: string; headers?: Record<string, string>; body?: unknown } = {},
+): Promise<Answer> {
+  const body = options.body === undefined ? undefined : JSON.stringify(options.body);
+  const headers: Record<string, string> = {
+    ...(body === undefined ? {} : { "content-type": "application/json" }),
+    ...options.headers,
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      { host: "127.0.0.1", port: server.port, path, method: options.method ?? "GET", headers, agent: false },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("error", reject);
+        response.on("end", () => {
+          const text = Buffer.concat(chunks).toString();
+          const isJson = (response.headers["content-type"] ?? "").includes("json");
+          const json = isJson && !response.headers["content-encoding"] ? JSON.parse(text) : undefined;
+          resolve({ status: response.statusCode!, headers: response.headers, text, json });
+        });
+      },
+    );
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
