@@ -1,7 +1,7 @@
 import { platform as hostPlatform } from "node:os";
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
-import { UnauthorizedError } from "../directory/errors.ts";
+import { ForbiddenError, UnauthorizedError } from "../directory/errors.ts";
 import type { SystemClient } from "../directory/management.ts";
 import { loadSystemIdentity, SYSTEM_REFUSED } from "../directory/system.ts";
 import type { Io } from "./io.ts";
@@ -102,7 +102,9 @@ function asSystem(open: OpenManagement, platform: string, flags: AccountFlags, w
     try {
       await work(client, identity.systemKey);
     } catch (error) {
-      if (error instanceof UnauthorizedError) throw new Error(SYSTEM_REFUSED, { cause: error });
+      if (error instanceof UnauthorizedError || error instanceof ForbiddenError) {
+        throw new Error(SYSTEM_REFUSED, { cause: error });
+      }
       throw error;
     } finally {
       await client.close();

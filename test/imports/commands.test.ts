@@ -1,0 +1,356 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
+import { Command } from "commander";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { registerApps } from "../../src/commands/apps.ts";
+import { csvOf, registerImports } from "../../src/commands/imports.ts";
+import type { Io } from "../../src/commands/io.ts";
+import type { ManagementContext } from "../../src/commands/management.ts";
+import { registerSystem } from "../../src/commands/system.ts";
+import { registerUsers } from "../../src/commands/users.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { UsageError } from "../../src/core/errors.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { secretOf } from "../../src/core/secret.ts";
+import { importSourceOf } from "../../src/directory/import-source.ts";
+import { openManagement, openSystem } from "../../src/directory/management.ts";
+import { importSchema } from "../../src/imports/config.ts";
+import { createImports } from "../../src/imports/imports.ts";
+import type { Job, JobUser } from "../../src/imports/job.ts";
+import { openJobs } from "../../src/imports/store.ts";
+import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
+import { eventOf, forever, openState } from "./support.ts";
+
+let simulator: Simulator;
+let organization: string;
+let application: string;
+let folder: string;
+let state: string;
+
+beforeAll(async () => {
+  simulator = await startSimulator({
+    organizations: 2,
+    events: 10,
+    lateness: "none",
+    clock: { speed: 1000 },
+    imports: { usersPerSecond: 100, sourceUsers: 60, failureShare: 0.2 },
+  });
+  organization = simulator.organizations[0]!.id;
+  application = simulator.control.world.importApplication(organization);
+  folder = mkdtempSync(join(tmpdir(), "tidemark-commands-"));
+  state = join(folder, "state.db");
+  openState(state).close();
+});
+afterAll(async () => {
+  await simulator.close();
+  rmSync(folder, { recursive: true });
+});
+
+function context(): ManagementContext {
+  const connection = {
+    name: "acme",
+    insightsUrl: simulator.insightsUrl,
+    managementUrl: simulator.managementUrl,
+    credentials: { apiKey: secretOf(simulator.apiKey) },
+    headersTimeoutMs: 5_000,
+    bodyTimeoutMs: 5_000,
+    bodyBytesMax: 10_000_000,
+  };
+  const client = openManagement(connection, { clock: systemClock });
+  const db = openState(state);
+  const definition = {
+    name: "hr",
+    account: "acme",
+    organization,
+    application,
+    quietAfter: "1s",
+    finishAfter: "1s",
+  };
+  return {
+    accounts: ["acme"],
+    definitions: [importSchema.parse(definition)],
+    system: { agentConfig: join(folder, "agent.conf"), agentKey: join(folder, "agent.key") },
+    management: () => client,
+    openSystem: (_account, identity) => openSystem(connection, identity, { clock: systemClock }),
+    database: () => db,
+    clock: systemClock,
+    log: silentLog,
+    async close() {
+      await client.close();
+      db.close();
+    },
+  };
+}
+
+/** Runs a command line and gives what it printed and its exit code. */
+async function run(...args: string[]): Promise<{ out: string; code: number }> {
+  const stdout = new PassThrough();
+  let code = 0;
+  const io: Io = {
+    stdout,
+    stderr: new PassThrough(),
+    stdin: new PassThrough(),
+    env: { USER: "tester" },
+    signal: forever,
+    interactive: false,
+    setExitCode(next) {
+      code = next;
+    },
+  };
+  const program = new Command().exitOverride();
+  const open = async () => context();
+  registerImports(program, io, open);
+  registerApps(program, io, open);
+  registerUsers(program, io, open);
+  registerSystem(program, io, open, "linux");
+  const printed = text(stdout);
+  try {
+    await program.parseAsync(args, { from: "user" });
+  } finally {
+    stdout.end();
+  }
+  return { out: await printed, code };
+}
+
+const json = async <T>(...args: string[]) => JSON.parse((await run(...args, "--json")).out) as T;
+
+/** What a running process does: reads the service's events into the tracker and makes the steps. */
+async function follow(until: (jobs: ReturnType<typeof openJobs>) => boolean): Promise<void> {
+  const db = openState(state);
+  const opened = context();
+  const source = () => importSourceOf(opened.management("acme"));
+  const imports = createImports({
+    db,
+    definitions: [],
+    source,
+    accounts: ["acme"],
+    clock: systemClock,
+    log: silentLog,
+  });
+  const jobs = openJobs(db);
+  while (!until(jobs)) {
+    const events = [...simulator.control.allEvents({ organization })].map((bytes) =>
+      eventOf(JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>),
+    );
+    imports.apply(events);
+    await imports.step(forever);
+    await systemClock.sleep(50, forever);
+  }
+  db.close();
+  await opened.close();
+}
+
+describe("imports", () => {
+  it("shows who would be imported", async () => {
+    const users = await json<object[]>("imports", "preview", "hr", "--limit", "100");
+    expect(users).toHaveLength(60);
+    const { out } = await run(
+      "imports",
+      "preview",
+      "--application",
+      application,
+      "--organization",
+      organization,
+    );
+    expect(out.split("\n")[0]).toMatch(/^USERNAME +EMAIL/);
+    expect(out.trim().split("\n")).toHaveLength(61);
+  });
+
+  it("starts an import and follows it to counts that equal the service's own, user by user", async () => {
+    const job = await json<Job>("imports", "start", "hr");
+    expect(job).toMatchObject({ state: "running", requestedBy: "tester", origin: "command", import: "hr" });
+    await expect(run("imports", "start", "hr")).rejects.toThrow(/has not ended/);
+    const followed = follow((jobs) => jobs.row(job.id)!.state === "finished");
+    const watched = await run("imports", "watch", String(job.id));
+    await followed;
+    const truth = simulator.control.world.importJobUsers(job.serviceJob!);
+    expect(watched.code).toBe(truth.some(({ outcome }) => outcome === "failed") ? 1 : 0);
+    const shown = await json<Job & { users: JobUser[] }>("imports", "show", String(job.id));
+    const told = new Map(shown.users.map((user) => [user.username, user]));
+    const expected = truth.filter(({ outcome }) => outcome !== "skipped");
+    expect(expected).toHaveLength(60);
+    for (const { entry, outcome, error } of expected) {
+      expect(told.get(entry.username)).toMatchObject({ outcome, reason: error });
+    }
+    expect(shown.users).toHaveLength(60);
+    expect(watched.out.trim().split("\n").at(-1)).toContain(`finished: ${shown.counts.created} created`);
+  });
+
+  it("lists jobs, shows one and exports its users", async () => {
+    const [job] = await json<Job[]>("imports", "list");
+    expect((await run("imports", "list", "--state", "running")).out.trim().split("\n")).toHaveLength(1);
+    const { out } = await run("imports", "show", String(job!.id));
+    expect(out).toMatch(/state +finished since/);
+    expect(out).toMatch(/USER +REASON +EVENT/);
+    const file = join(folder, "users.csv");
+    await run("imports", "export", String(job!.id), "--csv", file);
+    const lines = readFileSync(file, "utf8").trim().split("\r\n");
+    expect(lines).toHaveLength(61);
+    expect(lines[0]).toBe("username,email,userId,outcome,reason,event,timestamp");
+  });
+
+  it("marks a lost answer as uncertain, starts nothing twice, and takes a person's word", async () => {
+    const before = simulator.control.world.importJobs().length;
+    simulator.control.faults.set([
+      { kind: "cut_headers", api: "management", path: "/api/v2/applications", times: 1 },
+    ]);
+    const { out, code } = await run("imports", "start", "hr");
+    simulator.control.faults.clear();
+    expect(code).toBe(1);
+    expect(out).toMatch(/is uncertain .* It is not repeated/);
+    expect(simulator.control.world.importJobs().length - before).toBeLessThanOrEqual(1);
+    const [job] = await json<Job[]>("imports", "list");
+    await expect(run("imports", "resolve", String(job!.id))).rejects.toThrow(UsageError);
+    expect((await run("imports", "resolve", String(job!.id), "--not-started")).out).toContain(
+      "is failed now",
+    );
+  });
+
+  it("says a refusal with the service's words", async () => {
+    const { out, code } = await run(
+      "imports",
+      "start",
+      "--application",
+      "0".repeat(24),
+      "--organization",
+      organization,
+    );
+    expect(code).toBe(1);
+    expect(out).toMatch(/was refused: POST .* 404/);
+  });
+
+  it("refuses what makes no sense with exit code 2's error", async () => {
+    for (const args of [
+      ["imports", "start"],
+      ["imports", "start", "nobody"],
+      ["imports", "show", "999"],
+      ["imports", "show", "x"],
+      ["imports", "start", "--application", "a", "--account", "b"],
+      ["imports", "start", "--application", "a", "--operation", "users.delete"],
+    ]) {
+      await expect(run(...args)).rejects.toThrow(UsageError);
+    }
+  });
+
+  it("writes CSV that is safe to open", () => {
+    const user = {
+      userId: "u",
+      username: "=cmd()",
+      email: 'a"b,c',
+      outcome: "failed",
+      reason: "x\ny",
+      event: null,
+      timestamp: null,
+    } as const;
+    expect(csvOf([user]).split("\r\n")[1]).toBe(`'=cmd(),"a""b,c",u,failed,"x\ny",,`);
+  });
+});
+
+describe("apps", () => {
+  const at = () => ["--organization", organization];
+
+  it("makes, changes, shows, binds, unbinds and deletes", async () => {
+    const [template] = await json<{ name: string }[]>("apps", "templates", ...at());
+    const file = join(folder, "app.json");
+    const config = { acsUrl: { value: "https://a" }, spEntityId: { value: "b" } };
+    writeFileSync(
+      file,
+      JSON.stringify({
+        name: template!.name,
+        displayLabel: "L",
+        displayName: "D",
+        ssoUrl: "cmd-slug",
+        config,
+      }),
+    );
+    const made = await json<{ _id: string }>("apps", "create", "--file", file, ...at());
+    await run(
+      "apps",
+      "update",
+      made._id,
+      "--set",
+      "description=hello",
+      "--set",
+      "config.acsUrl.value=https://c",
+      ...at(),
+    );
+    const shown = JSON.parse((await run("apps", "show", made._id, ...at())).out) as Record<string, unknown>;
+    expect(shown).toMatchObject({
+      description: "hello",
+      displayLabel: "L",
+      config: { acsUrl: { value: "https://c" } },
+    });
+    expect((await run("apps", "list", ...at())).out).toContain(made._id);
+    const [user] = simulator.control.world.users(organization);
+    await run("apps", "bind", made._id, "--user", user!.id, ...at());
+    expect((await run("apps", "bound", made._id, ...at())).out).toContain("1 users see the application");
+    await run("apps", "unbind", made._id, "--user", user!.id, ...at());
+    await expect(run("apps", "delete", made._id, ...at())).rejects.toThrow(/repeat it with --yes/);
+    await run("apps", "delete", made._id, "--yes", ...at());
+    expect((await run("apps", "list", ...at())).out).not.toContain(made._id);
+  });
+
+  it("refuses an incomplete application, a change of nothing and a binding of nobody", async () => {
+    const file = join(folder, "empty.json");
+    writeFileSync(file, "{}");
+    await expect(run("apps", "create", "--file", file, ...at())).rejects.toThrow(/needs name, displayLabel/);
+    await expect(run("apps", "update", "x", ...at())).rejects.toThrow(/Say what to change/);
+    await expect(run("apps", "bind", "x", ...at())).rejects.toThrow(/either --user or --group/);
+  });
+});
+
+describe("users", () => {
+  it("activates those it can and says why it cannot the others", async () => {
+    const user =
+      simulator.control.world.users(organization).find((one) => one.state === "STAGED") ??
+      simulator.control.world.users(organization)[0]!;
+    const { out, code } = await run(
+      "users",
+      "activate",
+      user.id,
+      "0".repeat(24),
+      "--organization",
+      organization,
+    );
+    expect(code).toBe(1);
+    expect(out).toContain(`${user.id} activated.`);
+    expect(out).toMatch(/0{24} not activated: .*404/);
+    const at = new Date(simulator.control.clock.read().nowMs + 86_400_000_000).toISOString();
+    const scheduled = await run("users", "activate", user.id, "--at", at, "--organization", organization);
+    expect(scheduled.out).toContain(`1 activations scheduled for ${at}`);
+    await expect(run("users", "activate", user.id, "--at", "soon")).rejects.toThrow(UsageError);
+  });
+});
+
+describe("system", () => {
+  it("speaks for itself with signed requests", async () => {
+    simulator.control.clock.setSpeed(1);
+    simulator.control.clock.set(Date.now());
+    const system = simulator.control.world.addSystem(organization);
+    writeFileSync(join(folder, "agent.conf"), JSON.stringify({ systemKey: system.id }));
+    writeFileSync(join(folder, "agent.key"), system.privateKey!);
+    expect(await json("system", "show")).toMatchObject({ _id: system.id });
+    await run("system", "set", "--set", "displayName=web-1");
+    expect(await json("system", "show")).toMatchObject({ displayName: "web-1" });
+    expect((await run("system", "groups", "--add", system.systemGroup)).out).toContain(system.systemGroup);
+    const [user] = simulator.control.world.users(organization);
+    expect(await json("system", "users", "--add", user!.id)).toMatchObject([{ id: user!.id }]);
+    await expect(run("system", "leave")).rejects.toThrow(/repeat it with --yes/);
+    await run("system", "leave", "--yes");
+    await expect(run("system", "show")).rejects.toThrow(/refuses this system's signature/);
+  });
+
+  it("says plainly why it cannot", async () => {
+    rmSync(join(folder, "agent.key"));
+    await expect(run("system", "show")).rejects.toThrow(/is the agent installed/);
+    const io = { signal: forever } as Io;
+    const program = new Command().exitOverride();
+    registerSystem(program, io, async () => context(), "darwin");
+    await expect(program.parseAsync(["system", "show"], { from: "user" })).rejects.toThrow(
+      /Linux systems alone; this is darwin/,
+    );
+  });
+});
