@@ -139,7 +139,7 @@ async function openOver(
 ): Promise<Sink> {
   const { config } = context;
   const id = config.transactionalId ?? `tidemark-${context.name}`;
-  const topics = topicBook(connection, config);
+  const topics = topicBook(connection, context);
   const partitions = await topics.preparePositions();
   const producer = connection.kafka.producer({
     transactionalId: id,

@@ -38,12 +38,19 @@ describe.skipIf(suite.skip)("R24 kafka, opening", () => {
     expect((await suite.open(target)).position).toEqual(positionAfter(events.at(-1)!));
   });
 
+  test("R20 a position of another journal is yielded as it is held: delivery judges it", async () => {
+    const target = suite.newTarget();
+    const sink = await suite.open(target);
+    const batch = makeBatch(sink, makeEvents(3));
+    const to = { journal: "ffff0000-0000-4000-8000-000000000000", page: 77, event: 5, hash: "abcdef" };
+    await sink.write({ ...batch, to }, new AbortController().signal);
+    expect((await suite.open(target)).position).toEqual(to);
+  });
+
   test("a positions topic that is not compacted alone is refused", async () => {
     for (const policy of ["delete", "compact,delete"]) {
       const positionsTopic = `${suite.newTarget().topic}-positions`;
-      const configEntries = [{ name: "cleanup.policy", value: policy }];
-      const topic = { topic: positionsTopic, numPartitions: 1, replicationFactor: 1, configEntries };
-      await suite.admin.createTopics({ topics: [topic] });
+      await suite.createTopic(positionsTopic, 1, { "cleanup.policy": policy });
       const error = await suite.open(suite.newTarget({ positionsTopic })).catch((error) => error);
       expect(error).toBeInstanceOf(PausedError);
       expect(error.message).toContain(`its cleanup.policy is ${policy}`);
@@ -53,10 +60,7 @@ describe.skipIf(suite.skip)("R24 kafka, opening", () => {
 
   test("the position is found after partitions were added to the positions topic", async () => {
     const positionsTopic = `${suite.newTarget().topic}-positions`;
-    const configEntries = [{ name: "cleanup.policy", value: "compact" }];
-    await suite.admin.createTopics({
-      topics: [{ topic: positionsTopic, numPartitions: 1, replicationFactor: 1, configEntries }],
-    });
+    await suite.createTopic(positionsTopic, 1, { "cleanup.policy": "compact" });
     const target = suite.newTarget({ positionsTopic });
     const events = makeEvents(20);
     await drive(target, events.slice(0, 10), { batchEvents: 10 });

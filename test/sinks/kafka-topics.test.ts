@@ -15,9 +15,7 @@ describe.skipIf(suite.skip)("kafka's limits", () => {
 
   async function limited(config: Record<string, unknown> = {}): Promise<KafkaTarget> {
     const target = suite.newTarget(config);
-    const configEntries = [{ name: "max.message.bytes", value: String(LIMIT) }];
-    const topic = { topic: target.topic, numPartitions: 1, replicationFactor: 1, configEntries };
-    await suite.admin.createTopics({ topics: [topic] });
+    await suite.createTopic(target.topic, 1, { "max.message.bytes": String(LIMIT) });
     return target;
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import kafkajs, { type Admin, type Kafka } from "kafkajs";
-import { afterAll, afterEach, beforeAll } from "vitest";
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { createKafka } from "../../src/sinks/kafka.ts";
@@ -29,6 +29,8 @@ export interface KafkaSuite {
   readonly positionsTopic: string;
   /** A topic and an identity of its own; through the proxy where there is one. */
   newTarget(config?: Record<string, unknown>): KafkaTarget;
+  /** Known when it resolves. */
+  createTopic(topic: string, partitions?: number, settings?: Record<string, string>): Promise<void>;
   /** Closed after the test. */
   open(target: Target): Promise<Sink>;
   bodiesOf(topic: string): Promise<readonly string[]>;
@@ -87,6 +89,15 @@ export async function useKafka(): Promise<KafkaSuite> {
       const createTopics = { partitions: 1, replication: 1 };
       const own = { brokers: reached, topic, positionsTopic, transactionalId: `${topic}-id`, createTopics };
       return { definition: createKafka(), topic, id: own.transactionalId, config: { ...own, ...config } };
+    },
+    async createTopic(topic, numPartitions = 1, settings = {}) {
+      const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
+      const admin = started.admin!;
+      await admin.createTopics({
+        waitForLeaders: false,
+        topics: [{ topic, numPartitions, replicationFactor: 1, configEntries }],
+      });
+      await expect.poll(async () => (await admin.listTopics()).includes(topic)).toBe(true);
     },
     async open(target) {
       const sink = await openSink(target);

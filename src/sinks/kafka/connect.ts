@@ -10,6 +10,7 @@ import type { SinkContext } from "../../core/sink.ts";
 import type { KafkaConfig } from "../kafka.ts";
 import { codecOf } from "./codecs.ts";
 import { tokenProvider } from "./oauth.ts";
+import { calmRequestQueues } from "./quirks.ts";
 
 const username = z.string().min(1).meta({ description: "The user." });
 const password = secretSchema("The user's password.");
@@ -58,6 +59,7 @@ export interface Connection {
 export async function connect(context: SinkContext<KafkaConfig>): Promise<Connection> {
   const { config } = context;
   const library = (await import("kafkajs")).default;
+  await calmRequestQueues();
   const compression = await codecOf(library, config.compression);
   const sockets = trackedSockets();
   const options: KafkaOptions = {

@@ -1,10 +1,13 @@
 import { hash } from "node:crypto";
 import type { Admin } from "kafkajs";
-import { PausedError } from "../../core/errors.ts";
+import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
+import type { SinkContext } from "../../core/sink.ts";
 import type { KafkaConfig } from "../kafka.ts";
 import type { Connection } from "./connect.ts";
+
+type Context = SinkContext<KafkaConfig>;
 
 const NAME_LENGTH_MAX = 249;
 const PLACEHOLDERS = ["account", "organization", "service"] as const;
@@ -62,11 +65,15 @@ export interface TopicBook {
 
 /** Where the broker does not say: its default is 1 MiB and 12 bytes. */
 const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
+const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
+const KNOWN_MS_MAX = 10_000;
+const KNOWN_POLL_MS = 50;
 const PLACES_MAX = 10_000;
 /** The positions topic has partitions to spare: sinks that share one wait for each other when they open. */
 const POSITIONS_PARTITIONS = 16;
 
-export function topicBook(connection: Connection, config: KafkaConfig): TopicBook {
+export function topicBook(connection: Connection, context: Context): TopicBook {
+  const { config } = context;
   const topics = new Map<string, Topic>();
   const partitionOf = connection.library.Partitioners.DefaultPartitioner();
 
@@ -85,7 +92,7 @@ export function topicBook(connection: Connection, config: KafkaConfig): TopicBoo
       withAdmin(async (admin) => {
         const name = config.positionsTopic;
         const wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
-        const partitions = await countPartitions(connection, admin, config, name, wanted);
+        const partitions = await countPartitions(admin, context, name, wanted);
         await requireCompaction(connection, admin, name);
         return partitions;
       }),
@@ -95,7 +102,7 @@ export function topicBook(connection: Connection, config: KafkaConfig): TopicBoo
       await withAdmin(async (admin) => {
         for (const name of missing) {
           const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
-          const partitions = await countPartitions(connection, admin, config, name, wanted);
+          const partitions = await countPartitions(admin, context, name, wanted);
           const chunkBytesMax = await chunkBytesMaxOf(connection, admin, name);
           topics.set(name, { partitions, chunkBytesMax, places: new Map() });
         }
@@ -120,14 +127,14 @@ export function topicBook(connection: Connection, config: KafkaConfig): TopicBoo
 }
 
 async function countPartitions(
-  connection: Connection,
   admin: Admin,
-  config: KafkaConfig,
+  context: Context,
   topic: string,
   wanted: { readonly numPartitions: number; readonly compacted: boolean },
 ): Promise<number> {
   const found = await partitionsOf(admin, topic);
   if (found !== undefined) return found;
+  const { config } = context;
   const compaction = wanted.compacted ? " --config cleanup.policy=compact" : "";
   if (!config.createTopics) {
     throw new PausedError(
@@ -136,7 +143,7 @@ async function countPartitions(
     );
   }
   await admin.createTopics({
-    waitForLeaders: true,
+    waitForLeaders: false,
     topics: [
       {
         topic,
@@ -146,10 +153,18 @@ async function countPartitions(
       },
     ],
   });
-  const created = await partitionsOf(admin, topic);
-  if (created !== undefined) return created;
-  // Another broker that has not heard of it yet.
-  throw new connection.library.KafkaJSConnectionError(`The topic ${topic} is not known everywhere yet`);
+  return untilKnown(admin, topic, context);
+}
+
+/** The broker that is asked may hear of a new topic a moment later than the one that has created it. */
+async function untilKnown(admin: Admin, topic: string, { clock, signal }: Context): Promise<number> {
+  const deadlineMs = clock.now() + KNOWN_MS_MAX;
+  for (;;) {
+    const found = await partitionsOf(admin, topic);
+    if (found !== undefined) return found;
+    if (clock.now() >= deadlineMs) throw new RetryableError(`The new topic ${topic} is not known yet.`);
+    await clock.sleep(KNOWN_POLL_MS, signal);
+  }
 }
 
 async function partitionsOf(admin: Admin, topic: string): Promise<number | undefined> {
@@ -157,7 +172,7 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number | undef
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
     return topics[0]?.partitions.length || undefined;
   } catch (error) {
-    if ((error as { type?: string }).type === "UNKNOWN_TOPIC_OR_PARTITION") return undefined;
+    if (UNKNOWN.includes((error as { type?: string }).type ?? "")) return undefined;
     throw error;
   }
 }
