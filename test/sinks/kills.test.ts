@@ -1,0 +1,117 @@
+import { gunzipSync } from "node:zlib";
+import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import { describe, expect, test } from "vitest";
+import { skipUnless } from "../support/components.ts";
+import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
+import { findVersitygw, S3_ACCESS_KEY, S3_SECRET_KEY, startVersitygw } from "../support/versitygw.ts";
+import { KILLS, runCampaign } from "./kill-campaign.ts";
+
+const opensearch = await findOpenSearch();
+const skipOpenSearch = skipUnless("opensearch", opensearch, "run once with TIDEMARK_REQUIRE=opensearch");
+const versitygw = await findVersitygw();
+const skipVersitygw = skipUnless("versitygw", versitygw, "run once with TIDEMARK_REQUIRE=versitygw");
+const TIMEOUT_MS = 120_000 + KILLS * 20_000;
+
+describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the server", () => {
+  test(
+    "R17 every event is there exactly once, byte for byte",
+    async () => {
+      const server = await startOpenSearch(opensearch!);
+      try {
+        const { events, ...figures } = await runCampaign({
+          file: "opensearch",
+          name: "opensearch",
+          config: { url: server.url, index: "campaign-{date}" },
+          server,
+        });
+        const held = await documentsOf(server);
+        expect(held.size).toBe(events.length);
+        for (const event of events) {
+          const { "@timestamp": _, ...source } = held.get(event.identity) ?? {};
+          expect(source).toEqual(JSON.parse(Buffer.from(event.bytes).toString()));
+        }
+        report("opensearch", { events: events.length, ...figures });
+      } finally {
+        await server.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server", () => {
+  test(
+    "R19 R26 the objects hold every event exactly once, byte for byte, in the journal's order",
+    async () => {
+      const server = await startVersitygw(versitygw!);
+      const client = new S3Client({
+        endpoint: server.url,
+        region: "us-east-1",
+        forcePathStyle: true,
+        credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
+      });
+      try {
+        await client.send(new CreateBucketCommand({ Bucket: "campaign" }));
+        const { events, ...figures } = await runCampaign({
+          file: "s3",
+          name: "s3",
+          config: {
+            bucket: "campaign",
+            endpoint: server.url,
+            pathStyle: true,
+            accessKeyId: { env: "ID" },
+            secretAccessKey: { env: "SECRET" },
+          },
+          secrets: { ID: S3_ACCESS_KEY, SECRET: S3_SECRET_KEY },
+          server,
+        });
+        expect(await linesOf(client)).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
+        report("s3", { events: events.length, ...figures });
+      } finally {
+        client.destroy();
+        await server.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+/** Every document by its _id; an _id that two indexes hold would show as a wrong count. */
+async function documentsOf(server: OpenSearch): Promise<Map<string, Record<string, unknown>>> {
+  await server.request("POST", "/campaign-*/_refresh");
+  const held = new Map<string, Record<string, unknown>>();
+  let count = 0;
+  type Page = { _scroll_id: string; hits: { hits: { _id: string; _source: Record<string, unknown> }[] } };
+  let { body } = await server.request("POST", "/campaign-*/_search?scroll=1m&size=5000", { sort: ["_doc"] });
+  for (let page = body as Page; page.hits.hits.length > 0; page = body as Page) {
+    for (const hit of page.hits.hits) held.set(hit._id, hit._source);
+    count += page.hits.hits.length;
+    ({ body } = await server.request("POST", "/_search/scroll", {
+      scroll: "1m",
+      scroll_id: page._scroll_id,
+    }));
+  }
+  expect(count).toBe(held.size);
+  return held;
+}
+
+async function linesOf(client: S3Client): Promise<string[]> {
+  const lines: string[] = [];
+  let token: string | undefined;
+  do {
+    const page = await client.send(
+      new ListObjectsV2Command({ Bucket: "campaign", ...(token && { ContinuationToken: token }) }),
+    );
+    for (const { Key } of page.Contents ?? []) {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket: "campaign", Key }));
+      const text = gunzipSync(await Body!.transformToByteArray()).toString();
+      lines.push(...text.slice(0, -1).split("\n"));
+    }
+    token = page.NextContinuationToken;
+  } while (token);
+  return lines;
+}
+
+function report(name: string, figures: object): void {
+  process.stderr.write(`Kill campaign of ${name}: ${JSON.stringify(figures)}\n`);
+}
