@@ -24,6 +24,9 @@ export interface ServerParts {
   readonly control: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 }
 
+/** Organizations that a record of the log names. */
+const loggedMax = 50;
+
 /** Both APIs and the control endpoints behind one port. Listens before it returns. */
 export async function openServer(parts: ServerParts): Promise<{ url: string; close(): Promise<void> }> {
   const { settings } = parts;
@@ -52,7 +55,10 @@ function createEdge(parts: ServerParts) {
     const ongoing = statistics.begin({ method: request.method ?? "", path });
     response.once("close", ongoing.closed);
     const organizations = headerValues(request, "x-org-id").map((id) => id.toLowerCase());
-    ongoing.note({ organizations });
+    ongoing.note({
+      organizations: organizations.slice(0, loggedMax),
+      organizationCount: organizations.length,
+    });
     let effects: Effects | null = null;
     let answer: Answer;
     try {

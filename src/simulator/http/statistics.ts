@@ -31,7 +31,9 @@ export interface RequestRecord {
   readonly at: string;
   readonly method: string;
   readonly path: string;
+  /** The first of the organizations that were named, and how many there were. */
   readonly organizations: readonly string[];
+  readonly organizationCount: number;
   readonly query: unknown;
   readonly status: number;
   readonly events: number;
@@ -57,6 +59,7 @@ export function createStatistics(now: () => number): Statistics {
         method,
         path,
         organizations: [],
+        organizationCount: 0,
         query: null,
         status: 0,
         events: 0,

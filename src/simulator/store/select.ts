@@ -24,7 +24,7 @@ interface Stretch {
   high: number;
 }
 
-/** Merging pays when the wanted organizations hold less than this share of the whole stretch. */
+/** Merging pays when the wanted organizations hold less than this share of all events. */
 const mergeBelow = 1 / 8;
 
 /** The numbers of the events that the selection holds, in its order. */
@@ -37,13 +37,13 @@ export function* select(store: EventStore, selection: Selection): Generator<numb
     for (const event of walk(stretch, selection.descending)) if (matches(event)) yield event;
     return;
   }
-  const whole = cut(store, store.all, selection);
-  const parts = organizations.map((number) => cut(store, store.ofOrganization(number), selection));
-  const wanted = parts.reduce((sum, part) => sum + part.high - part.low, 0);
-  if (wanted < (whole.high - whole.low) * mergeBelow) {
+  const held = organizations.reduce((sum, number) => sum + store.ofOrganization(number).size(), 0);
+  if (held < store.all.size() * mergeBelow) {
+    const parts = organizations.map((number) => cut(store, store.ofOrganization(number), selection));
     for (const event of merge(store, parts, selection.descending)) if (matches(event)) yield event;
     return;
   }
+  const whole = cut(store, store.all, selection);
   const asked = new Set(organizations);
   for (const event of walk(whole, selection.descending)) {
     if (asked.has(store.organizationOf(event)) && matches(event)) yield event;

@@ -50,6 +50,23 @@ export const accessRules: readonly Rule[] = [
   },
   {
     part,
+    rule: "resetting the key makes all calls with the previous key fail",
+    async check(simulator) {
+      simulator.control.resetKey("the-next-key");
+      try {
+        expect((await ask(simulator, {})).status).toBe(401);
+        expect((await manage(simulator, "GET", "/applications")).status).toBe(401);
+        expect(
+          (await manage(simulator, "GET", "/applications", undefined, { "x-api-key": "the-next-key" }))
+            .status,
+        ).toBe(200);
+      } finally {
+        simulator.control.resetKey(simulator.apiKey);
+      }
+    },
+  },
+  {
+    part,
     rule: "Insights is for administrator roles; a command runner receives 403",
     async check(simulator) {
       expect((await ask(simulator, {}, { "x-api-key": key(simulator, "command_runner") })).status).toBe(403);

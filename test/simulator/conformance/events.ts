@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import type { Simulator } from "../../../src/simulator/index.ts";
+import { type ScimServer, startScimServer } from "../scim-server.ts";
 import { type AnyEvent, ask, manage, readAll } from "../support.ts";
 import type { Rule } from "./rule.ts";
 
@@ -307,4 +308,90 @@ export const eventRules: readonly Rule[] = [
       await expect.poll(state).toBe("ACTIVATED");
     },
   },
+  {
+    part: states,
+    rule: "STAGED, bound to an application with outbound SCIM: stays bound, skipped for export until activated",
+    async check(simulator) {
+      const id = await staged(simulator, "state.bound");
+      await withScim(simulator, async (application, scim) => {
+        await bind(simulator, application, "add", id);
+        const bound = await manage<{ id: string }[]>(
+          simulator,
+          "GET",
+          `/v2/applications/${application}/users`,
+        );
+        expect([bound.body.map((user) => user.id), scim.users.size]).toEqual([[id], 0]);
+        await manage(simulator, "POST", `/systemusers/${id}/state/activate`);
+        await simulator.control.world.provisioned();
+        expect([...scim.users.values()]).toMatchObject([{ userName: "state.bound", active: true }]);
+      });
+    },
+  },
+  {
+    part: states,
+    rule: "ACTIVATED, bound directly or by group: provisioned asynchronously to the SCIM endpoint",
+    choice: "the endpoint is config.scimUrl.value of the application, with scimToken and scimEnabled",
+    async check(simulator) {
+      const organization = simulator.organizations[0]!.id;
+      const group = simulator.control.world.groups(organization).find(({ name }) => name === "contractors")!;
+      await withScim(simulator, async (application, scim) => {
+        await bind(simulator, application, "add", group.id, "user_group");
+        const { body } = await manage<{ username: string }[]>(
+          simulator,
+          "GET",
+          `/v2/applications/${application}/users`,
+        );
+        const names = body.map(({ username }) => username).sort();
+        expect([...scim.users.values()].map((user) => String(user.userName)).sort()).toEqual(names);
+      });
+    },
+  },
+  {
+    part: states,
+    rule: "ACTIVATED, binding removed, or user suspended or deleted: deprovisioned at the service provider",
+    choice: "deactivated by PATCH active=false; suspending and deleting is done by the control endpoints",
+    async check(simulator) {
+      const organization = simulator.organizations[0]!.id;
+      const [one, two, three] = simulator.control.world
+        .users(organization)
+        .filter(({ state, suspended }) => state === "ACTIVATED" && suspended === 0);
+      await withScim(simulator, async (application, scim) => {
+        for (const user of [one!, two!, three!]) await bind(simulator, application, "add", user.id);
+        expect([...scim.users.values()].map(({ active }) => active)).toEqual([true, true, true]);
+        simulator.control.world.suspendUser(organization, one!.id);
+        simulator.control.world.deleteUser(organization, two!.id);
+        await bind(simulator, application, "remove", three!.id);
+        expect([...scim.users.values()].map(({ active }) => active)).toEqual([false, false, false]);
+      });
+    },
+  },
 ];
+
+/** An application whose users go to a SCIM endpoint, for the time of a check. */
+async function withScim(
+  simulator: Simulator,
+  check: (application: string, scim: ScimServer) => Promise<void>,
+): Promise<void> {
+  const scim = await startScimServer();
+  const config = { scimUrl: { value: scim.url }, scimToken: { value: scim.token } };
+  const body = { name: "scim", displayLabel: "Out", displayName: "Out", ssoUrl: scim.url, config };
+  const { _id } = (await manage<{ _id: string }>(simulator, "POST", "/applications", body)).body;
+  try {
+    await check(_id, scim);
+  } finally {
+    await manage(simulator, "DELETE", `/applications/${_id}`);
+    await simulator.control.world.provisioned();
+    await scim.close();
+  }
+}
+
+async function bind(
+  simulator: Simulator,
+  application: string,
+  op: "add" | "remove",
+  id: string,
+  type = "user",
+): Promise<void> {
+  await manage(simulator, "POST", `/v2/applications/${application}/associations`, { op, type, id });
+  await simulator.control.world.provisioned();
+}

@@ -1,0 +1,78 @@
+import { PassThrough } from "node:stream";
+import { Command } from "commander";
+import { describe, expect, it } from "vitest";
+import type { Io } from "../../src/commands/io.ts";
+import { registerSimulate } from "../../src/commands/simulate.ts";
+import { call } from "./support.ts";
+
+function start(argv: readonly string[]) {
+  const stop = new AbortController();
+  const stdout = new PassThrough();
+  const io: Io = {
+    stdout,
+    stderr: new PassThrough(),
+    stdin: new PassThrough(),
+    env: {},
+    signal: stop.signal,
+    interactive: false,
+    setExitCode() {},
+  };
+  const program = new Command()
+    .exitOverride()
+    .configureOutput({ writeErr() {}, writeOut: (text) => stdout.write(text) });
+  registerSimulate(program, io);
+  for (const command of program.commands)
+    command.exitOverride().configureOutput({ writeErr() {}, writeOut: (text) => stdout.write(text) });
+  const done = program.parseAsync(["node", "tidemark", "simulate", ...argv]);
+  return { stop: () => stop.abort(), stdout, done };
+}
+
+const firstOutput = async (stdout: PassThrough) =>
+  String((await stdout[Symbol.asyncIterator]().next()).value);
+
+describe("tidemark simulate", () => {
+  it("prints one line of JSON when it is ready, serves until it is stopped, and ends", async () => {
+    const flags = [
+      "--json",
+      "--events",
+      "20",
+      "--organizations",
+      "2",
+      "--api-key",
+      "k",
+      "--clock",
+      "2025-03-01T12:00:00Z",
+      "--speed",
+      "0",
+    ];
+    const running = start([...flags, "--fault", '{"kind":"status","status":503,"times":1}']);
+    const line = await firstOutput(running.stdout);
+    expect(line.indexOf("\n")).toBe(line.length - 1);
+    const ready = JSON.parse(line);
+    expect(ready).toMatchObject({ apiKey: "k", providerId: expect.any(String), organizations: [{}, {}] });
+    const organizations = () => call("GET", `${ready.managementUrl}/organizations/`, { "x-api-key": "k" });
+    expect((await organizations()).status).toBe(503);
+    expect((await organizations()).body).toMatchObject({ totalCount: 2 });
+    running.stop();
+    await running.done;
+    await expect(organizations()).rejects.toThrow();
+  });
+
+  it("says in words where it listens otherwise", async () => {
+    const running = start(["--events", "0"]);
+    expect(await firstOutput(running.stdout)).toMatch(/listens at http:\/\/127\.0\.0\.1:\d+\n/);
+    running.stop();
+    await running.done;
+  });
+
+  it("has an example in the help of every flag, and refuses nonsense", async () => {
+    const help = start(["--help"]);
+    await expect(help.done).rejects.toThrow();
+    const text = String(help.stdout.read());
+    const flags = [...text.matchAll(/^ {2}(--[\w-]+|-h)/gm)].filter(([, flag]) => flag !== "-h");
+    expect(flags.length).toBeGreaterThan(20);
+    expect([...text.matchAll(/e\.g\./g)]).toHaveLength(flags.length);
+    await expect(start(["--port", "many"]).done).rejects.toThrow(/whole number/);
+    await expect(start(["--fault", "{"]).done).rejects.toThrow(/JSON/);
+  });
+});
