@@ -310,7 +310,7 @@ function fastTimeMs(bytes: Buffer, start: number, end: number): number | undefin
       month >= 1 &&
       month <= 12 &&
       day >= 1 &&
-      day <= 31 &&
+      day <= MONTH_DAYS[month]! &&
       hour <= 23 &&
       minute <= 59 &&
       second <= 59 &&
@@ -340,6 +340,9 @@ function fastTimeMs(bytes: Buffer, start: number, end: number): number | undefin
     fractionMs
   );
 }
+
+/** A leap day goes the slow way. */
+const MONTH_DAYS = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** NaN where there are no two digits, which every comparison refuses. */
 function twoDigits(bytes: Buffer, at: number): number {
