@@ -31,6 +31,7 @@ import { takeLock } from "./journal/lock.ts";
 import { createRequests } from "./journal/requests.ts";
 import { createRoster } from "./journal/roster.ts";
 import { createSpace } from "./journal/space.ts";
+import { createPreparer } from "./polling/preparer.ts";
 import { createSlots } from "./polling/slots.ts";
 import { createDrift } from "./services/drift.ts";
 
@@ -62,6 +63,9 @@ export interface App {
 }
 
 const IMPORT_STEP_MS = 1000;
+const PAGES_DECODED = 2;
+const BREATH_MS = 20;
+const BREATHS_MAX = 10;
 
 /** Takes the lock of the state file; refused when another process has it. */
 export async function openApp(options: AppOptions): Promise<App> {
@@ -100,6 +104,7 @@ async function assemble(
     retentionMs,
   );
   const slots = createSlots(config.polling.pagesInFlight);
+  const preparer = createPreparer();
   const roster = createRoster(db);
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
@@ -110,11 +115,27 @@ async function assemble(
       metrics,
       log,
       slots,
+      preparer,
       polling: config.polling,
       keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
-      room: keeper.room,
+      room,
     }),
   );
+
+  /** Room on disk; and a short breath where sinks are a little behind, so that they find the pages still decoded. */
+  async function room(signal: AbortSignal): Promise<void> {
+    await keeper.room(signal);
+    for (let turn = 0; turn < BREATHS_MAX && isLittleBehind(); turn++) await wake.wait(BREATH_MS, signal);
+  }
+
+  function isLittleBehind(): boolean {
+    const end = journal.end().page;
+    return deliveries.some((delivery) => {
+      const { state, position } = delivery.status();
+      const behind = end - position.page;
+      return state === "running" && behind > PAGES_DECODED && behind < 4 * PAGES_DECODED;
+    });
+  }
 
   const deliveries: Delivery[] = [];
   for (const sink of options.mending ? [] : sinkConfigs(config)) {
@@ -159,9 +180,12 @@ async function assemble(
 
   async function trackerStep(): Promise<Step> {
     const reader = await journal.reader(TRACKER);
-    return createFollower(reader, async (events, to) => {
-      imports.apply(events.filter((event) => event.correlationId !== undefined));
-      await reader.commit(to, undefined);
+    return createFollower({
+      reader,
+      clock,
+      wants: (event) => event.correlationId !== undefined,
+      apply: imports.apply,
+      commit: (to) => reader.commit(to, undefined),
     });
   }
 
@@ -170,13 +194,20 @@ async function assemble(
     const drift = createDrift();
     const store = createDriftStore(db);
     drift.load(store.rows());
-    return createFollower(reader, async (events, to) => {
-      for (const event of events) drift.observe(event);
-      const rows = drift.flush();
-      for (const row of rows)
-        metrics.add("tidemark_drift_events_total", 1, { service: row.service, kind: row.kind });
-      // Counts and position move together, so that a crash counts nothing twice.
-      store.save(rows, () => journal.readers.createAt(DRIFT, to));
+    return createFollower({
+      reader,
+      clock,
+      wants: () => true,
+      apply: (events) => {
+        for (const event of events) drift.observe(event);
+      },
+      async commit(to) {
+        const rows = drift.flush();
+        for (const row of rows)
+          metrics.add("tidemark_drift_events_total", 1, { service: row.service, kind: row.kind });
+        // Counts and position move together, so that a crash counts nothing twice.
+        store.save(rows, () => journal.readers.createAt(DRIFT, to));
+      },
     });
   }
 
@@ -241,6 +272,7 @@ async function assemble(
     async close() {
       await Promise.allSettled(deliveries.map((delivery) => delivery.close()));
       await Promise.allSettled(accounts.map((account) => account.close()));
+      await preparer.close();
       await journal.close();
       db.close();
       lock.release();

@@ -17,6 +17,7 @@ import { nextRun } from "../imports/schedule.ts";
 import type { PollContext } from "../polling/context.ts";
 import { createPace } from "../polling/pace.ts";
 import { createPoller, type Poller } from "../polling/poller.ts";
+import type { Preparer } from "../polling/preparer.ts";
 import { createServiceClock } from "../polling/service-clock.ts";
 import type { Slots } from "../polling/slots.ts";
 import type { Fault, Source } from "../polling/source.ts";
@@ -29,6 +30,7 @@ export interface AccountParts {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly slots: Slots;
+  readonly preparer: Preparer;
   readonly polling: Config["polling"];
   readonly keepUnattributed: PollContext["keepUnattributed"];
   readonly room: PollContext["room"];

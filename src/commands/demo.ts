@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { openApp } from "../app.ts";
 import { parseConfig } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
 import { secretOf } from "../core/secret.ts";
 import { createFollower } from "../delivery/follow.ts";
 import { startSimulator } from "../simulator/index.ts";
@@ -79,15 +80,20 @@ async function watch(app: Awaited<ReturnType<typeof openApp>>, io: Io, signal: A
   let history = 0;
   let toldMs = 0;
   const reader = await app.journal.reader("~demo");
-  const step = createFollower(reader, async (events, to) => {
-    for (const event of events) {
-      if (event.timestampMs < startedMs - 60_000) history++;
-      else
-        io.stdout.write(
-          `${event.timestamp}  ${(event.organization ?? "-").slice(-6)}  ${event.service.padEnd(18)} ${event.eventType}\n`,
-        );
-    }
-    await reader.commit(to, undefined);
+  const step = createFollower({
+    reader,
+    clock: systemClock,
+    wants: () => true,
+    apply(events) {
+      for (const event of events) {
+        if (event.timestampMs < startedMs - 60_000) history++;
+        else
+          io.stdout.write(
+            `${event.timestamp}  ${(event.organization ?? "-").slice(-6)}  ${event.service.padEnd(18)} ${event.eventType}\n`,
+          );
+      }
+    },
+    commit: (to) => reader.commit(to, undefined),
   });
   while (!signal.aborted) {
     if ((await step(signal)) === "again") continue;

@@ -25,6 +25,8 @@ export interface PreparedPage {
   /** The organizations that occur, and for each event the index of its own; null is a portal's own event. */
   readonly organizations: readonly (string | null)[];
   readonly organizationIndexes: Uint16Array;
+  /** All of the page, compressed as the journal stores it, where that was done already. */
+  readonly compressed?: Buffer | undefined;
 }
 
 export const IDENTITY_BYTES = 16;
@@ -39,10 +41,12 @@ export interface Attribution {
 /** An event of an organization that was not asked for, or of none in a query for several (R7). */
 export class ForeignEventsError extends Error {
   override readonly name = "ForeignEventsError";
+  readonly scanned: ScannedPage;
   readonly indexes: readonly number[];
 
-  constructor(indexes: readonly number[]) {
+  constructor(scanned: ScannedPage, indexes: readonly number[]) {
     super(`${indexes.length} events of the page belong to no organization that was asked for.`);
+    this.scanned = scanned;
     this.indexes = indexes;
   }
 }
@@ -65,7 +69,7 @@ export function prepareScanned(
     if (organization < 0) foreign.push(index);
     else organizationIndexes[index] = organization;
   }
-  if (foreign.length > 0) throw new ForeignEventsError(foreign);
+  if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
 
   const identities = Buffer.allocUnsafe(count * IDENTITY_BYTES);
   const digests = new Uint32Array(count);

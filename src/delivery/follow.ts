@@ -1,27 +1,51 @@
+import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalReader } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import type { Step } from "../core/step.ts";
 
-const EVENTS_MAX = 2000;
+const EVENTS_MAX = 10_000;
+const COMMIT_MS = 1000;
 
-/**
- * A reader of the journal inside the program. `apply` gets every event, in journal order, at least once,
- * and makes the position durable itself when that must happen together with its own work; else `commit` does.
- */
-export function createFollower(
-  reader: JournalReader,
-  apply: (events: readonly JournalEvent[], to: Position) => Promise<void>,
-): Step {
+export interface Following {
+  readonly reader: JournalReader;
+  readonly clock: Clock;
+  /** Which events are of interest. */
+  wants(event: JournalEvent): boolean;
+  /** Gets every event that is wanted, in journal order, at least once. */
+  apply(events: readonly JournalEvent[]): void;
+  /** Makes the position durable, together with whatever `apply` has left to store. */
+  commit(to: Position): Promise<void>;
+}
+
+/** A reader of the journal inside the program. The position is committed after work, and now and then without. */
+export function createFollower({ reader, clock, wants, apply, commit }: Following): Step {
   let at = reader.position;
+  let committed = at;
+  let committedMs = clock.now();
+
+  async function settle(): Promise<void> {
+    if (committed === at) return;
+    await commit(at);
+    committed = at;
+    committedMs = clock.now();
+  }
+
   return async () => {
     const page = await reader.read(at);
-    if (page === null) return "idle";
+    if (page === null) {
+      await settle();
+      return "idle";
+    }
     const count = Math.min(page.count, EVENTS_MAX);
-    const events = Array.from({ length: count }, (_, index) => page.event(page.first + index));
-    const to = page.after(page.first + count - 1);
-    await apply(events, to);
-    at = to;
+    const events: JournalEvent[] = [];
+    for (let index = page.first; index < page.first + count; index++) {
+      const event = page.event(index);
+      if (wants(event)) events.push(event);
+    }
+    at = page.after(page.first + count - 1);
+    if (events.length > 0) apply(events);
+    if (events.length > 0 || clock.now() - committedMs > COMMIT_MS) await settle();
     return "again";
   };
 }

@@ -75,11 +75,11 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
     let newestMs = 0;
     for (const index of deduped.fresh) newestMs = Math.max(newestMs, page.timesMs[index]!);
-    const scanned =
-      deduped.fresh.length === page.scanned.count ? page.scanned : subset(page.scanned, deduped.fresh);
+    const whole = deduped.fresh.length === page.scanned.count;
     return pages.insert(
       { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
-      scanned,
+      whole ? page.scanned : subset(page.scanned, deduped.fresh),
+      whole ? page.compressed : undefined,
     );
   }
 
@@ -100,6 +100,7 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
     },
     stream: async (description) => windows.stream(description),
     windows: async (filter) => windows.list(filter),
+    covered: async (account) => windows.covered(account),
     async held(owners, fromMs, toMs) {
       const held = identities.held(owners, fromMs, toMs);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };

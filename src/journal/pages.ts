@@ -54,10 +54,11 @@ export function createPages(db: State, journalId: string) {
     insert(
       page: Omit<PageRow, "number" | "checksum" | "rolling" | "bytes" | "events">,
       scanned: ScannedPage,
+      compressed?: Buffer,
     ): number {
       const last = lastRow.get() as { number: number; rolling: string } | undefined;
       const number = (last?.number ?? 0) + 1;
-      const body = compressor.compress(scanned.bytes);
+      const body = compressed ?? compressor.compress(scanned.bytes);
       const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
       const rolling = hash("sha256", `${last?.rolling ?? ""}${checksum.toString("hex")}`, "hex").slice(0, 32);
       const row: PageRow = {

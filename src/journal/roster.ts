@@ -36,7 +36,7 @@ export function createRoster(db: State): Roster {
         for (const id of ids) setState.run(state, reason, nextMs, account, id);
       })();
     },
-    addEvents(account, byOrganization) {
+    addEvents(account, byOrganization, live) {
       const counts = unwritten.get(account) ?? new Map<string, { events: number; newestMs: number }>();
       unwritten.set(account, counts);
       for (const [id, { events, newestMs }] of byOrganization) {
@@ -46,7 +46,8 @@ export function createRoster(db: State): Roster {
           events: (before?.events ?? 0) + events,
           newestMs: Math.max(before?.newestMs ?? 0, newestMs),
         });
-        sinceSmoothing.set(`${account} ${id}`, (sinceSmoothing.get(`${account} ${id}`) ?? 0) + events);
+        if (live)
+          sinceSmoothing.set(`${account} ${id}`, (sinceSmoothing.get(`${account} ${id}`) ?? 0) + events);
       }
     },
     flush(account, hours) {

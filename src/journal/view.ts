@@ -68,6 +68,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     `SELECT service, kind, path, detail, first_ms AS firstMs, last_ms AS lastMs, events FROM drift
      ORDER BY events DESC, service, kind, path, detail LIMIT ?`,
   );
+  const importJobs = db.prepare("SELECT state, COUNT(*) FROM jobs GROUP BY state").raw();
   const driftCount = db.prepare("SELECT COUNT(*) FROM drift").pluck();
 
   async function sinks(): Promise<SinkView[]> {
@@ -128,6 +129,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         late: survey.late,
         organizations: await organizations.count(),
         deadLetters: [...buried.values()].reduce((sum, letters) => sum + letters, 0),
+        importJobs: Object.fromEntries(importJobs.all() as [string, number][]),
         windows: accounts.reduce((sum, { windows }) => addCounts(sum, windows), noWindows()),
       },
       lateness: lateness.all() as { atMostMs: number; events: number }[],

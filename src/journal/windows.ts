@@ -1,5 +1,14 @@
-import type { WindowFilter } from "../core/journal.ts";
-import type { NewWindow, Pass, Stream, Window, WindowChange, WindowState } from "../core/window.ts";
+import type { Statement } from "better-sqlite3";
+import type { StreamCoverage, WindowFilter } from "../core/journal.ts";
+import {
+  type NewWindow,
+  type Pass,
+  StaleWindowError,
+  type Stream,
+  type Window,
+  type WindowChange,
+  type WindowState,
+} from "../core/window.ts";
 import type { State } from "./database.ts";
 
 interface WindowRow {
@@ -30,8 +39,17 @@ const VALUES =
 /** The ledger of windows, and the streams they belong to. */
 export function createWindows(db: State) {
   const streams = new Map<number, Stream>();
+  const statements = new Map<string, Statement>();
   const insert = db.prepare(`INSERT INTO windows (${COLUMNS}) VALUES (${VALUES})`);
-  const update = db.prepare(`INSERT OR REPLACE INTO windows (id, ${COLUMNS}) VALUES (@id, ${VALUES})`);
+  const update = db.prepare(
+    `UPDATE windows SET ${COLUMNS.split(", ")
+      .map((column) => `${column} = @${column}`)
+      .join(", ")} WHERE id = @id`,
+  );
+  const coverage = db.prepare(
+    `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
+     WHERE stream IN (SELECT id FROM streams WHERE account = ?) AND reader IS NULL ORDER BY stream, from_ms`,
+  );
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
   const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
   const streamById = db.prepare(
@@ -44,8 +62,10 @@ export function createWindows(db: State) {
   return {
     /** Inside the caller's transaction. */
     apply(change: WindowChange): void {
-      for (const id of change.remove ?? []) remove.run(id);
-      for (const window of change.put ?? []) update.run({ id: window.id, ...rowOf(window) });
+      for (const id of change.remove ?? []) if (remove.run(id).changes === 0) throw new StaleWindowError(id);
+      for (const window of change.put ?? [])
+        if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
+          throw new StaleWindowError(window.id);
       for (const window of change.add ?? []) insert.run(rowOf(window));
     },
 
@@ -60,6 +80,8 @@ export function createWindows(db: State) {
       return streamOf(Number(lastInsertRowid));
     },
 
+    covered: coveredOf,
+
     list(filter: WindowFilter = {}): Window[] {
       const conditions: string[] = [];
       const values: (string | number)[] = [];
@@ -73,14 +95,39 @@ export function createWindows(db: State) {
         where(`state IN (${filter.states.map(() => "?").join(", ")})`, ...filter.states);
       if (filter.id !== undefined) where("id = ?", filter.id);
       if (filter.stream !== undefined) where("stream = ?", filter.stream);
-      if (filter.live !== undefined) where("live = ?", filter.live ? 1 : 0);
+      // Written out, so that the index of live windows can serve.
+      if (filter.live !== undefined) where(filter.live ? "live = 1" : "live = 0");
       if (filter.dueMs !== undefined) where("next_ms <= ?", filter.dueMs);
       if (filter.fromMs !== undefined) where("to_ms > ?", filter.fromMs);
       if (filter.toMs !== undefined) where("from_ms < ?", filter.toMs);
-      const sql = `SELECT * FROM windows ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY from_ms, id LIMIT ?`;
-      return (db.prepare(sql).all(...values, filter.limit ?? -1) as WindowRow[]).map(windowOf);
+      const direction = filter.newestFirst ? "DESC" : "ASC";
+      const sql = `SELECT * FROM windows ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY from_ms ${direction}, id ${direction} LIMIT ?`;
+      const statement = statements.get(sql) ?? db.prepare(sql);
+      statements.set(sql, statement);
+      return (statement.all(...values, filter.limit ?? -1) as WindowRow[]).map(windowOf);
     },
   };
+
+  /** Row by row, so that memory holds the stretches and not the windows. */
+  function coveredOf(account: string): StreamCoverage[] {
+    const list: { stream: Stream; covered: { fromMs: number; toMs: number }[] }[] = [];
+    for (const row of coverage.iterate(account)) {
+      const {
+        stream,
+        from_ms: fromMs,
+        to_ms,
+      } = row as Pick<WindowRow, "stream" | "from_ms"> & {
+        to_ms: number | null;
+      };
+      const toMs = to_ms ?? Number.POSITIVE_INFINITY;
+      if (list.at(-1)?.stream.id !== stream) list.push({ stream: streamOf(stream), covered: [] });
+      const { covered } = list.at(-1)!;
+      const last = covered.at(-1);
+      if (last !== undefined && fromMs <= last.toMs) last.toMs = Math.max(last.toMs, toMs);
+      else covered.push({ fromMs, toMs });
+    }
+    return list;
+  }
 
   function streamOf(id: number): Stream {
     const known = streams.get(id);

@@ -7,6 +7,7 @@ import type { Roster } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
 import type { Pace, Priority } from "./pace.ts";
 import type { Times } from "./plan.ts";
+import type { Preparer } from "./preparer.ts";
 import type { ServiceClock } from "./service-clock.ts";
 import type { Slots } from "./slots.ts";
 import type { Source, SourcePage, SourceQuery, SourceScope } from "./source.ts";
@@ -32,6 +33,7 @@ export interface PollContext {
   readonly serviceClock: ServiceClock;
   readonly pace: Pace;
   readonly slots: Slots;
+  readonly preparer: Preparer;
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;

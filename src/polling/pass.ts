@@ -1,6 +1,6 @@
 import type { Appended } from "../core/journal.ts";
 import { ForeignEventsError, type PreparedPage, prepareScanned } from "../core/page.ts";
-import { eventBytes, ScanError, type ScannedPage, scanPage } from "../core/scanner.ts";
+import { eventBytes, ScanError, scanPage } from "../core/scanner.ts";
 import { newWindow, type Pass, type Window, type WindowChange } from "../core/window.ts";
 import { ask, type PollContext, scopeOf, timeText } from "./context.ts";
 import type { Priority } from "./pace.ts";
@@ -35,12 +35,12 @@ export async function readWindow(
         if (mayHaveMore && head.searchAfter !== undefined && (window.live || window.pass!.pages > 0)) {
           ahead = fetchAhead(context, window, head.searchAfter, priority, signal);
         }
-        const page = await prepare(context, window, fetched.page, limit);
-        if (page === "too_large") {
+        const served = await prepare(context, window, fetched.page, limit);
+        if (served === "too_large") {
           window = await passOver(context, window, head.searchAfter!);
           continue;
         }
-        const next = await commitPage(context, window, page, fetched, limit);
+        const next = await commitPage(context, window, served, fetched, limit);
         if (next === null) return;
         window = next;
       } finally {
@@ -148,7 +148,7 @@ async function prepare(
   window: Window,
   page: SourcePage,
   limit: number,
-): Promise<PreparedPage | "too_large"> {
+): Promise<Served | "too_large"> {
   const body = await page.body().catch((error: unknown) => {
     const alone = window.pass!.limit === PAGE_EVENTS_MIN && page.head.searchAfter !== undefined;
     if (alone && context.source.fault(error).kind === "body_too_large") return "too_large" as const;
@@ -156,18 +156,18 @@ async function prepare(
   });
   if (body === "too_large") return body;
   context.metrics.add("tidemark_source_received_bytes_total", body.length, { account: context.account });
-  const scanned = scan(body);
-  const { resultCount } = page.head;
-  if (resultCount !== undefined && resultCount !== scanned.count) {
-    throw new InconsistentPageError(`The service announced ${resultCount} events and sent ${scanned.count}.`);
+  const announced = page.head.resultCount;
+  const served = await attribute(context, window, body);
+  if (announced !== undefined && announced !== served.count) {
+    throw new InconsistentPageError(`The service announced ${announced} events and sent ${served.count}.`);
   }
   if (
-    scanned.count >= limit &&
+    served.count >= limit &&
     (page.head.searchAfter === undefined || page.head.searchAfter === window.pass!.cursor)
   ) {
     throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
   }
-  return attributed(context, window, scanned);
+  return served;
 }
 
 /** A single event above the limit is a gap with a name: the token, which came in the headers, leads past it (R8). */
@@ -187,56 +187,67 @@ async function passOver(context: PollContext, window: Window, cursor: string): P
   return passed;
 }
 
-function scan(body: Buffer): ScannedPage {
-  try {
-    return scanPage(body);
-  } catch (error) {
-    if (error instanceof ScanError) throw new InconsistentPageError(error.message, { cause: error });
-    throw error;
-  }
+/** A page made ready, and how many events the service sent in it. */
+export interface Served {
+  readonly page: PreparedPage;
+  readonly count: number;
 }
 
 /** Of a single organization's page a foreign event is kept apart and the rest goes on (R7). */
-export function attributed(context: PollContext, window: Window, scanned: ScannedPage): PreparedPage {
+export async function attribute(context: PollContext, window: Window, body: Buffer): Promise<Served> {
   const { organizations, provider } = window.stream;
   const fetchedAtMs = context.serviceClock.now();
   try {
-    return prepareScanned(scanned, { organizations, provider }, fetchedAtMs);
+    const page = await context.preparer.prepare(body, { organizations, provider }, fetchedAtMs);
+    return { page, count: page.scanned.count };
   } catch (error) {
+    if (error instanceof ScanError) throw new InconsistentPageError(error.message, { cause: error });
     if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
-    const foreign = new Set(error.indexes);
-    for (const index of foreign) context.keepUnattributed(window.stream, eventBytes(scanned, index));
-    context.alarms.raise({
-      kind: "foreign_events",
-      subject: `${context.account}/${organizations[0] ?? provider ?? ""}`,
-      message:
-        "The service sent events of an organization that was not asked for; they are kept apart, not delivered.",
-      remedy:
-        "Compare the organization's id in the config with the service's; ask the vendor why a query for one organization answers with another's events.",
-      severity: "critical",
-    });
-    const rest = Array.from({ length: scanned.count }, (_, index) => index).filter(
-      (index) => !foreign.has(index),
-    );
-    const text = Buffer.from(
-      `[${rest.map((index) => eventBytes(scanned, index).toString("latin1")).join(",")}]`,
-      "latin1",
-    );
-    return prepareScanned(scanPage(text), { organizations, provider }, fetchedAtMs);
+    return keepApart(context, window, error, fetchedAtMs);
   }
+}
+
+function keepApart(
+  context: PollContext,
+  window: Window,
+  { scanned, indexes }: ForeignEventsError,
+  fetchedAtMs: number,
+): Served {
+  const { organizations, provider } = window.stream;
+  const foreign = new Set(indexes);
+  for (const index of foreign) context.keepUnattributed(window.stream, eventBytes(scanned, index));
+  context.alarms.raise({
+    kind: "foreign_events",
+    subject: `${context.account}/${organizations[0] ?? provider ?? ""}`,
+    message:
+      "The service sent events of an organization that was not asked for; they are kept apart, not delivered.",
+    remedy:
+      "Compare the organization's id in the config with the service's; ask the vendor why a query for one organization answers with another's events.",
+    severity: "critical",
+  });
+  const rest = Array.from({ length: scanned.count }, (_, index) => index).filter(
+    (index) => !foreign.has(index),
+  );
+  const text = `[${rest.map((index) => eventBytes(scanned, index).toString("latin1")).join(",")}]`;
+  const page = prepareScanned(
+    scanPage(Buffer.from(text, "latin1")),
+    { organizations, provider },
+    fetchedAtMs,
+  );
+  return { page, count: scanned.count };
 }
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 async function commitPage(
   context: PollContext,
   window: Window,
-  page: PreparedPage,
+  { page, count }: Served,
   fetched: Fetched,
   limit: number,
 ): Promise<Window | null> {
   const { journal, settings, account } = context;
   const pass = window.pass!;
-  const last = page.scanned.count < limit;
+  const last = count < limit;
   const { organizations, provider } = window.stream;
   let next: Window | null = null;
   const appended = await journal.append({

@@ -1,9 +1,9 @@
 import { IDENTITY_BYTES } from "../core/page.ts";
-import { FIELD, fieldText, scanPage } from "../core/scanner.ts";
+import { FIELD, fieldText } from "../core/scanner.ts";
 import { newWindow, type Window } from "../core/window.ts";
 import { ask, type PollContext, scopeOf } from "./context.ts";
 import { SWEEP } from "./pace.ts";
-import { attributed, queryOf, readWindow } from "./pass.ts";
+import { attribute, queryOf, readWindow } from "./pass.ts";
 import { DAY_MS, SLICE_MS_MAX, type Stretch, settle, sweepDueMs } from "./plan.ts";
 import { InconsistentPageError } from "./source.ts";
 
@@ -131,14 +131,14 @@ async function* identityPages(context: PollContext, window: Window, signal: Abor
     const release = await context.slots.take(signal);
     try {
       const page = await ask(context, query, scopeOf(window.stream), cursor, SWEEP, signal);
-      const scanned = scanPage(await page.body());
-      if (page.head.resultCount !== undefined && page.head.resultCount !== scanned.count) {
+      const served = await attribute(context, window, await page.body());
+      if (page.head.resultCount !== undefined && page.head.resultCount !== served.count) {
         throw new InconsistentPageError(
-          `The service announced ${page.head.resultCount} events and sent ${scanned.count}.`,
+          `The service announced ${page.head.resultCount} events and sent ${served.count}.`,
         );
       }
-      yield attributed(context, window, scanned);
-      if (scanned.count < (page.head.limit ?? limit)) return;
+      yield served.page;
+      if (served.count < (page.head.limit ?? limit)) return;
       if (page.head.searchAfter === undefined || page.head.searchAfter === cursor) {
         throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
       }
@@ -176,7 +176,7 @@ async function readSlice(
     const release = await context.slots.take(signal);
     try {
       const answer = await ask(context, query, scopeOf(window.stream), cursor, SWEEP, signal);
-      const page = attributed(context, window, scanPage(await answer.body()));
+      const { page, count } = await attribute(context, window, await answer.body());
       const { organizations, provider } = window.stream;
       const appended = await journal.append({
         account,
@@ -197,7 +197,7 @@ async function readSlice(
       }
       found += appended.fresh;
       edge = appended.edge;
-      if (page.scanned.count < (answer.head.limit ?? limit)) return found;
+      if (count < (answer.head.limit ?? limit)) return found;
       if (answer.head.searchAfter === undefined || answer.head.searchAfter === cursor) {
         throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
       }
