@@ -152,6 +152,7 @@ export const statusSchema = z.strictObject({
     organizations: count,
     deadLetters: count,
     windows: windowCountsSchema,
+    importJobs: z.record(z.string(), count).meta({ description: "Import jobs by state." }),
   }),
   lateness: z
     .array(z.strictObject({ atMostMs: ms, events: count }))

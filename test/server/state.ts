@@ -149,6 +149,7 @@ export async function fillSmall(state: TestState): Promise<void> {
       [first, { events: 30, newestMs: NOW_MS - 61_000 }],
       [second, { events: 10, newestMs: NOW_MS - 2 * HOUR_MS }],
     ]),
+    true,
   );
   roster.flush("acme", 1);
   const lake = await journal.reader("lake");
@@ -231,6 +232,7 @@ export async function fillLarge(state: TestState, organizations: number, groupSi
     new Map(
       list.map(({ id }, at) => [id, { events: 1000 + ((at * 37) % 5000), newestMs: NOW_MS - at * 1000 }]),
     ),
+    true,
   );
   roster.flush("acme", 1);
   const today = NOW_MS - (NOW_MS % DAY_MS);

@@ -64,6 +64,7 @@ describe("the view of a small state file", () => {
       organizations: 3,
       deadLetters: 2,
       windows: { unread: 1, read: 1, sealed: 1, expired: 1, refused: 1, live: 2 },
+      importJobs: {},
     });
     expect(status.accounts[0]).toMatchObject({
       state: "reading",

@@ -1,0 +1,124 @@
+import type { Clock } from "../core/clock.ts";
+import type { GaugeReading, Metrics } from "../core/metrics.ts";
+import type { SinkView, StatusView, View } from "../core/view.ts";
+
+const FRESH_MS = 5000;
+const SINK_STATES: readonly SinkView["state"][] = ["opening", "running", "retrying", "paused", "stopped"];
+
+/**
+ * Every gauge, read from the view. Whoever collects gets what was seen last and has it looked at anew;
+ * `refresh` before collecting makes it current.
+ */
+export function registerGauges(metrics: Metrics, view: View, clock: Clock): { refresh(): Promise<void> } {
+  let seen: { status: StatusView; sinks: readonly SinkView[]; ms: number } | undefined;
+  let underWay: Promise<void> | undefined;
+
+  function refresh(): Promise<void> {
+    underWay ??= look().finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  }
+
+  async function look(): Promise<void> {
+    const [status, sinks] = [await view.status(), await view.sinks()];
+    seen = { status, sinks, ms: clock.now() };
+  }
+
+  function readings(of: (status: StatusView, sinks: readonly SinkView[]) => readonly GaugeReading[]) {
+    return () => {
+      // A failure shows where it can be answered: in the next refresh that somebody waits for.
+      if (seen === undefined || clock.now() - seen.ms > FRESH_MS) refresh().catch(() => {});
+      return seen === undefined ? [] : of(seen.status, seen.sinks);
+    };
+  }
+
+  metrics.gauge(
+    "tidemark_journal_used_bytes",
+    readings(({ journal }) => [{ value: journal.usedBytes }]),
+  );
+  metrics.gauge(
+    "tidemark_journal_budget_bytes",
+    readings(({ journal }) => (journal.budgetBytes === null ? [] : [{ value: journal.budgetBytes }])),
+  );
+  metrics.gauge(
+    "tidemark_windows",
+    readings(({ accounts }) => accounts.flatMap(({ name, windows }) => byState(windows, { account: name }))),
+  );
+  metrics.gauge(
+    "tidemark_organizations",
+    readings(({ accounts }) =>
+      accounts.flatMap(({ name, organizations }) => byState(organizations, { account: name })),
+    ),
+  );
+  metrics.gauge(
+    "tidemark_windows_loss_hours",
+    readings(({ accounts }) =>
+      accounts.flatMap(({ name, lossInMs }) =>
+        lossInMs === null ? [] : [{ value: lossInMs / 3_600_000, attributes: { account: name } }],
+      ),
+    ),
+  );
+  metrics.gauge(
+    "tidemark_live_lag_seconds",
+    readings(({ accounts }) =>
+      accounts.flatMap(({ name, liveLagMs }) =>
+        liveLagMs === null ? [] : [{ value: liveLagMs / 1000, attributes: { account: name } }],
+      ),
+    ),
+  );
+  metrics.gauge(
+    "tidemark_sink_lag_events",
+    readings((_, sinks) => bySink(sinks, (sink) => sink.lagEvents)),
+  );
+  metrics.gauge(
+    "tidemark_sink_lag_seconds",
+    readings((_, sinks) => bySink(sinks, (sink) => sink.lagMs / 1000)),
+  );
+  metrics.gauge(
+    "tidemark_dead_letters",
+    readings((_, sinks) => bySink(sinks, (sink) => sink.deadLetters)),
+  );
+  metrics.gauge(
+    "tidemark_sink_state",
+    readings((_, sinks) =>
+      sinks.flatMap((sink) =>
+        SINK_STATES.map((state) => ({
+          value: sink.state === state ? 1 : 0,
+          attributes: { sink: sink.name, state },
+        })),
+      ),
+    ),
+  );
+  metrics.gauge(
+    "tidemark_alarms",
+    readings(({ alarms }) => alarmCounts(alarms)),
+  );
+  metrics.gauge(
+    "tidemark_import_jobs",
+    readings(({ totals }) => byState(totals.importJobs, {})),
+  );
+  return { refresh };
+}
+
+function byState(
+  counts: Readonly<Record<string, number>>,
+  attributes: Record<string, string>,
+): GaugeReading[] {
+  return Object.entries(counts).map(([state, value]) => ({ value, attributes: { ...attributes, state } }));
+}
+
+function bySink(sinks: readonly SinkView[], read: (sink: SinkView) => number): GaugeReading[] {
+  return sinks.map((sink) => ({ value: read(sink), attributes: { sink: sink.name } }));
+}
+
+function alarmCounts(alarms: StatusView["alarms"]): GaugeReading[] {
+  const counts = new Map<string, { value: number; attributes: { kind: string; severity: string } }>();
+  for (const { kind, severity } of alarms) {
+    const key = `${kind} ${severity}`;
+    const count = counts.get(key) ?? { value: 0, attributes: { kind, severity } };
+    count.value++;
+    counts.set(key, count);
+  }
+  return [...counts.values()];
+}
