@@ -48,7 +48,8 @@ export function createClock(start: { startMs: number; speed: number; skewMs: num
   function arm(): void {
     clearTimeout(timer);
     if (closed || pending.size === 0) return;
-    const next = Math.min(...[...pending].map((entry) => entry.ms));
+    let next = Number.POSITIVE_INFINITY;
+    for (const entry of pending) next = Math.min(next, entry.ms);
     const waitMs = next <= now() ? 0 : speed === 0 ? waitMsMax : (next - now()) / speed;
     timer = setTimeout(run, Math.min(Math.max(waitMs, 0), waitMsMax));
   }

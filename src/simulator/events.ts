@@ -53,7 +53,12 @@ export function createEvents(parts: EventsParts): Events {
   const random = createRandom(settings.seed, 1);
   const history = createTraffic(random, store, createSessionStarter(random, directory), settings);
   const startMs = historyEndMs - settings.days * 86_400_000;
-  writeHistory(history, random, { count: settings.events, startMs, endMs: historyEndMs });
+  writeHistory(history, random, {
+    count: settings.events,
+    startMs,
+    endMs: historyEndMs,
+    isPortal: (event) => store.organizationOf(event) === directory.provider.number,
+  });
   for (const event of parts.kept) addRaw(store, event.text, event.organization, event.visibleAt);
   const liveRandom = createRandom(settings.seed, 3, parts.run);
   const traffic = createTraffic(liveRandom, store, createSessionStarter(liveRandom, directory), settings);

@@ -46,6 +46,7 @@ export interface Simulator {
 
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const given = settle(options);
+  const faults = createFaults(createRandom(given.seed, 2), given.faults);
   const db = openDatabase(given.file);
   const { settings, historyEndMs, run } = recall(db, given);
   const directory = createDirectory(settings.seed, settings.organizations);
@@ -56,7 +57,6 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   if (options.clock?.start !== undefined) clock.set(settings.startMs + settings.skewMs);
   const oauth = createOauth({ seed: settings.seed, tokenSeconds: settings.tokenSeconds, now: clock.now });
   const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory), oauth.callerOf);
-  const faults = createFaults(createRandom(settings.seed, 2), settings.faults);
   const statistics = createStatistics(clock.now);
   const parts = createParts(createWorld({ db, clock, settings, directory, events, run }));
   const insights = createInsights({ settings, clock, store: events.store, access, advance: events.advance });
@@ -71,6 +71,12 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     management: parts,
   });
   const management = createManagement(parts, access);
+  async function release(): Promise<void> {
+    clock.close();
+    await parts.provisioning.close();
+    events.store.close();
+    db.close();
+  }
   const server = await openServer({
     settings,
     clock,
@@ -80,6 +86,9 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     management,
     oauth,
     control: createControlHttp(control),
+  }).catch(async (error: unknown) => {
+    await release();
+    throw error;
   });
   return {
     url: server.url,
@@ -97,10 +106,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     control,
     async close() {
       await server.close();
-      clock.close();
-      await parts.provisioning.close();
-      events.store.close();
-      db.close();
+      await release();
     },
   };
 }

@@ -65,6 +65,17 @@ describe("tidemark simulate", () => {
     await running.done;
   });
 
+  it("fails when the port is taken, and for a fault that does not exist", async () => {
+    const running = start(["--events", "0", "--json"]);
+    const { url } = JSON.parse(await firstOutput(running.stdout)) as { url: string };
+    await expect(start(["--events", "0", "--port", new URL(url).port]).done).rejects.toThrow(/EADDRINUSE/);
+    running.stop();
+    await running.done;
+    await expect(start(["--events", "0", "--fault", '{"kind":"flood"}']).done).rejects.toThrow(
+      /no fault of kind "flood"/,
+    );
+  });
+
   it("has an example in the help of every flag, and refuses nonsense", async () => {
     const help = start(["--help"]);
     await expect(help.done).rejects.toThrow();

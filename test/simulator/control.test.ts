@@ -81,7 +81,9 @@ describe("the control endpoints", () => {
     expect((await control<unknown[]>("GET", "/faults")).body).toHaveLength(2);
     expect((await control("DELETE", "/faults")).body).toEqual([]);
     expect((await ask(simulator, {})).status).toBe(200);
-    expect((await control("PUT", "/faults", { kind: 1 })).status).toBe(400);
+    for (const bad of [{ kind: 1 }, [{ kind: "no_such_kind" }]]) {
+      expect((await control("PUT", "/faults", bad)).status).toBe(400);
+    }
   });
 
   it("count requests, refusals, what was served and how many came at once", async () => {

@@ -1,4 +1,5 @@
 import type { Random } from "../random.ts";
+import { Problem } from "./problem.ts";
 
 /** A failure on demand: what goes wrong, and which requests it meets. */
 export type Fault = FaultMatch & FaultEffect;
@@ -52,6 +53,23 @@ export type FaultEffect =
   /** The body is cut in the middle of an event, with headers that say it is whole. */
   | { readonly kind: "broken_json" };
 
+/** Every kind; the type makes sure that none is forgotten. */
+const kinds: Readonly<Record<FaultEffect["kind"], true>> = {
+  latency: true,
+  status: true,
+  unauthorized: true,
+  refused_cursor: true,
+  cut_headers: true,
+  cut_body: true,
+  drip: true,
+  wrong_count: true,
+  same_token: true,
+  missing_token: true,
+  gzip: true,
+  foreign_event: true,
+  broken_json: true,
+};
+
 export interface FaultSubject {
   readonly api: "insights" | "management";
   readonly path: string;
@@ -82,7 +100,15 @@ interface Armed {
 
 export function createFaults(random: Random, initial: readonly Fault[]): Faults {
   let armed: Armed[] = [];
-  const arm = (fault: Fault): Armed => ({ fault, met: 0, struck: 0 });
+  function arm(fault: Fault): Armed {
+    if (kinds[fault.kind] === undefined) {
+      throw new Problem(
+        400,
+        `There is no fault of kind ${JSON.stringify(fault.kind)}: ${Object.keys(kinds).join(", ")}`,
+      );
+    }
+    return { fault, met: 0, struck: 0 };
+  }
   armed = initial.map(arm);
 
   return {

@@ -64,8 +64,12 @@ function matchPath(pattern: readonly string[], segments: readonly string[]): Rec
   const params: Record<string, string> = {};
   for (const [index, part] of pattern.entries()) {
     const segment = segments[index]!;
-    if (part.startsWith(":")) params[part.slice(1)] = decodeURIComponent(segment);
-    else if (part !== segment) return null;
+    if (!part.startsWith(":")) {
+      if (part !== segment) return null;
+      continue;
+    }
+    // Identifiers are plain; a segment that needs decoding names nothing that exists.
+    params[part.slice(1)] = segment;
   }
   return params;
 }

@@ -41,6 +41,7 @@ export function createWorld(parts: {
 }): World {
   const { db, clock, settings, directory, events } = parts;
   const random = createRandom(settings.seed, 9, parts.run);
+  const filled = new Set<string>();
   const tenants = new Map(directory.tenants.map((tenant) => [tenant.id, tenant]));
 
   function tenant(organization: string): Tenant {
@@ -56,7 +57,11 @@ export function createWorld(parts: {
     directory,
     newId: random.hex24,
     tenant,
-    fill: (one) => fillTenant(db, settings.seed, one, clock.now()),
+    fill(one) {
+      if (filled.has(one.id)) return;
+      fillTenant(db, settings.seed, one, clock.now());
+      filled.add(one.id);
+    },
     tell(organization, event) {
       const text = JSON.stringify({
         id: random.hex24(),
