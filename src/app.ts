@@ -11,18 +11,20 @@ import {
   wantsOf,
 } from "./app/sinks.ts";
 import { createSpaceKeeper } from "./app/space.ts";
+import { remoteActions, viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
-import { type Metrics, silentMetrics } from "./core/metrics.ts";
+import { createMetrics, silentMetrics } from "./core/metrics.ts";
 import type { Step } from "./core/step.ts";
+import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
 import { createFollower } from "./delivery/follow.ts";
+import { importSourceOf } from "./directory/import-source.ts";
 import { createImports } from "./imports/imports.ts";
-import type { ImportSource } from "./imports/source.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
 import { createDriftStore } from "./journal/drift.ts";
@@ -31,15 +33,24 @@ import { takeLock } from "./journal/lock.ts";
 import { createRequests } from "./journal/requests.ts";
 import { createRoster } from "./journal/roster.ts";
 import { createSpace } from "./journal/space.ts";
+import { createView } from "./journal/view.ts";
+import { storeLive } from "./journal/view-live.ts";
 import { createPreparer } from "./polling/preparer.ts";
 import { createSlots } from "./polling/slots.ts";
+import { registerGauges } from "./server/gauges.ts";
+import { countOrganizations } from "./server/organization-metrics.ts";
+import { createRates } from "./server/rates.ts";
+import { startServer } from "./server/server.ts";
 import { createDrift } from "./services/drift.ts";
+import type { Telemetry } from "./telemetry.ts";
+import { VERSION } from "./version.ts";
 
 export interface AppOptions {
   readonly config: Config;
   readonly log: Log;
   readonly stdout: NodeJS.WritableStream;
-  readonly metrics?: Metrics;
+  /** Where what is measured goes; without it nothing is measured, and no server is started. */
+  readonly telemetry?: Telemetry;
   readonly clock?: Clock;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly mending?: boolean;
@@ -55,8 +66,9 @@ export interface App {
   readonly actions: Actions;
   readonly alarms: ReturnType<typeof createAlarms>;
   readonly imports: ReturnType<typeof createImports>;
-  /** Works until the signal aborts. */
-  run(signal: AbortSignal): Promise<void>;
+  readonly view: View;
+  /** Works until the signal aborts; `started` is told the page's address, where the config has a server. */
+  run(signal: AbortSignal, started?: (url: string | undefined) => void): Promise<void>;
   /** Reads everything up to now, delivers it and returns. */
   once(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -69,14 +81,14 @@ const BREATHS_MAX = 10;
 
 /** Takes the lock of the state file; refused when another process has it. */
 export async function openApp(options: AppOptions): Promise<App> {
-  const { config, log, metrics = silentMetrics, clock = systemClock } = options;
+  const { config, clock = systemClock } = options;
   const lock = takeLock(config.state);
   let db: State | undefined;
   try {
     db = openState(config.state);
     const journal = createJournal(db, clock);
     if (!options.mending) placeReaders(config, journal);
-    return await assemble({ ...options, metrics, clock, log }, db, journal, lock);
+    return await assemble({ ...options, clock }, db, journal, lock);
   } catch (error) {
     db?.close();
     lock.release();
@@ -85,13 +97,16 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 async function assemble(
-  options: AppOptions & { readonly metrics: Metrics; readonly clock: Clock },
+  options: AppOptions & { readonly clock: Clock },
   db: State,
   journal: SqliteJournal,
   lock: { release(): void },
 ): Promise<App> {
-  const { config, log, metrics, clock, stdout } = options;
+  const { config, log, telemetry, clock, stdout } = options;
   const alarms = createAlarms(clock, log);
+  const measured = telemetry === undefined ? silentMetrics : createMetrics(telemetry.meter);
+  const rates = createRates(measured, clock);
+  const { metrics } = rates;
   const wake = createWake(clock);
   journal.onAppend(() => wake.wake());
   let draining = false;
@@ -105,7 +120,7 @@ async function assemble(
   );
   const slots = createSlots(config.polling.pagesInFlight);
   const preparer = createPreparer();
-  const roster = createRoster(db);
+  const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
       journal,
@@ -167,7 +182,7 @@ async function assemble(
     source: (name) => {
       const account = accounts.find((candidate) => candidate.name === name);
       if (account === undefined) throw new UsageError(`There is no account "${name}" in the config.`);
-      return account.management as unknown as ImportSource;
+      return importSourceOf(account.management);
     },
     accounts: accounts.map((account) => account.name),
     clock,
@@ -177,6 +192,14 @@ async function assemble(
   if (!config.drift) journal.readers.forget(DRIFT);
   const actions = createActions({ config, db, journal, accounts, deliveries, clock });
   const requests = createRequests(db, clock);
+  const live: LiveView = {
+    startedMs: clock.now(),
+    alarms: () => alarms.list(),
+    accounts: () => accounts.map(({ name, poller }) => ({ name, ...poller.status() })),
+    deliveries: () => deliveries.map((delivery) => delivery.status()),
+    rates: rates.view,
+  };
+  const view = createView(db, live, viewOptions(config, clock));
 
   async function trackerStep(): Promise<Step> {
     const reader = await journal.reader(TRACKER);
@@ -207,6 +230,25 @@ async function assemble(
           metrics.add("tidemark_drift_events_total", 1, { service: row.service, kind: row.kind });
         // Counts and position move together, so that a crash counts nothing twice.
         store.save(rows, () => journal.readers.createAt(DRIFT, to));
+      },
+    });
+  }
+
+  async function serve(signal: AbortSignal) {
+    if (config.server === undefined || telemetry === undefined) return undefined;
+    const gauges = registerGauges(measured, view, clock);
+    return startServer({
+      config: config.server,
+      version: VERSION,
+      view,
+      actions: remoteActions(actions, db, journal, deliveries, accounts, signal),
+      routes: imports.routes,
+      clock,
+      log,
+      signal,
+      async metricsText() {
+        await gauges.refresh();
+        return telemetry.metricsText();
       },
     });
   }
@@ -244,15 +286,19 @@ async function assemble(
     actions,
     alarms,
     imports,
-    async run(signal) {
+    view,
+    async run(signal, started) {
+      const server = await serve(signal);
+      started?.(server?.url);
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
         ...followers.map((step) => follow(step, stop, () => false)),
         everySecond(stop, () => keeper.turn()),
+        everySecond(stop, () => storeLive(db, live, clock.now())),
         everySecond(stop, () => takeUpRequests(requests, actions, log, stop)),
         everySecond(stop, async () => void (await imports.step(stop))),
-      ]);
+      ]).finally(() => server?.close());
     },
     async once(signal) {
       await together(signal, (stop) => [

@@ -5,9 +5,10 @@ import type { Command } from "commander";
 import { openApp } from "../app.ts";
 import { parseConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
-import { secretOf } from "../core/secret.ts";
 import { createFollower } from "../delivery/follow.ts";
 import { startSimulator } from "../simulator/index.ts";
+import { startTelemetry } from "../telemetry.ts";
+import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 
@@ -52,8 +53,8 @@ async function demo(flags: Flags, io: Io): Promise<void> {
   try {
     const config = parseConfig(configText(simulator, folder, flags.port), "the demo's config");
     config.accounts[0]!.apiKey!.resolve(simulator.apiKey);
-    config.server?.token?.resolve(secretOf("demo").reveal());
-    const app = await openApp({ config, log: createLog(io, "warn"), stdout: io.stdout });
+    const telemetry = startTelemetry({}, VERSION);
+    const app = await openApp({ config, log: createLog(io, "warn"), stdout: io.stdout, telemetry });
     try {
       const say = (text: string) => io.stdout.write(`${text}\n`);
       say(
@@ -61,13 +62,14 @@ async function demo(flags: Flags, io: Io): Promise<void> {
       );
       say(`Its events are written to ${join(folder, "events")}, one a line, byte for byte as served.`);
       const watching = watch(app, io, signal);
-      await app.run(signal);
+      await app.run(signal, (url) => say(`The page is at ${url ?? "no address"}`));
       await watching;
       say(
         `\nStopped. ${countFiles(join(folder, "events"))} files with events are in ${join(folder, "events")}.`,
       );
     } finally {
       await app.close();
+      await telemetry.close();
     }
   } finally {
     await simulator.close();

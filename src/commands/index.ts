@@ -1,17 +1,22 @@
 import { Command, CommanderError } from "commander";
 import { explain, UsageError } from "../core/errors.ts";
 import { VERSION } from "../version.ts";
+import { registerApps } from "./apps.ts";
 import { registerChanges } from "./change.ts";
 import { registerCheck } from "./check.ts";
 import { registerConvert } from "./convert.ts";
 import { registerDemo } from "./demo.ts";
 import { registerDocs } from "./docs.ts";
 import { registerDrift } from "./drift.ts";
+import { registerImports } from "./imports.ts";
 import { registerInit } from "./init.ts";
 import type { Io } from "./io.ts";
+import { openManagementContext } from "./open.ts";
 import { registerRun } from "./run.ts";
 import { registerSimulate } from "./simulate.ts";
+import { registerSystem } from "./system.ts";
 import { registerTap } from "./tap.ts";
+import { registerUsers } from "./users.ts";
 
 /** Exit codes: 0 fine, 1 failed, 2 wrong usage or config. */
 export async function main(args: readonly string[], io: Io): Promise<void> {
@@ -38,6 +43,7 @@ export function createProgram(io: Io): Command {
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     });
+  const open = (configFile: string) => openManagementContext(configFile, io);
   registerDemo(program, io);
   registerInit(program, io);
   registerCheck(program, io);
@@ -45,6 +51,10 @@ export function createProgram(io: Io): Command {
   registerTap(program, io);
   registerChanges(program, io);
   registerDrift(program, io);
+  registerImports(program, io, open);
+  registerApps(program, io, open);
+  registerUsers(program, io, open);
+  registerSystem(program, io, open);
   registerConvert(program, io);
   registerSimulate(program, io);
   registerDocs(program, io);

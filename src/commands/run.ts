@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import { openApp } from "../app.ts";
 import { loadConfig } from "../config/load.ts";
+import { startTelemetry } from "../telemetry.ts";
+import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 import { withConfig } from "./options.ts";
@@ -15,12 +17,14 @@ export function registerRun(program: Command, io: Io): void {
     .action(async (flags: { config: string; once?: boolean }) => {
       const { config } = loadConfig(flags.config, io.env);
       const log = createLog(io, config.log.level);
-      const app = await openApp({ config, log, stdout: io.stdout });
+      const telemetry = startTelemetry(io.env, VERSION);
+      const app = await openApp({ config, log, stdout: io.stdout, telemetry });
       try {
         if (flags.once) await app.once(io.signal);
         else await app.run(io.signal);
       } finally {
         await app.close();
+        await telemetry.close();
       }
     });
 }

@@ -4,6 +4,7 @@ import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { routeSchema } from "../delivery/filter.ts";
 import { accountConnection, checkConnection } from "../directory/account.ts";
+import { systemSchema } from "../directory/system.ts";
 import { formats } from "../formats/index.ts";
 import { importSchema } from "../imports/config.ts";
 import { accountReading, pollingSchema } from "../polling/config.ts";
@@ -106,6 +107,7 @@ export const configSchema = z
     drift: z.boolean().default(true).meta({
       description: "Count events that do not fit their service's schema. Costs a parse of each event.",
     }),
+    system: systemSchema,
     log: logSchema,
   })
   .superRefine((config, context) => {

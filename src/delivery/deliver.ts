@@ -378,6 +378,12 @@ export function createDelivery(options: DeliveryOptions) {
       if (state === "stopped" || state === "paused")
         throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
     },
+    /** Tries a waiting, paused or stopped sink at once. */
+    tryNow(): void {
+      if (state !== "running") become("opening", null, null);
+      waitUntilMs = 0;
+      wake.wake();
+    },
     /** A person's decision about a position that does not fit (R20). */
     async resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
       await reopen();

@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { openClients } from "../app/account.ts";
+import { viewOptions } from "../app/view.ts";
+import { loadConfig } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import type { View } from "../core/view.ts";
+import { connectionOf } from "../directory/account.ts";
+import { type ManagementClient, openSystem } from "../directory/management.ts";
+import { openState, openStateForReading, type State } from "../journal/database.ts";
+import { createView } from "../journal/view.ts";
+import type { Io } from "./io.ts";
+import { createLog } from "./log.ts";
+import type { ManagementContext } from "./management.ts";
+
+const CONNECTIONS_MAX = 4;
+
+/** What the management commands need, made from a config file. */
+export async function openManagementContext(configFile: string, io: Io): Promise<ManagementContext> {
+  const { config } = loadConfig(configFile, io.env);
+  const clients = new Map<string, { management: ManagementClient; close(): Promise<void> }>();
+  const closers: (() => Promise<void>)[] = [];
+  const databases = new Map<string, State>();
+  const accountOf = (name: string) => {
+    const account = config.accounts.find((candidate) => candidate.name === name);
+    if (account !== undefined) return account;
+    throw new UsageError(
+      `There is no account "${name}": there are ${config.accounts.map((other) => other.name).join(", ")}.`,
+    );
+  };
+  return {
+    accounts: config.accounts.map((account) => account.name),
+    definitions: config.imports,
+    system: config.system,
+    management(name) {
+      const known = clients.get(name) ?? openClients(accountOf(name), systemClock, CONNECTIONS_MAX);
+      clients.set(name, known);
+      return known.management;
+    },
+    openSystem(name, identity) {
+      const account = accountOf(name);
+      const ca = account.ca === undefined ? undefined : readFileSync(account.ca, "utf8");
+      const client = openSystem(connectionOf(account), identity, { clock: systemClock, ca });
+      closers.push(() => client.close());
+      return client;
+    },
+    database(mode) {
+      const known =
+        databases.get(mode) ??
+        (mode === "read" ? openStateForReading(config.state) : openState(config.state));
+      databases.set(mode, known);
+      return known;
+    },
+    clock: systemClock,
+    log: createLog(io, "warn"),
+    async close() {
+      await Promise.allSettled([...clients.values()].map((client) => client.close()));
+      await Promise.allSettled(closers.map((close) => close()));
+      for (const db of databases.values()) db.close();
+    },
+  };
+}
+
+/** The view of a state file, beside a running process or without one. */
+export async function openView(configFile: string, io: Io): Promise<{ view: View; close(): Promise<void> }> {
+  const { config } = loadConfig(configFile, io.env);
+  const db = openStateForReading(config.state);
+  return {
+    view: createView(db, null, viewOptions(config, systemClock)),
+    async close() {
+      db.close();
+    },
+  };
+}
