@@ -157,27 +157,33 @@ export function isFields(value: unknown): value is Fields {
 }
 
 /** A text that is not empty, or a number as text (exact: those past 2^53 were made text when parsing). */
-export function text(holder: unknown, key: string): Leaf | undefined {
-  if (!isFields(holder) || !Object.hasOwn(holder, key)) return undefined;
-  const value = holder[key];
+export function textLeaf(value: unknown, holder: Fields, key: string): Leaf | undefined {
   if (typeof value === "string") return value === "" ? undefined : { value, holder, key };
-  if (typeof value === "number") return { value: String(value), holder, key };
-  return undefined;
+  return typeof value === "number" ? { value: String(value), holder, key } : undefined;
+}
+
+/** The same, looked up. The keys that services ask for are none that objects have by themselves. */
+export function text(holder: unknown, key: string): Leaf | undefined {
+  if (typeof holder !== "object" || holder === null) return undefined;
+  return textLeaf((holder as Fields)[key], holder as Fields, key);
 }
 
 export function flag(holder: unknown, key: string): Leaf<boolean> | undefined {
-  if (!isFields(holder) || !Object.hasOwn(holder, key)) return undefined;
-  const value = holder[key];
-  return typeof value === "boolean" ? { value, holder, key } : undefined;
+  if (typeof holder !== "object" || holder === null) return undefined;
+  const value = (holder as Fields)[key];
+  return typeof value === "boolean" ? { value, holder: holder as Fields, key } : undefined;
 }
 
 /** A finite number, also where it is written as text. */
-export function number(holder: unknown, key: string): Leaf<number> | undefined {
-  if (!isFields(holder) || !Object.hasOwn(holder, key)) return undefined;
-  const value = holder[key];
+export function numberLeaf(value: unknown, holder: Fields, key: string): Leaf<number> | undefined {
   if (typeof value === "number") return { value, holder, key };
   if (typeof value !== "string" || !/^-?\d{1,15}(\.\d{1,15})?$/.test(value)) return undefined;
   return { value: Number(value), holder, key };
+}
+
+export function number(holder: unknown, key: string): Leaf<number> | undefined {
+  if (typeof holder !== "object" || holder === null) return undefined;
+  return numberLeaf((holder as Fields)[key], holder as Fields, key);
 }
 
 /** The value of a leaf, which is thereby carried over: it is no longer part of the leftover. */

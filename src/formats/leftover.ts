@@ -3,11 +3,12 @@ import { type Fields, isFields, type Leaf, take } from "../core/meaning.ts";
 /** Values are taken from at most this far below the event itself. */
 const DEPTH_MAX = 4;
 
-/** Writes a leaf's value and takes it from the event, unless its value had to be changed on the way. */
-export function put(target: Fields, key: string, leaf: Leaf<unknown> | undefined): void {
-  if (leaf === undefined) return;
+/** A leaf's value, which is taken from the event, unless it had to be changed on the way. */
+export function carry<Value>(leaf: Leaf<Value> | undefined): Value | undefined {
+  if (leaf === undefined) return undefined;
+  if (typeof leaf.value === "string") return take(leaf);
   const held = leaf.holder[leaf.key];
-  target[key] = typeof held === "string" && held !== String(leaf.value) ? leaf.value : take(leaf);
+  return typeof held === "string" && held !== String(leaf.value) ? leaf.value : take(leaf);
 }
 
 /**

@@ -2,9 +2,9 @@ import { z } from "zod";
 import type { JournalEvent } from "../core/event.ts";
 import { defineFormat, type FormatContext } from "../core/format.ts";
 import { type Described, type Fields, take, text } from "../core/meaning.ts";
-import { leftover, put } from "./leftover.ts";
+import { carry, leftover } from "./leftover.ts";
 import { type Filling, fills } from "./ocsf/fill.ts";
-import type { ClassName, OcsfSchema, Row } from "./ocsf/schema.ts";
+import type { ClassName, OcsfClass, OcsfSchema, Row } from "./ocsf/schema.ts";
 import { ocsf180 } from "./ocsf/schema-1.8.0.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
 
@@ -38,39 +38,36 @@ export const ocsf = defineFormat<z.output<typeof options>>({
 
 function encode(event: JournalEvent, schema: OcsfSchema, rawData: boolean, context: FormatContext): string {
   const described = context.describe(event);
-  const out = outline(event, described, schema);
+  const out: Fields = {};
+  const filling = fill(out, event, described, schema);
+  const meta = metadata(event, described.event, hostProfile(out, filling.class));
+  status(out, described);
   if (rawData) out.raw_data = Buffer.from(event.bytes).toString("utf8");
+  const classified = head(filling, event.timestampMs);
   out.unmapped = leftover(described.event);
-  return JSON.stringify(out);
+  // Both always have members of their own, so they are never `{}`.
+  const product = `"metadata":{"version":"${schema.version}","product":${PRODUCT_JSON},`;
+  return `${classified},${product}${JSON.stringify(meta).slice(1)},${JSON.stringify(out).slice(1)}`;
 }
 
-/** Everything but the leftover: what all events have, and what the first class that can be filled asks for. */
-function outline(source: JournalEvent, described: Described, schema: OcsfSchema): Fields {
-  const { event, meaning } = described;
-  const first = rowFor(source, described, schema);
-  const out: Fields = {
-    class_uid: 0,
-    class_name: "",
-    category_uid: 0,
-    category_name: "",
-    activity_id: 0,
-    activity_name: "",
-    type_uid: 0,
-    type_name: "",
-    severity_id: 0,
-    severity: "",
-    time: source.timestampMs,
-    metadata: { version: schema.version, product: { name: PRODUCT, vendor_name: VENDOR } },
-  };
-  for (const row of [first, instead(first, schema), lastResort(first, schema)]) {
-    const filling: Filling = { source, event, meaning, row, class: schema.classes[row.class] };
-    if (!fills[row.class](out, filling)) continue;
-    classify(out, filling);
-    break;
+/** Some classes have actor or device only by way of the host profile. */
+function hostProfile(out: Fields, { hostProfile: by }: OcsfClass): readonly string[] | undefined {
+  const used = (by.actor && out.actor !== undefined) || (by.device && out.device !== undefined);
+  return used ? HOST : undefined;
+}
+
+const HOST: readonly string[] = ["host"];
+const PRODUCT_JSON = JSON.stringify({ name: PRODUCT, vendor_name: VENDOR });
+
+/** Writes what the first class that can be filled asks for. The last resort asks for nothing. */
+function fill(out: Fields, source: JournalEvent, described: Described, schema: OcsfSchema): Filling {
+  let row = rowFor(source, described, schema);
+  for (;;) {
+    const chosen = schema.classes[row.class];
+    const filling = { source, event: described.event, meaning: described.meaning, row, class: chosen };
+    if (fills[row.class](out, filling)) return filling;
+    row = instead(row, schema);
   }
-  metadata(out.metadata as Fields, source, event);
-  status(out, described);
-  return out;
 }
 
 function rowFor(source: JournalEvent, described: Described, schema: OcsfSchema): Row {
@@ -88,16 +85,16 @@ const AS_ENTITY: Partial<Record<ClassName, Readonly<Record<number, number>>>> = 
   device_config_state_change: {},
 };
 
-/** Entity Management asks for little; only a login that names nobody is none. */
+/** Entity Management asks for little; what cannot fill even that, and a login that names nobody, is a Base Event. */
 function instead(row: Row, schema: OcsfSchema): Row {
+  const name = activityName(row, schema);
   const same = AS_ENTITY[row.class];
-  if (same === undefined) return lastResort(row, schema);
-  const activity = (typeof row.activity === "number" && same[row.activity]) || activityName(row, schema);
-  return { ...row, class: "entity_management", activity };
-}
-
-function lastResort(row: Row, schema: OcsfSchema): Row {
-  return row.activity === 0 ? row : { ...row, class: "base_event", activity: activityName(row, schema) };
+  if (same === undefined) return { ...row, class: "base_event", activity: name };
+  return {
+    ...row,
+    class: "entity_management",
+    activity: (typeof row.activity === "number" && same[row.activity]) || name,
+  };
 }
 
 function activityName(row: Row, schema: OcsfSchema): string {
@@ -105,19 +102,20 @@ function activityName(row: Row, schema: OcsfSchema): string {
   return schema.classes[row.class].activities[row.activity] ?? "Unknown";
 }
 
-function classify(out: Fields, filling: Filling): void {
+/** The fields that say what kind of event it is, written as text: they are a third of it and always the same. */
+function head(filling: Filling, timeMs: number): string {
   const { row, class: chosen } = filling;
   const activity = typeof row.activity === "number" ? row.activity : 99;
   const caption = typeof row.activity === "string" ? "Other" : (chosen.activities[activity] ?? "Unknown");
-  out.class_uid = chosen.uid;
-  out.class_name = chosen.name;
-  out.category_uid = chosen.category;
-  out.category_name = chosen.categoryName;
-  out.activity_id = activity;
-  out.activity_name = typeof row.activity === "string" ? row.activity : caption;
-  out.type_uid = chosen.uid * 100 + activity;
-  out.type_name = `${chosen.name}: ${caption}`;
-  severity(out, filling);
+  const name = typeof row.activity === "string" ? JSON.stringify(row.activity) : `"${caption}"`;
+  const severity = severityOf(filling);
+  return (
+    `{"class_uid":${chosen.uid},"class_name":"${chosen.name}",` +
+    `"category_uid":${chosen.category},"category_name":"${chosen.categoryName}",` +
+    `"activity_id":${activity},"activity_name":${name},` +
+    `"type_uid":${chosen.uid * 100 + activity},"type_name":"${chosen.name}: ${caption}",` +
+    `"severity_id":${severity.id},"severity":${JSON.stringify(severity.name)},"time":${timeMs}`
+  );
 }
 
 const SEVERITIES = ["Unknown", "Informational", "Low", "Medium", "High", "Critical", "Fatal"] as const;
@@ -133,40 +131,46 @@ const SEVERITY_WORDS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /** The event's own word where it has one, else what its type is worth. */
-function severity(out: Fields, { row, meaning: { risk } }: Filling): void {
-  const own = risk && SEVERITY_WORDS.get(risk.value.toLowerCase());
-  const id = own ?? (risk ? 99 : row.severity);
-  out.severity_id = id;
-  out.severity = SEVERITIES[id] ?? "Other";
-  if (risk && own === undefined) put(out, "severity", risk);
-  else if (risk?.value.toLowerCase() === String(out.severity).toLowerCase()) take(risk);
+function severityOf({ row, meaning: { risk } }: Filling): { id: number; name: string } {
+  if (risk === undefined) return { id: row.severity, name: SEVERITIES[row.severity]! };
+  const id = SEVERITY_WORDS.get(risk.value.toLowerCase());
+  if (id === undefined) return { id: 99, name: take(risk) };
+  const name = SEVERITIES[id]!;
+  if (risk.value.toLowerCase() === name.toLowerCase()) take(risk);
+  return { id, name };
 }
 
-function metadata(out: Fields, source: JournalEvent, event: Fields): void {
-  out.uid = source.identity;
-  put(out, "original_event_uid", text(event, "id"));
-  put(out, "original_time", text(event, "timestamp"));
-  put(out, "event_code", text(event, "event_type"));
-  put(out, "log_name", text(event, "service"));
-  put(out, "log_version", text(event, "@version"));
-  put(out, "correlation_uid", text(event.correlation, "id"));
+function metadata(source: JournalEvent, event: Fields, profiles: readonly string[] | undefined): Fields {
   const owner = text(event, "organization");
-  if (source.organization !== null) {
-    out.tenant_uid = source.organization;
-    if (owner?.value === source.organization) take(owner);
-  }
-  out.logged_time = source.fetchedAtMs;
+  if (owner !== undefined && owner.value === source.organization) take(owner);
+  return {
+    uid: source.identity,
+    original_event_uid: carry(text(event, "id")),
+    original_time: carry(text(event, "timestamp")),
+    event_code: carry(text(event, "event_type")),
+    log_name: carry(text(event, "service")),
+    log_version: carry(text(event, "@version")),
+    correlation_uid: carry(text(event.correlation, "id")),
+    tenant_uid: source.organization ?? undefined,
+    logged_time: source.fetchedAtMs,
+    profiles,
+  };
 }
 
-const STATUS = { success: [1, "Success"], failure: [2, "Failure"], unknown: [0, "Unknown"] } as const;
+const STATUS = {
+  success: { id: 1, name: "Success" },
+  failure: { id: 2, name: "Failure" },
+  unknown: { id: 0, name: "Unknown" },
+} as const;
 
 function status(out: Fields, { meaning }: Described): void {
   const { outcome, message } = meaning;
   if (out.status_id === undefined) {
-    [out.status_id, out.status] = STATUS[outcome.is];
+    out.status_id = STATUS[outcome.is].id;
+    out.status = STATUS[outcome.is].name;
     if (outcome.by) take(outcome.by);
   }
-  put(out, "status_detail", outcome.reason);
-  put(out, "status_code", outcome.code);
-  put(out, "message", message);
+  if (outcome.reason) out.status_detail = carry(outcome.reason);
+  if (outcome.code) out.status_code = carry(outcome.code);
+  if (message) out.message = carry(message);
 }

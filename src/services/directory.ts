@@ -12,7 +12,7 @@ import {
   system,
   userAgent,
 } from "./fields.ts";
-import { application, authentication, common, device, named, outcome, party } from "./parts.ts";
+import { application, authentication, common, device, named, party } from "./parts.ts";
 
 /** Users, groups, policies, integrations and console logins; also the events of a provider's own portal. */
 export const directory = defineService({
@@ -115,7 +115,11 @@ export const directory = defineService({
       target: meaning.target ?? group(event) ?? applied(event),
       subject: subject(event, meaning.actor, meaning.target),
       device: meaning.device ?? device(context.system),
-      outcome: replied(event),
+      // Calls to other systems leave their answer in message_chain.
+      outcome: {
+        ...meaning.outcome,
+        code: meaning.outcome.code ?? text(event.message_chain, "response_code"),
+      },
       message: meaning.message ?? text(event.message_chain, "response_message"),
       authentication: authentication(event, context.auth_methods, {
         service: text(event.target_resource, "type"),
@@ -143,10 +147,4 @@ function group(event: Fields) {
 function applied(event: Fields) {
   const app = application(event.application);
   return app && { kind: "application" as const, id: app.id, name: app.name };
-}
-
-/** Calls to other systems leave their answer in message_chain. */
-function replied(event: Fields) {
-  const told = outcome(event);
-  return { ...told, code: told.code ?? text(event.message_chain, "response_code") };
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Device, type Fields, isFields, type Outcome, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, wholeNumber } from "./fields.ts";
-import { common, outcomeIn } from "./parts.ts";
+import { common, inWords } from "./parts.ts";
 
 /** Commands to mobile devices, and their enrolment. */
 export const mdm = defineService({
@@ -38,7 +38,7 @@ export const mdm = defineService({
       ...meaning,
       device: meaning.device ?? found,
       target: meaning.target ?? (found && { kind: "device", id: found.id }),
-      outcome: commandOutcome(event),
+      outcome: commandOutcome(event, meaning.outcome),
       message: meaning.message ?? text(event, "result"),
     };
   },
@@ -50,8 +50,8 @@ function managed(event: Fields): Device | undefined {
 }
 
 /** Idle says nothing about success; a failed command explains itself in a chain of errors. */
-function commandOutcome(event: Fields): Outcome {
-  const told = outcomeIn(event, "status", ["acknowledged"], ["error", "commandformaterror"]);
+function commandOutcome(event: Fields, outcome: Outcome): Outcome {
+  const told = inWords(outcome, text(event, "status"), ["acknowledged"], ["error", "commandformaterror"]);
   const first: unknown = Array.isArray(event.error_chain) ? event.error_chain[0] : undefined;
   if (!isFields(first)) return told;
   return {

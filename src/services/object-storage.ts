@@ -2,7 +2,7 @@ import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, wholeNumber } from "./fields.ts";
-import { common, outcomeIn } from "./parts.ts";
+import { common, inWords } from "./parts.ts";
 
 /** Files kept for distribution to systems. */
 export const objectStorage = defineService({
@@ -37,7 +37,12 @@ export const objectStorage = defineService({
       item: id || name ? { id, name } : undefined,
       target: meaning.target ?? (id || name ? { kind: "other", id, name } : undefined),
       device: meaning.device ?? (systemId && { id: systemId }),
-      outcome: outcomeIn(event, "result", ["success", "succeeded"], ["failure", "failed", "error"]),
+      outcome: inWords(
+        meaning.outcome,
+        text(event, "result"),
+        ["success", "succeeded"],
+        ["failure", "failed", "error"],
+      ),
     };
   },
 });

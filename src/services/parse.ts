@@ -1,10 +1,6 @@
 import type { Fields } from "../core/meaning.ts";
 import { isFields } from "../core/meaning.ts";
 
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-
-/** A number literal with so many digits, or such an exponent, that a double may not hold it. */
-const LONG_NUMBER = /[:,[\s]-?\d+(?:\d{15}|(?:\.\d+)?[eE])/;
 /** A string, which is passed over, or a number. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
 
@@ -19,14 +15,30 @@ export interface Parsed {
  * `original`.
  */
 export function parseEvent(bytes: Uint8Array): Parsed {
-  const source = decoder.decode(bytes);
+  const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
   try {
-    const value: unknown = JSON.parse(LONG_NUMBER.test(source) ? exact(source) : source);
-    if (isFields(value)) return { event: value, unreadable: false };
+    const value: unknown = JSON.parse(source);
+    if (isFields(value)) {
+      const event = holdsInexact(value) ? (JSON.parse(exact(source)) as Fields) : value;
+      return { event, unreadable: false };
+    }
   } catch {
     // Not JSON: kept as it is.
   }
   return { event: { original: source }, unreadable: true };
+}
+
+/** Whether there is a number that a double may not hold as it was written. */
+function holdsInexact(value: object): boolean {
+  for (const key in value) {
+    const held = (value as Fields)[key];
+    if (typeof held === "object") {
+      if (held !== null && holdsInexact(held)) return true;
+    } else if (typeof held === "number" && !(Math.abs(held) <= Number.MAX_SAFE_INTEGER)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 function exact(source: string): string {

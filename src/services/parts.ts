@@ -8,29 +8,107 @@ import {
   isFields,
   type Leaf,
   type Meaning,
-  number,
-  type Origin,
+  numberLeaf,
   type Outcome,
   type Party,
   type PartyKind,
   type Place,
   text,
+  textLeaf,
   type UserAgent,
 } from "../core/meaning.ts";
 
+/*
+ * Objects are read by going over the fields they have, not by asking for those they may have: events come
+ * in so many shapes that each question is a search, and most answers would be no.
+ */
+
+type Writable<Part> = { -readonly [Key in keyof Part]: Part[Key] };
+
 /** What nearly every event says in the same words; a service's file adds and corrects. */
 export function common(event: Fields): Meaning {
+  const meaning: Writable<Meaning> = emptyMeaning();
+  const outcome = meaning.outcome as Writable<Outcome>;
+  let ip: Leaf | undefined;
+  let place: Place | undefined;
+  let userAgent: UserAgent | undefined;
+  for (const key in event) {
+    const value = event[key];
+    switch (key) {
+      case "initiated_by":
+        meaning.actor = party(value);
+        break;
+      case "resource":
+        meaning.target = party(value);
+        break;
+      case "association":
+        meaning.associate = party(value);
+        break;
+      case "success":
+        outcome.by = told(value, event);
+        break;
+      case "error_message":
+        outcome.reason = textLeaf(value, event, key);
+        break;
+      case "error_code":
+        outcome.code = textLeaf(value, event, key);
+        break;
+      case "client_ip":
+        ip = textLeaf(value, event, key);
+        break;
+      case "geoip":
+        place = placeOf(value);
+        break;
+      case "useragent":
+      case "user_agent":
+        userAgent = userAgentOf(value, event, key);
+        break;
+      case "system":
+        meaning.device = device(value);
+        break;
+      case "application":
+        meaning.application = application(value);
+        break;
+      case "changes":
+        meaning.changes = Array.isArray(value) ? { value, holder: event, key } : undefined;
+        break;
+      case "message":
+        meaning.message = textLeaf(value, event, key);
+        break;
+    }
+  }
+  if (outcome.by) outcome.is = outcome.by.value ? "success" : "failure";
+  if (ip || place || userAgent) meaning.origin = { ip, place, userAgent };
+  return meaning;
+}
+
+/** All fields in one order, so that every meaning has the same shape. Absent success is unknown, never failure. */
+function emptyMeaning(): Writable<Meaning> {
   return {
-    actor: party(event.initiated_by),
-    target: party(event.resource),
-    associate: party(event.association),
-    outcome: outcome(event),
-    origin: origin(event),
-    device: device(event.system),
-    application: application(event.application),
-    changes: changes(event),
-    message: text(event, "message"),
+    actor: undefined,
+    subject: undefined,
+    target: undefined,
+    associate: undefined,
+    outcome: { is: "unknown", by: undefined, reason: undefined, code: undefined },
+    origin: undefined,
+    device: undefined,
+    application: undefined,
+    authentication: undefined,
+    item: undefined,
+    processName: undefined,
+    changes: undefined,
+    risk: undefined,
+    category: undefined,
+    message: undefined,
   };
+}
+
+/** A boolean, also where it was written as text. */
+function told(value: unknown, event: Fields): Leaf<boolean> | undefined {
+  if (typeof value === "boolean") return { value, holder: event, key: "success" };
+  const word = typeof value === "string" ? value.toLowerCase() : "";
+  if (word !== "true" && word !== "false") return undefined;
+  return { value: word === "true", holder: event, key: "success" };
 }
 
 const KINDS: ReadonlyMap<string, PartyKind> = new Map([
@@ -53,27 +131,58 @@ const KINDS: ReadonlyMap<string, PartyKind> = new Map([
 /** Undefined for anything that names nobody. `kind` is what it is taken for where it does not say. */
 export function party(value: unknown, kind: PartyKind = "other"): Party | undefined {
   if (!isFields(value)) return undefined;
-  const id = text(value, "id") ?? text(value, "object_id");
-  const userId = text(value, "user_id");
-  const name = text(value, "username") ?? text(value, "name") ?? text(value, "hostname");
-  const email = text(value, "email") ?? text(value, "recipient_email");
-  const label = text(value, "displayName");
-  if ((id ?? userId ?? name ?? email ?? label) === undefined) return undefined;
-  const type = text(value, "type");
+  let id: Leaf | undefined;
+  let userId: Leaf | undefined;
+  let username: Leaf | undefined;
+  let name: Leaf | undefined;
+  let email: Leaf | undefined;
+  let label: Leaf | undefined;
+  let type: Leaf | undefined;
+  for (const key in value) {
+    const held = value[key];
+    switch (key) {
+      case "id":
+      case "object_id":
+        id ??= textLeaf(held, value, key);
+        break;
+      case "user_id":
+        userId = textLeaf(held, value, key);
+        break;
+      case "username":
+        username = textLeaf(held, value, key);
+        break;
+      case "name":
+      case "hostname":
+        name ??= textLeaf(held, value, key);
+        break;
+      case "email":
+      case "recipient_email":
+        email ??= textLeaf(held, value, key);
+        break;
+      case "displayName":
+        label = textLeaf(held, value, key);
+        break;
+      case "type":
+        type = textLeaf(held, value, key);
+        break;
+    }
+  }
+  if ((id ?? userId ?? username ?? name ?? email ?? label) === undefined) return undefined;
   return {
     kind: kindOf(value, type) ?? kind,
     type,
     id: id ?? userId,
     otherId: id === undefined ? undefined : userId,
-    name,
+    name: username ?? name,
     email,
     label,
+    distinguishedName: undefined,
   };
 }
 
 function kindOf(value: Fields, type: Leaf | undefined): PartyKind | undefined {
-  const kind = type && KINDS.get(type.value.toLowerCase());
-  if (value.administrator === true && (kind === undefined || kind === "user")) return "admin";
+  const kind = type && (KINDS.get(type.value) ?? KINDS.get(type.value.toLowerCase()));
+  if ((kind === undefined || kind === "user") && value.administrator === true) return "admin";
   return kind;
 }
 
@@ -86,71 +195,74 @@ export function named(event: Fields, known: Party | undefined, key = "username")
   return known.name.value.toLowerCase() === name.value.toLowerCase() ? known : { kind: "user", name };
 }
 
-/** Absent success is unknown, never failure. */
-export function outcome(event: Fields): Outcome {
-  const success = flag(event, "success") ?? spokenFlag(event, "success");
-  return {
-    is: success === undefined ? "unknown" : success.value ? "success" : "failure",
-    by: success,
-    reason: text(event, "error_message"),
-    code: text(event, "error_code"),
-  };
-}
-
-/** A boolean that was written as text. */
-function spokenFlag(event: Fields, key: string): Leaf<boolean> | undefined {
-  const spoken = text(event, key);
-  const value = spoken?.value.toLowerCase();
-  return spoken && (value === "true" || value === "false")
-    ? { value: value === "true", holder: spoken.holder, key }
-    : undefined;
-}
-
 /** An outcome told in a word instead of a boolean, such as `result` or `status`. */
-export function outcomeIn(
-  event: Fields,
-  key: string,
+export function inWords(
+  outcome: Outcome,
+  word: Leaf | undefined,
   successes: readonly string[],
   failures: readonly string[],
 ): Outcome {
-  const told = outcome(event);
-  const word = text(event, key);
-  if (told.by !== undefined || word === undefined) return told;
+  if (outcome.by !== undefined || word === undefined) return outcome;
   const value = word.value.toLowerCase();
   const is = successes.includes(value) ? "success" : failures.includes(value) ? "failure" : "unknown";
-  return { ...told, is };
-}
-
-export function origin(event: Fields, ipKey = "client_ip"): Origin | undefined {
-  const ip = text(event, ipKey);
-  const place = placeOf(event.geoip);
-  const userAgent = userAgentOf(event);
-  return (ip ?? place ?? userAgent) === undefined ? undefined : { ip, place, userAgent };
+  return { ...outcome, is };
 }
 
 /** geoip is flat, or nested one level deeper under its own name. */
 function placeOf(geoip: unknown): Place | undefined {
   if (!isFields(geoip)) return undefined;
   const flat = isFields(geoip.geoip) ? geoip.geoip : geoip;
-  return {
-    city: text(flat, "city_name") ?? text(flat, "city"),
-    country: text(flat, "country_code"),
-    regionCode: text(flat, "region_code"),
-    regionName: text(flat, "region_name"),
-    continentCode: text(flat, "continent_code"),
-    postalCode: text(flat, "postal_code"),
-    timezone: text(flat, "timezone"),
-    latitude: number(flat, "latitude"),
-    longitude: number(flat, "longitude"),
+  const place: Writable<Place> = {
+    city: undefined,
+    country: undefined,
+    regionCode: undefined,
+    regionName: undefined,
+    continentCode: undefined,
+    postalCode: undefined,
+    timezone: undefined,
+    latitude: undefined,
+    longitude: undefined,
   };
+  for (const key in flat) {
+    const value = flat[key];
+    switch (key) {
+      case "city_name":
+      case "city":
+        place.city ??= textLeaf(value, flat, key);
+        break;
+      case "country_code":
+        place.country = textLeaf(value, flat, key);
+        break;
+      case "region_code":
+        place.regionCode = textLeaf(value, flat, key);
+        break;
+      case "region_name":
+        place.regionName = textLeaf(value, flat, key);
+        break;
+      case "continent_code":
+        place.continentCode = textLeaf(value, flat, key);
+        break;
+      case "postal_code":
+        place.postalCode = textLeaf(value, flat, key);
+        break;
+      case "timezone":
+        place.timezone = textLeaf(value, flat, key);
+        break;
+      case "latitude":
+        place.latitude = numberLeaf(value, flat, key);
+        break;
+      case "longitude":
+        place.longitude = numberLeaf(value, flat, key);
+        break;
+    }
+  }
+  return place;
 }
 
-/** `useragent` or `user_agent`, a text or an object, which may be nested under its own name. */
-function userAgentOf(event: Fields): UserAgent | undefined {
-  const key = event.useragent === undefined ? "user_agent" : "useragent";
-  const value = event[key];
+/** A text or an object, which may be nested under its own name. */
+function userAgentOf(value: unknown, event: Fields, key: string): UserAgent | undefined {
   if (!isFields(value)) {
-    const original = text(event, key);
+    const original = textLeaf(value, event, key);
     return original && { original };
   }
   const flat = isFields(value[key]) ? (value[key] as Fields) : value;
@@ -165,36 +277,52 @@ function userAgentOf(event: Fields): UserAgent | undefined {
 
 export function device(value: unknown): Device | undefined {
   if (!isFields(value)) return undefined;
-  const found = {
-    id: text(value, "id"),
-    hostname: text(value, "hostname"),
-    name: text(value, "displayName"),
-    os: text(value, "os"),
-    osVersion: text(value, "version") ?? text(value, "os_version"),
-    model: text(value, "model"),
-    maker: text(value, "make"),
-    ip: text(value, "ip"),
-  };
+  const found: Writable<Device> = {};
+  for (const key in value) {
+    const held = value[key];
+    switch (key) {
+      case "id":
+        found.id = textLeaf(held, value, key);
+        break;
+      case "hostname":
+        found.hostname = textLeaf(held, value, key);
+        break;
+      case "displayName":
+        found.name = textLeaf(held, value, key);
+        break;
+      case "os":
+        found.os = textLeaf(held, value, key);
+        break;
+      case "version":
+        found.osVersion = textLeaf(held, value, key);
+        break;
+    }
+  }
   return (found.id ?? found.hostname ?? found.name) === undefined ? undefined : found;
 }
 
 export function application(value: unknown): Application | undefined {
   if (!isFields(value)) return undefined;
-  const found = {
-    id: text(value, "id"),
-    name: text(value, "name"),
-    label: text(value, "display_label"),
-    url: text(value, "sso_url"),
-    version: text(value, "version"),
-    path: text(value, "path"),
-    publisher: text(value, "publisher"),
-  };
+  const found: Writable<Application> = {};
+  for (const key in value) {
+    const held = value[key];
+    switch (key) {
+      case "id":
+      case "name":
+      case "version":
+      case "path":
+      case "publisher":
+        found[key] = textLeaf(held, value, key);
+        break;
+      case "display_label":
+        found.label = textLeaf(held, value, key);
+        break;
+      case "sso_url":
+        found.url = textLeaf(held, value, key);
+        break;
+    }
+  }
   return (found.id ?? found.name ?? found.label) === undefined ? undefined : found;
-}
-
-export function changes(event: Fields): Leaf<readonly unknown[]> | undefined {
-  const value = event.changes;
-  return Array.isArray(value) ? { value, holder: event, key: "changes" } : undefined;
 }
 
 const FACTORS: ReadonlyMap<string, FactorKind> = new Map([
@@ -215,7 +343,8 @@ export function authentication(
   const type = text(event.mfa_meta, "type");
   if (type) factors.push({ kind: factorKind(type.value), name: type.value, from: type });
   if (isFields(methods)) {
-    for (const [name, method] of Object.entries(methods)) {
+    for (const name in methods) {
+      const method = methods[name];
       if (!isFields(method) || method.success !== true || name === type?.value) continue;
       factors.push({ kind: factorKind(name), name });
     }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Authentication, type Fields, flag, type Outcome, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, factor, mfaMeta, userAgent } from "./fields.ts";
-import { authentication, common, outcome } from "./parts.ts";
+import { authentication, common } from "./parts.ts";
 
 /** Logins to applications. There is no `success` here: `sso_token_success` says whether a token was given. */
 export const sso = defineService({
@@ -30,15 +30,14 @@ export const sso = defineService({
     return {
       ...meaning,
       subject: meaning.actor,
-      outcome: tokenOutcome(event),
+      outcome: tokenOutcome(event, meaning.outcome),
       authentication: authentication(event, methods(event), { protocol: protocol(event) }),
     };
   },
 });
 
 /** Without a token and without an error the login has only come to its next step, a second factor. */
-function tokenOutcome(event: Fields): Outcome {
-  const told = outcome(event);
+function tokenOutcome(event: Fields, told: Outcome): Outcome {
   const token = flag(event, "sso_token_success");
   if (told.by !== undefined || token === undefined) return told;
   if (token.value) return { ...told, is: "success", by: token };

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Device, type Fields, number, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, system, wholeNumber } from "./fields.ts";
-import { authentication, common, named, origin, party } from "./parts.ts";
+import { authentication, common, named, party } from "./parts.ts";
 
 /** What happens on managed systems. `src_ip` is where a login came from; `client_ip` is the system itself. */
 export const systems = defineService({
@@ -53,11 +53,8 @@ export const systems = defineService({
       subject: named(event, owner ?? meaning.actor),
       target: meaning.target ?? party(event.system, "device"),
       device: onSystem,
-      // An action of an administrator has a client_ip that is theirs, for it names no system.
-      origin: origin(
-        event,
-        onSystem?.ip === undefined && meaning.device === undefined ? "client_ip" : "src_ip",
-      ),
+      // What an administrator does names no system, and its client_ip is theirs.
+      origin: onSystem ? { ...meaning.origin, ip: text(event, "src_ip") } : meaning.origin,
       processName: text(event, "process_name"),
       authentication: authentication(event, undefined, {
         logonType: number(event.windows_meta, "logon_type"),

@@ -1,6 +1,6 @@
 import type { JournalEvent } from "../../core/event.ts";
 import { type Fields, type Meaning, type Party, text } from "../../core/meaning.ts";
-import { put } from "../leftover.ts";
+import { carry } from "../leftover.ts";
 import {
   actor,
   authenticationDetails,
@@ -42,10 +42,7 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
     const service = app?.label ?? app?.name ?? meaning.authentication?.service ?? text(event, "service");
     if (service === undefined) return false;
     out.user = user(meaning.subject);
-    const entry: Fields = {};
-    put(entry, "name", service);
-    put(entry, "uid", app?.id);
-    out.service = entry;
+    out.service = { name: carry(service), uid: carry(app?.id) };
     authenticationDetails(out, meaning.authentication);
     requested(out, meaning);
     surroundings(out, filling, meaning.actor === meaning.subject ? undefined : meaning.actor);
@@ -97,17 +94,13 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
 
   detection_finding(out, filling) {
     const { meaning, event, source } = filling;
-    const info: Fields = { uid: source.identity };
-    put(info, "uid", text(event.resource, "id"));
-    put(info, "uid_alt", text(event.resource, "reference_id"));
-    put(info, "title", text(event.resource, "name"));
-    if (meaning.category) {
-      const types: Fields = {};
-      put(types, "of", meaning.category);
-      info.types = [types.of];
-    }
-    out.finding_info = info;
-    [out.status_id, out.status] = findingStatus(filling);
+    out.finding_info = {
+      uid: carry(text(event.resource, "id")) ?? source.identity,
+      uid_alt: carry(text(event.resource, "reference_id")),
+      title: carry(text(event.resource, "name")),
+      types: meaning.category && [carry(meaning.category)],
+    };
+    findingStatus(out, filling);
     const from = endpoint(meaning.origin);
     if (from) out.evidences = [{ src_endpoint: from }];
     surroundings(out, filling, meaning.actor);
@@ -136,59 +129,53 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
   application_lifecycle(out, filling) {
     const app = filling.meaning.application;
     if ((app?.name ?? app?.id) === undefined) return false;
-    const product: Fields = {};
-    put(product, "name", app?.name);
-    put(product, "uid", app?.id);
-    put(product, "version", app?.version);
-    put(product, "path", app?.path);
-    put(product, "vendor_name", app?.publisher);
-    out.app = product;
+    out.app = {
+      name: carry(app?.name),
+      uid: carry(app?.id),
+      version: carry(app?.version),
+      path: carry(app?.path),
+      vendor_name: carry(app?.publisher),
+    };
     surroundings(out, filling, filling.meaning.actor);
     return true;
   },
 };
 
-const FINDING_STATUS: ReadonlyMap<string, readonly [number, string]> = new Map([
-  ["open", [1, "New"]],
-  ["new", [1, "New"]],
-  ["reopened", [1, "New"]],
-  ["acknowledged", [2, "In Progress"]],
-  ["in progress", [2, "In Progress"]],
-  ["suppressed", [3, "Suppressed"]],
-  ["resolved", [4, "Resolved"]],
-  ["closed", [4, "Resolved"]],
+const NEW = { id: 1, caption: "New" };
+const IN_PROGRESS = { id: 2, caption: "In Progress" };
+const RESOLVED = { id: 4, caption: "Resolved" };
+const FINDING_STATUS: ReadonlyMap<string, { id: number; caption: string }> = new Map([
+  ["open", NEW],
+  ["new", NEW],
+  ["reopened", NEW],
+  ["acknowledged", IN_PROGRESS],
+  ["in progress", IN_PROGRESS],
+  ["suppressed", { id: 3, caption: "Suppressed" }],
+  ["resolved", RESOLVED],
+  ["closed", RESOLVED],
 ]);
 
 /** A finding's status is its own, not the outcome of a request: what the last change of status says. */
-function findingStatus({ row, meaning }: Filling): readonly [number, string] {
-  const change = meaning.changes?.value.findLast(
-    (one) => text(one, "field")?.value.toLowerCase() === "status",
-  );
-  const known = FINDING_STATUS.get(text(change, "to")?.value.toLowerCase() ?? "");
-  return known ?? (row.activity === 1 ? [1, "New"] : [0, "Unknown"]);
+function findingStatus(out: Fields, { row, meaning }: Filling): void {
+  const isStatus = (change: unknown) => text(change, "field")?.value.toLowerCase() === "status";
+  const to = text(meaning.changes?.value.findLast(isStatus), "to")?.value.toLowerCase();
+  const known = FINDING_STATUS.get(to ?? "") ?? (row.activity === 1 ? NEW : { id: 0, caption: "Unknown" });
+  out.status_id = known.id;
+  out.status = known.caption;
 }
 
 /** Where the request came from, for the classes that know of requests. */
 function requested(out: Fields, meaning: Meaning): void {
-  const from = endpoint(meaning.origin);
-  if (from) out.src_endpoint = from;
-  const agent = meaning.origin?.userAgent?.original;
-  if (agent === undefined) return;
-  const request: Fields = {};
-  put(request, "user_agent", agent);
-  out.http_request = request;
+  const { origin } = meaning;
+  if (origin === undefined) return;
+  out.src_endpoint = endpoint(origin);
+  const agent = origin.userAgent?.original;
+  if (agent) out.http_request = { user_agent: carry(agent) };
 }
 
-/** Actor and device, with the host profile where the class has them from there. */
 function surroundings(out: Fields, filling: Filling, acting: Party | undefined): void {
-  const by = actor(acting);
-  const on = device(filling.meaning.device);
-  if (by) out.actor = by;
-  if (on) out.device = on;
-  const { hostProfile } = filling.class;
-  if ((by && hostProfile.actor) || (on && hostProfile.device)) {
-    (out.metadata as Fields).profiles = ["host"];
-  }
+  if (acting) out.actor = actor(acting);
+  if (filling.meaning.device) out.device = device(filling.meaning.device);
 }
 
 function isUser(party: Party | undefined): party is Party {
