@@ -1,7 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { Producer, Transaction } from "kafkajs";
 import { z } from "zod";
-import { DecisionNeededError, RejectedEventsError, type Rejection, RetryableError } from "../core/errors.ts";
+import {
+  DecisionNeededError,
+  PausedError,
+  RejectedEventsError,
+  type Rejection,
+  RetryableError,
+} from "../core/errors.ts";
 import type { Position } from "../core/position.ts";
 import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
 import { type Batch, defineSink, type Sink, type SinkContext, type SinkDefinition } from "../core/sink.ts";
@@ -109,6 +115,9 @@ function advise(config: KafkaConfig): readonly string[] {
   if (config.sasl && !config.tls) {
     words.push("sasl without tls: credentials and events cross the network in the clear; add `tls: {}`.");
   }
+  if (config.sasl?.mechanism === "oauthbearer" && config.sasl.tokenUrl.startsWith("http:")) {
+    words.push("sasl.tokenUrl is http: the client's secret crosses the network in the clear; use https.");
+  }
   if (config.createTopics?.replication === 1) {
     words.push("createTopics.replication is 1: what Kafka holds is lost with a single disk.");
   }
@@ -139,6 +148,9 @@ async function openOver(
 ): Promise<Sink> {
   const { config } = context;
   const id = config.transactionalId ?? `tidemark-${context.name}`;
+  if (config.topic === config.positionsTopic) {
+    throw new PausedError("topic and positionsTopic are the same.", "name another topic for one of them");
+  }
   const topics = topicBook(connection, context);
   const partitions = await topics.preparePositions();
   const producer = connection.kafka.producer({

@@ -102,6 +102,14 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     expect(topics[0]!.partitions.length).toBe(5);
   });
 
+  test("events and positions never share a topic", async () => {
+    const target = suite.newTarget({ positionsTopic: "same", topic: "same" });
+    await expect(suite.open(target)).rejects.toThrow("topic and positionsTopic are the same");
+    const dynamic = suite.newTarget({ topic: "{service}" });
+    await drive(dynamic, [makeEvent({ service: suite.positionsTopic })]);
+    expect((await suite.bodiesOf(`${suite.positionsTopic}_X`)).length).toBe(1);
+  });
+
   test("pauses with a remedy when a topic is missing and creation is not stated", async () => {
     await drive(suite.newTarget(), makeEvents(1));
     const target = suite.newTarget();
@@ -192,5 +200,9 @@ describe("kafka's settings", () => {
       createTopics: { partitions: 1, replication: 1 },
     }).data;
     expect(createKafka().advise!(config).length).toBe(2);
+    const oauth = { mechanism: "oauthbearer", clientId: "a", clientSecret: { env: "S" } };
+    const token = (tokenUrl: string) => parse({ tls: {}, sasl: { ...oauth, tokenUrl } }).data;
+    expect(createKafka().advise!(token("http://idp/token")).length).toBe(1);
+    expect(createKafka().advise!(token("https://idp/token"))).toEqual([]);
   });
 });

@@ -60,12 +60,30 @@ export async function readPosition(
     const own = partitionOf(options.key, options.partitions);
     const others = Array.from({ length: options.partitions }, (_, at) => at).filter((at) => at !== own);
     for (const partition of [own, ...others]) {
-      const held = await readPartition(cluster, partition, options);
+      const held = await onceLed(cluster, options, () => readPartition(cluster, partition, options));
       if (held) return held;
     }
     return undefined;
   } finally {
     await cluster.disconnect();
+  }
+}
+
+/** What a topic that was just made, or whose leader moves, answers for a moment. */
+const NOT_LED = ["NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"];
+const NOT_LED_MS_MAX = 10_000;
+
+async function onceLed<Value>(cluster: InternalCluster, options: ReadOptions, read: () => Promise<Value>) {
+  const deadlineMs = options.clock.now() + NOT_LED_MS_MAX;
+  for (;;) {
+    try {
+      return await read();
+    } catch (error) {
+      const isLate = options.clock.now() >= deadlineMs;
+      if (isLate || !NOT_LED.includes((error as { type?: string }).type ?? "")) throw error;
+    }
+    await options.clock.sleep(POLL_MS, options.signal);
+    await cluster.refreshMetadata();
   }
 }
 
@@ -185,6 +203,7 @@ interface InternalCluster {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
   addTargetTopic(topic: string): Promise<void>;
+  refreshMetadata(): Promise<void>;
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
   findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
 }
