@@ -22,8 +22,8 @@ export interface Page {
   readonly token: string;
 }
 
-/** Candidates that are parsed between two turns of the event loop. */
-const sliceEvents = 2_000;
+/** Candidates that are read and parsed together, between two turns of the event loop. */
+const sliceEvents = 500;
 
 export async function readPage(view: View, query: Query, tokens: TokenCodec): Promise<Page> {
   const after = query.searchAfter === undefined ? null : tokens.read(query.searchAfter, query.digest);
@@ -62,12 +62,21 @@ async function* filtered(
   store: EventStore,
   candidates: Iterable<number>,
   predicate: (event: unknown) => boolean,
-) {
-  let seen = 0;
-  for (const event of candidates) {
-    if (++seen % sliceEvents === 0) await setImmediate();
-    if (predicate(JSON.parse(store.read(event).toString()))) yield event;
+): AsyncGenerator<number> {
+  const slice = new Uint32Array(sliceEvents);
+  let count = 0;
+  function* matches(): Generator<number> {
+    const events = JSON.parse(store.readArray(slice, count).toString()) as unknown[];
+    for (const [index, event] of events.entries()) if (predicate(event)) yield slice[index]!;
   }
+  for (const event of candidates) {
+    slice[count++] = event;
+    if (count < sliceEvents) continue;
+    yield* matches();
+    count = 0;
+    await setImmediate();
+  }
+  yield* matches();
 }
 
 function selectionOf(view: View, query: Query, after: TokenPosition | null): Selection {
