@@ -32,6 +32,8 @@ export interface ImportsOptions {
   readonly accounts: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
+  /** Up to when an account's events have been read, so that an outage does not look like a job's end. */
+  readonly readUntilMs?: (account: string) => number | undefined;
 }
 
 export function createImports(options: ImportsOptions): Imports {
@@ -43,7 +45,7 @@ export function createImports(options: ImportsOptions): Imports {
   return {
     apply: tracker.apply,
     async step(signal) {
-      moveJobs({ db, jobs, log }, clock.now());
+      moveJobs({ db, jobs, log, readUntilMs: options.readUntilMs }, clock.now());
       await pollWorkday(db, context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);
       return "idle";

@@ -10,8 +10,8 @@ import type { Jobs } from "./store.ts";
  * job id makes it *running*; a refusal makes it *failed*. When the answer is lost, or when it has not come
  * long after it had to (the process was killed, say), the job is *uncertain*: it may run at the service or not.
  *
- * A running job becomes *quiet* when nothing new has been seen of it for a while, and runs again with the next
- * event. A quiet job is *finished* when the quiet lasts: the service has no other way to say so. Events that
+ * A running job becomes *quiet* when nothing new has been seen of it for a while (a while in which events were
+ * read: an outage is no silence), and runs again with the next event. A quiet job is *finished* when the quiet lasts: the service has no other way to say so. Events that
  * come later still are counted in; one that happened after the end opens the job again.
  *
  * An uncertain job is resolved by events when exactly one job of unknown origin belongs to that application and
@@ -24,6 +24,8 @@ export interface ProgressContext {
   readonly db: Database;
   readonly jobs: Jobs;
   readonly log: Log;
+  /** Up to when an account's events have been read; quiet counts only so far. Absent: up to now. */
+  readonly readUntilMs?: ((account: string) => number | undefined) | undefined;
 }
 
 /** Clocks may differ by this much, and a job's first event may come this much later than its request. */
@@ -33,8 +35,8 @@ const RESOLVE_WITHIN_MS = 86_400_000;
 
 /** Makes every move that is due at this time. */
 export function moveJobs(context: ProgressContext, nowMs: number): void {
-  const { jobs, log } = context;
-  for (const job of jobs.rows({ open: true })) moveJob(jobs, job, nowMs, log);
+  const { jobs } = context;
+  for (const job of jobs.rows({ open: true })) moveJob(context, job, nowMs);
   for (const job of jobs.rows({ state: "uncertain" })) {
     if (nowMs >= job.answer_by_ms && nowMs < job.requested_ms + RESOLVE_WITHIN_MS)
       resolve(context, job, nowMs);
@@ -42,9 +44,9 @@ export function moveJobs(context: ProgressContext, nowMs: number): void {
   reopen(context, nowMs);
 }
 
-function moveJob(jobs: Jobs, job: JobRow, nowMs: number, log: Log): void {
+function moveJob({ jobs, log, readUntilMs }: ProgressContext, job: JobRow, nowMs: number): void {
   const fields = { job: job.id, import: job.import, account: job.account };
-  const idleMs = nowMs - job.active_ms;
+  const idleMs = Math.min(nowMs, readUntilMs?.(job.account) ?? nowMs) - job.active_ms;
   switch (job.state) {
     case "requested":
       if (nowMs < job.answer_by_ms) return;

@@ -107,6 +107,27 @@ describe("states", () => {
     expect(jobs.job(id)).toMatchObject({ state: "running", endedAt: null, counts: { created: 2 } });
   });
 
+  it("does not take an outage for a job's end", async () => {
+    let readUntilMs = clock.now();
+    const source = () => sourceOf([]);
+    const imports = createImports({
+      db,
+      definitions: [],
+      source,
+      accounts: ["acme"],
+      clock,
+      log,
+      readUntilMs: () => readUntilMs,
+    });
+    const { id } = await start(sourceOf([started("j1")]));
+    clock.advance(60 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("running");
+    readUntilMs = clock.now();
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("finished");
+  });
+
   it("fails with the service's reason when the start is refused", async () => {
     const { id } = await start(sourceOf([REFUSED]));
     expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "400 no such application" });
