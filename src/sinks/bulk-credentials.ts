@@ -1,4 +1,4 @@
-import { UsageError } from "../core/errors.ts";
+import { PausedError } from "../core/errors.ts";
 import type { Secret } from "../core/secret.ts";
 
 export interface Credentials {
@@ -15,7 +15,7 @@ export function basicCredentials(config: {
   const { username, password } = config;
   if (username === undefined && password === undefined) return { authorization: undefined, secrets: [] };
   if (username === undefined || password === undefined)
-    throw new UsageError("username and password belong together: set both, or neither.");
+    throw new PausedError("Only one of username and password is set.", "Set both, or neither.");
   const token = Buffer.from(`${username}:${password.reveal()}`).toString("base64");
   return { authorization: `Basic ${token}`, secrets: [password] };
 }

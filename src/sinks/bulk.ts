@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UsageError } from "../core/errors.ts";
+import { PausedError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { compileTemplate } from "../core/names.ts";
 import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
@@ -70,7 +70,10 @@ export async function openBulk(
   const destination = `${product} at ${origin}`;
   const template = config.index ?? (config.dataStream ? "tidemark" : "tidemark-{date}");
   if (config.dataStream && template.includes("{date}"))
-    throw new UsageError("index: a data stream has no {date}; leave it out, or set dataStream: false.");
+    throw new PausedError(
+      "The index has a {date}, which a data stream cannot have.",
+      "Leave {date} out of index, or set dataStream: false.",
+    );
   const indexOf = compileTemplate(template, PLACEHOLDERS);
   const requester = await makeRequester({
     destination,
@@ -86,7 +89,9 @@ export async function openBulk(
     send: (outgoing, signal) => requester.send(outgoing, signal),
   };
   const isJsonFormat = isJson(format);
-  const url = `${connection.base}/_bulk?filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
+  // An index whose shard is not there yet is told by its items before our own time is up.
+  const waitMs = Math.ceil(config.timeout / 3);
+  const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
 
   async function send(records: readonly SinkRecord[], indexes: readonly number[], signal: AbortSignal) {
     const headers = { ...connection.headers, "content-type": "application/x-ndjson" };

@@ -15,7 +15,7 @@ export const elasticsearch = defineSink({
   defaultFormat: "ecs",
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
-  open(context) {
+  async open(context) {
     const { apiKey } = context.config;
     const credentials = apiKey
       ? { authorization: `ApiKey ${apiKey.reveal()}`, secrets: [apiKey] }

@@ -14,5 +14,5 @@ export const opensearch = defineSink({
   defaultFormat: "ecs",
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
-  open: (context) => openBulk(context, "OpenSearch", basicCredentials(context.config)),
+  open: async (context) => openBulk(context, "OpenSearch", basicCredentials(context.config)),
 });

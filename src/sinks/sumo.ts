@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { RejectedEventsError, type Rejection, UsageError } from "../core/errors.ts";
+import { PausedError, RejectedEventsError, type Rejection } from "../core/errors.ts";
 import { tlsSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
@@ -42,7 +42,7 @@ export const sumo = defineSink({
   async open({ config, format, clock }) {
     const url = config.url.reveal().trim();
     if (!URL.canParse(url) || !/^https?:/.test(url))
-      throw new UsageError("url: the secret is no HTTP address.");
+      throw new PausedError("The secret of url is no HTTP address.", REMEDY);
     const requester = await makeRequester({
       destination: DESTINATION,
       clock,
@@ -67,7 +67,7 @@ export const sumo = defineSink({
       const error = statusError(answer, {
         destination: DESTINATION,
         said,
-        remedy: "Set url to the address that Sumo Logic shows for the HTTP source.",
+        remedy: REMEDY,
       });
       if (error) throw error;
       return { reason: `Sumo Logic answered ${answer.status}: ${said ?? "no reason given"}` };
@@ -103,6 +103,7 @@ export const sumo = defineSink({
 });
 
 const DESTINATION = "Sumo Logic";
+const REMEDY = "Set url to the address that Sumo Logic shows for the HTTP source.";
 const BREAK = Buffer.from("\n");
 
 /** A longer message would arrive in pieces. */

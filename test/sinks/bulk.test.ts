@@ -408,6 +408,21 @@ describe("the bulk API as it answers in trouble", () => {
   });
 
   test.each([
+    ["a data stream with a {date}", { index: "a-{date}", dataStream: true }],
+    ["a user without a password", { username: "u" }],
+    ["a password without a user", { password: { env: "PASSWORD" } }],
+  ])("%s is told at open, with what to do", async (_, config) => {
+    const opened = await open();
+    await opened.close();
+    const target = {
+      definition: opensearch,
+      config: { url: server.url, ...config },
+      secrets: { PASSWORD: "p" },
+    };
+    await expect(openSink(target)).rejects.toMatchObject({ name: "PausedError" });
+  });
+
+  test.each([
     ["{date}"],
     ["-x-{date}"],
     ["Upper-{date}"],

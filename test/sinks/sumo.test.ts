@@ -106,7 +106,7 @@ describe("the sumo sink, against a stand-in", () => {
     destination = await startDestination();
     const wrong = { ...destination, secrets: { SUMO_URL: "no address but secret" } };
     const error = await openSink(wrong).catch((e) => e as Error);
-    expect((error as Error).name).toBe("UsageError");
+    expect((error as Error).name).toBe("PausedError");
     expect((error as Error).message).not.toContain("no address but secret");
   });
 
