@@ -8,7 +8,8 @@ export type State = Database.Database;
 /** The path is the same seen from src/journal and from dist/journal. */
 const MIGRATIONS = new URL("../../src/journal/migrations/", import.meta.url);
 const PAGE_BYTES = 16_384;
-const BUSY_MS = 10_000;
+/** How long a statement waits for another process. */
+export const BUSY_MS = 10_000;
 
 /**
  * Opens the state file for writing: WAL, every commit on disk before it returns, migrations run forward.

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { scanPage } from "../core/scanner.ts";
+import { identityAt } from "../core/page.ts";
+import { type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 
@@ -52,10 +53,13 @@ export function createDeadLetters(db: State) {
       return db.transaction(() => {
         const rows = db
           .prepare(
-            `SELECT id, reader, account, organization, provider, fetched_ms AS fetchedMs, bytes FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`,
+            `SELECT id, reader, identity, account, organization, provider, fetched_ms AS fetchedMs, bytes FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`,
           )
           .all(...values, REPLAY_MAX) as ReplayRow[];
-        for (const run of runsOf(rows)) pages.insert(pageOf(run), scanPage(arrayOf(run)));
+        for (const run of runsOf(rows)) {
+          const scanned = scanPage(arrayOf(run));
+          pages.insert(pageOf(run, scanned), scanned);
+        }
         const remove = db.prepare("DELETE FROM dead_letters WHERE id = ?");
         for (const { id } of rows) remove.run(id);
         return rows.length;
@@ -85,6 +89,7 @@ export function keepUnattributed(
 interface ReplayRow {
   readonly id: number;
   readonly reader: string;
+  readonly identity: string;
   readonly account: string;
   readonly organization: string | null;
   readonly provider: string | null;
@@ -110,7 +115,7 @@ function conditionsOf(filter: DeadLetterFilter): { where: string; values: (strin
   return { where: parts.length === 0 ? "" : `WHERE ${parts.join(" AND ")}`, values };
 }
 
-/** Neighbours that can share a page: one reader, one account, one owner. */
+/** Neighbours that can share a page: one reader, one account, one owner, fetched at one time. */
 function runsOf(rows: readonly ReplayRow[]): ReplayRow[][] {
   const runs: ReplayRow[][] = [];
   for (const row of rows) {
@@ -120,16 +125,34 @@ function runsOf(rows: readonly ReplayRow[]): ReplayRow[][] {
       last.reader === row.reader &&
       last.account === row.account &&
       last.organization === row.organization &&
-      last.provider === row.provider;
+      last.provider === row.provider &&
+      last.fetchedMs === row.fetchedMs;
     if (same) runs.at(-1)!.push(row);
     else runs.push([row]);
   }
   return runs;
 }
 
-function pageOf(run: readonly ReplayRow[]) {
+function pageOf(run: readonly ReplayRow[], scanned: ScannedPage) {
   const { reader, account, organization, provider, fetchedMs } = run[0]!;
-  return { reader, account, organization, provider, fetchedMs, newestMs: fetchedMs, twins: null };
+  return {
+    reader,
+    account,
+    organization,
+    provider,
+    fetchedMs,
+    newestMs: fetchedMs,
+    twins: twinsOf(run, scanned),
+  };
+}
+
+/** Of two events that share their identity fields each keeps its own identity, so that neither passes for the other. */
+function twinsOf(run: readonly ReplayRow[], scanned: ScannedPage): string | null {
+  const entries = run.flatMap(({ identity, organization, provider }, index) => {
+    const plain = identityAt(scanned, index, organization ?? `provider ${provider}`);
+    return plain === identity ? [] : [[String(index), identity] as const];
+  });
+  return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));
 }
 
 function arrayOf(run: readonly ReplayRow[]): Buffer {

@@ -1,25 +1,41 @@
 import Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
 
+export interface Lock {
+  release(): void;
+}
+
+/** A command that only looks whether the lock is free holds it for a moment; that must not refuse anybody. */
+const LOOK_MS = 500;
+
 /**
  * The lock of a state file (R15): an exclusive transaction on a side file, held for as long as the process
  * lives. The operating system frees it after kill -9, in a container too.
  */
-export function takeLock(stateFile: string): { release(): void } {
-  const file = `${stateFile}.lock`;
-  const db = new Database(file, { timeout: 0 });
+export function takeLock(stateFile: string): Lock {
+  const lock = tryLock(stateFile, LOOK_MS);
+  if (lock !== null) return lock;
+  throw new UsageError(
+    `Another Tidemark works with ${stateFile}: only one may write. Stop it first, or give this one its own "state".`,
+  );
+}
+
+/** Whether a running process holds the lock. */
+export function isLocked(stateFile: string): boolean {
+  const lock = tryLock(stateFile, 0);
+  lock?.release();
+  return lock === null;
+}
+
+function tryLock(stateFile: string, timeoutMs: number): Lock | null {
+  const db = openLock(stateFile, timeoutMs);
   try {
     db.pragma("journal_mode = DELETE");
     db.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     db.close();
-    if ((error as { code?: string }).code?.startsWith("SQLITE_BUSY")) {
-      throw new UsageError(
-        `Another Tidemark works with ${stateFile}: only one may write. Stop it first, or give this one its own "state".`,
-        { cause: error },
-      );
-    }
-    throw error;
+    if ((error as { code?: string }).code?.startsWith("SQLITE_BUSY")) return null;
+    throw cannotLock(stateFile, error);
   }
   return {
     release() {
@@ -30,13 +46,17 @@ export function takeLock(stateFile: string): { release(): void } {
   };
 }
 
-/** Whether a running process holds the lock. */
-export function isLocked(stateFile: string): boolean {
+function openLock(stateFile: string, timeoutMs: number): Database.Database {
   try {
-    takeLock(stateFile).release();
-    return false;
+    return new Database(`${stateFile}.lock`, { timeout: timeoutMs });
   } catch (error) {
-    if (error instanceof UsageError) return true;
-    throw error;
+    throw cannotLock(stateFile, error);
   }
+}
+
+function cannotLock(stateFile: string, error: unknown): UsageError {
+  return new UsageError(
+    `The lock ${stateFile}.lock cannot be taken (${(error as Error).message}): check that its folder exists and that this user may write there.`,
+    { cause: error },
+  );
 }

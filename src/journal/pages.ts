@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { Compressor, Decompressor } from "zstd-napi";
+import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage } from "../core/journal.ts";
 import { identityAt } from "../core/page.ts";
@@ -23,11 +24,6 @@ export interface PageRow {
   readonly rolling: string;
 }
 
-/** A page's stored bytes do not give its checksum: nothing of it is delivered, and nothing is skipped. */
-export class DamagedPageError extends Error {
-  override readonly name = "DamagedPageError";
-}
-
 const CACHE_BYTES_MAX = 32_000_000;
 
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
@@ -47,6 +43,7 @@ export function createPages(db: State, journalId: string) {
      FROM pages WHERE number >= ? AND (reader IS NULL OR reader = ?) ORDER BY number LIMIT 1`,
   );
   const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
+  const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
   const rollingOf = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
 
   return {
@@ -82,7 +79,9 @@ export function createPages(db: State, journalId: string) {
 
     /** The next page for the reader with events after the position. */
     next(reader: string, after: Position): JournalPage | null {
-      let from = Math.max(after.page, 1);
+      // The beginning is the oldest page whose bytes are still there: what every reader had passed is trimmed.
+      let from = after.page > 0 ? after.page : (oldestBody.get() as number | null);
+      if (from === null) return null;
       let first = after.event;
       for (;;) {
         const row = nextRow.get(from, reader) as PageRow | undefined;
@@ -119,16 +118,10 @@ export function createPages(db: State, journalId: string) {
     if (cached !== undefined) return cached;
     const body = bodyOf.get(row.number) as Buffer | undefined;
     if (body === undefined) {
-      throw new DamagedPageError(
-        `Page ${row.number} of the journal has been trimmed although a reader has not passed it: restore the state file from a backup, or start the sink anew from the service with "tidemark backfill --sink".`,
-      );
+      throw unreadable(row, "is needed by a reader and not there");
     }
     const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
-    if (!checksum.equals(row.checksum)) {
-      throw new DamagedPageError(
-        `Page ${row.number} of the journal does not give its checksum: the state file is damaged on disk. Run "tidemark doctor", and restore a backup or read the time of this page again with "tidemark reconcile".`,
-      );
-    }
+    if (!checksum.equals(row.checksum)) throw unreadable(row, "does not give its checksum");
     const scanned = scanPage(decompressor.decompress(body));
     cache.put(row.number, scanned);
     return scanned;
@@ -147,6 +140,18 @@ export function createPages(db: State, journalId: string) {
 }
 
 export type Pages = ReturnType<typeof createPages>;
+
+/** Nothing of such a page is delivered, and nothing is skipped: a person decides (R16). */
+function unreadable(row: PageRow, what: string): DecisionNeededError {
+  const fetched = new Date(row.fetchedMs).toISOString();
+  return new DecisionNeededError(
+    `Page ${row.number} of the journal (${row.events} events, fetched at ${fetched}) ${what}: the state file is damaged on disk.`,
+    [
+      "restore the state file from a backup",
+      "go on behind it with `tidemark sinks resume NAME --from now` and have that time read again with `tidemark backfill --sink NAME --since TIME`",
+    ],
+  );
+}
 
 /** Decodes a field when it is asked for: most sinks need few of them. */
 class StoredEvent implements JournalEvent {
@@ -212,8 +217,8 @@ function createCache() {
   return {
     get: (number: number) => pages.get(number),
     put(number: number, scanned: ScannedPage): void {
-      if (scanned.bytes.length > CACHE_BYTES_MAX) return;
       this.remove(number);
+      if (scanned.bytes.length > CACHE_BYTES_MAX) return;
       pages.set(number, scanned);
       bytes += scanned.bytes.length;
       for (const oldest of pages.keys()) {

@@ -14,6 +14,9 @@ interface ReaderRow {
   readonly bound: string | null;
 }
 
+/** No reader can have this name. */
+const NOBODY = "~nobody";
+
 /** Readers with their durable positions. */
 export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
   const select = db.prepare("SELECT name, page, event, hash, state, bound FROM readers WHERE name = ?");
@@ -24,8 +27,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   );
   const updateBound = db.prepare("UPDATE readers SET bound = ? WHERE name = ?");
   const insertDeadLetter = db.prepare(
-    `INSERT OR IGNORE INTO dead_letters (reader, page, event, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
 
   function commit(name: string, position: Position, state: SinkState | undefined): void {
@@ -40,6 +43,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           name,
           event.page,
           event.index,
+          event.identity,
           reason,
           clock.now(),
           event.account,
@@ -59,19 +63,23 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
     names: () => db.prepare("SELECT name FROM readers ORDER BY name").pluck().all() as string[],
     /** A reader that begins elsewhere than at the journal's start. */
     createAt: (name: string, position: Position) => commit(name, position, undefined),
-    /** The position, the state and the dead letters go with the new name. */
+    /** The position, the state, the dead letters and what is read for it alone go with the new name. */
     rename(from: string, to: string): void {
       db.transaction(() => {
         db.prepare("UPDATE readers SET name = ? WHERE name = ?").run(to, from);
         db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(to, from);
         db.prepare("UPDATE dead_letters SET reader = ? WHERE reader = ?").run(to, from);
+        db.prepare("UPDATE windows SET reader = ? WHERE reader = ?").run(to, from);
       })();
     },
     forget(name: string): void {
       db.transaction(() => {
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
+        db.prepare("DELETE FROM windows WHERE reader = ?").run(name);
         db.prepare("DELETE FROM bodies WHERE page IN (SELECT number FROM pages WHERE reader = ?)").run(name);
+        // A later sink of this name must not look for the bytes that are gone.
+        db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(NOBODY, name);
       })();
     },
     open(name: string): JournalReader {

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import type { State } from "./database.ts";
+import { BUSY_MS, type State } from "./database.ts";
 
 export interface Usage {
   /** Used pages and the write-ahead log, not the file's size: trimming frees pages inside the file (R13). */
@@ -15,18 +15,29 @@ export interface Usage {
 const TRIM_PAGES_MAX = 200;
 const DAY_MS = 86_400_000;
 
+interface Needed {
+  readonly name: string;
+  readonly needed: number;
+}
+
 /** Room on disk: what is used, what can go. */
 export function createSpace(db: State, file: string, budgetBytes: number) {
-  const slowest = db.prepare("SELECT name, page, event FROM readers ORDER BY page, event LIMIT 1");
-  const backlog = db.prepare(
-    "SELECT COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events FROM pages WHERE number > ?",
+  // The page that each reader needs next. A page for one reader alone holds up nobody else.
+  const needed = db.prepare(
+    `SELECT name, needed FROM (SELECT r.name, (SELECT p.number FROM pages p
+         WHERE p.number >= MAX(r.page, (SELECT MIN(page) FROM bodies))
+         AND (p.number > r.page OR p.events > r.event) AND (p.reader IS NULL OR p.reader = r.name)
+         ORDER BY p.number LIMIT 1) AS needed FROM readers r)
+     WHERE needed IS NOT NULL ORDER BY needed, name LIMIT 1`,
   );
+  const backlog = db.prepare(
+    `SELECT COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events FROM pages
+     WHERE number >= ? AND (reader IS NULL OR reader = ?)`,
+  );
+  const readers = db.prepare("SELECT COUNT(*) FROM readers").pluck();
   const trimBodies = db.prepare(
     "DELETE FROM bodies WHERE page IN (SELECT page FROM bodies WHERE page <= ? ORDER BY page LIMIT ?)",
   );
-  const passed = db
-    .prepare("SELECT MAX(number) FROM pages WHERE number < ? OR (number = ? AND events <= ?)")
-    .pluck();
   const oldIdentities = db.prepare(
     `DELETE FROM identities WHERE id IN (SELECT i.id FROM identities i JOIN pages p ON p.number = i.page
        WHERE p.newest_ms < ? LIMIT ?)`,
@@ -40,12 +51,15 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
 
   return {
     usage(): Usage {
-      const reader = slowest.get() as { name: string; page: number } | undefined;
-      const left = backlog.get(reader?.page ?? 0) as { bytes: number; events: number };
+      const slowest = needed.get() as Needed | undefined;
+      const left = backlog.get(slowest?.needed ?? Number.MAX_SAFE_INTEGER, slowest?.name ?? "") as {
+        bytes: number;
+        events: number;
+      };
       return {
         usedBytes: usedBytes(),
         budgetBytes,
-        heldUpBy: reader !== undefined && left.events > 0 ? reader.name : null,
+        heldUpBy: slowest?.name ?? null,
         backlogBytes: left.bytes,
         backlogEvents: left.events,
       };
@@ -55,11 +69,23 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
 
     /** Drops the bytes of pages that every reader has passed, a bounded number a turn; true when there may be more. */
     trim(): boolean {
-      const reader = slowest.get() as { page: number; event: number } | undefined;
-      if (reader === undefined) return false;
-      const upTo = passed.get(reader.page, reader.page, reader.event) as number | null;
-      if (upTo === null) return false;
+      if (readers.get() === 0) return false;
+      const slowest = needed.get() as Needed | undefined;
+      const upTo = slowest === undefined ? Number.MAX_SAFE_INTEGER : slowest.needed - 1;
       return trimBodies.run(upTo, TRIM_PAGES_MAX).changes === TRIM_PAGES_MAX;
+    },
+
+    /**
+     * Writes the log back into the file and cuts it to nothing, if nobody else is reading just now: by itself
+     * it keeps its greatest size, and would count against a small budget for ever.
+     */
+    truncateLog(): void {
+      db.pragma("busy_timeout = 0");
+      try {
+        db.pragma("wal_checkpoint(TRUNCATE)");
+      } finally {
+        db.pragma(`busy_timeout = ${BUSY_MS}`);
+      }
     },
 
     /** Forgets identities that no sweep can need: older than the service's retention and a week (R12). */

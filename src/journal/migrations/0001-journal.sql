@@ -82,6 +82,7 @@ CREATE TABLE dead_letters (
   reader TEXT NOT NULL,
   page INTEGER NOT NULL,
   event INTEGER NOT NULL,
+  identity TEXT NOT NULL,
   reason TEXT NOT NULL,
   stored_ms INTEGER NOT NULL,
   account TEXT NOT NULL,
