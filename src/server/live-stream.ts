@@ -42,15 +42,15 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
 
   async function tick(): Promise<void> {
     try {
-      broadcast(await snapshot(clients));
+      broadcast(await snapshot(seenPage));
     } catch (error) {
       log.warn({ err: error }, "The live stream could not be made; trying again.");
     }
   }
 
-  async function snapshot(to: Iterable<ServerResponse>): Promise<string> {
-    const recent = await view.recent(seenPage, RECENT_MAX);
-    if (to === clients) seenPage = recent.endPage;
+  async function snapshot(afterPage: number): Promise<string> {
+    const recent = await view.recent(afterPage, RECENT_MAX);
+    seenPage = recent.endPage;
     return [
       message("status", await view.status()),
       message("sinks", { sinks: await view.sinks() }),
@@ -82,7 +82,7 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
         "x-accel-buffering": "no",
       });
       response.write("retry: 3000\n\n");
-      const first = await snapshot([response]).catch((error: unknown) => {
+      const first = await snapshot(0).catch((error: unknown) => {
         log.warn({ err: error }, "The live stream could not be made; trying again.");
         return "";
       });

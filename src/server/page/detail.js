@@ -1,0 +1,83 @@
+import { get } from "./api.js";
+import { createCalendar, STATES } from "./calendar.js";
+import { byId, fill, h, say } from "./dom.js";
+import { ago, dateTime, duration, number } from "./format.js";
+import { lagWords } from "./organizations.js";
+
+const WINDOWS_SHOWN = 200;
+const NAMES = new Map(STATES.map(([state, name]) => [state, name]));
+
+export function openDialog(title, ...content) {
+  const dialog = byId("detail-dialog");
+  say(byId("detail-title"), title);
+  fill(byId("detail-body"), ...content);
+  byId("detail-close").onclick = () => dialog.close();
+  if (!dialog.open) dialog.showModal();
+}
+
+/** One organization: its days, and every window with what both sides count. */
+export async function showOrganization(row, nowMs) {
+  const query = new URLSearchParams({ account: row.account, organization: row.id, limit: WINDOWS_SHOWN });
+  const view = await get(`/api/windows?${query}`);
+  const box = h("div", { class: "calendar", id: "organization-calendar" });
+  const detail = h("p", { class: "detail" });
+  openDialog(
+    row.name,
+    h("p", { class: "note" }, [row.id, row.account].filter(Boolean).join(" · ")),
+    h("dl", { class: "facts" }, ...facts(row, nowMs)),
+    box,
+    detail,
+    windowsTable(view, nowMs),
+  );
+  createCalendar(box, detail, { unit: "share" }).show(view, nowMs);
+}
+
+function facts(row, nowMs) {
+  const list = [
+    ["Behind", lagWords(row)],
+    ["Last event", row.lastEventMs === null ? "none yet" : ago(row.lastEventMs, nowMs)],
+    ["Events", row.events === null ? "–" : number(row.events)],
+    ["Never read", row.unreadMs > 0 ? duration(row.unreadMs) : "nothing"],
+    ["Lost", row.gapMs > 0 ? duration(row.gapMs) : "nothing"],
+    ["Read with", row.groupSize > 1 ? `${number(row.groupSize - 1)} others` : "nobody else"],
+  ];
+  if (row.reason !== null) list.push(["Reason", row.reason]);
+  return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+function windowsTable(view, nowMs) {
+  const head = ["From (UTC)", "To (UTC)", "State", "Service told", "Held", "Late", "Asked"];
+  const rows = view.windows.map((window) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, dateTime(window.fromMs)),
+      h("td", {}, dateTime(window.toMs)),
+      h(
+        "td",
+        { title: window.reason ?? "" },
+        h("i", { class: `swatch ${window.state}` }),
+        NAMES.get(window.state),
+      ),
+      h("td", {}, window.apiCount === null ? "–" : number(window.apiCount)),
+      h("td", {}, window.heldCount === null ? "–" : number(window.heldCount)),
+      h("td", {}, number(window.late)),
+      h("td", {}, window.askedMs === null ? "–" : ago(window.askedMs, nowMs)),
+    ),
+  );
+  const more = view.total - view.windows.length;
+  const shared = view.windows.some(({ groupSize }) => groupSize > 1);
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, ...rows),
+    ),
+    shared &&
+      h("p", { class: "note" }, "Counts of organizations that are read together are those of the group."),
+    more > 0 && h("p", { class: "note" }, `${number(more)} older windows are not shown.`),
+  );
+}

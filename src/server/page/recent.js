@@ -1,0 +1,32 @@
+import { byId, h, say } from "./dom.js";
+import { brief, clockTime } from "./format.js";
+
+const SHOWN = 12;
+
+/** The newest events, newest on top; what they contain stays in the journal. */
+export function createRecent() {
+  const list = byId("recent");
+  let last = { page: 0, index: -1 };
+  const isNew = ({ page, index }) => page > last.page || (page === last.page && index > last.index);
+  return {
+    add({ events }) {
+      const fresh = events.filter(isNew);
+      last = fresh.at(-1) ?? last;
+      for (const event of fresh.slice(-SHOWN)) {
+        list.prepend(
+          h(
+            "li",
+            { title: event.account },
+            h("time", { datetime: new Date(event.timestampMs).toISOString() }, clockTime(event.timestampMs)),
+            h("b", {}, event.eventType || "event"),
+            h("span", {}, event.name ?? event.organization ?? event.account),
+          ),
+        );
+      }
+      while (list.children.length > SHOWN) list.lastElementChild.remove();
+    },
+    rate(perSecond) {
+      say(byId("recent-count"), `${brief(perSecond)} a second`);
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import type { LiveView, RatesView } from "../../src/core/view.ts";
+import { importRoutes, type RoutesContext } from "../../src/imports/routes.ts";
+import { openJobs } from "../../src/imports/store.ts";
+import { createView } from "../../src/journal/view.ts";
+import { serve, type TestServer } from "../server/start.ts";
+import { HOUR_MS, liveOf, type TestState } from "../server/state.ts";
+
+/** A day's rhythm in an hour, so that the chart has something to show; the same every time. */
+export function wavyRates(nowMs: number, sinks: readonly string[]): RatesView {
+  const buckets = 720;
+  const received = Array.from({ length: buckets }, (_, at) =>
+    Math.max(
+      0,
+      Math.round((60 + 34 * Math.sin(at / 60) + 12 * Math.sin(at / 7.3) + ((at * 7919) % 13)) * 10) / 10,
+    ),
+  );
+  const sent = Object.fromEntries(
+    sinks.map((name, index) => [
+      name,
+      received.map((value, at) =>
+        index > 0 && at > 600 ? 0 : (received[Math.max(0, at - index - 1)] ?? value),
+      ),
+    ]),
+  );
+  return { bucketMs: 5000, fromMs: Math.floor(nowMs / 5000) * 5000 - (buckets - 1) * 5000, received, sent };
+}
+
+/** A server over the state, with import jobs, a chart's worth of rates and what a running process knows. */
+export function serveScene(
+  state: TestState,
+  more: { readonly live?: Partial<LiveView>; readonly config?: Parameters<typeof serve>[1] } = {},
+): Promise<TestServer> {
+  const { clock, db } = state;
+  const live = liveOf(clock, { rates: () => wavyRates(clock.now(), ["lake", "siem"]), ...more.live });
+  const jobs = openJobs(db);
+  if (jobs.list({}).length === 0) addJobs(state);
+  const context = { jobs, clock, definitions: [], accounts: ["acme"] } as unknown as RoutesContext;
+  return serve(createView(db, live, state.options), { routes: importRoutes(context), ...more.config });
+}
+
+function addJobs({ db, clock }: TestState): void {
+  const jobs = openJobs(db);
+  const { id } = jobs.create({
+    import: "nightly-hr",
+    account: "acme",
+    organization: null,
+    kind: "application",
+    source: "hr-system",
+    request: {},
+    origin: "schedule",
+    requestedBy: "schedule",
+    requestedMs: clock.now() - HOUR_MS,
+    answerByMs: clock.now(),
+    quietAfterMs: HOUR_MS,
+    finishAfterMs: HOUR_MS,
+  });
+  jobs.confirm(id, "5f0c5f0c", clock.now() - HOUR_MS);
+  const user = db.prepare(
+    "INSERT INTO job_users (job, username, outcome, told_by) VALUES (?, ?, ?, 'events')",
+  );
+  for (const [outcome, count] of Object.entries({ created: 24, updated: 61, failed: 3, pending: 12 }))
+    for (let at = 0; at < count; at++) user.run(id, `${outcome}-${at}`, outcome);
+}
