@@ -1,72 +1,13 @@
 import { hash } from "node:crypto";
 import { Agent } from "node:https";
 import type { PutObjectCommandInput, S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
-import { z } from "zod";
-import { DecisionNeededError, RetryableError } from "../core/errors.ts";
-import { encodeName } from "../core/names.ts";
-import { formatPosition, type Position } from "../core/position.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
-import { secretSchema } from "../core/secret.ts";
-import { type Batch, defineSink, type SinkContext } from "../core/sink.ts";
+import { RetryableError } from "../core/errors.ts";
+import { defineSink } from "../core/sink.ts";
 import { bytesOf, isJson, singleLine } from "./body.ts";
-import { gzip, readTls, timeoutSchema, withDeadline } from "./request.ts";
+import { gzip, readTls, withDeadline } from "./request.ts";
+import { configSchema, type S3Config } from "./s3-config.ts";
 import { codeOf, s3Error } from "./s3-error.ts";
-
-const objectLockSchema = z
-  .strictObject({
-    mode: z.enum(["governance", "compliance"]).meta({
-      description:
-        "Who may still delete an object before its time: with governance some users, with compliance nobody.",
-    }),
-    retention: durationSchema("How long an object cannot be deleted or replaced, from its writing on.", {
-      minMs: 1000,
-    }),
-  })
-  .meta({ description: "Locks every object; the bucket must have Object Lock enabled." });
-
-const configSchema = z.strictObject({
-  bucket: z.string().min(1).meta({ description: "The bucket." }),
-  prefix: z
-    .string()
-    .max(300)
-    .regex(/^[^/]/, { error: "do not begin with a slash" })
-    .default("tidemark/")
-    .meta({ description: "What every key begins with; end it with a slash to make it a folder." }),
-  region: z.string().min(1).default("us-east-1").meta({ description: "The bucket's region." }),
-  endpoint: z
-    .url({ protocol: /^https?$/ })
-    .optional()
-    .meta({ description: "The address of an S3-compatible service; by default Amazon's for the region." }),
-  pathStyle: z.boolean().default(false).meta({
-    description:
-      "Writes the bucket into the path instead of the host name, as many compatible services want.",
-  }),
-  accessKeyId: secretSchema(
-    "The access key's id; by default credentials come from the environment, the shared config, or the machine's role.",
-  ).optional(),
-  secretAccessKey: secretSchema("The access key's secret.").optional(),
-  sessionToken: secretSchema("The session token of temporary credentials.").optional(),
-  gzip: z.boolean().default(true).meta({ description: "Compresses objects with gzip." }),
-  objectBytesMax: sizeSchema("The largest object, before compression.", { min: 1000, max: 512e6 }).prefault(
-    "16MB",
-  ),
-  objectEventsMax: z.int().min(1).max(1_000_000).default(100_000).meta({
-    description: "The most events in one object.",
-  }),
-  objectAgeMax: durationSchema("How long events wait for an object to fill before it is written as it is.", {
-    maxMs: 86_400_000,
-  }).prefault("5m"),
-  objectLock: objectLockSchema.optional(),
-  encryption: z.enum(["AES256", "aws:kms"]).optional().meta({
-    description: "Server-side encryption; by default the bucket's own setting.",
-  }),
-  kmsKeyId: z.string().min(1).optional().meta({ description: "The KMS key for aws:kms encryption." }),
-  storageClass: z.string().min(1).optional().meta({ description: "The objects' storage class." }),
-  timeout: timeoutSchema,
-  tls: tlsSchema.optional(),
-});
-
-type Config = z.output<typeof configSchema>;
+import { checksum, DIGEST, describe, foreignObject, keyOf, objectOf } from "./s3-object.ts";
 
 export const s3 = defineSink({
   type: "s3",
@@ -170,7 +111,7 @@ export const s3 = defineSink({
         const content = Buffer.concat(batch.records.flatMap((record) => [record.body, BREAK]));
         const digest = hash("sha256", content, "hex");
         const body = config.gzip ? await gzip(content) : content;
-        const key = keyOf(context, batch, extension);
+        const key = keyOf(config.prefix, context.name, batch, extension);
         await put(
           {
             ...objectOf(config, clock.now()),
@@ -199,9 +140,8 @@ export const s3 = defineSink({
 });
 
 const BREAK = Buffer.from("\n");
-const DIGEST = "tidemark-sha256";
 
-async function clientConfig(config: Config): Promise<S3ClientConfig> {
+async function clientConfig(config: S3Config): Promise<S3ClientConfig> {
   const { accessKeyId, secretAccessKey, sessionToken } = config;
   return {
     region: config.region,
@@ -224,57 +164,4 @@ async function clientConfig(config: Config): Promise<S3ClientConfig> {
       httpsAgent: new Agent({ keepAlive: true, maxSockets: 4, ...(await readTls(config.tls)) }),
     },
   };
-}
-
-/** Of the bounds alone, so that the same batch has the same key whenever it is formed (R19, R26). */
-function keyOf(context: SinkContext<Config>, batch: Batch, extension: string): string {
-  const folder = `${context.config.prefix}${encodeName(context.name)}/${encodeName(batch.from.journal)}`;
-  return `${folder}/${place(batch.from)}-${place(batch.to)}.${extension}`;
-}
-
-function place({ page, event }: Position): string {
-  return `${String(page).padStart(12, "0")}.${String(event).padStart(6, "0")}`;
-}
-
-function objectOf(config: Config, nowMs: number): PutObjectCommandInput {
-  return {
-    Bucket: config.bucket,
-    Key: "",
-    IfNoneMatch: "*",
-    ContentType: config.gzip ? "application/gzip" : "application/x-ndjson",
-    ...(config.objectLock && {
-      ObjectLockMode: config.objectLock.mode === "compliance" ? "COMPLIANCE" : "GOVERNANCE",
-      ObjectLockRetainUntilDate: new Date(nowMs + config.objectLock.retention),
-    }),
-    ...(config.encryption && { ServerSideEncryption: config.encryption }),
-    ...(config.kmsKeyId && { SSEKMSKeyId: config.kmsKeyId }),
-    ...(config.storageClass && { StorageClass: config.storageClass as "STANDARD" }),
-  };
-}
-
-function describe(batch: Batch, digest: string): Pick<PutObjectCommandInput, "Metadata"> {
-  return {
-    Metadata: {
-      [DIGEST]: digest,
-      "tidemark-events": String(batch.records.length),
-      "tidemark-from": formatPosition(batch.from),
-      "tidemark-to": formatPosition(batch.to),
-    },
-  };
-}
-
-/** Lets the service refuse a body that was damaged on its way. */
-function checksum(body: Uint8Array): Pick<PutObjectCommandInput, "ChecksumSHA256"> {
-  return { ChecksumSHA256: hash("sha256", body, "base64") };
-}
-
-function foreignObject(bucket: string, key: string): DecisionNeededError {
-  return new DecisionNeededError(
-    `${bucket}/${key} exists with other content than these events: it was written from another state of this journal, or with another format or filter.`,
-    [
-      "Move the object away if it is not wanted; the sink then writes its own.",
-      "Give the sink another prefix; nothing that exists is touched.",
-      "Restore the format and filters that it was written with.",
-    ],
-  );
 }

@@ -308,15 +308,6 @@ describe.skipIf(skip)("the opensearch sink, against the real server", () => {
     const held = (await documents(`${to.prefix}*`)).map(({ _source }) => (_source as never)["@timestamp"]);
     expect(held).toEqual(["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-03-14T15:09:26.535897Z"]);
   });
-
-  test("what was acknowledged survives a kill of the server", async () => {
-    const to = target();
-    const events = makeEvents(50);
-    await drive(to, events);
-    await real.kill();
-    await real.restart();
-    expect(await documents(`${to.prefix}*`)).toHaveLength(50);
-  }, 120_000);
 });
 
 describe("the bulk API as it answers in trouble", () => {

@@ -12,7 +12,7 @@ import { makeEvents, TEST_JOURNAL } from "../support/events.ts";
 /** How often the writer is killed; the server three times for every twenty. */
 export const KILLS = Number(process.env.TIDEMARK_KILLS ?? 5);
 const SERVER_KILLS = Math.max(1, Math.round((KILLS * 3) / 20));
-const EVENTS_PER_KILL = 700;
+const EVENTS_PER_KILL = 500;
 
 export interface Campaign {
   /** The sink's file in `dist/sinks`, without its ending, and the name it exports. */
