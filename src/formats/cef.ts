@@ -19,19 +19,22 @@ export const cef = defineFormat({
   }),
 });
 
+const PREFIX = `CEF:0|${VENDOR}|${PRODUCT}|${PRODUCT_VERSION}`;
+
 function line(event: JournalEvent, described: Described): string {
-  const header = [
-    "CEF:0",
-    ...[VENDOR, PRODUCT, PRODUCT_VERSION, event.eventType || "unknown", caption(event.eventType)].map(
-      headerText,
-    ),
-    severityOf(described.meaning),
-  ];
-  const extension = extensions(event, described).map(([key, value]) => `${key}=${extensionText(value)}`);
-  return `${header.join("|")}|${extension.join(" ")}`;
+  const type = headerText(event.eventType || "unknown");
+  const name = headerText(caption(event.eventType));
+  let text = `${PREFIX}|${type}|${name}|${severityOf(described.meaning)}|`;
+  let separator = "";
+  for (const [key, value] of extensions(event, described)) {
+    text += `${separator}${key}=${extensionText(value)}`;
+    separator = " ";
+  }
+  return text;
 }
 
 const HEADER_LENGTH_MAX = 512;
+const SPECIAL = /[\\=\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 function headerText(value: string): string {
   return inlineText(cut(value, HEADER_LENGTH_MAX).replace(/[\r\n]+/g, " ")).replace(/[\\|]/g, "\\$&");
@@ -39,6 +42,7 @@ function headerText(value: string): string {
 
 /** Line breaks keep their meaning as escapes; no value can end its field or its line. */
 function extensionText(value: string): string {
+  if (!SPECIAL.test(value)) return value;
   return inlineText(value.replace(/[\\=]/g, "\\$&").replaceAll("\n", "\\n").replaceAll("\r", "\\r"));
 }
 

@@ -3,8 +3,8 @@ import type { JournalEvent } from "../core/event.ts";
 import { defineFormat, type FormatContext } from "../core/format.ts";
 import type { Described, Fields } from "../core/meaning.ts";
 import { timestampMsOf } from "../core/time.ts";
-import { people, places, related, set, things } from "./ecs/fields.ts";
-import { ECS_VERSION, ecsRowOf } from "./ecs/schema-9.4.0.ts";
+import { people, places, related, things } from "./ecs/fields.ts";
+import { ECS_VERSION, type EcsRow, ecsRowOf } from "./ecs/schema-9.4.0.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
 
 /** The field sets that are written here or that Elastic's own tools add. */
@@ -45,19 +45,22 @@ export const ecs = defineFormat<Options>({
 function document(source: JournalEvent, chosen: Options, context: FormatContext): Fields {
   const described = context.describe(source);
   const { event, meaning } = described;
+  const row = ecsRowOf(source.eventType);
   const out: Fields = {
     "@timestamp": timestamp(source),
     ecs: { version: ECS_VERSION },
     observer: { vendor: VENDOR, product: PRODUCT },
-    event: eventFields(source, described, chosen.original),
+    event: eventFields(source, described, row, chosen.original),
+    organization: source.organization === null ? undefined : { id: source.organization },
   };
-  if (source.organization !== null) out.organization = { id: source.organization };
-  Object.assign(out, people(source, meaning), places(meaning), things(described));
+  people(out, meaning, row.category.includes("authentication"));
+  places(out, meaning);
+  things(out, described);
   related(out, meaning);
   out[chosen.namespace] = {
     identity: source.identity,
     account: source.account,
-    ...(source.provider === null ? {} : { provider: source.provider }),
+    provider: source.provider ?? undefined,
     event,
   };
   return out;
@@ -72,27 +75,24 @@ function timestamp(source: JournalEvent): string {
   return new Date(timestampMs).toISOString();
 }
 
-function eventFields(source: JournalEvent, described: Described, original: boolean): Fields {
-  const { meaning } = described;
-  const row = ecsRowOf(source.eventType);
-  const out: Fields = {
+function eventFields(source: JournalEvent, described: Described, row: EcsRow, original: boolean): Fields {
+  const { outcome, risk } = described.meaning;
+  return {
     kind: row.kind,
     category: row.category,
     type: row.type,
-    outcome: meaning.outcome.is,
+    outcome: outcome.is,
+    action: source.eventType === "" ? undefined : source.eventType,
     id: source.id ?? source.identity,
     module: "tidemark",
     dataset: `tidemark.${described.service}`,
+    provider: source.service === "" ? undefined : source.service,
     created: new Date(source.fetchedAtMs).toISOString(),
+    reason: outcome.reason?.value,
+    code: outcome.code?.value,
+    severity: risk && SEVERITIES.get(risk.value.toLowerCase()),
+    original: original ? Buffer.from(source.bytes).toString("utf8") : undefined,
   };
-  if (source.eventType !== "") out.action = source.eventType;
-  if (source.service !== "") out.provider = source.service;
-  set(out, "reason", meaning.outcome.reason);
-  set(out, "code", meaning.outcome.code);
-  const grave = meaning.risk && SEVERITIES.get(meaning.risk.value.toLowerCase());
-  if (grave !== undefined) out.severity = grave;
-  if (original) out.original = Buffer.from(source.bytes).toString("utf8");
-  return out;
 }
 
 const SEVERITIES: ReadonlyMap<string, number> = new Map([

@@ -33,7 +33,7 @@ function headerText(value: string): string {
 }
 
 function attributeText(value: string): string {
-  return inlineText(cut(value, VALUE_LENGTH_MAX).replace(/[\t\r\n]/g, " "));
+  return inlineText(cut(value, VALUE_LENGTH_MAX));
 }
 
 function attributes(event: JournalEvent, described: Described): [string, string][] {

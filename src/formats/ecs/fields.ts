@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import type { JournalEvent } from "../../core/event.ts";
 import {
   type Described,
   type Device,
@@ -10,24 +9,17 @@ import {
   type Party,
   text,
 } from "../../core/meaning.ts";
-import { ecsRowOf } from "./schema-9.4.0.ts";
+
+/** The field sets of ECS, made from parts of a meaning; members that are undefined are not there. */
 
 /** `user` acts, or logs in; `user.target` and `group` are acted upon. */
-export function people(source: JournalEvent, meaning: Meaning): Fields {
-  const out: Fields = {};
-  const login = ecsRowOf(source.eventType).category.includes("authentication");
-  const acting = login ? (meaning.subject ?? meaning.actor) : (meaning.actor ?? meaning.subject);
-  const user = userFields(acting) ?? {};
-  const target = meaning.target;
-  if (isUser(target) && target !== acting) user.target = userFields(target);
-  if (Object.keys(user).length > 0) out.user = user;
-  if (target?.kind === "group") {
-    const group: Fields = {};
-    set(group, "id", target.id);
-    set(group, "name", target.name ?? target.label ?? target.email);
-    out.group = group;
-  }
-  return out;
+export function people(out: Fields, meaning: Meaning, isLogin: boolean): void {
+  const { actor, subject, target } = meaning;
+  const acting = isLogin ? (subject ?? actor) : (actor ?? subject);
+  const onUser = isUser(target) && target !== acting;
+  if (acting || onUser) out.user = { ...userFields(acting), target: onUser ? userFields(target) : undefined };
+  if (target?.kind === "group")
+    out.group = { id: target.id?.value, name: (target.name ?? target.label ?? target.email)?.value };
 }
 
 function isUser(party: Party | undefined): party is Party {
@@ -36,54 +28,42 @@ function isUser(party: Party | undefined): party is Party {
 
 function userFields(party: Party | undefined): Fields | undefined {
   if (party === undefined) return undefined;
-  const user: Fields = {};
-  set(user, "id", party.id);
-  set(user, "name", party.name ?? party.email);
-  set(user, "email", party.email);
-  set(user, "full_name", party.label);
-  if (party.kind === "admin") user.roles = ["admin"];
-  return user;
+  return {
+    id: party.id?.value,
+    name: (party.name ?? party.email)?.value,
+    email: party.email?.value,
+    full_name: party.label?.value,
+    roles: party.kind === "admin" ? ["admin"] : undefined,
+  };
 }
 
 /** The requester is the source and the client; a device is the host. */
-export function places(meaning: Meaning): Fields {
-  const out: Fields = {};
-  const from = sourceFields(meaning.origin);
-  if (from) {
-    out.source = from;
-    out.client = from;
+export function places(out: Fields, { origin, device }: Meaning): void {
+  if (origin?.ip) {
+    out.source = sourceFields(origin, origin.ip);
+    out.client = out.source;
   }
-  const host = hostFields(meaning.device);
-  if (host) out.host = host;
-  const agent = agentFields(meaning.origin);
-  if (agent) out.user_agent = agent;
-  return out;
+  if (device) out.host = hostFields(device);
+  if (origin?.userAgent) out.user_agent = agentFields(origin.userAgent);
 }
 
-function sourceFields(origin: Origin | undefined): Fields | undefined {
-  if (origin?.ip === undefined) return undefined;
-  const out: Fields = {};
-  set(out, "address", origin.ip);
-  if (isAddress(origin.ip)) set(out, "ip", origin.ip);
-  const place = origin.place;
-  if (place === undefined) return out;
-  const geo: Fields = {};
-  set(geo, "city_name", place.city);
-  set(geo, "country_iso_code", place.country);
-  set(geo, "region_name", place.regionName);
-  set(geo, "continent_code", place.continentCode);
-  set(geo, "postal_code", place.postalCode);
-  set(geo, "timezone", place.timezone);
-  if (place.country && place.regionCode)
-    geo.region_iso_code = `${place.country.value}-${place.regionCode.value}`;
-  if (onEarth(place.latitude, 90) && onEarth(place.longitude, 180))
-    geo.location = { lat: place.latitude.value, lon: place.longitude.value };
-  if (Object.keys(geo).length > 0) out.geo = geo;
-  return out;
+function sourceFields({ place }: Origin, ip: Leaf): Fields {
+  return { address: ip.value, ip: isAddress(ip) ? ip.value : undefined, geo: place && geoFields(place) };
 }
 
-function onEarth(degrees: Leaf<number> | undefined, max: number): degrees is Leaf<number> {
-  return degrees !== undefined && Math.abs(degrees.value) <= max;
+function geoFields(place: NonNullable<Origin["place"]>): Fields | undefined {
+  const { country, regionCode, latitude, longitude } = place;
+  const onEarth = latitude && longitude && Math.abs(latitude.value) <= 90 && Math.abs(longitude.value) <= 180;
+  return unlessEmpty({
+    city_name: place.city?.value,
+    country_iso_code: country?.value,
+    region_iso_code: country && regionCode ? `${country.value}-${regionCode.value}` : undefined,
+    region_name: place.regionName?.value,
+    continent_code: place.continentCode?.value,
+    postal_code: place.postalCode?.value,
+    timezone: place.timezone?.value,
+    location: onEarth ? { lat: latitude.value, lon: longitude.value } : undefined,
+  });
 }
 
 /** Elasticsearch knows no zones in addresses. */
@@ -91,88 +71,76 @@ function isAddress(ip: Leaf): boolean {
   return isIP(ip.value) !== 0 && !ip.value.includes("%");
 }
 
-function hostFields(device: Device | undefined): Fields | undefined {
-  if (device === undefined) return undefined;
-  const out: Fields = {};
-  set(out, "id", device.id);
-  set(out, "hostname", device.hostname);
-  set(out, "name", device.name ?? device.hostname);
-  if (device.ip && isAddress(device.ip)) out.ip = [device.ip.value];
-  if (device.os) {
-    const os: Fields = {};
-    set(os, "full", device.os);
-    set(os, "version", device.osVersion);
-    out.os = os;
-  }
-  return out;
+function hostFields(device: Device): Fields | undefined {
+  return unlessEmpty({
+    id: device.id?.value,
+    hostname: device.hostname?.value,
+    name: (device.name ?? device.hostname)?.value,
+    ip: device.ip && isAddress(device.ip) ? [device.ip.value] : undefined,
+    os: device.os && { full: device.os.value, version: device.osVersion?.value },
+  });
 }
 
-function agentFields(origin: Origin | undefined): Fields | undefined {
-  const agent = origin?.userAgent;
-  if (agent === undefined) return undefined;
-  const out: Fields = {};
-  set(out, "original", agent.original);
-  set(out, "name", agent.name);
-  set(out, "version", agent.version);
-  if (agent.deviceName) out.device = { name: agent.deviceName.value };
-  const os: Fields = {};
-  set(os, "name", agent.osName);
-  set(os, "version", agent.osVersion);
-  if (Object.keys(os).length > 0) out.os = os;
-  return Object.keys(out).length > 0 ? out : undefined;
+function agentFields(agent: NonNullable<Origin["userAgent"]>): Fields | undefined {
+  return unlessEmpty({
+    original: agent.original?.value,
+    name: agent.name?.value,
+    version: agent.version?.value,
+    device: agent.deviceName && { name: agent.deviceName.value },
+    os: unlessEmpty({ name: agent.osName?.value, version: agent.osVersion?.value }),
+  });
 }
 
 /** Applications, packages, files, processes, messages. */
-export function things({ service, event, meaning }: Described): Fields {
-  const out: Fields = {};
-  const app = meaning.application;
-  if (app) {
-    const thing: Fields = {};
-    set(thing, "name", app.name ?? app.label);
-    set(thing, "version", app.version);
-    if (service === "software") set(thing, "path", app.path);
-    else set(thing, "id", app.id);
-    if (service === "software") out.package = thing;
-    else out.service = { target: thing };
-  }
-  if (service === "object_storage") {
-    const file: Fields = {};
-    set(file, "name", meaning.item?.name);
-    set(file, "uid", meaning.item?.id);
-    if (Object.keys(file).length > 0) out.file = file;
-  }
-  if (meaning.processName) out.process = { name: meaning.processName.value };
-  set(out, "message", meaning.message);
-  if (meaning.outcome.is === "failure" && meaning.outcome.reason) {
-    const error: Fields = {};
-    set(error, "message", meaning.outcome.reason);
-    set(error, "code", meaning.outcome.code);
-    out.error = error;
-  }
+export function things(out: Fields, { service, event, meaning }: Described): void {
+  const { application: app, item, outcome, processName, message } = meaning;
+  if (app && service === "software")
+    out.package = unlessEmpty({ name: app.name?.value, version: app.version?.value, path: app.path?.value });
+  else if (app)
+    out.service = {
+      target: { id: app.id?.value, name: (app.name ?? app.label)?.value, version: app.version?.value },
+    };
+  if (item && service === "object_storage") out.file = { name: item.name?.value, uid: item.id?.value };
+  if (processName) out.process = { name: processName.value };
+  if (message) out.message = message.value;
+  if (outcome.is === "failure" && outcome.reason)
+    out.error = { message: outcome.reason.value, code: outcome.code?.value };
   const correlation = text(event.correlation, "id");
   if (correlation) out.trace = { id: correlation.value };
-  return out;
 }
 
 /** Everything that one searches for across fields. */
 export function related(out: Fields, { actor, subject, target, associate, device, origin }: Meaning): void {
-  const users = [actor, subject, target, associate]
-    .filter((party) => party !== undefined && party.kind !== "device" && party.kind !== "group")
-    .filter((party) => party !== target || isUser(target))
-    .flatMap((party) => [party?.id?.value, party?.name?.value, party?.email?.value]);
-  const hosts = [device?.hostname?.value, device?.name?.value];
-  const ips = [origin?.ip, device?.ip].map((ip) => (ip && isAddress(ip) ? ip.value : undefined));
-  const found: Fields = {};
-  if (distinct(users).length > 0) found.user = distinct(users);
-  if (distinct(hosts).length > 0) found.hosts = distinct(hosts);
-  if (distinct(ips).length > 0) found.ip = distinct(ips);
-  if (Object.keys(found).length > 0) out.related = found;
+  const user: string[] = [];
+  addNames(user, actor);
+  if (subject !== actor) addNames(user, subject);
+  if (isUser(target)) addNames(user, target);
+  if (isUser(associate)) addNames(user, associate);
+  const hosts: string[] = [];
+  add(hosts, device?.hostname);
+  add(hosts, device?.name);
+  const ip: string[] = [];
+  if (origin?.ip && isAddress(origin.ip)) add(ip, origin.ip);
+  if (device?.ip && isAddress(device.ip)) add(ip, device.ip);
+  out.related = unlessEmpty({
+    user: user.length > 0 ? user : undefined,
+    hosts: hosts.length > 0 ? hosts : undefined,
+    ip: ip.length > 0 ? ip : undefined,
+  });
 }
 
-function distinct(values: readonly (string | undefined)[]): string[] {
-  return [...new Set(values.filter((value) => value !== undefined))];
+function addNames(list: string[], party: Party | undefined): void {
+  if (party === undefined || party.kind === "device" || party.kind === "group") return;
+  add(list, party.id);
+  add(list, party.name);
+  add(list, party.email);
 }
 
-export function set(target: Fields, key: string, leaf: Leaf | undefined): void {
-  if (leaf !== undefined) target[key] = leaf.value;
+function add(list: string[], leaf: Leaf | undefined): void {
+  if (leaf !== undefined && !list.includes(leaf.value)) list.push(leaf.value);
+}
+
+function unlessEmpty(fields: Fields): Fields | undefined {
+  for (const key in fields) if (fields[key] !== undefined) return fields;
+  return undefined;
 }
