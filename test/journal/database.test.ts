@@ -1,0 +1,193 @@
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { UsageError } from "../../src/core/errors.ts";
+import { openState, openStateForReading } from "../../src/journal/database.ts";
+import { createJournal } from "../../src/journal/journal.ts";
+import { eventTexts, pageOf, textsOf } from "../support/pages.ts";
+import { temporaryFolder } from "./support.ts";
+
+const MIGRATIONS = readdirSync("src/journal/migrations").sort();
+
+describe("the state file", () => {
+  let folder: ReturnType<typeof temporaryFolder>;
+  let file: string;
+
+  beforeEach(() => {
+    folder = temporaryFolder();
+    file = join(folder.path, "state.db");
+  });
+  afterEach(() => folder.remove());
+
+  async function fill(events = 50): Promise<void> {
+    const db = openState(file);
+    const journal = createJournal(db, systemClock);
+    for (let at = 0; at < events; at += 10) await journal.append(pageOf(eventTexts(at, 10)));
+    db.pragma("wal_checkpoint(TRUNCATE)");
+    db.close();
+  }
+
+  function refusal(open: () => unknown): UsageError {
+    try {
+      open();
+    } catch (error) {
+      expect(error).toBeInstanceOf(UsageError);
+      return error as UsageError;
+    }
+    throw new Error("It was opened.");
+  }
+
+  test("is in WAL, and every commit is on disk before it returns", () => {
+    const db = openState(file);
+    expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
+    expect(db.pragma("synchronous", { simple: true })).toBe(2);
+    expect(db.pragma("foreign_keys", { simple: true })).toBe(1);
+    expect(db.pragma("user_version", { simple: true })).toBe(MIGRATIONS.length);
+    db.close();
+  });
+
+  test("of a newer program is refused, for writing and for reading, and not changed", async () => {
+    await fill();
+    const db = new Database(file);
+    db.pragma(`user_version = ${MIGRATIONS.length + 1}`);
+    db.pragma("journal_mode = DELETE");
+    db.close();
+    const before = readFileSync(file);
+    for (const open of [openState, openStateForReading]) {
+      const { message } = refusal(() => open(file));
+      expect(message).toContain(
+        `newer Tidemark (schema ${MIGRATIONS.length + 1}, this one knows ${MIGRATIONS.length})`,
+      );
+      expect(message).toContain("update the program");
+    }
+    expect(contentOf(file)).toEqual(contentOf(save(before)));
+  });
+
+  test("of an older program is brought forward after a copy was set aside; reading it says what to do", () => {
+    const old = new Database(file);
+    old.exec(readFileSync(join("src/journal/migrations", MIGRATIONS[0]!), "utf8"));
+    old.pragma("user_version = 1");
+    old.exec("INSERT INTO meta (key, value) VALUES ('journal', 'kept')");
+    old.close();
+    expect(refusal(() => openStateForReading(file)).message).toContain('start "tidemark run" once');
+    const db = openState(file);
+    expect(db.pragma("user_version", { simple: true })).toBe(MIGRATIONS.length);
+    expect(db.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
+    expect(db.prepare("SELECT COUNT(*) FROM jobs").pluck().get()).toBe(0);
+    db.close();
+    const copy = new Database(`${file}.before-0002`, { readonly: true });
+    expect(copy.pragma("user_version", { simple: true })).toBe(1);
+    expect(copy.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
+    copy.close();
+    openState(file).close();
+    expect(readdirSync(folder.path).filter((name) => name.includes("before"))).toEqual([
+      "state.db.before-0002",
+    ]);
+  });
+
+  test("a migration that fails leaves the file as it was", () => {
+    const old = new Database(file);
+    old.exec(readFileSync(join("src/journal/migrations", MIGRATIONS[0]!), "utf8"));
+    old.exec("CREATE TABLE import_runs (x)");
+    old.pragma("user_version = 1");
+    old.close();
+    expect(() => openState(file)).toThrow("import_runs");
+    const db = new Database(file, { readonly: true });
+    expect(db.pragma("user_version", { simple: true })).toBe(1);
+    expect(db.prepare("SELECT COUNT(*) FROM sqlite_master WHERE name = 'jobs'").pluck().get()).toBe(0);
+    db.close();
+  });
+
+  test("that is made new has no copy set aside", () => {
+    openState(file).close();
+    expect(readdirSync(folder.path).filter((name) => name.includes("before"))).toEqual([]);
+  });
+
+  test.each([
+    ["whose header is overwritten", (bytes: Buffer) => bytes.fill(0x58, 0, 100)],
+    ["that is no SQLite file", () => Buffer.from("this is a shopping list".repeat(100))],
+    ["that is cut in the middle", (bytes: Buffer) => bytes.subarray(0, Math.floor(bytes.length / 2))],
+    ["that is cut inside its first page", (bytes: Buffer) => bytes.subarray(0, 3000)],
+  ])("%s is refused clearly, for writing and reading, and not changed", async (_, damage) => {
+    await fill();
+    writeFileSync(file, damage(readFileSync(file)));
+    const before = readFileSync(file);
+    for (const open of [openState, openStateForReading]) {
+      const { message } = refusal(() => open(file));
+      expect(message).toContain(`The state file ${file} is damaged`);
+      expect(message).toContain("backup");
+      expect(message).toContain("Nothing was changed");
+      expect(readFileSync(file).equals(before)).toBe(true);
+    }
+  });
+
+  test("in a folder that does not exist, or where a folder stands, is refused with words", () => {
+    expect(refusal(() => openState(join(folder.path, "no", "state.db"))).message).toContain(
+      "check that its folder exists",
+    );
+    mkdirSync(file);
+    expect(refusal(() => openState(file)).message).toContain("cannot be opened");
+  });
+
+  test("that does not exist cannot be read, and reading does not make it", () => {
+    expect(refusal(() => openStateForReading(file)).message).toContain("There is no state file");
+    expect(existsSync(file)).toBe(false);
+  });
+
+  test("can be read beside a process that writes, and not be written through that", async () => {
+    await fill(10);
+    const db = openState(file);
+    const journal = createJournal(db, systemClock);
+    const reading = openStateForReading(file);
+    await journal.append(pageOf(eventTexts(10, 5)));
+    expect(reading.prepare("SELECT SUM(events) FROM pages").pluck().get()).toBe(15);
+    expect(() => reading.exec("DELETE FROM pages")).toThrow("readonly");
+    reading.close();
+    db.close();
+  });
+
+  test("wherever a crash cut the log, the pages whose commit is whole are there, and nothing of the others", async () => {
+    const db = openState(file);
+    const journal = createJournal(db, systemClock);
+    for (let page = 0; page < 4; page++) await journal.append(pageOf(eventTexts(page * 5, 5)));
+    const log = readFileSync(`${file}-wal`);
+    const copy = join(folder.path, "copy.db");
+    const found = new Set<number>();
+    for (let part = 0; part <= 40; part++) {
+      copyFileSync(file, copy);
+      writeFileSync(`${copy}-wal`, log.subarray(0, Math.floor((log.length * part) / 40)));
+      const again = openState(copy);
+      const texts = await textsOf(createJournal(again, systemClock));
+      expect(texts).toEqual(eventTexts(0, texts.length));
+      expect(texts.length % 5).toBe(0);
+      found.add(texts.length);
+      again.close();
+    }
+    db.close();
+    expect(found.has(20)).toBe(true);
+    expect(found.size).toBeGreaterThan(3);
+  });
+
+  function save(bytes: Buffer): string {
+    const path = join(folder.path, "before.db");
+    writeFileSync(path, bytes);
+    return path;
+  }
+});
+
+/** Everything but the counters of SQLite itself. */
+function contentOf(file: string): unknown {
+  const db = new Database(file, { readonly: true });
+  const tables = db.prepare("SELECT name, sql FROM sqlite_master ORDER BY name").all() as {
+    name: string;
+    sql: string;
+  }[];
+  const rows = tables
+    .filter(({ sql }) => sql?.startsWith("CREATE TABLE"))
+    .map(({ name }) => [name, db.prepare(`SELECT * FROM "${name}"`).all()]);
+  const version = db.pragma("user_version", { simple: true });
+  db.close();
+  return { tables, rows, version };
+}
