@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { Agent, type Dispatcher } from "undici";
 import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
@@ -125,6 +126,8 @@ function exchangeOf(
     controller?.abort(error instanceof Error ? error : new Error("stopped"));
   };
   const stop = () => fail(request.signal.reason);
+  // Every request in flight listens to the same signal: many listeners are no leak.
+  setMaxListeners(0, request.signal);
   request.signal.addEventListener("abort", stop, { once: true });
   // A real timer whatever clock the program is given: the network does not run in a test's time.
   const deadline = setTimeout(

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { getEventListeners } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -83,6 +84,23 @@ it("uses its connections again, and opens no more than it may", async () => {
   for (let round = 0; round < 20; round++) await (await transport.send(get(server.url))).body();
   await Promise.all(Array.from({ length: 20 }, async () => (await transport.send(get(server.url))).body()));
   expect(sockets.size).toBeLessThanOrEqual(2);
+  await transport.close();
+  await server.close();
+});
+
+it("lets many requests share one signal without a warning, and leaves no listener behind", async () => {
+  const warnings: Error[] = [];
+  const hear = (warning: Error) => warnings.push(warning);
+  process.on("warning", hear);
+  const server = await serve((_request, response) => response.end("[]"));
+  const transport = openTransport({ ...LIMITS, connectionsMax: 4 });
+  const { signal } = new AbortController();
+  const requests = Array.from({ length: 40 }, () => transport.send({ ...get(server.url), signal }));
+  for (const response of await Promise.all(requests)) await response.body();
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", hear);
+  expect(warnings).toEqual([]);
+  expect(getEventListeners(signal, "abort")).toEqual([]);
   await transport.close();
   await server.close();
 });
