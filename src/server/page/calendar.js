@@ -1,5 +1,5 @@
 import { h, keep, say, set } from "./dom.js";
-import { ago, brief, dayName, number } from "./format.js";
+import { ago, dayName, number, percent, plural } from "./format.js";
 
 /** From the bottom up: what is sealed lies deepest. */
 export const STATES = [
@@ -106,16 +106,17 @@ export function createCalendar(box, detail, { unit }) {
   return { show };
 }
 
+const TROUBLE = new Set(["unread", "refused", "expired"]);
 const total = (day) => STATES.reduce((sum, [state]) => sum + day[state], 0);
 
 /** A day in a sentence: what state it is in, and what both sides count. */
 export function words(day, unit, nowMs) {
   const all = total(day);
-  const parts = STATES.filter(([state]) => day[state] > 0.0005).map(([state, name]) =>
-    unit === "share"
-      ? `${name.toLowerCase()} ${Math.max(1, Math.round((day[state] / all) * 100))} %`
-      : `${brief(Math.round(day[state] * 100) / 100)} ${name.toLowerCase()}`,
-  );
+  const parts = STATES.filter(([state]) => day[state] > 0.0005).map(([state, name]) => {
+    const share = `${name.toLowerCase()} ${percent(day[state] / all)}`;
+    if (unit === "share" || !TROUBLE.has(state)) return share;
+    return `${share} (${plural(Math.ceil(day[state] - 0.0005), "organization")})`;
+  });
   const sentences = [
     `${dayName(day.day)} (UTC): ${parts.length === 0 ? "nothing known" : parts.join(", ")}.`,
   ];

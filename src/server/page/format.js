@@ -18,20 +18,20 @@ export function brief(value) {
 }
 
 /** A duration in its two largest units: `3 d 4 h`, `12 min`, `8 s`. */
-export function duration(ms) {
+export function duration(ms, units = 2) {
   if (ms < 1000) return ms <= 0 ? "0 s" : "under 1 s";
   const at = UNITS.findIndex(([, size]) => ms >= size);
   const [unit, size] = UNITS[at];
   const first = Math.floor(ms / size);
   const next = UNITS[at + 1];
-  const second = next === undefined || first >= 10 ? 0 : Math.floor((ms % size) / next[1]);
+  const second = units === 1 || next === undefined || first >= 10 ? 0 : Math.floor((ms % size) / next[1]);
   return second > 0 ? `${first} ${unit} ${second} ${next[0]}` : `${first} ${unit}`;
 }
 
 export function ago(ms, nowMs) {
   if (ms === null) return "never";
   const pastMs = nowMs - ms;
-  return pastMs < 2000 ? "now" : `${duration(pastMs)} ago`;
+  return pastMs < 2000 ? "now" : `${duration(pastMs, 1)} ago`;
 }
 
 export function bytes(value) {

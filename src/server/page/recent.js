@@ -27,6 +27,10 @@ export function createRecent() {
     },
     rate(perSecond) {
       say(byId("recent-count"), `${brief(perSecond)} a second`);
+      say(
+        byId("recent-note"),
+        list.children.length === 0 ? "Nothing has arrived since this page was opened." : "",
+      );
     },
   };
 }

@@ -1,0 +1,257 @@
+import { readFileSync } from "node:fs";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { secretOf } from "../../src/core/secret.ts";
+import { ask, type TestServer } from "../server/start.ts";
+import { fillLarge, fillSmall, HOUR_MS, makeState, organizationId, type TestState } from "../server/state.ts";
+import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { serveScene } from "./scene.ts";
+
+const TOKEN = "write-token-0123456789";
+const READ_TOKEN = "read-token-0123456789";
+
+describe.skipIf(skipBrowser())("the page", () => {
+  let browser: Browser;
+  let state: TestState;
+  const cleanups: (() => unknown)[] = [];
+  beforeAll(async () => {
+    browser = await launchChromium();
+    state = makeState();
+    await fillSmall(state);
+  });
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    state?.close();
+  });
+
+  async function open(
+    server: TestServer,
+    options: Parameters<typeof openPage>[2] = {},
+  ): Promise<{ page: Page; problems: string[] }> {
+    cleanups.push(server.close);
+    const opened = await openPage(browser, server.url, options);
+    cleanups.push(() => opened.page.context().close());
+    return opened;
+  }
+  const text = (page: Page, selector: string) => page.locator(selector).innerText();
+  const api = async (server: TestServer, path: string) => (await ask(server, path)).json;
+
+  it("says what the API says, in every panel", async () => {
+    const server = await serveScene(state);
+    const { page, problems } = await open(server);
+    await page.locator("#link[data-state=live]").waitFor();
+    const status = await api(server, "/api/status");
+    await expect.poll(() => text(page, "#headline")).toBe("One thing needs you.");
+    expect(await text(page, "#subline")).toBe(
+      `${status.totals.organizations} organizations, the slowest 2 h behind, ${status.totals.events} events kept.`,
+    );
+    const [alarm] = status.alarms;
+    expect(await text(page, "#alarms li")).toContain(alarm.message);
+    expect(await text(page, "#alarms li")).toContain(alarm.remedy);
+    expect(await text(page, "#tile-held .figure")).toBe(
+      `${status.totals.heldCount} of ${status.totals.apiCount}`,
+    );
+    expect(await text(page, "#tile-journal .hint")).toBe(
+      `${status.journal.backlogEvents} events wait for ${status.journal.heldUpBy}`,
+    );
+    expect(await text(page, "#tile-loss .figure")).toBe(
+      `${Math.floor(status.accounts[0].lossInMs / 86_400_000)} d`,
+    );
+
+    const { sinks } = await api(server, "/api/sinks");
+    expect(await page.locator("#sinks > li").count()).toBe(sinks.length);
+    for (const sink of sinks) {
+      const card = await text(page, `#sinks > li[data-key=${sink.name}]`);
+      expect(card).toContain(sink.state);
+      expect(card).toContain(`${sink.lagEvents} events`);
+      expect(card).toContain(`page ${sink.position.split(":")[1]}`);
+      if (sink.remedy !== null) expect(card).toContain(sink.remedy);
+    }
+
+    const { rows } = await api(server, "/api/organizations");
+    await page.locator("#rows .row:not([hidden])").nth(2).waitFor();
+    expect(await page.locator("#rows .row:not([hidden]) b").allInnerTexts()).toEqual(
+      rows.map(({ name }: { name: string }) => name),
+    );
+    expect(await page.locator("#rows .row:not([hidden]) .lag").allInnerTexts()).toEqual([
+      "refused",
+      "2 h · history",
+      "35 s",
+    ]);
+
+    await expect.poll(() => page.locator("#calendar .day").count()).toBe(90);
+    const yesterday = page.locator("#calendar .day").nth(-2);
+    expect(await yesterday.getAttribute("aria-label")).toBe(
+      "Fri 13 March (UTC): sealed 33.3 %, read 33.3 %, refused 33.3 % (1 organization). The service told of 131 events, 130 are held, asked 1 h ago. 2 came late.",
+    );
+
+    const { letters, total } = await api(server, "/api/dead-letters");
+    expect(await text(page, "#letters-count")).toBe(String(total));
+    expect(await page.locator("#letters > li").count()).toBe(letters.length);
+    expect(await text(page, "#letters > li:first-child")).toContain(letters[0].reason);
+
+    const { jobs } = await api(server, "/api/imports");
+    await page.locator("#jobs > li").waitFor();
+    expect(await text(page, "#jobs > li")).toContain(
+      `${jobs[0].counts.created} created, ${jobs[0].counts.updated} updated, ${jobs[0].counts.failed} failed`,
+    );
+    const { rows: drift } = await api(server, "/api/drift");
+    expect(await text(page, "#drift > li")).toContain(drift[0].path);
+    expect(await text(page, "#drift .figure")).toBe(String(drift[0].events));
+    expect(await page.locator("#late li").nth(1).innerText()).toContain("2");
+    expect(await text(page, "#accounts li")).toContain("our clock is 5 s slow");
+
+    const { events } = await api(server, "/api/recent?limit=12");
+    expect(await page.locator("#recent li").count()).toBe(12);
+    expect(await text(page, "#recent li:first-child")).toContain(events.at(-1).eventType);
+    const rates = await api(server, "/api/rates");
+    const last = rates.received.slice(-7, -1);
+    const mean = last.reduce((sum: number, rate: number) => sum + rate, 0) / last.length;
+    expect(await text(page, "#tile-rate .figure")).toBe(`${mean.toFixed(1)}/s`);
+    expect(await page.locator("#rate-chart canvas").count()).toBe(1);
+    expect(await page.locator("#rate-chart").getAttribute("aria-label")).toContain(mean.toFixed(1));
+    expect(problems).toEqual([]);
+  });
+
+  it("shows one organization's windows, by keyboard alone", async () => {
+    const server = await serveScene(state);
+    const { page, problems } = await open(server);
+    await page.locator("#rows .row:not([hidden])").nth(2).waitFor();
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.className")).toBe("skip");
+    await page.focus("#search");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    expect(await page.locator("#rows").getAttribute("aria-activedescendant")).toBe("organization-1");
+    await page.keyboard.press("Enter");
+    await page.locator("#detail-dialog[open]").waitFor();
+    const view = await api(server, `/api/windows?account=acme&organization=${organizationId(2)}`);
+    expect(await text(page, "#detail-title")).toBe(view.name);
+    expect(await page.locator("#detail-body tbody tr").count()).toBe(view.total);
+    expect(await text(page, "#detail-body tbody tr:nth-child(2)")).toMatch(/Read\s+11\s+10/);
+    await page.keyboard.press("Escape");
+    await page.locator("#detail-dialog").waitFor({ state: "hidden" });
+    await page.focus("#calendar");
+    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
+    expect(await text(page, "#calendar-detail")).toContain("The service told of 131 events");
+    expect(problems).toEqual([]);
+  });
+
+  it("searches as one types", async () => {
+    const { page } = await open(await serveScene(state));
+    await page.fill("#search", "bank");
+    await expect.poll(() => text(page, "#organizations-count")).toBe("1 of 3");
+    expect(await page.locator("#rows .row:not([hidden]) b").allInnerTexts()).toEqual(["Borealis Bank"]);
+  });
+
+  it("asks for the token, keeps it in the tab, and asks again for changes", async () => {
+    const config = { token: secretOf(TOKEN), readToken: secretOf(READ_TOKEN) };
+    const server = await serveScene(state, { config: { config } });
+    const { page, problems } = await open(server);
+    await page.locator("#token-dialog[open]").waitFor();
+    await page.fill("#token-input", "wrong-token-0123456789");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => text(page, "#token-reason")).toBe("That token is not right. Try another.");
+    await page.fill("#token-input", READ_TOKEN);
+    await page.keyboard.press("Enter");
+    await page.locator("#link[data-state=live]").waitFor();
+    await page.locator("#letters > li").first().waitFor();
+    expect(await page.evaluate("sessionStorage.getItem('tidemark.token')")).toBe(READ_TOKEN);
+
+    await page.getByRole("button", { name: "Replay dead letter 2" }).click();
+    await page.locator("#token-dialog[open]").waitFor();
+    expect(await text(page, "#token-reason")).toContain("may only read");
+    await page.fill("#token-input", TOKEN);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => text(page, "#said")).toBe("1 dead letter went back to the journal.");
+    await page.getByRole("button", { name: "Drop dead letter 1" }).click();
+    await page.getByRole("button", { name: "Drop it for good" }).click();
+    await expect.poll(() => text(page, "#said")).toBe("1 dead letter dropped.");
+    await page.getByRole("button", { name: "Try now" }).click();
+    await expect.poll(() => text(page, "#said")).toBe("siem is tried now.");
+    expect(server.asked).toEqual([
+      ["replay", { ids: [2] }],
+      ["drop", { ids: [1] }],
+      ["resume", "siem"],
+    ]);
+    expect(problems).toEqual([]);
+  });
+
+  it("shows a dead letter's event as text, whatever it holds", async () => {
+    const { page, problems } = await open(await serveScene(state));
+    await page.getByRole("button", { name: "Show dead letter 1" }).click();
+    await page.locator("#detail-body pre").waitFor();
+    expect(await text(page, "#detail-body pre")).toContain("must not be shown");
+    expect(problems).toEqual([]);
+  });
+
+  it("says why a change is refused where no token is set", async () => {
+    const { page } = await open(await serveScene(state));
+    await page.getByRole("button", { name: "Try now" }).click();
+    await expect.poll(() => text(page, "#said")).toContain("set server.token");
+  });
+
+  it("says when the connection is lost, and finds it again", async () => {
+    const server = await serveScene(state);
+    const { page } = await open(server);
+    await page.locator("#link[data-state=live]").waitFor();
+    await server.close();
+    await page.locator("#link[data-state=lost]").waitFor();
+    expect(await text(page, "#link")).toContain("Connection lost");
+    const again = await serveScene(state, { config: { config: { port: server.port } } });
+    cleanups.push(again.close);
+    await page.locator("#link[data-state=live]").waitFor();
+  });
+
+  it("fits a phone: nothing sticks out to the side", async () => {
+    const { page } = await open(await serveScene(state), { viewport: { width: 360, height: 740 } });
+    await page.locator("#sinks > li").first().waitFor();
+    const root = "document.documentElement";
+    expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)).toBe(0);
+  });
+
+  it.each(["light", "dark"] as const)("has texts that can be read in the %s", async (colorScheme) => {
+    const { page } = await open(await serveScene(state), { colorScheme });
+    await page.locator("#sinks > li").first().waitFor();
+    const faint = await page.evaluate(readFileSync(new URL("faint-texts.js", import.meta.url), "utf8"));
+    expect(faint).toEqual([]);
+  });
+
+  it("scrolls through ten thousand organizations within 100 ms a frame", { timeout: 120_000 }, async () => {
+    const large = makeState();
+    cleanups.push(large.close);
+    await fillLarge(large, 10_000, 100);
+    const calm = {
+      alarms: () => [],
+      deliveries: () =>
+        ["lake", "siem"].map((name) => ({
+          ...{ name, state: "running" as const, reason: null, remedy: null, sentEvents: 9 },
+          ...{ sinceMs: large.clock.now() - HOUR_MS, lastWriteMs: large.clock.now() },
+        })),
+    };
+    const server = await serveScene(large, { live: calm });
+    const { page, problems } = await open(server);
+    await expect.poll(() => text(page, "#organizations-count")).toBe("10,000");
+    await expect.poll(() => text(page, "#headline")).toBe("Everything is arriving, everywhere.");
+    expect(await text(page, "#tile-complete .figure")).toBe("100 %");
+    const script = readFileSync(new URL("scroll-frames.js", import.meta.url), "utf8");
+    const frames = (await page.evaluate(script)) as number[];
+    const worst = frames.at(-1)!;
+    console.log(
+      `page: median frame ${frames[60]!.toFixed(1)} ms, worst ${worst.toFixed(1)} ms at 10,000 organizations`,
+    );
+    expect(frames.at(-3)!).toBeLessThan(100);
+    expect(await page.locator("#rows .row").count()).toBeLessThan(40);
+    await page.focus("#rows");
+    await page.keyboard.press("End");
+    const { rows } = await api(server, "/api/organizations?offset=9999&limit=1");
+    await expect.poll(() => text(page, "#organization-9999 b")).toBe(rows[0].name);
+    await page.fill("#search", "fjord 0999");
+    await expect.poll(() => text(page, "#organizations-count")).toBe("1 of 10,000");
+    expect(problems).toEqual([]);
+  });
+});
