@@ -1,0 +1,146 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
+import { runProgram, startProgram } from "../support/program.ts";
+
+/** TIDEMARK_KILLS=120 is the long campaign. */
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 12);
+const EVENTS = KILLS * 1500;
+
+let simulator: Simulator;
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-kills-"));
+  simulator = await startSimulator({
+    organizations: 5,
+    events: EVENTS,
+    days: 20,
+    eventBytes: 600,
+    liveEventsPerSecond: 20,
+    lateness: { typicalMs: 300, lateShare: 0.05, lateMs: 4000, tailShare: 0, tailMs: 0 },
+    faults: [{ kind: "latency", ms: 40 }],
+  });
+});
+
+afterAll(async () => {
+  await simulator.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function writeConfig(): string {
+  const file = join(folder, "tidemark.yaml");
+  const config = {
+    accounts: [
+      {
+        name: "acme",
+        insightsUrl: simulator.insightsUrl,
+        managementUrl: simulator.managementUrl,
+        apiKey: { env: "DIRECTORY_API_KEY" },
+        organizations: "all",
+        provider: simulator.providerId,
+        since: "30d",
+      },
+    ],
+    state: join(folder, "state.db"),
+    polling: { interval: "300ms", overlap: "1m", pageSize: 100 },
+    sinks: [
+      { name: "raw", type: "file", directory: join(folder, "raw"), rotateSize: "200KB", gzip: true },
+      {
+        name: "ordered",
+        type: "file",
+        directory: join(folder, "ordered"),
+        path: "{organization}",
+        format: "envelope",
+      },
+    ],
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return file;
+}
+
+it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
+  timeout: 30_000 + KILLS * 4000,
+}, async () => {
+  const args = ["run", "--config", writeConfig()];
+  const env = { DIRECTORY_API_KEY: simulator.apiKey };
+  for (let kill = 0; kill < KILLS; kill++) {
+    const running = startProgram(args, env);
+    await sleep(150 + Math.random() * 1500);
+    await running.kill();
+  }
+  simulator.control.setLiveRate(0);
+  // What is indexed last is visible before the last read.
+  await sleep(5000);
+  const last = await runProgram([...args, "--once"], env);
+  expect(last.stderr).not.toContain('"level":"error"');
+  expect(last, last.stderr.slice(-2000)).toMatchObject({ code: 0 });
+
+  const served = countLines([...simulator.control.allEvents()].map((bytes) => Buffer.from(bytes)));
+  const written = countLines(linesBelow(join(folder, "raw")));
+  let lost = 0;
+  let twice = 0;
+  for (const [digest, count] of served) lost += Math.max(0, count - (written.get(digest) ?? 0));
+  for (const [digest, count] of written) twice += Math.max(0, count - (served.get(digest) ?? 0));
+  const total = [...served.values()].reduce((sum, count) => sum + count, 0);
+  process.stderr.write(`kills ${KILLS}, events ${total}, lost ${lost}, twice ${twice}\n`);
+  expect({ lost, twice }).toEqual({ lost: 0, twice: 0 });
+  expect(total).toBeGreaterThanOrEqual(EVENTS * 0.9);
+  checkOrder(join(folder, "ordered"), total);
+});
+
+/** In journal order: page and index only rise along each file of an organization. */
+function checkOrder(root: string, total: number): void {
+  let lines = 0;
+  const last = new Map<string, number>();
+  for (const file of filesBelow(root)) {
+    for (const line of readFileSync(file, "utf8").split("\n")) {
+      if (line === "") continue;
+      const envelope = JSON.parse(line) as { organization: string | null; page: number; index: number };
+      const place = envelope.page * 100_000 + envelope.index;
+      const key = String(envelope.organization);
+      expect(place).toBeGreaterThan(last.get(key) ?? -1);
+      last.set(key, place);
+      lines++;
+    }
+  }
+  expect(lines).toBe(total);
+}
+
+function countLines(lines: Iterable<Buffer>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const line of lines) {
+    const digest = createHash("sha256").update(line).digest("hex");
+    counts.set(digest, (counts.get(digest) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function* linesBelow(root: string): Generator<Buffer> {
+  for (const file of filesBelow(root)) {
+    const bytes = readPlain(file);
+    let start = 0;
+    for (let end = bytes.indexOf(10, start); end >= 0; end = bytes.indexOf(10, start)) {
+      yield bytes.subarray(start, end);
+      start = end + 1;
+    }
+    expect(start).toBe(bytes.length);
+  }
+}
+
+function filesBelow(root: string): string[] {
+  return readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes(".tidemark"))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+function readPlain(file: string): Buffer {
+  const bytes = readFileSync(file);
+  return file.endsWith(".gz") ? gunzipSync(bytes) : bytes;
+}
