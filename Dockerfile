@@ -1,0 +1,36 @@
+# syntax=docker/dockerfile:1
+ARG NODE_IMAGE=node:24-bookworm
+
+# Compilers live in this stage only. The native modules (better-sqlite3, zstd-napi) are built from the
+# sources that the lockfile pins, not downloaded as binaries.
+FROM ${NODE_IMAGE} AS build
+ENV npm_config_build_from_source=true npm_config_update_notifier=false
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+
+FROM ${NODE_IMAGE}-slim
+LABEL org.opencontainers.image.title="Tidemark" \
+      org.opencontainers.image.description="Pulls every audit event out of a directory service, delivers it everywhere, and shows that nothing is missing." \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV NODE_ENV=production
+WORKDIR /app
+COPY package.json LICENSE ./
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY src/journal/migrations ./src/journal/migrations
+COPY src/server/page ./src/server/page
+# All that is ever written lies below this one folder; the rest of the file system may be read-only.
+RUN install -d -o node -g node -m 0700 /var/lib/tidemark
+VOLUME /var/lib/tidemark
+WORKDIR /var/lib/tidemark
+USER 1000:1000
+EXPOSE 9464
+# The server must be in the config; at another address than the default, set TIDEMARK_LIVEZ.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch(process.env.TIDEMARK_LIVEZ ?? 'http://127.0.0.1:9464/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["node", "/app/dist/main.js"]
+CMD ["run", "--config", "/etc/tidemark/tidemark.yaml"]

@@ -1,0 +1,134 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { parseConfig } from "../../src/config/load.ts";
+import { skipUnless } from "../support/components.ts";
+import { findHelm, findKubeconform, findKubernetesSchemas, KUBERNETES_VERSIONS } from "./components.ts";
+
+const CHART = join(import.meta.dirname, "../../deploy/kubernetes/tidemark");
+const helm = await findHelm();
+const kubeconform = await findKubeconform();
+const schemas = await findKubernetesSchemas();
+const folder = mkdtempSync(join(tmpdir(), "tidemark-chart-"));
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+// biome-ignore lint/suspicious/noExplicitAny: manifests have every shape.
+type Manifest = any;
+
+function render(values: object = {}): string {
+  const file = join(folder, "values.json");
+  writeFileSync(file, JSON.stringify(values));
+  return execFileSync(helm!, ["template", "demo", CHART, "--namespace", "audit", "--values", file], {
+    encoding: "utf8",
+  });
+}
+
+function manifests(values: object = {}): ReadonlyMap<string, Manifest> {
+  const documents = parseAllDocuments(render(values)) as { toJS(): Manifest }[];
+  return new Map(documents.map((document) => document.toJS()).map((manifest) => [manifest.kind, manifest]));
+}
+
+const podOf = (all: ReadonlyMap<string, Manifest>) => all.get("StatefulSet").spec.template.spec;
+
+describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3.22.0"))("the chart", () => {
+  it("passes helm's own lint, warnings included", () => {
+    const lint = spawnSync(helm!, ["lint", "--strict", CHART], { encoding: "utf8" });
+    expect(lint.stdout + lint.stderr).not.toMatch(/\[(ERROR|WARNING)\]/);
+    expect(lint.status).toBe(0);
+  });
+
+  it("writes a config that the program accepts, with the Service's names among the server's hosts", () => {
+    const text = manifests({ hosts: ["audit.example"] }).get("ConfigMap").data["tidemark.yaml"];
+    const { server, state } = parseConfig(text, "the chart's config");
+    expect(server!.hosts).toEqual([
+      "demo-tidemark",
+      "demo-tidemark.audit",
+      "demo-tidemark.audit.svc",
+      "demo-tidemark.audit.svc.cluster.local",
+      "audit.example",
+    ]);
+    expect(state).toBe("/var/lib/tidemark/tidemark.db");
+  });
+
+  it("runs one replica as a plain user on a read-only file system, with one volume", () => {
+    const all = manifests();
+    const pod = podOf(all);
+    expect(all.get("StatefulSet").spec.replicas).toBe(1);
+    expect(all.get("StatefulSet").spec.volumeClaimTemplates).toHaveLength(1);
+    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000 });
+    expect(pod.automountServiceAccountToken).toBe(false);
+    for (const { securityContext } of [...pod.initContainers, ...pod.containers]) {
+      expect(securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+    }
+  });
+
+  it("gives secrets as files with mode 0400, never as environment variables", () => {
+    const pod = podOf(manifests());
+    const secret = pod.volumes.find((volume: Manifest) => volume.secret);
+    expect(secret.secret).toEqual({ secretName: "tidemark", defaultMode: 0o400 });
+    expect(pod.containers[0].env).toBeUndefined();
+    expect(pod.containers[0].volumeMounts.map((mount: Manifest) => mount.name)).not.toContain(secret.name);
+  });
+
+  it("probes /livez for life and /readyz for traffic", () => {
+    const [container] = podOf(manifests()).containers;
+    expect(container.livenessProbe.httpGet).toEqual({ path: "/livez", port: "http" });
+    expect(container.readinessProbe.httpGet).toEqual({ path: "/readyz", port: "http" });
+  });
+
+  it("refuses values that cannot work", () => {
+    for (const values of [
+      { replicas: 2 },
+      { config: { server: { host: "127.0.0.1" } } },
+      { config: { state: "/tmp/tidemark.db" } },
+      { networkPolicy: { ports: [] } },
+    ]) {
+      expect(() => render(values), JSON.stringify(values)).toThrow(/values don't meet the specifications/);
+    }
+  });
+
+  const variants = {
+    "as it comes": {},
+    "with everything set": {
+      hosts: ["audit.example"],
+      serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+      networkPolicy: {
+        from: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }],
+        to: [{ ipBlock: { cidr: "0.0.0.0/0" } }],
+        ports: [443, 9092],
+      },
+      persistence: { storageClass: "fast" },
+      imagePullSecrets: [{ name: "pull" }],
+      extraEnv: [{ name: "OTEL_SERVICE_NAME", value: "tidemark" }],
+      podAnnotations: { team: "security" },
+      nodeSelector: { disk: "ssd" },
+      tolerations: [{ key: "audit", operator: "Exists" }],
+      affinity: { nodeAffinity: {} },
+    },
+  };
+  const found = kubeconform && schemas;
+  describe.skipIf(
+    skipUnless("kubeconform", found, "go install …/kubeconform; pip download kubernetes-validate"),
+  )("against Kubernetes' schemas", () => {
+    it.each(
+      Object.entries(variants).flatMap(([name, values]) =>
+        KUBERNETES_VERSIONS.map((version) => [name, version, values] as const),
+      ),
+    )("is valid %s, for Kubernetes %s", (_name, version, values) => {
+      const template = `${schemas}/v${version}-local-strict/{{.ResourceKind}}{{.KindSuffix}}.json`;
+      const args = ["-summary", "-output", "json", "-schema-location", template, "-skip", "ServiceMonitor"];
+      const check = spawnSync(kubeconform!, args, { input: render(values), encoding: "utf8" });
+      const { resources, summary } = JSON.parse(check.stdout) as Manifest;
+      expect(resources ?? []).toEqual([]);
+      expect(summary).toMatchObject({ valid: 6, invalid: 0, errors: 0 });
+    });
+  });
+});

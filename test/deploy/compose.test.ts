@@ -1,0 +1,97 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { parseConfig } from "../../src/config/load.ts";
+import { programOnPath, skipUnless } from "../support/components.ts";
+import { runProgram } from "../support/program.ts";
+
+const DEPLOY = join(import.meta.dirname, "../../deploy");
+const read = (path: string) => readFileSync(join(DEPLOY, path), "utf8");
+
+interface Service {
+  readonly image: string;
+  readonly command?: string[];
+  readonly environment?: Record<string, string>;
+  readonly volumes?: string[];
+  readonly ports?: string[];
+  readonly secrets?: string[];
+  readonly depends_on?: string[] | Record<string, unknown>;
+  readonly read_only?: boolean;
+  readonly cap_drop?: string[];
+}
+const compose = parse(read("compose.yaml"), { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: Record<string, null>;
+  secrets: Record<string, { environment: string }>;
+};
+const services = Object.entries(compose.services);
+const promtool = programOnPath("promtool");
+
+describe("the compose file", () => {
+  it("has Tidemark, Kafka, the simulator, Prometheus and Grafana", () => {
+    expect(Object.keys(compose.services).sort()).toEqual(
+      ["grafana", "kafka", "prometheus", "simulator", "tidemark"].sort(),
+    );
+  });
+
+  it("names only files, volumes, secrets and services that are there", () => {
+    for (const [name, service] of services) {
+      for (const volume of service.volumes ?? []) {
+        const source = volume.split(":")[0]!;
+        if (source.startsWith(".")) expect(existsSync(join(DEPLOY, source)), `${name}: ${source}`).toBe(true);
+        else expect(Object.keys(compose.volumes)).toContain(source);
+      }
+      for (const secret of service.secrets ?? []) expect(Object.keys(compose.secrets)).toContain(secret);
+      const needed = service.depends_on ?? [];
+      for (const other of Array.isArray(needed) ? needed : Object.keys(needed))
+        expect(Object.keys(compose.services)).toContain(other);
+    }
+  });
+
+  it("pins every image and opens ports on this machine alone", () => {
+    for (const [, { image, ports }] of services) {
+      expect(image).toMatch(/:(v?\d+\.\d+\.\d+|local)$/);
+      for (const port of ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
+    }
+  });
+
+  it("runs Tidemark on a read-only file system without capabilities", () => {
+    for (const name of ["tidemark", "simulator"])
+      expect(compose.services[name]).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
+  });
+
+  it("gives Tidemark a config that it accepts, and every variable that the config names", () => {
+    const text = read("compose/tidemark.yaml");
+    const config = parseConfig(text, "deploy/compose/tidemark.yaml");
+    const named = [...text.matchAll(/\{ env: (\w+) \}/g)].map(([, name]) => name);
+    expect(Object.keys(compose.services.tidemark!.environment!).sort()).toEqual(named.sort());
+    expect(config.server!.hosts).toContain("tidemark");
+    expect(config.accounts[0]!.insightsUrl).toBe("http://simulator:8080");
+  });
+
+  it("starts a simulator with options that the program knows", async () => {
+    const { command } = compose.services.simulator!;
+    // A value that is refused comes after all the others have been read.
+    const { stderr, code } = await runProgram([...command!, "--fault", "no JSON"]);
+    expect(stderr).toContain("argument 'no JSON' is invalid");
+    expect(code).toBe(2);
+  });
+
+  it("uses one key on both sides", () => {
+    const { command } = compose.services.simulator!;
+    const key = command![command!.indexOf("--api-key") + 1];
+    expect(compose.services.tidemark!.environment!.DIRECTORY_API_KEY).toBe(key);
+  });
+
+  it.skipIf(skipUnless("promtool", promtool, "install the Debian package prometheus"))(
+    "gives Prometheus a config that promtool accepts",
+    () => {
+      const file = join(DEPLOY, "compose/prometheus.yml");
+      const check = spawnSync(promtool!, ["check", "config", "--syntax-only", file], { encoding: "utf8" });
+      expect(check.stdout).toContain("SUCCESS");
+      expect(check.status).toBe(0);
+    },
+  );
+});
