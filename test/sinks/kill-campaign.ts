@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -89,7 +89,9 @@ function isDueNow(kill: number): boolean {
   return due(kill + 1) > due(kill);
 }
 
+/** Nothing, when the writer was killed before it had committed anything. */
 function doneOf(state: string): number {
+  if (!existsSync(state)) return 0;
   return (JSON.parse(readFileSync(state, "utf8")) as { done: number }).done;
 }
 

@@ -1,9 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, type Running, startProcess } from "./process.ts";
+import { freePort, inTemporaryFolder, type Running, startProcess } from "./process.ts";
 
 const VERSION = "2.19.1";
 
@@ -37,8 +36,11 @@ export interface OpenSearch {
 }
 
 /** A single node of its own; `settings` are OpenSearch's, `key=value`. */
-export async function startOpenSearch(folder: string, settings: readonly string[] = []): Promise<OpenSearch> {
-  const data = mkdtempSync(join(tmpdir(), "tidemark-opensearch-"));
+export function startOpenSearch(folder: string, settings: readonly string[] = []): Promise<OpenSearch> {
+  return inTemporaryFolder("tidemark-opensearch-", (data) => startIn(data, folder, settings));
+}
+
+async function startIn(data: string, folder: string, settings: readonly string[]): Promise<OpenSearch> {
   const [port, transport] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
   const args = [

@@ -1,9 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, startProcess } from "./process.ts";
+import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
 
 const BUILDER_VERSION = "0.164.0";
 const VERSION = "0.162.0";
@@ -40,8 +39,11 @@ export interface OtelRecord {
 }
 
 /** A collector of its own; its exporter writes before the receiver answers. */
-export async function startOtelcol(program: string, bodyBytesMax: number): Promise<Otelcol> {
-  const folder = mkdtempSync(join(tmpdir(), "tidemark-otelcol-"));
+export function startOtelcol(program: string, bodyBytesMax: number): Promise<Otelcol> {
+  return inTemporaryFolder("tidemark-otelcol-", (folder) => startIn(folder, program, bodyBytesMax));
+}
+
+async function startIn(folder: string, program: string, bodyBytesMax: number): Promise<Otelcol> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const configuration = join(folder, "collector.yaml");

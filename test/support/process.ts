@@ -1,6 +1,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A real component as a child process of the test, with the end of what it printed. */
@@ -51,6 +54,20 @@ export async function startProcess(
     await sleep(50);
   }
   return running;
+}
+
+/** A component in a temporary folder of its own, which is removed if it cannot be started. */
+export async function inTemporaryFolder<Component>(
+  prefix: string,
+  start: (folder: string) => Promise<Component>,
+): Promise<Component> {
+  const folder = mkdtempSync(join(tmpdir(), prefix));
+  try {
+    return await start(folder);
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    throw error;
+  }
 }
 
 /** A port that was free a moment ago. */

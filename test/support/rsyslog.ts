@@ -1,11 +1,10 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Certificates } from "./certificates.ts";
 import { programOnPath } from "./components.ts";
-import { freePort, startProcess } from "./process.ts";
+import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
 
 /** The rsyslog daemon on this machine, with its GnuTLS driver; undefined when it is not installed. */
 export function findRsyslog(): string | undefined {
@@ -38,8 +37,11 @@ const QUIET_MS = 150;
 const ARRIVAL_MS_MAX = 10_000;
 
 /** A daemon of its own on a free port; with certificates over TLS, where clients must show one of theirs. */
-export async function startRsyslog(program: string, certificates?: Certificates): Promise<Rsyslog> {
-  const root = mkdtempSync(join(tmpdir(), "tidemark-rsyslog-"));
+export function startRsyslog(program: string, certificates?: Certificates): Promise<Rsyslog> {
+  return inTemporaryFolder("tidemark-rsyslog-", (root) => startIn(root, program, certificates));
+}
+
+async function startIn(root: string, program: string, certificates?: Certificates): Promise<Rsyslog> {
   const port = await freePort();
   const output = join(root, "messages");
   const configuration = join(root, "rsyslog.conf");

@@ -1,9 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, startProcess } from "./process.ts";
+import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
 
 const VERSION = "1.8.0";
 export const S3_ACCESS_KEY = "test-access-key-id";
@@ -29,11 +28,11 @@ export interface Versitygw {
 }
 
 /** An S3 service of its own over a temporary folder, with versioning unless `versioning` is false. */
-export async function startVersitygw(
-  program: string,
-  options: { versioning?: boolean } = {},
-): Promise<Versitygw> {
-  const root = mkdtempSync(join(tmpdir(), "tidemark-s3-"));
+export function startVersitygw(program: string, options: { versioning?: boolean } = {}): Promise<Versitygw> {
+  return inTemporaryFolder("tidemark-s3-", (root) => startIn(root, program, options.versioning !== false));
+}
+
+async function startIn(root: string, program: string, hasVersions: boolean): Promise<Versitygw> {
   for (const folder of ["data", "versions"]) mkdirSync(join(root, folder));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -48,7 +47,7 @@ export async function startVersitygw(
       "--quiet",
       "posix",
     ],
-    ...(options.versioning === false ? [] : ["--versioning-dir", join(root, "versions")]),
+    ...(hasVersions ? ["--versioning-dir", join(root, "versions")] : []),
     join(root, "data"),
   ];
   const isReady = async () => (await fetch(url)).status > 0;
