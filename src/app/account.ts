@@ -14,7 +14,7 @@ import { DirectoryError } from "../directory/errors.ts";
 import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
 import { nextRun } from "../imports/schedule.ts";
-import type { PollContext } from "../polling/context.ts";
+import { createLearned, type PollContext } from "../polling/context.ts";
 import { createPace } from "../polling/pace.ts";
 import { createPoller, type Poller } from "../polling/poller.ts";
 import type { Preparer } from "../polling/preparer.ts";
@@ -53,6 +53,7 @@ export function openAccount(config: AccountConfig, parts: AccountParts): Account
     ...parts,
     account: config.name,
     settings: settingsOf(config, polling),
+    learned: createLearned(polling.headerBytes),
     source: sourceOf(clients.insights),
     serviceClock: createServiceClock(clock),
     pace: createPace(clock, {
@@ -106,14 +107,12 @@ function settingsOf(config: AccountConfig, polling: Config["polling"]): PollCont
     sinceMs: config.since,
     services: config.services,
     order: polling.order,
-    headerBytesMax: polling.headerBytes,
   };
 }
 
 export function sourceOf(insights: InsightsClient): Source {
   return {
     events: (query, scope, options) => insights.events(query, scope, options),
-    count: (query, scope, signal) => insights.count(query, scope, signal),
     headerBytes: (scope) => insights.headerBytes(scope),
     fault: faultOf,
   };

@@ -24,6 +24,8 @@ export interface Journal {
   /** Finds the stream of this description or makes it. */
   stream(description: Omit<Stream, "id">): Promise<Stream>;
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
+  /** What the account's windows cover, whatever their state; neighbours as one stretch. Those for one reader do not count. */
+  covered(account: string): Promise<readonly StreamCoverage[]>;
   /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
   held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
 
@@ -78,7 +80,15 @@ export interface WindowFilter {
   /** Only windows that overlap this half-open stretch. */
   readonly fromMs?: number;
   readonly toMs?: number;
+  /** They come in the order of their beginnings, the oldest first, unless this says otherwise. */
+  readonly newestFirst?: boolean;
   readonly limit?: number;
+}
+
+/** The stretches of a stream's time line that windows cover, in order; a live window has no end. */
+export interface StreamCoverage {
+  readonly stream: Stream;
+  readonly covered: readonly { readonly fromMs: number; readonly toMs: number }[];
 }
 
 /** Answers whether an event that the API shows is held. */

@@ -31,10 +31,14 @@ export interface Roster {
     reason: string | null,
     nextMs: number | null,
   ): void;
-  /** New events; kept in memory until `flush`, since a lost count costs nothing. */
+  /**
+   * New events; kept in memory until `flush`, since a lost count costs nothing. Only those that came live
+   * count as traffic: a history of months that is read within minutes says nothing about it.
+   */
   addEvents(
     account: string,
     byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>,
+    live: boolean,
   ): void;
   /** Writes what was added; given hours, also folds it into the smoothed traffic of that time. */
   flush(account: string, hours?: number): void;

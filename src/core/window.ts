@@ -66,13 +66,24 @@ export interface Pass {
   readonly repeated: number;
   readonly changed: number;
   readonly fresh: number;
+  /** Events that were passed over since each alone is larger than the limit of a body (R8). */
+  readonly skipped?: number;
   /** Identity and digest of the events that share the last page's last timestamp (R10 across page edges). */
   readonly edge: readonly string[];
 }
 
 export type NewWindow = Omit<Window, "id">;
 
-/** All changes of one call are made together or not at all. */
+/** The window was replaced by others meanwhile: nothing was changed, and what replaced it is read anew (R1). */
+export class StaleWindowError extends Error {
+  override readonly name = "StaleWindowError";
+
+  constructor(id: number) {
+    super(`The window ${id} was replaced meanwhile.`);
+  }
+}
+
+/** All changes of one call are made together or not at all; a window that is gone is a StaleWindowError. */
 export interface WindowChange {
   readonly put?: readonly Window[];
   readonly add?: readonly NewWindow[];

@@ -45,12 +45,10 @@ export const pollingSchema = z
       .max(10_000)
       .default(10_000)
       .meta({ description: "Events asked for in one request (the service gives at most 10,000)." }),
-    pagesInFlight: z
-      .int()
-      .min(1)
-      .max(64)
-      .default(4)
-      .meta({ description: "Pages held in memory at once, over all accounts: this bounds the memory." }),
+    pagesInFlight: z.int().min(1).max(64).default(4).meta({
+      description:
+        "Full pages of 10,000 events held in memory at once, over all accounts (smaller ones count less): this bounds the memory.",
+    }),
     order: z
       .enum(["newest_first", "oldest_first"])
       .default("oldest_first")

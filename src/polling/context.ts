@@ -19,13 +19,25 @@ export interface PollingSettings extends Times {
   readonly sinceMs: number;
   readonly services: readonly string[];
   readonly order: "newest_first" | "oldest_first";
-  readonly headerBytesMax: number;
+}
+
+/** What an account has learned of its service since the process started. */
+export interface Learned {
+  /** The largest header block that is sent; lower than configured once the service has refused one. */
+  headerBytesMax: number;
+  /** Organizations that are read alone until that time, since a group that held them could not be told apart (R7). */
+  readonly aloneUntilMs: Map<string, number>;
+}
+
+export function createLearned(headerBytesMax: number): Learned {
+  return { headerBytesMax, aloneUntilMs: new Map() };
 }
 
 /** What every part of polling one account works with. */
 export interface PollContext {
   readonly account: string;
   readonly settings: PollingSettings;
+  readonly learned: Learned;
   readonly source: Source;
   readonly journal: Journal;
   readonly roster: Roster;
@@ -46,6 +58,11 @@ export interface PollContext {
 export function scopeOf(stream: Stream): SourceScope {
   if (stream.provider !== null) return { provider: stream.provider };
   return stream.organizations.length === 0 ? {} : { organizations: stream.organizations };
+}
+
+/** Whom an alarm is about: the account, with its organization or provider where there is one. */
+export function subjectOf(context: PollContext, stream: Stream): string {
+  return `${context.account}/${stream.organizations[0] ?? stream.provider ?? ""}`;
 }
 
 export function timeText(ms: number): string {
@@ -84,7 +101,8 @@ export async function ask(
     (error) => {
       if (signal.aborted) return undefined;
       const { kind, retryAfterMs } = source.fault(error);
-      return kind === "throttled" || kind === "unavailable" ? { retryAfterMs } : undefined;
+      if (kind === "throttled") return { kind: "too_many", retryAfterMs };
+      return kind === "unavailable" ? { kind: "overloaded", retryAfterMs } : undefined;
     },
   );
 }

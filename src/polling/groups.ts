@@ -1,10 +1,15 @@
-/** An organization and how many events an hour it has. */
+import type { RosterEntry } from "../core/roster.ts";
+import type { PollContext } from "./context.ts";
+
+/** An organization and how many events an hour it has; whoever is alone is not read together with others. */
 export interface Member {
   readonly id: string;
   readonly traffic: number;
+  readonly alone?: boolean;
 }
 
 const GROUP_EVENTS_PER_HOUR_MAX = 2000;
+const BUSY_EVENTS_PER_HOUR_MIN = GROUP_EVENTS_PER_HOUR_MAX / 4;
 
 /**
  * Quiet organizations are read together, busy ones alone. A group's header block stays within the limit.
@@ -16,17 +21,18 @@ export function groupsOf(
   headerBytes: (organizations: readonly string[]) => number,
 ): readonly (readonly string[])[] {
   const sorted = [...members].sort((a, b) => (a.id < b.id ? -1 : 1));
-  const alone = sorted.filter((member) => member.traffic > GROUP_EVENTS_PER_HOUR_MAX / 4);
-  const quiet = sorted.filter((member) => member.traffic <= GROUP_EVENTS_PER_HOUR_MAX / 4);
+  const isAlone = (member: Member) => member.alone || member.traffic > BUSY_EVENTS_PER_HOUR_MIN;
   const fixedBytes = headerBytes([]);
-  const groups: string[][] = alone.map((member) => [member.id]);
+  const groups: string[][] = sorted.filter(isAlone).map((member) => [member.id]);
   let group: string[] = [];
   let bytes = fixedBytes;
   let traffic = 0;
-  for (const member of quiet) {
+  for (const member of sorted) {
+    if (isAlone(member)) continue;
     const memberBytes = headerBytes([member.id]) - fixedBytes;
-    const full = bytes + memberBytes > headerBytesMax || traffic + member.traffic > GROUP_EVENTS_PER_HOUR_MAX;
-    if (group.length > 0 && full) {
+    const isFull =
+      bytes + memberBytes > headerBytesMax || traffic + member.traffic > GROUP_EVENTS_PER_HOUR_MAX;
+    if (group.length > 0 && isFull) {
       groups.push(group);
       group = [];
       bytes = fixedBytes;
@@ -38,4 +44,17 @@ export function groupsOf(
   }
   if (group.length > 0) groups.push(group);
   return groups;
+}
+
+/** The same with the account's limits, and whom it has learned to read alone. */
+export function groupsFor(
+  { learned, source, clock }: PollContext,
+  entries: readonly Pick<RosterEntry, "id" | "traffic">[],
+): readonly (readonly string[])[] {
+  const members = entries.map(({ id, traffic }) => ({
+    id,
+    traffic,
+    alone: (learned.aloneUntilMs.get(id) ?? 0) > clock.now(),
+  }));
+  return groupsOf(members, learned.headerBytesMax, (organizations) => source.headerBytes({ organizations }));
 }

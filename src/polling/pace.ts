@@ -12,55 +12,55 @@ export interface PaceOptions {
   readonly requestsPerSecondMax: number;
 }
 
+/** What an answer says about our pace: too_many is a rate limit (429), overloaded is trouble on the other side (503). */
+export interface Refusal {
+  readonly kind: "too_many" | "overloaded";
+  readonly retryAfterMs: number | undefined;
+}
+
 const CONCURRENCY_START = 4;
 const BACK_OFF_MS_MIN = 500;
 const BACK_OFF_MS_MAX = 60_000;
-const RATE_SPAN_MS = 3000;
 
 /**
  * One limiter per key. Concurrency grows by one a round while answers are about as quick as ever, and
- * halves when the service says it is too much. The rate at which it said so is remembered: requests stay
- * a little below it, approach it slowly, and so settle there with few refusals.
+ * halves when the service says it is too much; then there is a pause, as long as the service asks for or
+ * longer with each refusal in a row. How many requests a second a limit lets through is learned apart.
  */
 export function createPace(clock: Clock, options: PaceOptions) {
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
-  const accepted: number[] = [];
+  const rate = createRate(clock, options.requestsPerSecondMax || Number.POSITIVE_INFINITY);
   let concurrency = Math.min(CONCURRENCY_START, options.concurrencyMax);
   let running = 0;
   let pausedUntilMs = 0;
+  let countedMs = Number.NEGATIVE_INFINITY;
   let backOffMs = BACK_OFF_MS_MIN;
-  let rate = options.requestsPerSecondMax || Number.POSITIVE_INFINITY;
-  let ceiling = Number.POSITIVE_INFINITY;
-  let raisedMs = clock.now();
-  let nextStartMs = 0;
   let quickMs = Number.POSITIVE_INFINITY;
   let timer: AbortController | undefined;
   let requests = 0;
   let refused = 0;
 
   function startWaiting(): void {
-    raiseRate();
     for (;;) {
       const queue = waiting.find((candidates) => candidates.length > 0);
       if (queue === undefined || running >= Math.floor(concurrency)) return;
       const nowMs = clock.now();
-      const readyMs = Math.max(pausedUntilMs, nextStartMs);
+      const readyMs = Math.max(pausedUntilMs, rate.nextStartMs());
       if (readyMs > nowMs) {
-        wakeAt(readyMs - nowMs);
+        wakeAfter(readyMs - nowMs);
         return;
       }
-      // A burst after a quiet time stays within a tenth of a second's worth.
-      if (rate !== Number.POSITIVE_INFINITY) nextStartMs = Math.max(nextStartMs, nowMs - 100) + 1000 / rate;
+      rate.started();
       running++;
       requests++;
       queue.shift()!.start();
     }
   }
 
-  function wakeAt(inMs: number): void {
+  function wakeAfter(ms: number): void {
     if (timer !== undefined) return;
     timer = new AbortController();
-    clock.sleep(inMs, timer.signal).then(
+    clock.sleep(ms, timer.signal).then(
       () => {
         timer = undefined;
         startWaiting();
@@ -69,61 +69,47 @@ export function createPace(clock: Clock, options: PaceOptions) {
     );
   }
 
-  function raiseRate(): void {
-    const nowMs = clock.now();
-    const seconds = (nowMs - raisedMs) / 1000;
-    if (seconds < 0.2 || ceiling === Number.POSITIVE_INFINITY) return;
-    raisedMs = nowMs;
-    const growth = rate < 0.95 * ceiling ? 0.05 : 0.002;
-    rate = Math.min(
-      rate * (1 + growth * Math.min(seconds, 10)),
-      options.requestsPerSecondMax || Number.POSITIVE_INFINITY,
-    );
-  }
-
-  function succeeded(tookMs: number): void {
-    const nowMs = clock.now();
-    accepted.push(nowMs);
-    while (accepted.length > 0 && accepted[0]! < nowMs - RATE_SPAN_MS) accepted.shift();
-    backOffMs = BACK_OFF_MS_MIN;
+  function succeeded(startedMs: number): void {
+    const tookMs = clock.now() - startedMs;
+    rate.accepted();
+    // What was under way when the service refused another says nothing about how long to wait.
+    if (startedMs >= countedMs) backOffMs = BACK_OFF_MS_MIN;
     quickMs = Math.min(quickMs * 1.01, tookMs);
     if (tookMs < quickMs * 3 + 200)
       concurrency = Math.min(options.concurrencyMax, concurrency + 1 / Math.max(1, concurrency));
   }
 
-  function overloaded(retryAfterMs: number | undefined): void {
+  function tooMuch({ kind, retryAfterMs }: Refusal, startedMs: number): void {
     const nowMs = clock.now();
     refused++;
-    if (nowMs < pausedUntilMs) return;
-    if (rate === Number.POSITIVE_INFINITY) concurrency = Math.max(1, concurrency / 2);
-    const spanMs = Math.min(RATE_SPAN_MS, Math.max(250, nowMs - (accepted[0] ?? nowMs)));
-    const acceptedRate = (accepted.length * 1000) / spanMs;
-    if (acceptedRate > 0) {
-      ceiling = Math.min(rate, acceptedRate);
-      rate = Math.max(0.2, ceiling * 0.96);
-      raisedMs = nowMs;
-    }
-    pausedUntilMs = nowMs + (retryAfterMs ?? backOffMs * (0.5 + Math.random()));
+    // Those under way at the same time are refused together: that is one refusal, not many.
+    const counts = startedMs >= countedMs;
+    const waitMs = retryAfterMs ?? (counts ? backOffMs * (0.5 + Math.random() / 2) : 0);
+    pausedUntilMs = Math.max(pausedUntilMs, nowMs + waitMs);
+    if (!counts) return;
+    countedMs = nowMs;
+    concurrency = Math.max(1, concurrency / 2);
     backOffMs = Math.min(backOffMs * 2, BACK_OFF_MS_MAX);
+    if (kind === "too_many") rate.refused();
   }
 
   return {
-    /** Runs a request when its turn has come; `tooMuch` tells from its error whether the service is overloaded. */
+    /** Runs a request when its turn has come; `refusalIn` tells from its error whether it was too much. */
     async run<T>(
       priority: Priority,
       signal: AbortSignal,
       request: () => Promise<T>,
-      tooMuch: (error: unknown) => { retryAfterMs: number | undefined } | undefined,
+      refusalIn: (error: unknown) => Refusal | undefined,
     ): Promise<T> {
       await turn(priority, signal);
       const startedMs = clock.now();
       try {
         const result = await request();
-        succeeded(clock.now() - startedMs);
+        succeeded(startedMs);
         return result;
       } catch (error) {
-        const overload = tooMuch(error);
-        if (overload !== undefined) overloaded(overload.retryAfterMs);
+        const refusal = refusalIn(error);
+        if (refusal !== undefined) tooMuch(refusal, startedMs);
         throw error;
       } finally {
         running--;
@@ -133,7 +119,7 @@ export function createPace(clock: Clock, options: PaceOptions) {
     statistics: () => ({
       concurrency: Math.floor(concurrency),
       running,
-      rate,
+      rate: rate.perSecond(),
       requests,
       refused,
       pausedUntilMs,
@@ -169,4 +155,59 @@ export type Pace = ReturnType<typeof createPace>;
 
 interface Waiter {
   start(): void;
+}
+
+const SPAN_MS = 3000;
+const SPAN_MS_MIN = 500;
+/** After a refusal requests stay this far below the rate that was too much … */
+const BACK = 0.06;
+/** … and come back to it after so long; beyond that the rate grows ever faster, as the limit may be gone. */
+const RETURN_S = 20;
+const RATE_MIN = 0.2;
+/** After a quiet time so much of a second's worth may start at once. */
+const BURST_MS = 100;
+
+/**
+ * Learns a rate limit that nobody publishes. The rate at which the service refused is the ceiling:
+ * requests go on a little below it, approach it slowly, stay near it and then try beyond, along a cubic.
+ * So they settle there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
+ */
+function createRate(clock: Clock, perSecondMax: number) {
+  const lately: number[] = [];
+  let ceiling = Number.POSITIVE_INFINITY;
+  let refusedMs = 0;
+  let nextStartMs = 0;
+
+  function perSecond(): number {
+    if (ceiling === Number.POSITIVE_INFINITY) return perSecondMax;
+    const seconds = Math.max(0, clock.now() - refusedMs) / 1000;
+    const grown = ceiling * (1 + BACK * ((seconds - RETURN_S) / RETURN_S) ** 3);
+    return Math.min(perSecondMax, Math.max(RATE_MIN, grown));
+  }
+
+  function forgetOld(): void {
+    const sinceMs = clock.now() - SPAN_MS;
+    while (lately.length > 0 && lately[0]! < sinceMs) lately.shift();
+  }
+
+  return {
+    perSecond,
+    nextStartMs: () => nextStartMs,
+    started(): void {
+      const rate = perSecond();
+      if (rate !== Number.POSITIVE_INFINITY)
+        nextStartMs = Math.max(nextStartMs, clock.now() - BURST_MS) + 1000 / rate;
+    },
+    accepted(): void {
+      lately.push(clock.now());
+      forgetOld();
+    },
+    refused(): void {
+      forgetOld();
+      if (lately.length === 0) return;
+      const spanMs = Math.max(SPAN_MS_MIN, clock.now() - lately[0]!);
+      ceiling = Math.min(perSecond(), (lately.length * 1000) / spanMs);
+      refusedMs = clock.now();
+    },
+  };
 }

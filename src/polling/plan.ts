@@ -1,5 +1,5 @@
-import type { Stream, Window } from "../core/window.ts";
-import { type NewWindow, newWindow } from "../core/window.ts";
+import type { StreamCoverage } from "../core/journal.ts";
+import { type NewWindow, newWindow, type Stream, type Window } from "../core/window.ts";
 
 /** The times at which windows are due, by the config. */
 export interface Times {
@@ -77,40 +77,37 @@ export function uncovered(wanted: Stretch, covered: readonly Stretch[]): Stretch
   return missing;
 }
 
+/** Organizations that miss the same stretches of the same services. */
+export interface Missing {
+  readonly organizations: readonly string[];
+  readonly services: readonly string[];
+  readonly stretches: readonly Stretch[];
+}
+
 /** The one rule that makes windows (R2): organizations × services × (since … until), less what the ledger covers. */
 export function missingStretches(
   organizations: readonly string[],
   services: readonly string[],
   wanted: Stretch,
-  ledger: readonly Window[],
-): readonly {
-  readonly organizations: readonly string[];
-  readonly services: readonly string[];
-  readonly stretches: readonly Stretch[];
-}[] {
-  const byStream = coverageByStream(ledger);
-  const streamsOf = new Map<string, Stream[]>();
-  for (const { stream } of byStream.values()) {
-    for (const organization of ownersOf(stream)) {
-      const list = streamsOf.get(organization);
-      if (list === undefined) streamsOf.set(organization, [stream]);
-      else list.push(stream);
+  ledger: readonly StreamCoverage[],
+): readonly Missing[] {
+  const byOwner = new Map<string, StreamCoverage[]>();
+  for (const coverage of ledger) {
+    for (const owner of ownersOf(coverage.stream)) {
+      const list = byOwner.get(owner);
+      if (list === undefined) byOwner.set(owner, [coverage]);
+      else list.push(coverage);
     }
   }
-  const groups = new Map<
-    string,
-    { organizations: string[]; services: readonly string[]; stretches: readonly Stretch[] }
-  >();
+  const groups = new Map<string, Missing & { organizations: string[] }>();
   for (const organization of organizations) {
-    const streams = streamsOf.get(organization) ?? [];
-    for (const [key, missing] of byService(services, (service) =>
+    const streams = byOwner.get(organization) ?? [];
+    const missingOf = (service: string) =>
       uncovered(
         wanted,
-        streams
-          .filter((stream) => stream.services.includes(service))
-          .flatMap((stream) => byStream.get(stream.id)!.covered),
-      ),
-    )) {
+        streams.filter(({ stream }) => stream.services.includes(service)).flatMap(({ covered }) => covered),
+      );
+    for (const [key, missing] of byService(services, missingOf)) {
       if (missing.stretches.length === 0) continue;
       const group = groups.get(key);
       if (group === undefined) groups.set(key, { organizations: [organization], ...missing });
@@ -138,19 +135,6 @@ export function ownersOf(stream: Pick<Stream, "organizations">): readonly string
   return stream.organizations.length > 0 ? stream.organizations : [""];
 }
 
-function coverageByStream(ledger: readonly Window[]): Map<number, { stream: Stream; covered: Stretch[] }> {
-  const coverage = new Map<number, { stream: Stream; covered: Stretch[] }>();
-  for (const window of ledger) {
-    if (window.reader !== null) continue;
-    const toMs = window.live ? Number.POSITIVE_INFINITY : window.toMs;
-    const entry = coverage.get(window.stream.id);
-    if (entry === undefined)
-      coverage.set(window.stream.id, { stream: window.stream, covered: [{ fromMs: window.fromMs, toMs }] });
-    else entry.covered.push({ fromMs: window.fromMs, toMs });
-  }
-  return coverage;
-}
-
 /** Windows for a missing stretch: what is old enough to be sealed at once stands apart from the rest. */
 export function windowsFor(stream: Stream, stretch: Stretch, nowMs: number, times: Times): NewWindow[] {
   const settledMs = nowMs - times.sweepsMs.at(-1)!;
@@ -166,12 +150,12 @@ const PIECES_MAX = 48;
  * Cuts what is left of a dense window into pieces that can be read in parallel. The first page, which was
  * full, reached `reachedMs`; all before that has been read. null: going on with the cursor is as good.
  */
-export function piecesOf(window: Window, reachedMs: number, pageEvents: number): Stretch[] | null {
+export function piecesOf(window: Stretch, reachedMs: number): Stretch[] | null {
   const read = reachedMs - window.fromMs;
   const left = window.toMs - reachedMs;
   if (read <= 0 || left <= 1) return null;
   const pagesLeft = left / read;
-  if (pagesLeft < 3 || pageEvents === 0) return null;
+  if (pagesLeft < 3) return null;
   const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 4), left);
   if (pieces < 2) return null;
   const edges = Array.from({ length: pieces + 1 }, (_, at) => reachedMs + Math.floor((left * at) / pieces));

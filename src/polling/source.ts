@@ -5,8 +5,6 @@ export interface Source {
     scope: SourceScope,
     options: { searchAfter?: string | undefined; signal: AbortSignal },
   ): Promise<SourcePage>;
-  /** undefined where the service has no such endpoint. */
-  count(query: SourceQuery, scope: SourceScope, signal: AbortSignal): Promise<number | undefined>;
   /** The size of the header block that this scope needs. */
   headerBytes(scope: SourceScope): number;
   /** What a rejection means. */

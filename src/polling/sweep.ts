@@ -1,9 +1,11 @@
-import { IDENTITY_BYTES } from "../core/page.ts";
+import { IDENTITY_BYTES, type PreparedPage } from "../core/page.ts";
 import { FIELD, fieldText } from "../core/scanner.ts";
 import { newWindow, type Window } from "../core/window.ts";
-import { ask, type PollContext, scopeOf } from "./context.ts";
+import { append } from "./commit.ts";
+import type { PollContext } from "./context.ts";
+import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch.ts";
 import { SWEEP } from "./pace.ts";
-import { attribute, queryOf, readWindow } from "./pass.ts";
+import { isTooLargeAlone, raiseOversized, readWindow } from "./pass.ts";
 import { DAY_MS, SLICE_MS_MAX, type Stretch, settle, sweepDueMs } from "./plan.ts";
 import { InconsistentPageError } from "./source.ts";
 
@@ -15,102 +17,133 @@ const SLICES_MAX = 50;
 
 /**
  * Compares a window's identities with the API's, asking for the identity fields alone, and fetches what is
- * missing by re-reading the smallest slices of time around it (R9). Before that a count may show that
- * something is missing; equal counts prove nothing, so only a sweep that is neither the sealing one nor the
- * last may rest on one (R4).
+ * missing by re-reading the smallest slices of time around it (R9). Counts prove nothing: one event may
+ * have expired while another came late (R4). A long window is compared for the last time a day at a time,
+ * as each day nears the service's retention.
  */
 export async function sweepWindow(context: PollContext, window: Window, signal: AbortSignal): Promise<void> {
   const { settings, journal, serviceClock } = context;
-  if (window.sweeps >= settings.sweepsMs.length && window.toMs - window.fromMs > SLICE_MS_MAX) {
-    await journal.changeWindows(sliceOff(context, window));
-    return;
-  }
-  const begunMs = serviceClock.now();
-  if (await countSaysEqual(context, window, signal)) {
-    await journal.changeWindows({ put: [settle(window, begunMs, 0, settings)] });
-    return;
-  }
-  const seen = await compare(context, window, signal);
-  if (seen.slices === null || seen.slices.length > SLICES_MAX) {
-    await readWindow(context, { ...window, pass: null }, SWEEP, signal);
-    return;
-  }
+  // A sweep that turned into reading the window again, and was interrupted, goes on with that.
+  if (window.pass !== null) return readWindow(context, window, SWEEP, signal);
+  if (window.fromMs < serviceClock.now() - settings.retentionMs) return leaveForgotten(context, window);
+  const stretch = stretchOf(context, window);
+  const seen = await compare(context, window, stretch, signal);
+  if (seen.slices === null || seen.slices.length > SLICES_MAX)
+    return readWindow(context, { ...window, pass: null }, SWEEP, signal);
   let found = 0;
   for (const slice of seen.slices) found += await readSlice(context, window, slice, signal);
-  const put = settle(
-    { ...window, apiCount: seen.apiCount, heldCount: seen.heldCount + found, late: window.late + found },
-    begunMs,
-    found,
-    settings,
-  );
-  await journal.changeWindows({ put: [put] });
+  const late = window.late + found;
+  if (stretch.toMs === window.toMs) {
+    const compared = { ...window, ...countsOf(window, seen, found), late };
+    await journal.changeWindows({ put: [settle(compared, seen.begunMs, found, settings)] });
+    return;
+  }
+  const { first, rest } = cutOff(context, window, stretch.toMs, seen, found);
+  await journal.changeWindows({
+    put: [settle({ ...first, late }, seen.begunMs, found, settings)],
+    add: [rest],
+  });
 }
 
-/** A long window is swept for the last time a day at a time, as each day nears the service's retention. */
-function sliceOff(context: PollContext, window: Window) {
-  const { settings } = context;
-  const edgeMs = window.fromMs + DAY_MS;
-  const first = { ...window, toMs: edgeMs, apiCount: null, heldCount: null };
-  const rest = {
-    ...newWindow(window.stream, edgeMs, window.toMs),
+function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): Stretch {
+  const last = sweeps >= settings.sweepsMs.length;
+  return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
+}
+
+/** What the service has forgotten in part can no longer be compared: an answer about it proves nothing (R5). */
+async function leaveForgotten({ journal }: PollContext, window: Window): Promise<void> {
+  const reason = "the service forgot it before it was compared for the last time";
+  await journal.changeWindows({
+    put: [{ ...window, nextMs: null, reason: window.state === "sealed" ? window.reason : reason }],
+  });
+}
+
+/** Fewer than the service showed before were forgotten by it, not by us: the former count stays. */
+function countsOf(window: Window, seen: Comparison, found: number) {
+  const before = window.apiCount ?? 0;
+  if (seen.apiCount < before) return { apiCount: before, heldCount: window.heldCount };
+  return { apiCount: seen.apiCount, heldCount: seen.heldCount + found };
+}
+
+/** The day that was compared stands apart from the rest, which keeps what is left of the counts. */
+function cutOff(context: PollContext, window: Window, edgeMs: number, seen: Comparison, found: number) {
+  const counts = { apiCount: seen.apiCount, heldCount: seen.heldCount + found };
+  const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
+  const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
     askedMs: window.askedMs,
     sweeps: window.sweeps,
-    late: 0,
-  };
+    apiCount: left(window.apiCount, counts.apiCount - found),
+    heldCount: left(window.heldCount, counts.heldCount - found),
+  });
   return {
-    put: [{ ...first, nextMs: sweepDueMs(first, window.sweeps, settings) }],
-    add: [{ ...rest, apiCount: null, heldCount: null, nextMs: sweepDueMs(rest, window.sweeps, settings) }],
+    first: { ...window, toMs: edgeMs, ...counts },
+    rest: { ...rest, nextMs: sweepDueMs(rest, rest.sweeps, context.settings) },
   };
-}
-
-async function countSaysEqual(context: PollContext, window: Window, signal: AbortSignal): Promise<boolean> {
-  const sealing = window.sweeps >= context.settings.sweepsMs.length - 1;
-  if (sealing || window.apiCount === null || window.apiCount !== window.heldCount) return false;
-  const query = queryOf(window, { startMs: window.fromMs, endMs: window.toMs, limit: 1 });
-  const count = await context.source.count(query, scopeOf(window.stream), signal);
-  return count === window.apiCount + window.repeated;
 }
 
 interface Comparison {
+  /** When the first page was asked for. */
+  readonly begunMs: number;
   readonly apiCount: number;
   readonly heldCount: number;
   /** Where something is missing or cannot be told apart; null: nearly everywhere. */
   readonly slices: readonly Stretch[] | null;
 }
 
-async function compare(context: PollContext, window: Window, signal: AbortSignal): Promise<Comparison> {
-  const seen = new Set<string>();
+async function compare(
+  context: PollContext,
+  window: Window,
+  stretch: Stretch,
+  signal: AbortSignal,
+): Promise<Comparison> {
+  const limit = context.settings.pageSize;
+  const query = queryOf(window, { startMs: stretch.fromMs, endMs: stretch.toMs, limit }, IDENTITY_FIELDS);
+  const sums = { apiCount: 0, heldCount: 0, withoutId: 0 };
   const doubtful: number[] = [];
-  let apiCount = 0;
-  let heldCount = 0;
-  let withoutId = 0;
-  for await (const page of identityPages(context, window, signal)) {
+  const repeats = createRepeats();
+  let begunMs: number | undefined;
+  for await (const { page, askedMs } of pagesOf(context, window, query, signal)) {
+    begunMs ??= askedMs;
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     for (let index = 0; index < page.scanned.count; index++) {
       const timeMs = page.timesMs[index]!;
-      if (timeMs < window.fromMs || timeMs >= window.toMs) continue;
-      const identity = page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
-      const key = identity.toString("latin1");
-      // Without an id the identity is made of all the bytes; twice the same may be two events (R10).
-      const unsure = fieldText(page.scanned, index, FIELD.id) === undefined;
-      if (unsure) withoutId++;
-      if (unsure || seen.has(key)) {
-        doubtful.push(timeMs);
-        if (unsure) apiCount++;
-        if (unsure) heldCount++;
-        continue;
-      }
-      seen.add(key);
-      apiCount++;
-      if (held.has(identity)) heldCount++;
-      else doubtful.push(timeMs);
+      if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;
+      // Without an id the identity is made of all the bytes, which are not here; twice the same may be two events (R10).
+      const isUnsure = fieldText(page.scanned, index, FIELD.id) === undefined;
+      const identity = identityAt(page, index);
+      const isRepeat = !isUnsure && repeats.has(timeMs, identity.toString("latin1"));
+      const isHeld = isUnsure || held.has(identity);
+      if (isUnsure) sums.withoutId++;
+      if (!isRepeat) sums.apiCount++;
+      if (!isRepeat && isHeld) sums.heldCount++;
+      if (isUnsure || isRepeat || !isHeld) doubtful.push(timeMs);
     }
   }
+  const everywhere = sums.withoutId * 4 > sums.apiCount && sums.withoutId > 100;
   return {
-    apiCount,
-    heldCount,
-    slices: withoutId * 4 > apiCount && withoutId > 100 ? null : slicesOf(doubtful),
+    ...sums,
+    begunMs: begunMs ?? context.serviceClock.now(),
+    slices: everywhere ? null : slicesOf(doubtful),
+  };
+}
+
+function identityAt(page: PreparedPage, index: number): Buffer {
+  return page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+}
+
+/** Answers are in the order of time, so only identities of the same moment need to be remembered. */
+function createRepeats() {
+  const seen = new Set<string>();
+  let atMs: number | undefined;
+  return {
+    has(timeMs: number, identity: string): boolean {
+      if (timeMs !== atMs) seen.clear();
+      atMs = timeMs;
+      if (seen.has(identity)) return true;
+      seen.add(identity);
+      return false;
+    },
   };
 }
 
@@ -123,28 +156,35 @@ function spanOf(timesMs: Float64Array): [number, number] {
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
 }
 
-async function* identityPages(context: PollContext, window: Window, signal: AbortSignal) {
-  const limit = context.settings.pageSize;
-  const query = queryOf(window, { startMs: window.fromMs, endMs: window.toMs, limit }, IDENTITY_FIELDS);
-  let cursor: string | undefined;
+/**
+ * The pages of a query that is no window's own: after a failure it begins anew, so a token that the service
+ * refuses blames nobody. An event that alone is larger than the limit of a body is passed over.
+ */
+async function* pagesOf(
+  context: PollContext,
+  window: Window,
+  query: PageRequest["query"],
+  signal: AbortSignal,
+): AsyncGenerator<Served & { readonly askedMs: number }> {
+  let cursor: string | null = null;
   for (;;) {
-    const release = await context.slots.take(signal);
+    const request: PageRequest = { window, query, cursor, priority: SWEEP, signal };
+    const fetched = await fetchPage(context, request).catch((error: unknown) => {
+      if (request.cursor === null || signal.aborted || context.source.fault(error).kind !== "bad_request")
+        throw error;
+      throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
+    });
     try {
-      const page = await ask(context, query, scopeOf(window.stream), cursor, SWEEP, signal);
-      const served = await attribute(context, window, await page.body());
-      if (page.head.resultCount !== undefined && page.head.resultCount !== served.count) {
-        throw new InconsistentPageError(
-          `The service announced ${page.head.resultCount} events and sent ${served.count}.`,
-        );
-      }
-      yield served.page;
-      if (served.count < (page.head.limit ?? limit)) return;
-      if (page.head.searchAfter === undefined || page.head.searchAfter === cursor) {
-        throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
-      }
-      cursor = page.head.searchAfter;
+      const served = await servedOf(context, request, fetched.page).catch((error: unknown) => {
+        if (isTooLargeAlone(context, request, fetched.page.head.searchAfter, error)) return null;
+        throw error;
+      });
+      if (served === null) raiseOversized(context, window);
+      else yield { ...served, askedMs: fetched.askedMs };
+      if (served?.last) return;
+      cursor = fetched.page.head.searchAfter!;
     } finally {
-      release();
+      fetched.release();
     }
   }
 }
@@ -159,51 +199,30 @@ function slicesOf(timesMs: number[]): Stretch[] {
   return slices;
 }
 
-/** Reads a slice of a window with dedupe; gives the number of events that were new. Leaves the window as it is. */
+/**
+ * Reads a slice of a window with dedupe, with smaller pages where a body is too large (R8); gives the number
+ * of events that were new. Leaves the window as it is.
+ */
 async function readSlice(
   context: PollContext,
   window: Window,
   slice: Stretch,
   signal: AbortSignal,
 ): Promise<number> {
-  const { journal, settings, account } = context;
-  const limit = settings.pageSize;
-  const query = queryOf(window, { startMs: slice.fromMs, endMs: slice.toMs, limit });
-  let cursor: string | undefined;
-  let edge: readonly string[] = [];
   let found = 0;
-  for (;;) {
-    const release = await context.slots.take(signal);
+  for (let limit = context.settings.pageSize; ; limit = Math.max(1, Math.floor(limit / 2))) {
+    const query = queryOf(window, { startMs: slice.fromMs, endMs: slice.toMs, limit });
+    let edge: readonly string[] = [];
     try {
-      const answer = await ask(context, query, scopeOf(window.stream), cursor, SWEEP, signal);
-      const { page, count } = await attribute(context, window, await answer.body());
-      const { organizations, provider } = window.stream;
-      const appended = await journal.append({
-        account,
-        provider,
-        organization: organizations.length === 1 ? organizations[0]! : null,
-        page,
-        fetchedAtMs: context.serviceClock.now(),
-        edge,
-        lateBeforeMs: window.toMs,
-        reader: null,
-        change: () => ({}),
-      });
-      if (appended.late > 0)
-        context.metrics.add("tidemark_journal_late_events_total", appended.late, { account });
-      if (appended.fresh > 0) {
-        context.roster.addEvents(account, appended.byOrganization);
-        context.metrics.add("tidemark_journal_appended_events_total", appended.fresh, { account });
+      for await (const { page } of pagesOf(context, window, query, signal)) {
+        const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
+        const appended = await append(context, window, page, commit);
+        found += appended.fresh;
+        edge = appended.edge;
       }
-      found += appended.fresh;
-      edge = appended.edge;
-      if (count < (answer.head.limit ?? limit)) return found;
-      if (answer.head.searchAfter === undefined || answer.head.searchAfter === cursor) {
-        throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
-      }
-      cursor = answer.head.searchAfter;
-    } finally {
-      release();
+      return found;
+    } catch (error) {
+      if (signal.aborted || limit === 1 || context.source.fault(error).kind !== "body_too_large") throw error;
     }
   }
 }
