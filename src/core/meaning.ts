@@ -45,8 +45,6 @@ export interface Device {
   readonly ip?: Leaf | undefined;
   readonly os?: Leaf | undefined;
   readonly osVersion?: Leaf | undefined;
-  readonly model?: Leaf | undefined;
-  readonly maker?: Leaf | undefined;
 }
 
 export interface Application {

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, association, eventBase, userAgent } from "./fields.ts";
-import { common, party } from "./parts.ts";
+import { common } from "./parts.ts";
+import { party } from "./party.ts";
 
 const PREFIX = "access_management_";
 

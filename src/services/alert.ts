@@ -2,7 +2,8 @@ import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, correlation, eventBase } from "./fields.ts";
-import { common, named } from "./parts.ts";
+import { common } from "./parts.ts";
+import { named } from "./party.ts";
 
 /** Alerts and the rules that raise them. The request calls the service `alert`, its events `alerts`. */
 export const alert = defineService({

@@ -12,7 +12,8 @@ import {
   system,
   userAgent,
 } from "./fields.ts";
-import { application, authentication, common, device, named, party } from "./parts.ts";
+import { application, authentication, common, device } from "./parts.ts";
+import { named, party } from "./party.ts";
 
 /** Users, groups, policies, integrations and console logins; also the events of a provider's own portal. */
 export const directory = defineService({

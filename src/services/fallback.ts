@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { authentication, common, named } from "./parts.ts";
+import { authentication, common } from "./parts.ts";
+import { named } from "./party.ts";
 
 /**
  * Every service whose fields are not specified (asset_management, genai, aigw, ai_admin, generic_di and

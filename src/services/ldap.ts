@@ -2,7 +2,8 @@ import { z } from "zod";
 import { type Fields, isFields, type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, factor, wholeNumber } from "./fields.ts";
-import { authentication, common, named } from "./parts.ts";
+import { authentication, common } from "./parts.ts";
+import { named } from "./party.ts";
 
 /** The telephone that confirmed a login. */
 const protectDevice = z.looseObject({

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { association, eventBase, userAgent } from "./fields.ts";
-import { common, party } from "./parts.ts";
+import { common } from "./parts.ts";
+import { party } from "./party.ts";
 
 const PREFIX = "passwordmanager_";
 

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, mfaMeta } from "./fields.ts";
-import { authentication, common, named } from "./parts.ts";
+import { authentication, common } from "./parts.ts";
+import { named } from "./party.ts";
 
 /** Logins to networks, by way of RADIUS. */
 export const radius = defineService({

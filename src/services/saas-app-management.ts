@@ -2,7 +2,8 @@ import { z } from "zod";
 import { type Fields, type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase } from "./fields.ts";
-import { common, named } from "./parts.ts";
+import { common } from "./parts.ts";
+import { named } from "./party.ts";
 
 const PREFIX = "saas_management_";
 

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { type Device, type Fields, number, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import { anyText, eventBase, system, wholeNumber } from "./fields.ts";
-import { authentication, common, named, party } from "./parts.ts";
+import { authentication, common } from "./parts.ts";
+import { named, party } from "./party.ts";
 
 /** What happens on managed systems. `src_ip` is where a login came from; `client_ip` is the system itself. */
 export const systems = defineService({
