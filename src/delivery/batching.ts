@@ -33,6 +33,8 @@ export interface Forming {
 
 /** How many events are passed over in one turn before the position is committed and others get their turn. */
 const PASSED_OVER_MAX = 50_000;
+/** How many misfits are held in memory before they become dead letters. */
+const MISFITS_MAX = 1000;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
@@ -84,6 +86,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
         oldestMs = Math.min(oldestMs, event.fetchedAtMs);
       }
       to = page.after(index);
+      if (misfits.length >= MISFITS_MAX) return done(true);
     }
     if (records.length >= forming.recordsMax && bound === undefined) return done(true);
   }

@@ -59,6 +59,8 @@ export interface DeliveryStatus {
 
 const BACK_OFF_MS_MIN = 200;
 const BACK_OFF_MS_MAX = 60_000;
+/** A destination may ask for patience, but not for ever. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
 const PROBE_MS = 30_000;
 /** A destination that refuses more than half of so many events is paused instead of filling the dead letters. */
 const REFUSED_MIN = 200;
@@ -82,45 +84,62 @@ export function createDelivery(options: DeliveryOptions) {
   /** What is left to write of a batch of which a part is done, or of which records were refused. */
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
   let retry: Batch | undefined;
+  /** Since when a batch has been waiting to be filled. */
+  let unfilledSinceMs: number | undefined;
   let sentEvents = 0;
   let deadLetters = 0;
   let lastWriteMs: number | null = null;
   const recent = { taken: 0, refused: 0 };
 
-  const step: Step = async (signal) => {
+  const alone = createTurns();
+  const step: Step = (signal) => alone(() => attempt(signal));
+
+  async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
     if (state === "stopped" || clock.now() < waitUntilMs) return "idle";
     try {
       if (sink === undefined) await open(signal);
       return await turn(signal);
     } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      await meet(error);
+      if (signal.aborted) {
+        // What was written of it nobody knows: a later step must not repeat it in place (R17).
+        if (exactlyOnce) await reopen();
+        throw signal.reason;
+      }
+      // Meeting an error writes too (dead letters, the position): what fails there is met like any other.
+      await meet(error).catch(meet);
       return "idle";
     }
-  };
+  }
 
   async function open(signal: AbortSignal): Promise<void> {
-    const held = heldState();
-    const { config, format, journal, stdout } = options;
-    const opened = await definition.open({
-      name,
-      config,
-      format,
-      journal,
-      position: reader.position,
-      state: held.sink,
-      clock,
-      log,
-      signal,
-      stdout,
-    });
+    const opened = await openSink(signal);
     try {
-      at = await judgePosition(name, opened, reader, held);
+      at = await judgePosition(name, opened, reader, heldState());
+      // The destination has taken a batch whose position was not committed: that is made good at once.
+      if (isBefore(reader.position, at)) await reader.commit(at, resolved(at, heldState().sink));
     } catch (error) {
       await opened.close();
       throw error;
     }
     sink = opened;
+  }
+
+  function openSink(signal: AbortSignal): Promise<Sink> {
+    const { config, format, journal, stdout } = options;
+    const { position } = reader;
+    const { sink: held } = heldState();
+    return definition.open({
+      name,
+      config,
+      format,
+      journal,
+      position,
+      state: held,
+      clock,
+      log,
+      signal,
+      stdout,
+    });
   }
 
   function heldState(): Held {
@@ -143,7 +162,7 @@ export function createDelivery(options: DeliveryOptions) {
   async function nextBatch(): Promise<Batch | "passed" | "wait"> {
     const { limits } = sink!;
     const bound = definition.boundsFirst ? reader.bound : undefined;
-    const encode = (event: JournalEvent) => (sink!.encode ?? options.format.encode)(event);
+    const encode = (event: JournalEvent) => sink!.encode?.(event) ?? options.format.encode(event);
     const formed = await formBatch({
       reader,
       from: at,
@@ -155,14 +174,25 @@ export function createDelivery(options: DeliveryOptions) {
     });
     if (formed.misfits.length > 0) await bury(formed.misfits);
     if (formed.batch === null) {
-      if (formed.to === at) return "wait";
+      if (formed.to === at) {
+        // It is open and has nothing to do: whatever stood in the way of opening it does so no more.
+        become("running", null, null);
+        return "wait";
+      }
       await pass(formed.to);
       return "passed";
     }
-    const young = clock.now() - formed.oldestMs < limits.ageMsMax;
-    if (!formed.full && bound === undefined && young && !options.draining()) return "wait";
+    const unfilled = !formed.full && bound === undefined && !options.draining();
+    if (unfilled && isYoung(formed.oldestMs, limits.ageMsMax)) return "wait";
+    unfilledSinceMs = undefined;
     if (definition.boundsFirst && bound === undefined) await reader.setBound(formed.batch.to);
     return formed.batch;
+  }
+
+  /** By both clocks, the service's and ours: where they differ, a batch must not wait for them to agree. */
+  function isYoung(pulledMs: number, ageMsMax: number): boolean {
+    unfilledSinceMs ??= clock.now();
+    return Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs) < ageMsMax;
   }
 
   async function pass(to: Position): Promise<void> {
@@ -173,9 +203,9 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function written(batch: Batch, newState: SinkState | undefined): Promise<void> {
     retry = undefined;
-    const to = rest === undefined || isBefore(batch.to, rest.to) ? batch.to : rest.to;
+    const { to } = batch;
     try {
-      await reader.commit(to, resolved(batch.to, newState));
+      await reader.commit(to, resolved(to, newState));
     } catch (error) {
       // What the destination holds and what the journal knows may differ now: only opening anew tells (R17).
       if (exactlyOnce) await reopen();
@@ -262,7 +292,7 @@ export function createDelivery(options: DeliveryOptions) {
     const backOffMs =
       Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12)) *
       (0.5 + Math.random() / 2);
-    const waitMs = error.retryAfterMs ?? backOffMs;
+    const waitMs = Math.min(RETRY_AFTER_MS_MAX, error.retryAfterMs ?? backOffMs);
     waitUntilMs = clock.now() + waitMs;
     become(
       "retrying",
@@ -338,11 +368,11 @@ export function createDelivery(options: DeliveryOptions) {
       .catch((error: unknown) => log.debug({ err: error, sink: name }, "Closing a sink failed."));
   }
 
-  async function loop(signal: AbortSignal, until: () => boolean): Promise<void> {
-    while (!signal.aborted && !until()) {
+  async function loop(signal: AbortSignal, until: () => Promise<boolean>): Promise<void> {
+    while (!signal.aborted && !(await until())) {
       const mark = wake.mark();
       if ((await step(signal)) === "again") continue;
-      if (until()) return;
+      if (await until()) return;
       const waitMs = waitUntilMs - clock.now();
       await wake.waitSince(
         waitMs > 0 ? wake.mark() : mark,
@@ -370,10 +400,14 @@ export function createDelivery(options: DeliveryOptions) {
   return {
     step,
     status,
-    run: (signal: AbortSignal) => loop(signal, () => false),
+    run: (signal: AbortSignal) => loop(signal, async () => false),
     /** Until nothing more will come and everything is delivered; rejects when that needs a person. */
     async drain(signal: AbortSignal): Promise<void> {
-      await loop(signal, () => options.draining() && (state === "stopped" || state === "paused" || atEnd()));
+      await loop(
+        signal,
+        async () =>
+          options.draining() && (state === "stopped" || state === "paused" || (await nothingLeft())),
+      );
       signal.throwIfAborted();
       if (state === "stopped" || state === "paused")
         throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
@@ -385,51 +419,52 @@ export function createDelivery(options: DeliveryOptions) {
       wake.wake();
     },
     /** A person's decision about a position that does not fit (R20). */
-    async resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
-      await reopen();
-      const { config, format, journal, stdout } = options;
-      const opened = await definition.open({
-        name,
-        config,
-        format,
-        journal,
-        position: reader.position,
-        state: heldState().sink,
-        clock,
-        log,
-        signal,
-        stdout,
-      });
-      try {
-        const to = await resolution({ sink: opened, reader, end: options.end });
-        await reader.commit(to, {
-          ...heldState(),
-          written: opened.position && formatPosition(opened.position),
-        });
-      } finally {
-        await opened.close();
-      }
-      become("opening", null, null);
-      waitUntilMs = 0;
-      wake.wake();
-    },
-    async close(): Promise<void> {
-      const closing = sink;
-      sink = undefined;
-      await closing?.close();
-    },
+    resolve: (resolution: Resolution, signal: AbortSignal): Promise<void> =>
+      alone(async () => {
+        await reopen();
+        const opened = await openSink(signal);
+        try {
+          const to = await resolution({ sink: opened, reader, end: options.end });
+          await reader.commit(to, {
+            ...heldState(),
+            written: opened.position && formatPosition(opened.position),
+          });
+        } finally {
+          await opened.close();
+        }
+        // The rest of an earlier batch says nothing about what is sent from here on.
+        rest = undefined;
+        at = reader.position;
+        become("opening", null, null);
+        waitUntilMs = 0;
+        wake.wake();
+      }),
+    close: (): Promise<void> =>
+      alone(async () => {
+        const closing = sink;
+        sink = undefined;
+        await closing?.close();
+      }),
   };
 
-  function atEnd(): boolean {
-    const end = options.end();
-    return (
-      reader.position.page > end.page ||
-      (reader.position.page === end.page && reader.position.event >= end.event)
-    );
+  /** Pages for other readers alone may lie between the position and the journal's end. */
+  async function nothingLeft(): Promise<boolean> {
+    // A page that cannot be read is met by the step.
+    return (await reader.read(reader.position).catch(() => undefined)) === null;
   }
 }
 
 export type Delivery = ReturnType<typeof createDelivery>;
+
+/** One after the other, in the order they were asked for: the calls of a sink never overlap. */
+function createTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const turn = last.then(work);
+    last = turn.catch(() => {});
+    return turn;
+  };
+}
 
 function keyOf(event: JournalEvent): string {
   return `${event.page}:${event.index}`;
