@@ -39,11 +39,12 @@ const MISFITS_MAX = 1000;
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
   const { reader, from, limits, bound } = forming;
-  const recordBytesMax = Math.min(
-    limits.recordBytesMax ?? Number.POSITIVE_INFINITY,
-    limits.bytesMax - (limits.batchOverheadBytes ?? 0),
-  );
   const overhead = limits.recordOverheadBytes ?? 0;
+  // A body must keep to its own limit, and fit alone into a batch with all that frames it.
+  const bodyBytesMax = Math.min(
+    limits.recordBytesMax ?? Number.POSITIVE_INFINITY,
+    limits.bytesMax - (limits.batchOverheadBytes ?? 0) - overhead,
+  );
   const records: SinkRecord[] = [];
   const misfits: Misfit[] = [];
   let bytes = limits.batchOverheadBytes ?? 0;
@@ -72,10 +73,10 @@ export async function formBatch(forming: Forming): Promise<Formed> {
       const body = encoded(forming, event);
       if ("reason" in body) {
         misfits.push(body);
-      } else if (body.bytes.length + overhead > recordBytesMax) {
+      } else if (body.bytes.length > bodyBytesMax) {
         misfits.push({
           event,
-          reason: `its ${body.bytes.length} bytes are more than the ${recordBytesMax - overhead} that the destination takes`,
+          reason: `its ${body.bytes.length} bytes are more than the ${bodyBytesMax} that the destination takes`,
         });
       } else {
         const size = body.bytes.length + overhead;

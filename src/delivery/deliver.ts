@@ -8,6 +8,7 @@ import {
   type Rejection,
   RetryableError,
   TooLargeError,
+  UsageError,
 } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format } from "../core/format.ts";
@@ -232,6 +233,7 @@ export function createDelivery(options: DeliveryOptions) {
     else if (error instanceof RejectedEventsError && batch !== undefined) await rejected(error, batch);
     else if (error instanceof RetryableError) retryable(error, batch);
     else if (error instanceof PausedError) pause(error.message, error.remedy);
+    else if (error instanceof UsageError) stop(error.message, "Mend the config and start again.");
     else if (error instanceof DecisionNeededError)
       stop(error.message, `Choose: ${error.choices.join("; or ")}.`);
     else if (isDiskTrouble(error)) retryable(new RetryableError(explain(error), { cause: error }), batch);

@@ -43,8 +43,8 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
       const event = page.event(index);
       if (wants(event)) events.push(event);
     }
-    at = page.after(page.first + count - 1);
     if (events.length > 0) apply(events);
+    at = page.after(page.first + count - 1);
     if (events.length > 0 || clock.now() - committedMs > COMMIT_MS) await settle();
     return "again";
   };

@@ -63,11 +63,8 @@ describe("delivery", () => {
       for (let failure = 0; failure < 15; failure++) {
         await stepUntilIdle(delivery);
         expect(delivery.status()).toMatchObject({ state: "retrying", reason: "down" });
-        const { waitMs } = log.at(-1)!.fields as { waitMs: number };
-        waits.push(
-          (log.findLast(({ sentence }) => sentence.startsWith("Delivery failed"))?.fields.waitMs as number) ??
-            waitMs,
-        );
+        const failed = log.findLast(({ sentence }) => sentence === "Delivery failed; trying again.");
+        waits.push(failed!.fields.waitMs as number);
         const attempts = destination.batches.length;
         clock.advance(waits.at(-1)! - 1);
         await delivery.step(never);
@@ -425,6 +422,7 @@ describe("delivery", () => {
       const { destination, append, start } = make({ guarantee: "exactly_once" });
       await append(eventTexts(0, 5));
       const delivery = await start();
+      destination.closeScript.push(raise(new Error("cannot close")));
       destination.script.push(raise(new RetryableError("cut")));
       await deliverAll(harness, delivery);
       expect(destination.held).toEqual(eventTexts(0, 5));

@@ -41,6 +41,7 @@ export interface Destination {
   ) => unknown)[];
   /** As `script`, for opening. */
   readonly openScript: (() => unknown)[];
+  readonly closeScript: (() => unknown)[];
   /** What every write does that the script says nothing about. */
   otherwise: ((batch: Batch, store: (indexes?: readonly number[]) => void) => unknown) | undefined;
 }
@@ -90,6 +91,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
     insideMax: 0,
     script: [],
     openScript: [],
+    closeScript: [],
     otherwise: undefined,
   };
   const definition = definitionOf(destination, options);
@@ -172,6 +174,7 @@ function sinkOf(destination: Destination, options: HarnessOptions, keepsPosition
     },
     async close() {
       destination.closed++;
+      await destination.closeScript.shift()?.();
     },
   };
 }

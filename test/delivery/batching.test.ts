@@ -1,0 +1,151 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { JournalReader } from "../../src/core/journal.ts";
+import type { BatchLimits } from "../../src/core/sink.ts";
+import { type Forming, formBatch } from "../../src/delivery/batching.ts";
+import { type JournalFixture, openFixture } from "../journal/support.ts";
+import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
+
+/** Every body has exactly so many bytes. */
+const BODY = 100;
+
+describe("forming a batch", () => {
+  let fixture: JournalFixture;
+  let reader: JournalReader;
+
+  beforeEach(async () => {
+    fixture = openFixture();
+    reader = await fixture.journal.reader("r");
+  });
+  afterEach(() => fixture.close());
+
+  const append = (from: number, count: number, fetchedAtMs = FETCHED_MS) =>
+    fixture.journal.append(pageOf(eventTexts(from, count), { fetchedAtMs }));
+
+  const form = (limits: Partial<BatchLimits>, over: Partial<Forming> = {}) =>
+    formBatch({
+      reader,
+      from: reader.position,
+      limits: { recordsMax: 1000, bytesMax: 1_000_000, ageMsMax: 0, ...limits },
+      recordsMax: limits.recordsMax ?? 1000,
+      bound: undefined,
+      wants: () => true,
+      encode: () => "x".repeat(BODY),
+      ...over,
+    });
+
+  test("by number: as many as allowed, over page edges, and not one more", async () => {
+    await append(0, 3);
+    await append(3, 3);
+    for (const [recordsMax, full] of [
+      [1, true],
+      [3, true],
+      [4, true],
+      [6, true],
+      [7, false],
+    ] as const) {
+      const formed = await form({ recordsMax });
+      expect(formed.batch?.records).toHaveLength(Math.min(6, recordsMax));
+      expect(formed.full, `${recordsMax}`).toBe(full);
+    }
+  });
+
+  test.each([
+    ["one byte below", 3 * BODY - 1, 2],
+    ["exactly", 3 * BODY, 3],
+    ["one byte above", 3 * BODY + 1, 3],
+  ])("by bytes, %s what three need", async (_, bytesMax, count) => {
+    await append(0, 5);
+    expect((await form({ bytesMax })).batch?.records).toHaveLength(count);
+  });
+
+  test.each([
+    ["one byte below", 50 + 3 * (BODY + 7) - 1, 2],
+    ["exactly", 50 + 3 * (BODY + 7), 3],
+    ["one byte above", 50 + 3 * (BODY + 7) + 1, 3],
+  ])("by bytes with what the framing adds, %s what three need", async (_, bytesMax, count) => {
+    await append(0, 5);
+    const formed = await form({ bytesMax, batchOverheadBytes: 50, recordOverheadBytes: 7 });
+    expect(formed.batch?.records).toHaveLength(count);
+  });
+
+  test.each([
+    ["one byte below", BODY - 1, 0],
+    ["exactly", BODY, 5],
+  ])(
+    "a record that alone exceeds the limit of records is a misfit: %s what it needs",
+    async (_, recordBytesMax, count) => {
+      await append(0, 5);
+      const formed = await form({ recordBytesMax });
+      expect(formed.batch?.records.length ?? 0).toBe(count);
+      expect(formed.misfits).toHaveLength(5 - count);
+      if (count === 0)
+        expect(formed.misfits[0]!.reason).toBe(
+          `its ${BODY} bytes are more than the ${BODY - 1} that the destination takes`,
+        );
+      expect(formed.to).toEqual(fixture.journal.end());
+    },
+  );
+
+  test("a record that fits no batch, with the framing, is a misfit; the others go on around it", async () => {
+    await append(0, 5);
+    const formed = await form(
+      { bytesMax: 30 + BODY + 5, batchOverheadBytes: 30, recordOverheadBytes: 5 },
+      { encode: ({ index }) => "x".repeat(index === 0 ? BODY + 1 : BODY) },
+    );
+    expect(formed.misfits.map(({ event }) => event.index)).toEqual([0]);
+    expect(formed.batch?.records.map(({ event }) => event.index)).toEqual([1]);
+  });
+
+  test("bytes are measured after encoding, in UTF-8", async () => {
+    await append(0, 4);
+    const formed = await form({ bytesMax: 400 }, { encode: () => "é".repeat(100) });
+    expect(formed.batch?.records).toHaveLength(2);
+  });
+
+  test("what a filter leaves out lies inside the bounds: before, between and after", async () => {
+    await append(0, 10);
+    const formed = await form({}, { wants: ({ index }) => index === 3 || index === 5 });
+    expect(formed.batch?.records.map(({ event }) => event.index)).toEqual([3, 5]);
+    expect(formed.batch?.from).toEqual(reader.position);
+    expect(formed.batch?.to).toEqual(fixture.journal.end());
+  });
+
+  test("where a filter leaves out everything there is no batch, and the position moves", async () => {
+    await append(0, 10);
+    const formed = await form({}, { wants: () => false });
+    expect([formed.batch, formed.to]).toEqual([null, fixture.journal.end()]);
+  });
+
+  test("passing over very many events ends in bounded turns, each going on where the last one stopped", async () => {
+    for (let page = 0; page < 3; page++) await append(page * 20_000, 20_000);
+    const first = await form({}, { wants: () => false });
+    expect(first).toMatchObject({ batch: null, full: true, to: { page: 3, event: 10_000 } });
+    const second = await form({}, { wants: () => false, from: first.to });
+    expect(second.to).toEqual(fixture.journal.end());
+  });
+
+  test("very many misfits are given back in bounded turns", async () => {
+    await append(0, 2500);
+    const first = await form({ recordBytesMax: 1 });
+    expect(first.misfits).toHaveLength(1000);
+    expect(first.to.event).toBe(1000);
+  });
+
+  test("the oldest fetching time is that of the records alone", async () => {
+    await append(0, 1, FETCHED_MS - 5000);
+    await append(1, 2, FETCHED_MS + 1000);
+    await append(3, 1, FETCHED_MS + 500);
+    expect((await form({}, { wants: ({ page }) => page > 1 })).oldestMs).toBe(FETCHED_MS + 500);
+  });
+
+  test("R19 a bound is kept to exactly, whatever the limits say now", async () => {
+    await append(0, 4);
+    await append(4, 4);
+    const second = (await reader.read({ ...(await reader.read(reader.position))!.after(3) }))!;
+    const bound = second.after(5 - 4);
+    const formed = await form({ recordsMax: 2, bytesMax: 150 }, { bound });
+    expect(formed.batch?.records).toHaveLength(6);
+    expect(formed.batch?.to).toEqual(bound);
+    expect(formed.full).toBe(true);
+  });
+});

@@ -1,0 +1,56 @@
+import { describe, expect, test } from "vitest";
+import { filterOf, patternOf, routeSchema } from "../../src/delivery/filter.ts";
+import { makeEvent } from "../support/events.ts";
+
+const ANY = Number.NEGATIVE_INFINITY;
+const event = makeEvent({ account: "acme", organization: "5f0c", service: "sso", eventType: "user_login" });
+
+describe("which events a sink gets", () => {
+  test.each([
+    [{ accounts: ["acme"] }, true],
+    [{ accounts: ["Acme"] }, false],
+    [{ organizations: ["5F0C"] }, true],
+    [{ organizations: ["6a1b"] }, false],
+    [{ services: ["ldap", "sso"] }, true],
+    [{ services: ["ss"] }, false],
+    [{ eventTypes: ["user_*"] }, true],
+    [{ eventTypes: ["*login"] }, true],
+    [{ eventTypes: ["user"] }, false],
+    [{ services: ["sso"], eventTypes: ["admin_*"] }, false],
+    [{ services: ["sso"], eventTypes: ["admin_*", "user_login"] }, true],
+  ])("only %j: %s", (route, expected) => {
+    expect(filterOf(route, undefined, ANY)(event)).toBe(expected);
+    expect(filterOf(undefined, route, ANY)(event)).toBe(!expected);
+  });
+
+  test("only and except together: in the one and not in the other", () => {
+    expect(filterOf({ services: ["sso"] }, { eventTypes: ["admin_*"] }, ANY)(event)).toBe(true);
+    expect(filterOf({ services: ["sso"] }, { eventTypes: ["user_*"] }, ANY)(event)).toBe(false);
+  });
+
+  test("without conditions everything, before a start time nothing", () => {
+    expect(filterOf(undefined, undefined, ANY)(event)).toBe(true);
+    expect(filterOf(undefined, undefined, event.timestampMs)(event)).toBe(true);
+    expect(filterOf(undefined, undefined, event.timestampMs + 1)(event)).toBe(false);
+  });
+
+  test("a portal's own event is in no organization, and is not left out as one", () => {
+    const own = { ...event, organization: null };
+    expect(filterOf({ organizations: ["5f0c"] }, undefined, ANY)(own)).toBe(false);
+    expect(filterOf(undefined, { organizations: ["5f0c"] }, ANY)(own)).toBe(true);
+  });
+
+  test("a pattern takes * for anything and everything else literally", () => {
+    expect(patternOf("a.b+c").test("a.b+c")).toBe(true);
+    expect(patternOf("a.b").test("axb")).toBe(false);
+    expect(patternOf("(a|b)").test("a")).toBe(false);
+    expect(patternOf("a*c").test("abbbc")).toBe(true);
+    expect(patternOf("*").test("")).toBe(true);
+    expect(patternOf("$^[]{}?\\").test("$^[]{}?\\")).toBe(true);
+  });
+
+  test("an empty list and an unknown condition are mistakes", () => {
+    expect(routeSchema.safeParse({ services: [] }).success).toBe(false);
+    expect(routeSchema.safeParse({ service: ["sso"] }).success).toBe(false);
+  });
+});

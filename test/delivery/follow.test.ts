@@ -1,0 +1,103 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Position } from "../../src/core/position.ts";
+import { createFollower, type Following } from "../../src/delivery/follow.ts";
+import { type JournalFixture, openFixture } from "../journal/support.ts";
+import { createFakeClock, type FakeClock } from "../support/clock.ts";
+import { eventTexts, pageOf } from "../support/pages.ts";
+import { never } from "./support.ts";
+
+describe("a follower of the journal", () => {
+  let fixture: JournalFixture;
+  let clock: FakeClock;
+  let seen: number[];
+  let commits: Position[];
+
+  beforeEach(() => {
+    clock = createFakeClock();
+    fixture = openFixture(clock);
+    seen = [];
+    commits = [];
+  });
+  afterEach(() => fixture.close());
+
+  async function follow(over: Partial<Following> = {}) {
+    const reader = await fixture.journal.reader("~follower");
+    const step = createFollower({
+      reader,
+      clock,
+      wants: () => true,
+      apply: (events) => {
+        for (const event of events) seen.push(Number.parseInt(event.id!, 16));
+      },
+      commit: async (to) => {
+        commits.push(to);
+        await reader.commit(to, undefined);
+      },
+      ...over,
+    });
+    return async () => {
+      while ((await step(never)) === "again");
+    };
+  }
+
+  const append = (from: number, count: number) => fixture.journal.append(pageOf(eventTexts(from, count)));
+  const numbers = (count: number) => Array.from({ length: count }, (_, at) => at);
+
+  test("gets every event once, in order, and goes on from its position after a restart", async () => {
+    await append(0, 5);
+    await append(5, 15_000);
+    await (await follow())();
+    expect(seen).toEqual(numbers(15_005));
+    await append(15_005, 5);
+    await (await follow())();
+    expect(seen).toEqual(numbers(15_010));
+    expect(commits.at(-1)).toEqual(fixture.journal.end());
+  });
+
+  test("gets only what it wants; the position moves past the rest when there is nothing more", async () => {
+    await append(0, 10);
+    await (await follow({ wants: ({ index }) => index % 2 === 1 }))();
+    expect(seen).toEqual([1, 3, 5, 7, 9]);
+    await (await follow({ wants: () => false }))();
+    await append(10, 3);
+    await (await follow({ wants: () => false }))();
+    expect(commits.at(-1)).toEqual(fixture.journal.end());
+  });
+
+  test("passing over much commits now and then, not after every page", async () => {
+    for (let page = 0; page < 10; page++) await append(page * 2, 2);
+    await (await follow({ wants: () => false }))();
+    expect(commits).toHaveLength(1);
+  });
+
+  test("an event that could not be applied comes again with the next step; nothing is skipped", async () => {
+    await append(0, 3);
+    let failing = true;
+    const drain = await follow({
+      apply(events) {
+        if (failing) throw new Error("not now");
+        for (const event of events) seen.push(event.index);
+      },
+    });
+    await expect(drain()).rejects.toThrow("not now");
+    failing = false;
+    await drain();
+    expect(seen).toEqual([0, 1, 2]);
+  });
+
+  test("a commit that failed is made good with the next step", async () => {
+    await append(0, 3);
+    let failing = true;
+    const drain = await follow({
+      async commit(to) {
+        if (failing) throw new Error("no room");
+        commits.push(to);
+      },
+    });
+    await expect(drain()).rejects.toThrow("no room");
+    failing = false;
+    await drain();
+    expect(commits).toEqual([fixture.journal.end()]);
+    expect(seen).toEqual([0, 1, 2]);
+  });
+});
