@@ -176,6 +176,11 @@ async function assemble(
     );
   }
 
+  const liveUntilMs = db
+    .prepare(
+      "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
+    )
+    .pluck();
   const imports = createImports({
     db,
     definitions: config.imports,
@@ -185,6 +190,7 @@ async function assemble(
       return importSourceOf(account.management);
     },
     accounts: accounts.map((account) => account.name),
+    readUntilMs: (name) => liveUntilMs.get(name) as number | undefined,
     clock,
     log,
   });

@@ -114,6 +114,11 @@ export const configSchema = z
     unique("accounts", config.accounts, context);
     unique("sinks", config.sinks as unknown as readonly { name: string }[], context);
     unique("imports", config.imports, context);
+    for (const [index, { account }] of config.imports.entries()) {
+      if (config.accounts.some(({ name }) => name === account)) continue;
+      const message = `there is no account of this name: use one of ${config.accounts.map(({ name }) => name).join(", ")}`;
+      context.addIssue({ code: "custom", path: ["imports", index, "account"], message, input: account });
+    }
   })
   .meta({ title: "Tidemark", description: "The configuration of Tidemark." });
 

@@ -27,6 +27,7 @@ export interface BatchLimits {
   readonly recordsMax: number;
   /** Over all bodies, with `recordOverheadBytes` added for each and `batchOverheadBytes` once. */
   readonly bytesMax: number;
+  /** Of one body, without its overhead. */
   readonly recordBytesMax?: number;
   readonly recordOverheadBytes?: number;
   readonly batchOverheadBytes?: number;

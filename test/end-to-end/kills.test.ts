@@ -22,7 +22,7 @@ beforeAll(async () => {
     events: EVENTS,
     days: 20,
     eventBytes: 600,
-    liveEventsPerSecond: 20,
+    liveEventsPerSecond: 100,
     lateness: { typicalMs: 300, lateShare: 0.05, lateMs: 4000, tailShare: 0, tailMs: 0 },
     faults: [{ kind: "latency", ms: 40 }],
   });
@@ -94,6 +94,11 @@ it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
   checkOrder(join(folder, "ordered"), total);
 });
 
+interface Envelope {
+  readonly organization: string | null;
+  readonly position: { readonly page: number; readonly index: number };
+}
+
 /** In journal order: page and index only rise along each file of an organization. */
 function checkOrder(root: string, total: number): void {
   let lines = 0;
@@ -101,9 +106,9 @@ function checkOrder(root: string, total: number): void {
   for (const file of filesBelow(root)) {
     for (const line of readFileSync(file, "utf8").split("\n")) {
       if (line === "") continue;
-      const envelope = JSON.parse(line) as { organization: string | null; page: number; index: number };
-      const place = envelope.page * 100_000 + envelope.index;
-      const key = String(envelope.organization);
+      const { organization, position } = JSON.parse(line) as Envelope;
+      const place = position.page * 100_000 + position.index;
+      const key = String(organization);
       expect(place).toBeGreaterThan(last.get(key) ?? -1);
       last.set(key, place);
       lines++;
