@@ -1,29 +1,30 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { closeSync, existsSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
+import { copyWhole } from "./copy.ts";
+import { type Migration, migrations } from "./migrations.ts";
 
 export type State = Database.Database;
 
-/** The path is the same seen from src/journal and from dist/journal. */
-const MIGRATIONS = new URL("../../src/journal/migrations/", import.meta.url);
 const PAGE_BYTES = 16_384;
 /** How long a statement waits for another process. */
 export const BUSY_MS = 10_000;
+/** It holds events and the rest of what a key can read: nobody else's business. */
+const MODE = 0o600;
 
 /**
  * Opens the state file for writing: WAL, every commit on disk before it returns, migrations run forward.
  * A file of a newer program is refused; before an older file is migrated a copy of it is set aside.
  */
-export function openState(file: string): State {
+export function openState(file: string, known: readonly Migration[] = migrations()): State {
   const db = connect(file, {});
   try {
     db.pragma(`page_size = ${PAGE_BYTES}`);
-    db.pragma("journal_mode = WAL");
+    enterWal(db);
     db.pragma("synchronous = FULL");
     db.pragma("wal_autocheckpoint = 2000");
     db.pragma("foreign_keys = ON");
-    migrate(db, file);
+    migrate(db, file, known);
     return db;
   } catch (error) {
     db.close();
@@ -32,7 +33,7 @@ export function openState(file: string): State {
 }
 
 /** Opens the state file beside a running process: nothing can be changed through it. */
-export function openStateForReading(file: string): State {
+export function openStateForReading(file: string, known: readonly Migration[] = migrations()): State {
   if (!existsSync(file)) {
     throw new UsageError(
       `There is no state file at ${file}: start "tidemark run" first, or name the right config.`,
@@ -40,8 +41,8 @@ export function openStateForReading(file: string): State {
   }
   const db = connect(file, { readonly: true });
   try {
-    const version = db.pragma("user_version", { simple: true }) as number;
-    if (version !== migrations().length) throw versionError(file, version);
+    const pending = pendingIn(db, file, known);
+    if (pending.length > 0) throw olderError(file, pending[0]!);
     return db;
   } catch (error) {
     db.close();
@@ -49,8 +50,15 @@ export function openStateForReading(file: string): State {
   }
 }
 
+/** The highest migration that was run in it; throws where a newer program has run one that this one lacks. */
+export function schemaOf(db: State, file: string): number {
+  pendingIn(db, file, migrations());
+  return Math.max(0, ...appliedIn(db));
+}
+
 function connect(file: string, options: Database.Options): State {
   try {
+    if (!options.readonly && !existsSync(file)) closeSync(openSync(file, "a", MODE));
     return new Database(file, { timeout: BUSY_MS, ...options });
   } catch (error) {
     throw new UsageError(
@@ -60,45 +68,99 @@ function connect(file: string, options: Database.Options): State {
   }
 }
 
-interface Migration {
-  readonly name: string;
-  readonly sql: string;
+/** Of two processes that make a new file at once one is told that it is locked, without being made to wait. */
+function enterWal(db: State): void {
+  const untilMs = Date.now() + BUSY_MS;
+  for (;;) {
+    try {
+      db.pragma("journal_mode = WAL");
+      return;
+    } catch (error) {
+      if (!isBusy(error) || Date.now() > untilMs) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    }
+  }
 }
 
-function migrations(): readonly Migration[] {
-  const folder = fileURLToPath(MIGRATIONS);
-  return readdirSync(folder)
-    .filter((name) => /^\d{4}-.*\.sql$/.test(name))
-    .sort()
-    .map((name) => ({ name, sql: readFileSync(new URL(name, MIGRATIONS), "utf8") }));
+function isBusy(error: unknown): boolean {
+  return (error as { code?: string }).code?.startsWith("SQLITE_BUSY") === true;
 }
 
-/** user_version counts the migrations that have been run; each runs in a transaction with its count. */
-function migrate(db: State, file: string): void {
-  const all = migrations();
-  const version = db.pragma("user_version", { simple: true }) as number;
-  if (version > all.length) throw versionError(file, version);
-  if (version > 0 && version < all.length)
-    backUp(db, `${file}.before-${String(version + 1).padStart(4, "0")}`);
-  for (const [index, migration] of all.entries()) {
-    if (index < version) continue;
+/**
+ * A table lists the migrations that have been run, by number: a migration that is added later between two
+ * others shifts nothing. Each runs in a transaction with its row, which looks again what is still to do, since
+ * another process may have done it meanwhile. user_version is the highest number.
+ */
+function migrate(db: State, file: string, known: readonly Migration[]): void {
+  const pending = pendingIn(db, file, known);
+  if (pending.length === 0) return;
+  if (pending.length < known.length) setAside(db, `${file}.before-${pending[0]!.name.slice(0, 4)}`);
+  for (const migration of pending) {
     db.transaction(() => {
+      if (appliedIn(db).has(migration.number)) return;
+      makeList(db, known);
       db.exec(migration.sql);
-      db.pragma(`user_version = ${index + 1}`);
+      db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, ?)").run(
+        migration.number,
+        migration.name,
+        Date.now(),
+      );
+      db.pragma(`user_version = ${Math.max(...appliedIn(db))}`);
     }).exclusive();
   }
 }
 
-function backUp(db: State, target: string): void {
-  if (!existsSync(target)) db.prepare("VACUUM INTO ?").run(target);
+function makeList(db: State, known: readonly Migration[]): void {
+  if (hasList(db)) return;
+  const applied = appliedIn(db);
+  db.exec(
+    "CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, run_ms INTEGER NOT NULL)",
+  );
+  const insert = db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, ?)");
+  for (const { number, name } of known) if (applied.has(number)) insert.run(number, name, Date.now());
 }
 
-function versionError(file: string, version: number): UsageError {
-  const known = migrations().length;
+function hasList(db: State): boolean {
+  return db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").get() !== undefined;
+}
+
+/** Files without a list counted these instead. */
+const COUNTED = [1, 10, 11];
+
+function appliedIn(db: State): ReadonlySet<number> {
+  const version = db.pragma("user_version", { simple: true }) as number;
+  if (!hasList(db)) return new Set(version > COUNTED.length ? [version] : COUNTED.slice(0, version));
+  const listed = db.prepare("SELECT number FROM migrations").pluck().all() as number[];
+  // A newer program may keep its list otherwise; the number stands in the header in any case.
+  return new Set(version > 0 ? [...listed, version] : listed);
+}
+
+function pendingIn(db: State, file: string, known: readonly Migration[]): readonly Migration[] {
+  const applied = appliedIn(db);
+  const unknown = [...applied].filter((number) => !known.some((migration) => migration.number === number));
+  if (unknown.length > 0) throw newerError(file, Math.max(...unknown), known);
+  return known.filter(({ number }) => !applied.has(number));
+}
+
+/** A copy under this name is of an earlier attempt or of another process, made before anything was changed. */
+function setAside(db: State, target: string): void {
+  if (existsSync(target)) return;
+  try {
+    copyWhole(target, MODE, (path) => db.prepare("VACUUM INTO ?").run(path));
+  } catch (error) {
+    if (!existsSync(target)) throw error;
+  }
+}
+
+function newerError(file: string, unknown: number, known: readonly Migration[]): UsageError {
   return new UsageError(
-    version > known
-      ? `The state file ${file} was written by a newer Tidemark (schema ${version}, this one knows ${known}): update the program; nothing was changed.`
-      : `The state file ${file} has schema ${version} and this Tidemark needs ${known}: start "tidemark run" once, it brings the file forward.`,
+    `The state file ${file} was written by a newer Tidemark (schema ${unknown}, this one knows ${known.at(-1)?.number}): update the program; nothing was changed.`,
+  );
+}
+
+function olderError(file: string, missing: Migration): UsageError {
+  return new UsageError(
+    `The state file ${file} is of an older Tidemark (it lacks ${missing.name}): start "tidemark run" once, it brings the file forward.`,
   );
 }
 

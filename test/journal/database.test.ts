@@ -1,4 +1,12 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -6,10 +14,12 @@ import { systemClock } from "../../src/core/clock.ts";
 import { UsageError } from "../../src/core/errors.ts";
 import { openState, openStateForReading } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
+import { type Migration, migrations } from "../../src/journal/migrations.ts";
 import { eventTexts, pageOf, textsOf } from "../support/pages.ts";
 import { temporaryFolder } from "./support.ts";
 
 const MIGRATIONS = readdirSync("src/journal/migrations").sort();
+const NEWEST = Number(MIGRATIONS.at(-1)!.slice(0, 4));
 
 describe("the state file", () => {
   let folder: ReturnType<typeof temporaryFolder>;
@@ -44,22 +54,20 @@ describe("the state file", () => {
     expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
     expect(db.pragma("synchronous", { simple: true })).toBe(2);
     expect(db.pragma("foreign_keys", { simple: true })).toBe(1);
-    expect(db.pragma("user_version", { simple: true })).toBe(MIGRATIONS.length);
+    expect(db.pragma("user_version", { simple: true })).toBe(NEWEST);
     db.close();
   });
 
   test("of a newer program is refused, for writing and for reading, and not changed", async () => {
     await fill();
     const db = new Database(file);
-    db.pragma(`user_version = ${MIGRATIONS.length + 1}`);
+    db.pragma(`user_version = ${NEWEST + 1}`);
     db.pragma("journal_mode = DELETE");
     db.close();
     const before = readFileSync(file);
     for (const open of [openState, openStateForReading]) {
       const { message } = refusal(() => open(file));
-      expect(message).toContain(
-        `newer Tidemark (schema ${MIGRATIONS.length + 1}, this one knows ${MIGRATIONS.length})`,
-      );
+      expect(message).toContain(`newer Tidemark (schema ${NEWEST + 1}, this one knows ${NEWEST})`);
       expect(message).toContain("update the program");
     }
     expect(contentOf(file)).toEqual(contentOf(save(before)));
@@ -73,17 +81,17 @@ describe("the state file", () => {
     old.close();
     expect(refusal(() => openStateForReading(file)).message).toContain('start "tidemark run" once');
     const db = openState(file);
-    expect(db.pragma("user_version", { simple: true })).toBe(MIGRATIONS.length);
+    expect(db.pragma("user_version", { simple: true })).toBe(NEWEST);
     expect(db.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
     expect(db.prepare("SELECT COUNT(*) FROM jobs").pluck().get()).toBe(0);
     db.close();
-    const copy = new Database(`${file}.before-0002`, { readonly: true });
+    const copy = new Database(`${file}.before-0010`, { readonly: true });
     expect(copy.pragma("user_version", { simple: true })).toBe(1);
     expect(copy.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
     copy.close();
     openState(file).close();
     expect(readdirSync(folder.path).filter((name) => name.includes("before"))).toEqual([
-      "state.db.before-0002",
+      "state.db.before-0010",
     ]);
   });
 
@@ -98,6 +106,46 @@ describe("the state file", () => {
     expect(db.pragma("user_version", { simple: true })).toBe(1);
     expect(db.prepare("SELECT COUNT(*) FROM sqlite_master WHERE name = 'jobs'").pluck().get()).toBe(0);
     db.close();
+  });
+
+  test("gets a migration that is added later between two others, and none twice", () => {
+    openState(file).close();
+    const later: Migration[] = [
+      ...migrations(),
+      { number: 2, name: "0002-late", sql: "CREATE TABLE late (x); INSERT INTO late VALUES (1)" },
+    ].sort((a, b) => a.number - b.number);
+    for (let opening = 0; opening < 2; opening++) openState(file, later).close();
+    const db = new Database(file, { readonly: true });
+    expect(db.prepare("SELECT COUNT(*) FROM late").pluck().get()).toBe(1);
+    expect(db.prepare("SELECT number FROM migrations").pluck().all()).toEqual(
+      later.map(({ number }) => number),
+    );
+    expect(db.pragma("user_version", { simple: true })).toBe(NEWEST);
+    db.close();
+    // The program without it knows that it lacks something, although the highest number is its own.
+    for (const open of [openState, openStateForReading])
+      expect(refusal(() => open(file)).message).toContain("newer Tidemark (schema 2,");
+  });
+
+  test("that is set aside before a migration is whole: what a crash left half made does not count", () => {
+    openState(file).close();
+    const more = [
+      ...migrations(),
+      { number: NEWEST + 1, name: `00${NEWEST + 1}-more`, sql: "CREATE TABLE more (x)" },
+    ];
+    const aside = `${file}.before-${String(NEWEST + 1).padStart(4, "0")}`;
+    writeFileSync(`${aside}.12345678.tmp`, "half");
+    openState(file, more).close();
+    const copy = new Database(aside, { readonly: true });
+    expect(copy.pragma("integrity_check", { simple: true })).toBe("ok");
+    expect(copy.pragma("user_version", { simple: true })).toBe(NEWEST);
+    copy.close();
+    expect(statSync(aside).mode & 0o777).toBe(0o600);
+  });
+
+  test("can be read by its owner alone", () => {
+    openState(file).close();
+    expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
   test("that is made new has no copy set aside", () => {

@@ -1,0 +1,7 @@
+// Opens a state file at the moment that others do: node open-driver.js FILE START_MS. Ends with 0 if it could.
+
+import { openState } from "../../dist/journal/database.js";
+
+const [file, startMs] = process.argv.slice(2);
+while (Date.now() < Number(startMs));
+openState(file).close();
