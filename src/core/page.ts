@@ -1,15 +1,6 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import {
-  eventBytes,
-  eventTimeMs,
-  FIELD,
-  type FieldColumn,
-  fieldText,
-  type ScannedPage,
-  STRIDE,
-  scanPage,
-} from "./scanner.ts";
+import { eventBytes, eventTimeMs, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
 
 /**
  * A page made ready for the journal: scanned, every event attributed to an organization and given its
@@ -74,16 +65,12 @@ export function prepareScanned(
   const identities = Buffer.allocUnsafe(count * IDENTITY_BYTES);
   const digests = new Uint32Array(count);
   const timesMs = new Float64Array(count);
-  const text = cachedText(scanned);
+  const owners = attribute.organizations.map((organization) =>
+    ownerBytes(organization, attribution.provider),
+  );
   for (let index = 0; index < count; index++) {
-    const organization = attribute.organizations[organizationIndexes[index]!]!;
-    const owner = organization ?? `provider ${attribution.provider}`;
-    identities.write(
-      identityDigest(scanned, index, owner, text),
-      index * IDENTITY_BYTES,
-      IDENTITY_BYTES,
-      "latin1",
-    );
+    const digest = identityDigest(scanned, index, owners[organizationIndexes[index]!]!);
+    identities.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");
     digests[index] = crc32(eventBytes(scanned, index));
     timesMs[index] = eventTimeMs(scanned, index) ?? fetchedAtMs;
   }
@@ -105,50 +92,84 @@ export function twinIdentity(identity: Uint8Array, digest: number): Buffer {
   return Buffer.from(hash("sha256", salted, "hex"), "hex").subarray(0, IDENTITY_BYTES);
 }
 
-/** The identity of one event as 32 hexadecimal digits; `owner` is its organization, or its provider. */
-export function identityAt(scanned: ScannedPage, index: number, owner: string): string {
-  const text = (at: number, column: FieldColumn) => fieldText(scanned, at, column) ?? "";
-  return Buffer.from(identityDigest(scanned, index, owner, text).slice(0, IDENTITY_BYTES), "latin1").toString(
-    "hex",
-  );
-}
-
-/** The fields that identify an event (R10), separated by a character that is rare in any of them; as latin1 text. */
-function identityDigest(
+/** The identity of one event as 32 hexadecimal digits, given its organization or else its provider. */
+export function identityAt(
   scanned: ScannedPage,
   index: number,
-  owner: string,
-  text: (index: number, column: FieldColumn) => string,
+  organization: string | null,
+  provider: string | null,
 ): string {
-  const id = fieldText(scanned, index, FIELD.id);
-  if (id === undefined) {
-    return sha256(Buffer.concat([Buffer.from(`${owner}\0`), eventBytes(scanned, index)]));
+  const digest = identityDigest(scanned, index, ownerBytes(organization, provider));
+  return Buffer.from(digest.slice(0, IDENTITY_BYTES), "latin1").toString("hex");
+}
+
+function ownerBytes(organization: string | null, provider: string | null): Buffer {
+  return Buffer.from(`${organization ?? `provider ${provider}`}\0`);
+}
+
+const KEY_BYTES_MAX = 4096;
+const key = Buffer.alloc(KEY_BYTES_MAX);
+
+/**
+ * The digest, as latin1 text, of the fields that identify an event (R10), each ended by a zero byte; of all
+ * its bytes where it has no id. Latin1 is the cheapest form in which a digest can be had.
+ */
+function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): string {
+  const row = index * STRIDE;
+  if (!hasText(scanned, row + FIELD.id)) return sha256(Buffer.concat([owner, eventBytes(scanned, index)]));
+  let length = owner.copy(key);
+  for (const column of IDENTITY_COLUMNS) {
+    const end = copyText(scanned, row + column, length);
+    if (end < 0) return sha256(longKey(scanned, index, owner));
+    length = end;
   }
-  const timestamp = fieldText(scanned, index, FIELD.timestamp) ?? "";
-  return sha256(
-    `${owner}\0${text(index, FIELD.service)}\0${text(index, FIELD.eventType)}\0${timestamp}\0${id}`,
-  );
+  return sha256(key.subarray(0, length));
 }
 
-/** Latin1 text is the cheapest form in which a digest can be had: no Buffer is made for each event. */
-function sha256(data: string | Buffer): string {
+const IDENTITY_COLUMNS = [FIELD.service, FIELD.eventType, FIELD.timestamp, FIELD.id] as const;
+
+/** A string or a number stands there: null and the rest are no text. */
+function hasText({ bytes, columns }: ScannedPage, column: number): boolean {
+  const start = columns[column]!;
+  if (start < 0) return false;
+  const first = bytes[start]!;
+  return first === 0x22 || first === 0x2d || (first >= 0x30 && first <= 0x39);
+}
+
+/** Copies a field's bytes and a zero behind `at`; -1 when it needs decoding or more room. */
+function copyText({ bytes, columns }: ScannedPage, column: number, at: number): number {
+  let start = columns[column]!;
+  let end = columns[column + 1]!;
+  if (start < 0) return endField(at);
+  if (bytes[start] === 0x22) {
+    start++;
+    end--;
+  } else if (bytes[start] !== 0x2d && !(bytes[start]! >= 0x30 && bytes[start]! <= 0x39)) {
+    return endField(at);
+  }
+  if (at + end - start + 1 > KEY_BYTES_MAX) return -1;
+  let to = at;
+  for (let from = start; from < end; from++) {
+    const byte = bytes[from]!;
+    if (byte === 0x5c) return -1;
+    key[to++] = byte;
+  }
+  return endField(to);
+}
+
+function endField(at: number): number {
+  key[at] = 0;
+  return at + 1;
+}
+
+/** The same key where a field is written with escapes, or is very long. */
+function longKey(scanned: ScannedPage, index: number, owner: Buffer): Buffer {
+  const fields = IDENTITY_COLUMNS.map((column) => `${fieldText(scanned, index, column) ?? ""}\0`);
+  return Buffer.concat([owner, Buffer.from(fields.join(""))]);
+}
+
+function sha256(data: Buffer): string {
   return hash("sha256", data, "latin1" as "hex");
-}
-
-/** Texts of fields with few different values, decoded once per run of equal bytes. */
-function cachedText(scanned: ScannedPage): (index: number, column: FieldColumn) => string {
-  const last = new Map<number, { start: number; end: number; text: string }>();
-  return (index, column) => {
-    const start = scanned.columns[index * STRIDE + column]!;
-    if (start < 0) return "";
-    const end = scanned.columns[index * STRIDE + column + 1]!;
-    const known = last.get(column);
-    if (known !== undefined && scanned.bytes.compare(scanned.bytes, known.start, known.end, start, end) === 0)
-      return known.text;
-    const text = fieldText(scanned, index, column) ?? "";
-    last.set(column, { start, end, text });
-    return text;
-  };
 }
 
 function attributor(scanned: ScannedPage, attribution: Attribution) {
@@ -156,9 +177,7 @@ function attributor(scanned: ScannedPage, attribution: Attribution) {
   const indexes = new Map<string | null, number>();
   const allowed = new Set(attribution.organizations);
   const single = attribution.organizations.length === 1 ? attribution.organizations[0]! : undefined;
-  const text = cachedText(scanned);
-  let lastText: string | undefined;
-  let lastIndex = -1;
+  let last = { start: -1, end: -1, index: -1 };
 
   function place(organization: string | null): number {
     const known = indexes.get(organization);
@@ -179,12 +198,21 @@ function attributor(scanned: ScannedPage, attribution: Attribution) {
   return {
     organizations: organizations as readonly (string | null)[],
     indexOf(index: number): number {
-      const value = text(index, FIELD.organization);
-      if (value !== lastText || lastIndex === -1) {
-        lastText = value;
-        lastIndex = ownerOf(value);
-      }
-      return lastIndex;
+      const row = index * STRIDE + FIELD.organization;
+      const start = scanned.columns[row]!;
+      const end = scanned.columns[row + 1]!;
+      if (start >= 0 && sameBytes(scanned.bytes, last.start, last.end, start, end)) return last.index;
+      const owner = ownerOf(fieldText(scanned, index, FIELD.organization) ?? "");
+      if (start >= 0) last = { start, end, index: owner };
+      return owner;
     },
   };
+}
+
+/** Neighbours are mostly of one organization: its text need not be decoded for each. */
+function sameBytes(bytes: Buffer, startA: number, endA: number, startB: number, endB: number): boolean {
+  const length = endA - startA;
+  if (startA < 0 || length !== endB - startB) return false;
+  for (let at = 0; at < length; at++) if (bytes[startA + at] !== bytes[startB + at]) return false;
+  return true;
 }

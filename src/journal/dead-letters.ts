@@ -149,7 +149,7 @@ function pageOf(run: readonly ReplayRow[], scanned: ScannedPage) {
 /** Of two events that share their identity fields each keeps its own identity, so that neither passes for the other. */
 function twinsOf(run: readonly ReplayRow[], scanned: ScannedPage): string | null {
   const entries = run.flatMap(({ identity, organization, provider }, index) => {
-    const plain = identityAt(scanned, index, organization ?? `provider ${provider}`);
+    const plain = identityAt(scanned, index, organization, provider);
     return plain === identity ? [] : [[String(index), identity] as const];
   });
   return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));

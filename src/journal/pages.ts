@@ -200,7 +200,7 @@ class StoredEvent implements JournalEvent {
   get identity(): string {
     const twin = this.#twins[this.index];
     if (twin !== undefined) return twin;
-    return identityAt(this.#scanned, this.index, this.organization ?? `provider ${this.#row.provider}`);
+    return identityAt(this.#scanned, this.index, this.organization, this.#row.provider);
   }
   get fetchedAtMs(): number {
     return this.#row.fetchedMs;
