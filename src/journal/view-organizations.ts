@@ -23,6 +23,7 @@ export function createOrganizationsView(
     `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
      FROM organizations`,
   );
+  const newestHeld = db.prepare("SELECT MAX(last_ms) FROM identities WHERE owner = ?").pluck();
   let made:
     | { ms: number; tookMs: number; rows: readonly Row[]; sorted: Map<string, readonly Row[]> }
     | undefined;
@@ -106,12 +107,19 @@ export function createOrganizationsView(
         rows: matched.slice(query.offset, query.offset + query.limit).map(shown),
       };
     },
-    count: async () => (await rowsNow()).rows.length,
+    /** A provider's portal is read like an organization, and is none. */
+    count: async () => (await rowsNow()).rows.filter(({ kind }) => kind !== "provider").length,
   };
 
   function shown(row: Row): OrganizationView {
     const { liveToMs: _, text: __, ...rest } = row;
-    return { ...rest, lagMs: lagOf(row) };
+    return { ...rest, lagMs: lagOf(row), lastEventMs: lastEventOf(row) };
+  }
+
+  /** The roster is written now and then; the identities are there with the event. */
+  function lastEventOf({ kind, id, lastEventMs }: Row): number | null {
+    const heldMs = kind === "organization" ? (newestHeld.get(id) as number | null) : null;
+    return heldMs === null ? lastEventMs : Math.max(heldMs, lastEventMs ?? 0);
   }
 }
 
@@ -136,6 +144,7 @@ const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : a.name > b.name ? 1 :
 const ORDERS: Record<OrganizationsQuery["sort"], (a: Row, b: Row) => number> = {
   lag: (a, b) => rank(a) - rank(b) || (a.liveToMs ?? 0) - (b.liveToMs ?? 0) || byName(a, b),
   name: byName,
-  traffic: (a, b) => (b.eventsPerHour ?? 0) - (a.eventsPerHour ?? 0) || byName(a, b),
+  traffic: (a, b) =>
+    (b.eventsPerHour ?? 0) - (a.eventsPerHour ?? 0) || (b.events ?? 0) - (a.events ?? 0) || byName(a, b),
   last_event: (a, b) => (a.lastEventMs ?? 0) - (b.lastEventMs ?? 0) || byName(a, b),
 };

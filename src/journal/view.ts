@@ -32,7 +32,7 @@ export interface ViewOptions {
     readonly guarantee: "exactly_once" | "at_least_once";
     readonly promise: string;
   }[];
-  /** Readers of the journal that are no sinks, such as the import tracker. */
+  /** Readers of the journal that are no sinks, beside those whose name begins with ~, as no sink's can. */
   readonly internalReaders?: readonly string[];
 }
 
@@ -77,7 +77,8 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     const deliveries = new Map((known()?.deliveries() ?? []).map((delivery) => [delivery.name, delivery]));
     const configured = new Set(options.sinks.map(({ name }) => name));
     const others = [...rows.keys()].filter(
-      (name) => !configured.has(name) && !(options.internalReaders ?? []).includes(name),
+      (name) =>
+        !configured.has(name) && !name.startsWith("~") && !(options.internalReaders ?? []).includes(name),
     );
     const list: SinkView[] = [];
     for (const name of [...configured, ...others]) {

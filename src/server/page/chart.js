@@ -104,7 +104,7 @@ export function createChart(rates) {
           ...sinks.map((name, at) => ({
             label: name,
             stroke: color(COLORS[at]),
-            width: 1.5,
+            width: 1.25,
             show: !hidden.has(name),
             points: { show: false },
           })),
@@ -118,9 +118,11 @@ export function createChart(rates) {
 
   const size = () => ({ width: Math.max(200, box.clientWidth), height: box.clientHeight || 220 });
 
-  function timeRange(_, from, to) {
-    const end = to ?? Date.now() / 1000;
-    return [Math.min(from ?? end, end - SHOWN_MS_MIN / 1000), end];
+  /** The hour as far as it is known, and ten minutes at the least. */
+  function timeRange() {
+    const times = rates.times();
+    const endMs = times.at(-1) ?? Date.now();
+    return [Math.min(times[0] ?? endMs, endMs - SHOWN_MS_MIN) / 1000, endMs / 1000];
   }
 
   function showAt(self) {

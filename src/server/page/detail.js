@@ -1,7 +1,7 @@
 import { get } from "./api.js";
 import { createCalendar, STATES } from "./calendar.js";
 import { byId, fill, h, say } from "./dom.js";
-import { ago, dateTime, duration, number } from "./format.js";
+import { ago, brief, dateTime, duration, number } from "./format.js";
 import { lagWords } from "./organizations.js";
 
 const WINDOWS_SHOWN = 200;
@@ -37,6 +37,7 @@ function facts(row, nowMs) {
     ["Behind", lagWords(row)],
     ["Last event", row.lastEventMs === null ? "none yet" : ago(row.lastEventMs, nowMs)],
     ["Events", row.events === null ? "–" : number(row.events)],
+    ["Events an hour", row.eventsPerHour === null ? "–" : brief(row.eventsPerHour)],
     ["Never read", row.unreadMs > 0 ? duration(row.unreadMs) : "nothing"],
     ["Lost", row.gapMs > 0 ? duration(row.gapMs) : "nothing"],
     ["Read with", row.groupSize > 1 ? `${number(row.groupSize - 1)} others` : "nobody else"],

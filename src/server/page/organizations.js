@@ -6,6 +6,7 @@ const ROW_PX = 48;
 const CHUNK = 100;
 const SPARE_ROWS = 6;
 const ROWS_SHOWN = 10;
+const HISTORY = " · history";
 const ROWS_SHOWN_MIN = 3;
 
 /**
@@ -82,7 +83,7 @@ export function createOrganizations(onOpen, onLoad) {
   function makeRow() {
     const parts = [
       h("span", { class: "who" }, h("b"), h("small")),
-      h("span", { class: "lag" }),
+      h("span", { class: "lag" }, h("span"), h("small", { class: "more" })),
       h("span"),
       h("span"),
     ];
@@ -108,9 +109,11 @@ export function createOrganizations(onOpen, onLoad) {
     const [who, lag, last, traffic] = row.children;
     say(who.firstElementChild, shown?.name ?? "…");
     say(who.lastElementChild, shown === undefined ? "" : shown.id || shown.account);
-    say(lag, shown === undefined ? "" : lagWords(shown));
+    const words = shown === undefined ? "" : lagWords(shown);
+    say(lag.firstElementChild, words.replace(HISTORY, ""));
+    say(lag.lastElementChild, words.endsWith(HISTORY) ? HISTORY : "");
     say(last, shown === undefined ? "" : lastWords(shown));
-    say(traffic, shown === undefined || shown.eventsPerHour === null ? "" : brief(shown.eventsPerHour));
+    say(traffic, shown === undefined || shown.events === null ? "" : brief(shown.events));
     row.title = shown?.reason ?? "";
   }
 
@@ -205,5 +208,5 @@ export function stateOf({ state, lagMs, gapMs }) {
 export function lagWords({ state, lagMs, unreadMs }) {
   if (state !== "active") return state;
   if (lagMs === null) return "not read";
-  return unreadMs > 0 ? `${duration(lagMs)} · history` : duration(lagMs);
+  return unreadMs > 0 ? `${duration(lagMs)}${HISTORY}` : duration(lagMs);
 }

@@ -1,5 +1,5 @@
 import { byId, fill, h, keep, say } from "./dom.js";
-import { ago, brief, bytes, clockTime, duration, number, percent, plural } from "./format.js";
+import { brief, bytes, clockTime, duration, number, percent, plural } from "./format.js";
 
 /** The answer to the one question, then the alarms, then six figures. */
 export function showSummary({ status, sinks, rates, calendar, organizations }) {
@@ -13,10 +13,12 @@ export function showSummary({ status, sinks, rates, calendar, organizations }) {
   showTiles(status, rates, calendar, organizations);
 }
 
+const TROUBLED = new Set(["retrying", "paused", "stopped"]);
+
 function headline(status, sinks) {
   const critical = status.alarms.filter(({ severity }) => severity === "critical").length;
   if (critical > 0) return critical === 1 ? "One thing needs you." : `${number(critical)} things need you.`;
-  const waiting = sinks.filter(({ state }) => state !== "running" && state !== "opening");
+  const waiting = sinks.filter(({ state }) => TROUBLED.has(state));
   if (status.alarms.length > 0 || waiting.length > 0) return "Events are arriving, with a word of warning.";
   if (status.totals.windows.unread > 0) return "Events are arriving; history is still being read.";
   return "Everything is arriving, everywhere.";
@@ -40,7 +42,10 @@ function showAlarms(alarms, nowMs) {
       element.className = `alarm ${severity}`;
       const [title, text, what] = element.children;
       const label = severity === "critical" ? "Critical" : "Warning";
-      say(title, `${label}: ${kind.replaceAll("_", " ")} · ${subject} · since ${ago(sinceMs, nowMs)}`);
+      say(
+        title,
+        `${label}: ${kind.replaceAll("_", " ")} · ${subject} · for ${duration(Math.max(1000, nowMs - sinceMs))}`,
+      );
       say(text, message);
       say(what, remedy);
     },
@@ -79,7 +84,7 @@ function showTiles(status, rates, calendar, organizations) {
       bytes(journal.usedBytes),
       journal.heldUpBy === null
         ? `${percent(used)} of its budget; all is delivered`
-        : `${brief(journal.backlogEvents)} events wait for ${journal.heldUpBy}`,
+        : `${brief(journal.backlogEvents)} ${journal.backlogEvents === 1 ? "event waits" : "events wait"} for ${journal.heldUpBy}`,
     ],
     [
       "loss",
