@@ -1,0 +1,159 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import type { Command } from "commander";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createProgram } from "../../src/commands/index.ts";
+import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
+import { blocks, pages, proseOf, ROOT } from "./pages.ts";
+
+const shell = blocks.filter(({ kind }) => kind.split(" ")[0] === "sh");
+const lines = shell.flatMap(({ page, line, text }) =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((command, at) => ({ place: `${page}:${line + 1 + at}`, command })),
+);
+
+/** Parses a command line with the program's own parser; nothing is run. */
+async function parseOnly(args: readonly string[]): Promise<void> {
+  const errors: string[] = [];
+  const program = createProgram({
+    stdout: new PassThrough(),
+    stderr: new PassThrough(),
+    stdin: new PassThrough(),
+    env: {},
+    signal: new AbortController().signal,
+    interactive: false,
+    setExitCode: () => {},
+  });
+  disarm(program, errors);
+  try {
+    await program.parseAsync([...args], { from: "user" });
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${errors.join("")}`);
+  }
+}
+
+function disarm(command: Command, errors: string[]): void {
+  command.exitOverride().configureOutput({ writeErr: (text) => errors.push(text) });
+  for (const child of command.commands) disarm(child, errors);
+  if (command.commands.length === 0) command.action(() => {});
+}
+
+/** Words as a shell sees them; enough for the documentation's own. */
+function wordsOf(command: string): string[] {
+  return [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
+    word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"),
+  );
+}
+
+const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  scripts: Record<string, string>;
+};
+const SERVER_PATHS = /^\/(api\/(alarms|status|imports(\/\d+\/users)?)|metrics|livez|readyz)$/;
+
+/** Every program that the documentation calls, and what is asked of the call. */
+const CHECKS: Readonly<Record<string, (words: readonly string[]) => unknown>> = {
+  tidemark: (words) => parseOnly(words),
+  alias: () => undefined,
+  export: (words) => expect(words.every((word) => /^[A-Z0-9_]+=/.test(word))).toBe(true),
+  npm: ([command, script]) => {
+    expect(["ci", "test", "run", "prune", "audit", "sbom"]).toContain(command);
+    if (command === "run") expect(Object.keys(scripts)).toContain(script);
+  },
+  node: ([script]) => expect(existsSync(join(ROOT, script!)), script).toBe(true),
+  curl: (words) => {
+    const url = new URL(words.at(-1)!);
+    expect(url.origin).toBe("http://127.0.0.1:9464");
+    expect(url.pathname).toMatch(SERVER_PATHS);
+  },
+  docker: async (words) => {
+    const file = words[words.indexOf("-f") + 1];
+    if (words[0] === "compose") expect(existsSync(join(ROOT, file!)), file).toBe(true);
+    if (words[0] === "build") expect(existsSync(join(ROOT, "Dockerfile"))).toBe(true);
+    if (words[0] === "exec") await parseOnly(words.slice(words.indexOf("/app/dist/main.js") + 1));
+  },
+  helm: (words) => expect(existsSync(join(ROOT, words[2]!, "Chart.yaml"))).toBe(true),
+  sudo: ([program, ...words]) => {
+    expect(["mkdir", "cp", "install", "systemctl"]).toContain(program);
+    for (const word of words.filter((name) => name.startsWith("deploy/")))
+      expect(existsSync(join(ROOT, word)), word).toBe(true);
+  },
+  kubectl: () => undefined,
+  kcat: (words) => expect(words).toContain("isolation.level=read_committed"),
+  printf: (words) => expect(words.join(" ")).toMatch(/TIDEMARK_TOKEN=.*TIDEMARK_READ_TOKEN=/),
+  find: () => undefined,
+  cat: () => undefined,
+};
+
+describe("every command in the documentation", () => {
+  it.each(lines.map(({ place, command }) => [place, command]))("%s: %s", async (_place, line) => {
+    for (const command of line.split(" && ")) {
+      const [program, ...words] = wordsOf(command);
+      const check = CHECKS[program!];
+      if (check === undefined) throw new Error(`Nothing checks ${program}.`);
+      await check(words);
+    }
+  });
+
+  it("is known to the program where prose speaks of it", async () => {
+    const named = [...pages].flatMap(([page, text]) =>
+      [...proseOf(text).matchAll(/`tidemark ([^`]+)`/g)].map(([, words]) => ({ page, words: words! })),
+    );
+    expect(named.length).toBeGreaterThan(5);
+    for (const { page, words } of named) {
+      await expect(parseOnly(wordsOf(words)), `${page}: tidemark ${words}`).resolves.toBeUndefined();
+    }
+  });
+
+  it("goes through its own parser here: a wrong option is noticed", async () => {
+    await expect(parseOnly(["run", "--twice"])).rejects.toThrow(/unknown option '--twice'/);
+    await expect(parseOnly(["dead-letters", "show"])).rejects.toThrow(/missing required argument/);
+  });
+});
+
+describe("the first export", () => {
+  let simulator: Simulator;
+  let folder: string;
+  const page = blocks.filter((block) => block.page === "docs/first-export.md");
+  const practice = (kind: string) => page.find((block) => block.kind === kind)!.text;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "tidemark-first-"));
+    const words = wordsOf(practice("sh simulator"));
+    simulator = await startSimulator({ apiKey: words[words.indexOf("--api-key") + 1]!, events: 2000 });
+  });
+  afterAll(async () => {
+    await simulator.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("works as it is written, against the simulator", async () => {
+    const here = (text: string) => text.replaceAll("http://127.0.0.1:8080", simulator.url);
+    writeFileSync(join(folder, "tidemark.yaml"), here(practice("yaml practice")));
+    const program = `tidemark() { "${process.execPath}" "${join(ROOT, "dist/main.js")}" "$@"; }`;
+    const script = ["set -euo pipefail", program, here(practice("sh run"))].join("\n");
+    const { execFile } = await import("node:child_process");
+    const output = await new Promise<string>((resolve, reject) => {
+      execFile("bash", ["-c", script], { cwd: folder }, (error, stdout, stderr) =>
+        error ? reject(new Error(`${error.message}\n${stderr}`)) : resolve(stdout),
+      );
+    });
+    expect(output.match(/^CEF:0\|/gm)).toHaveLength(3);
+    expect(output).toMatch(/^events\/[0-9a-f]{24}\/.*\.jsonl$/m);
+    const exported = Number(output.trimEnd().split("\n").at(-1));
+    expect(exported).toBeGreaterThanOrEqual(2000 * 0.9);
+  }, 120_000);
+
+  it("shows the config that init writes", () => {
+    const init = [join(ROOT, "dist/main.js"), "init", "--yes", "--output", "init.yaml"];
+    execFileSync(process.execPath, init, { cwd: folder });
+    const written = readFileSync(join(folder, "init.yaml"), "utf8");
+    const shown = page.find(({ kind }) => kind === "yaml")!.text;
+    const plain = (text: string) => text.replaceAll('"', "").split("\n");
+    for (const line of plain(shown)) expect(plain(written)).toContain(line);
+  });
+});
