@@ -161,7 +161,8 @@ function exchangeOf(
           },
         );
       } catch (error) {
-        settle = undefined;
+        // The headers stand all the same: the token in them leads past an event that is too large.
+        resolve({ status, header, body: () => whole, discard: () => {} });
         return fail(error);
       }
       resolve({ status, header, body: () => whole, discard: () => fail(new Error(`${where}: discarded`)) });

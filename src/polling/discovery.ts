@@ -28,12 +28,12 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
 
   async function scope(signal: AbortSignal): Promise<Scope> {
     if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs) await look(signal);
-    const current = {
-      organizations: hasOrganizations ? roster.list(account) : null,
-      provider: options.provider,
-    };
-    await learnTime(current, signal);
-    return current;
+    await learnTime(known(), signal);
+    return known();
+  }
+
+  function known(): Scope {
+    return { organizations: hasOrganizations ? roster.list(account) : null, provider: options.provider };
   }
 
   /** A list that cannot be had now is no reason not to read the organizations that are known. */
@@ -78,9 +78,9 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     log.warn({ organizations: ids.slice(0, 20), count: ids.length }, "Organizations are gone from the list.");
   }
 
-  /** The service's time is known before anything is planned by it; a wrong local clock shows in an error's Date too. */
+  /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */
   async function learnTime({ organizations, provider }: Scope, signal: AbortSignal): Promise<void> {
-    if (serviceClock.known) return;
+    if (serviceClock.isFresh) return;
     const first = organizations?.find((entry) => entry.state === "active");
     if (organizations !== null && first === undefined && provider === null) return;
     const whom =
@@ -94,12 +94,16 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     try {
       (await ask(context, query, whom, undefined, LIVE, signal)).discard();
     } catch (error) {
-      if (signal.aborted || !serviceClock.known) throw error;
+      if (signal.aborted || !serviceClock.isFresh) throw error;
     }
   }
 
   return {
     scope,
+    /** Asks for the service's time where the last answer is long ago. */
+    async refreshTime(signal: AbortSignal): Promise<void> {
+      if (!serviceClock.isFresh) await learnTime(known(), signal);
+    },
     /** The list is asked for again with the next plan. */
     expire(): void {
       discoveredMs = Number.NEGATIVE_INFINITY;

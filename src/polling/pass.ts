@@ -148,7 +148,7 @@ export function raiseOversized(context: PollContext, window: Window): void {
     kind: "oversized_event",
     subject: subjectOf(context, window.stream),
     message: `Between ${timeText(window.fromMs)} and ${timeText(window.toMs)} there is an event that is larger than the limit of a body; it was passed over.`,
-    remedy: "Raise bodyBytesMax of the account and run `tidemark reconcile` over this time.",
+    remedy: "Raise `bodyMax` of the account and run `tidemark reconcile` over this time.",
     severity: "critical",
   });
 }

@@ -112,7 +112,7 @@ async function wantedStreams(
     context,
     active.filter((entry) => !taken.has(entry.id)),
   );
-  const groups = standing.length + rest.length <= ideal.length * 1.5 + 2 ? [...standing, ...rest] : ideal;
+  const groups = standing.length + rest.length <= ideal.length * 1.2 + 1 ? [...standing, ...rest] : ideal;
   for (const group of groups) await want(null, group);
   return wanted;
 }

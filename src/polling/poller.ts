@@ -116,6 +116,7 @@ export function createPoller(options: PollerOptions) {
 
   async function workOn({ kind, window }: Work, signal: AbortSignal): Promise<void> {
     if (await isTooLong(window)) return;
+    if (kind !== "live") await discovery.refreshTime(signal);
     switch (kind) {
       case "live":
         return readWindow(context, window, LIVE, signal);

@@ -1,16 +1,19 @@
 import type { Clock } from "../core/clock.ts";
 
+/** An answer longer ago than this, by the local clock, no longer vouches for that clock: it may have been set. */
+const FRESH_MS_MAX = 120_000;
+
 /**
  * The service's time, learned from the Date header of its answers, so that a wrong local clock neither
  * asks for the future nor leaves a gap. Date has whole seconds: the estimate errs to the past.
  */
 export function createServiceClock(clock: Clock) {
   let offsetMs = 0;
-  let known = false;
+  let learnedMs: number | undefined;
   return {
-    /** False until the first answer. */
-    get known(): boolean {
-      return known;
+    /** False until the first answer, and when the last one is long ago. */
+    get isFresh(): boolean {
+      return learnedMs !== undefined && Math.abs(clock.now() - learnedMs) <= FRESH_MS_MAX;
     },
     get offsetMs(): number {
       return offsetMs;
@@ -20,8 +23,8 @@ export function createServiceClock(clock: Clock) {
       if (dateMs === undefined) return;
       const seenMs = dateMs - clock.now();
       // Within a second the header says nothing new; the smaller estimate is the safer one.
-      if (!known || Math.abs(seenMs - offsetMs) > 1500) offsetMs = seenMs;
-      known = true;
+      if (learnedMs === undefined || Math.abs(seenMs - offsetMs) > 1500) offsetMs = seenMs;
+      learnedMs = clock.now();
     },
   };
 }

@@ -124,7 +124,7 @@ describe("a window's query", () => {
     const { cursor, startMs, endMs } = unfinished!.pass!;
     const gone = simulator.control
       .requests()
-      .map(({ query }) => query as Record<string, unknown>)
+      .map(({ query }) => (query ?? {}) as Record<string, unknown>)
       .find((query) => JSON.stringify(query.search_after) === cursor);
     expect(gone).toMatchObject({
       limit: 100,
