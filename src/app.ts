@@ -25,6 +25,7 @@ import { createDelivery, type Delivery } from "./delivery/deliver.ts";
 import { createFollower } from "./delivery/follow.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import { createImports } from "./imports/imports.ts";
+import { isAsRestored } from "./journal/backup.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
 import { createDriftStore } from "./journal/drift.ts";
@@ -171,6 +172,7 @@ async function assemble(
         stdout,
         wake,
         end: () => journal.end(),
+        isAsRestored: () => isAsRestored(db, sink.name),
         draining: () => draining,
       }),
     );

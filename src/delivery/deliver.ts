@@ -38,6 +38,8 @@ export interface DeliveryOptions {
   readonly wake: Wake;
   /** The journal's end, where a sink that is to skip everything goes on. */
   end(): Position;
+  /** True while the state was put in place of another one and the reader has committed nothing since (R20). */
+  isAsRestored?(): boolean;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
 }
@@ -115,7 +117,7 @@ export function createDelivery(options: DeliveryOptions) {
   async function open(signal: AbortSignal): Promise<void> {
     const opened = await openSink(signal);
     try {
-      at = await judgePosition(name, opened, reader, heldState());
+      at = await judgePosition(name, opened, reader, heldState(), options.isAsRestored?.());
       // The destination has taken a batch whose position was not committed: that is made good at once.
       if (isBefore(reader.position, at)) await reader.commit(at, resolved(at, heldState().sink));
     } catch (error) {

@@ -25,6 +25,7 @@ export async function judgePosition(
   sink: Sink,
   reader: JournalReader,
   held: Held,
+  isAsRestored = false,
 ): Promise<Position> {
   if (!("position" in sink)) return reader.position;
   const there = sink.position;
@@ -33,45 +34,86 @@ export async function judgePosition(
     if (written === undefined) return reader.position;
     throw new DecisionNeededError(
       `The destination of "${name}" holds no position, but the state says that it was written up to page ${written.page}: its positions were deleted, or it is another destination.`,
-      [restoreDestination, ...choices(name, ["state", "beginning"])],
+      [
+        RESTORE_DESTINATION,
+        ...choices(name, {
+          state: "go on where the state says, without what it lacks",
+          beginning: SEND_ALL,
+        }),
+      ],
     );
   }
   if (written !== undefined && formatPosition(there) === formatPosition(written)) return reader.position;
-  if (!(await reader.holds(there))) {
-    const lost = there.journal !== reader.position.journal;
-    throw new DecisionNeededError(
-      lost
-        ? `The destination of "${name}" was last written from another journal (${there.journal}): the state file was lost or made anew.`
-        : `The destination of "${name}" holds a position that this journal does not know (page ${there.page}): the state file was restored from an older copy.`,
-      ["restore the newest state file", ...choices(name, ["beginning", "now"])],
-    );
-  }
-  if (written !== undefined && comparePositions(there, written) < 0) {
+  if (!(await reader.holds(there))) throw unknownPosition(name, there, reader.position);
+  if (written !== undefined && comparePositions(there, earlier(written, reader.position)) < 0) {
     throw new DecisionNeededError(
       `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${written.page}. The destination was restored from an older copy.`,
-      [restoreDestination, ...choices(name, ["destination", "state"])],
+      [
+        RESTORE_DESTINATION,
+        ...choices(name, {
+          destination: "send again what it lacks",
+          state: "go on where the state says, without what it lacks",
+        }),
+      ],
     );
   }
-  return comparePositions(there, reader.position) > 0 ? there : reader.position;
+  if (comparePositions(there, reader.position) <= 0) return reader.position;
+  if (isAsRestored) throw aheadOfCopy(name, there, reader.position);
+  return there;
 }
 
-const restoreDestination = "restore the destination";
+function unknownPosition(name: string, there: Position, position: Position): DecisionNeededError {
+  const now = `go on with new events only, then fetch the stretch before them with \`tidemark backfill --sink ${name} --since TIME\``;
+  if (there.journal !== position.journal) {
+    return new DecisionNeededError(
+      `The destination of "${name}" was last written from another journal (${there.journal}): the state file was lost or made anew.`,
+      [RESTORE_STATE, ...choices(name, { beginning: SEND_ALL, now })],
+    );
+  }
+  return new DecisionNeededError(
+    `The destination of "${name}" holds a position that this journal does not know (page ${there.page}; the state says ${position.page}): the state file was restored from an older copy.`,
+    [RESTORE_STATE, ...choices(name, { state: SEND_SINCE_COPY, now })],
+  );
+}
 
-const WORDS = {
-  destination: "send again what it lacks",
-  state: "go on where the state says, without what it lacks",
-  beginning: "send all that the journal holds (the destination may get some twice)",
-  now: "go on with new events only",
-} as const;
+/** Its position is known here, but what it refused on the way there became dead letters of the newer state. */
+function aheadOfCopy(name: string, there: Position, position: Position): DecisionNeededError {
+  return new DecisionNeededError(
+    `The state file was restored from an older copy, and the destination of "${name}" is ahead of it: it holds page ${there.page}, the state says ${position.page}.`,
+    [
+      RESTORE_STATE,
+      ...choices(name, {
+        destination: "go on after what it holds (dead letters from in between went with the newer state)",
+        state: SEND_SINCE_COPY,
+      }),
+    ],
+  );
+}
 
-function choices(name: string, of: readonly (keyof typeof WORDS)[]): string[] {
-  return of.map((choice) => `\`tidemark sinks resume ${name} --from ${choice}\`: ${WORDS[choice]}`);
+/** After a person's decision the position may lie before what was last written: from there on all is normal. */
+function earlier(written: Position, position: Position): Position {
+  if (written.journal !== position.journal) return position;
+  return comparePositions(written, position) < 0 ? written : position;
+}
+
+const RESTORE_DESTINATION = "restore the destination";
+const RESTORE_STATE = "restore the newest state file";
+const SEND_ALL = "send all that the journal holds (the destination may get some twice)";
+const SEND_SINCE_COPY =
+  "send again what came after the copy (the destination gets some twice, nothing is lost)";
+
+type Choice = "destination" | "state" | "beginning" | "now";
+
+function choices(name: string, of: Partial<Record<Choice, string>>): string[] {
+  return Object.entries(of).map(
+    ([choice, words]) => `\`tidemark sinks resume ${name} --from ${choice}\`: ${words}`,
+  );
 }
 
 /** Turns a person's choice into the position to go on from. */
 export type Resolution = (facts: { sink: Sink; reader: JournalReader; end(): Position }) => Promise<Position>;
 
-export function resolutionOf(choice: keyof typeof WORDS): Resolution {
+export function resolutionOf(choice: Choice): Resolution {
   return async ({ sink, reader, end }) => {
     switch (choice) {
       case "state":

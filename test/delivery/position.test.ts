@@ -107,6 +107,35 @@ describe("R20 where a sink goes on", () => {
     expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
   });
 
+  test("R20 after a decision to send again, a crash between the first write and its commit is a normal one", async () => {
+    // The decision leaves the journal's position behind what the destination last held.
+    expect(await judge(at(1, 2), at(4, 5), at(2, 1))).toEqual(at(2, 1));
+    const gone = { ...at(3, 1), page: 9, hash: "00" };
+    expect(await judge(at(2, 3), gone, at(3, 1))).toEqual(at(3, 1));
+    expect(await judge(startOf(fixture.journal.id), { ...gone, journal: "11111111" }, at(1, 2))).toEqual(
+      at(1, 2),
+    );
+    await decision(at(3, 3), at(4, 5), at(2, 1));
+  });
+
+  test("R20 a destination ahead of a copy that was restored: a person decides, even where its position is known", async () => {
+    const held = resolved(at(2, 3), undefined) as Held;
+    await reader.commit(at(2, 3), held as Record<string, unknown>);
+    const error = await judgePosition("lake", sinkAt(at(3, 1)), reader, held, true).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(DecisionNeededError);
+    const { message, choices } = error as DecisionNeededError;
+    expect(message).toContain("restored from an older copy");
+    expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
+    expect(await judgePosition("lake", sinkAt(at(2, 3)), reader, held, true)).toEqual(at(2, 3));
+  });
+
+  test("R20 what is offered after a restored copy loses nothing", async () => {
+    const { choices } = await decision(at(2, 3), at(2, 3), { ...at(3, 1), page: 9 });
+    expect(choices.join("\n")).toMatch(/resume lake --from state[\s\S]*--from now.*backfill --sink lake/);
+  });
+
   test("R20 every choice leads where it says, and the destination's is refused where it holds none", async () => {
     await reader.commit(at(2, 3), undefined);
     const end = () => fixture.journal.end();

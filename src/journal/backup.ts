@@ -1,0 +1,217 @@
+import { chmodSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { explain, UsageError } from "../core/errors.ts";
+import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
+import { openState, openStateForReading, type State, schemaOf } from "./database.ts";
+import { verifyState } from "./verify.ts";
+
+/** What a copy says of itself. */
+export interface CopyFacts {
+  readonly journal: string;
+  /** When it was made; null for a file that `backup` did not make. */
+  readonly madeMs: number | null;
+  readonly schema: number;
+  readonly endPage: number;
+}
+
+export interface BackupOptions {
+  readonly nowMs: number;
+  readonly signal: AbortSignal;
+  /** How much of it is done, from 0 to 1. */
+  progress?(share: number): void;
+}
+
+const MODE = 0o600;
+/** Copied at a time, 16 KiB each; between two such steps the process can be stopped. */
+const STEP_PAGES = 500;
+const MADE = "backup";
+const LAST = "last_backup";
+const RESTORED = "restored";
+
+/**
+ * A consistent copy of a state file that a process may be writing to: the state at one moment, durable and
+ * whole before it has its name. Nothing is overwritten.
+ */
+export async function backUp(file: string, target: string, options: BackupOptions): Promise<CopyFacts> {
+  if (existsSync(target)) throw alreadyThere(target);
+  const folder = dirname(target);
+  if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}: make it first.`);
+  const temporary = temporaryName(target);
+  const db = openStateForReading(file);
+  try {
+    await copySnapshot(db, temporary, options);
+    const facts = sealCopy(temporary, options.nowMs);
+    publish(temporary, target, MODE);
+    rememberBackup(file, options.nowMs);
+    return facts;
+  } finally {
+    db.close();
+    for (const left of ["", "-journal", "-wal", "-shm"]) rmSync(`${temporary}${left}`, { force: true });
+  }
+}
+
+/** An open read keeps its moment: without it the copy would begin anew with every commit of the other process. */
+async function copySnapshot(db: State, temporary: string, options: BackupOptions): Promise<void> {
+  db.exec("BEGIN");
+  try {
+    db.prepare("SELECT COUNT(*) FROM meta").get();
+    await db.backup(temporary, {
+      progress({ totalPages, remainingPages }) {
+        options.signal.throwIfAborted();
+        if (totalPages > 0) options.progress?.(1 - remainingPages / totalPages);
+        return STEP_PAGES;
+      },
+    });
+  } finally {
+    db.exec("ROLLBACK");
+  }
+}
+
+/** One file by itself, which says when it was made, and in which nothing is left to be carried out again. */
+function sealCopy(copy: string, nowMs: number): CopyFacts {
+  const db = new Database(copy);
+  try {
+    db.pragma("journal_mode = DELETE");
+    db.pragma("synchronous = FULL");
+    db.transaction(() => {
+      putMeta(db, MADE, String(nowMs));
+      db.exec("DELETE FROM requests; DELETE FROM meta WHERE key = 'live'");
+    })();
+    return factsOf(db, copy);
+  } finally {
+    db.close();
+  }
+}
+
+/** So that it can be told how old the newest copy is. */
+function rememberBackup(file: string, nowMs: number): void {
+  const db = openState(file);
+  try {
+    putMeta(db, LAST, String(nowMs));
+  } finally {
+    db.close();
+  }
+}
+
+/** When the newest copy of this state was made, if one ever was. */
+export function lastBackupMs(db: State): number | undefined {
+  return numberIn(db, LAST);
+}
+
+/** When this state was put in place of another, if it was. */
+export function restoredMs(db: State): number | undefined {
+  return numberIn(db, RESTORED);
+}
+
+/** Whether the state was restored and this reader has committed nothing since. */
+export function isAsRestored(db: State, reader: string): boolean {
+  const committedMs = db.prepare("SELECT committed_ms FROM readers WHERE name = ?").pluck().get(reader) as
+    | number
+    | undefined;
+  return committedMs !== undefined && committedMs <= (restoredMs(db) ?? Number.NEGATIVE_INFINITY);
+}
+
+/**
+ * Puts a copy in the place of the state file, whose lock the caller holds. The copy is checked through before
+ * anything is touched; the present state is kept under another name, whatever shape it is in.
+ */
+export async function restore(
+  file: string,
+  copy: string,
+  nowMs: number,
+): Promise<{ readonly facts: CopyFacts; readonly aside: string | null }> {
+  if (statSync(copy, { throwIfNoEntry: false })?.isFile() !== true)
+    throw new UsageError(`There is no file ${copy}.`);
+  const temporary = temporaryName(file);
+  try {
+    await copyFile(copy, temporary);
+    // A state file that was copied by hand may have its newest commits in the log beside it.
+    if (existsSync(`${copy}-wal`)) await copyFile(`${copy}-wal`, `${temporary}-wal`);
+    const facts = prepareRestored(temporary, copy, nowMs);
+    chmodSync(temporary, MODE);
+    sync(temporary);
+    const aside = setAside(file, nowMs);
+    renameSync(temporary, file);
+    sync(dirname(file));
+    return { facts, aside };
+  } finally {
+    for (const left of ["", "-journal", "-wal", "-shm"]) rmSync(`${temporary}${left}`, { force: true });
+  }
+}
+
+function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFacts {
+  let db: State | undefined;
+  try {
+    db = new Database(temporary);
+    const facts = factsOf(db, copy);
+    const { problems } = verifyState(db);
+    if (problems.length > 0) throw new Error(problems.join("; "));
+    db.pragma("journal_mode = DELETE");
+    db.pragma("synchronous = FULL");
+    putMeta(db, RESTORED, String(nowMs));
+    db.exec("DELETE FROM requests");
+    return facts;
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(
+      `${copy} is no whole copy of a state file (${explain(error)}): nothing was changed.`,
+      {
+        cause: error,
+      },
+    );
+  } finally {
+    db?.close();
+  }
+}
+
+/** The file keeps its name until the copy takes it, so that at no moment there is none. */
+function setAside(file: string, nowMs: number): string | null {
+  if (!existsSync(file)) return null;
+  emptyLog(file);
+  const stamp = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
+  const aside = `${file}.replaced-${stamp}`;
+  linkSync(file, aside);
+  // A log that could not be written back belongs to the old file: beside the new one it would damage it.
+  for (const part of ["-wal", "-shm"]) {
+    if (existsSync(`${file}${part}`)) renameSync(`${file}${part}`, `${aside}${part}`);
+  }
+  sync(dirname(file));
+  return aside;
+}
+
+/** After kill -9 the newest commits stand in the log. A damaged file is kept as it is. */
+function emptyLog(file: string): void {
+  try {
+    const db = new Database(file);
+    try {
+      db.pragma("wal_checkpoint(TRUNCATE)");
+    } finally {
+      db.close();
+    }
+  } catch {
+    // It is set aside all the same, with its log.
+  }
+}
+
+function factsOf(db: State, file: string): CopyFacts {
+  const schema = schemaOf(db, file);
+  const journal = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as
+    | string
+    | undefined;
+  if (journal === undefined) throw new UsageError(`${file} holds no journal: it is no copy of a state file.`);
+  const endPage = db.prepare("SELECT COALESCE(MAX(number), 0) FROM pages").pluck().get() as number;
+  return { journal, schema, endPage, madeMs: numberIn(db, MADE) ?? null };
+}
+
+function numberIn(db: State, key: string): number | undefined {
+  const text = db.prepare("SELECT value FROM meta WHERE key = ?").pluck().get(key) as string | undefined;
+  return text === undefined ? undefined : Number(text);
+}
+
+function putMeta(db: State, key: string, value: string): void {
+  db.prepare(
+    "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+  ).run(key, value);
+}
