@@ -118,7 +118,10 @@ function rowsOf(
       defaultText(schema, required.includes(name)),
       schema.description ?? "",
     ];
-    const nested = schema.properties ?? (schema.type === "array" ? schema.items?.properties : undefined);
+    const nested =
+      schema.properties ??
+      (schema.type === "array" ? schema.items?.properties : undefined) ??
+      propertiesOfOptions(schema);
     const inner =
       nested === undefined || isSecret(schema)
         ? []
@@ -129,6 +132,22 @@ function rowsOf(
           );
     return [`| ${cells.map(cell).join(" | ")} |`, ...inner];
   });
+}
+
+/** Of a choice between objects: the fields that any of them has. */
+function propertiesOfOptions(schema: JsonSchema): Readonly<Record<string, JsonSchema>> | undefined {
+  const options = schema.anyOf ?? schema.oneOf ?? [];
+  if (options.length === 0 || !options.every((option) => option.properties !== undefined)) return undefined;
+  const merged: Record<string, JsonSchema> = {};
+  for (const { properties = {} } of options) {
+    for (const [name, property] of Object.entries(properties)) {
+      const values = [merged[name]?.const, ...(merged[name]?.enum ?? []), property.const].filter(
+        (value) => value !== undefined,
+      );
+      merged[name] = values.length > 1 ? { ...property, enum: values } : property;
+    }
+  }
+  return merged;
 }
 
 function cell(text: string): string {

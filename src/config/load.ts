@@ -21,20 +21,53 @@ export function loadConfig(file: string, env: Readonly<Record<string, string | u
 }
 
 export function parseConfig(text: string, file: string): Config {
-  const document = parseDocument(text, { prettyErrors: true });
-  if (document.errors.length > 0) {
-    throw configError(
-      file,
-      document.errors.map((error) => `it is not YAML: ${error.message.split("\n")[0]}`),
-    );
-  }
-  const value: unknown = document.toJS({ maxAliasCount: 100 });
+  // Warnings would print what stands in the file.
+  const document = parseDocument(text, { prettyErrors: true, logLevel: "error" });
+  if (document.errors.length > 0) throw configError(file, document.errors.map(notYaml));
+  const value = contentOf(document, file);
   const parsed = configSchema.safeParse(value, { reportInput: true });
-  if (parsed.success) return parsed.data;
-  throw configError(
-    file,
-    parsed.error.issues.flatMap((issue) => problemsOf(issue, value)),
-  );
+  const problems = [
+    ...(parsed.error === undefined
+      ? []
+      : oneForEach(parsed.error.issues).flatMap((issue) => problemsOf(issue, value))),
+    ...loginsInAddresses(value, []),
+  ];
+  if (problems.length > 0 || !parsed.success) throw configError(file, problems);
+  return parsed.data;
+}
+
+/** A password in an address is a literal secret too. */
+function* loginsInAddresses(value: unknown, path: readonly PropertyKey[]): Generator<string> {
+  if (typeof value === "string") {
+    if (/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*:[^/?#]*@/i.test(value))
+      yield `${pathText(path)}: is [not shown]; an address holds no password: give it as { env: NAME } or { file: PATH } in a field of its own`;
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, item] of Object.entries(value))
+      yield* loginsInAddresses(item, [...path, Array.isArray(value) ? Number(key) : key]);
+  }
+}
+
+/** The sentence alone, with its place: what stands there may be a secret. */
+function notYaml(error: Error): string {
+  const sentence = error.message
+    .split("\n")[0]!
+    .replace(/:?\s*"[^"]*"/g, "")
+    .replace(/:$/, "");
+  return `it is not YAML: ${sentence}`;
+}
+
+function contentOf(document: ReturnType<typeof parseDocument>, file: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    throw configError(file, [`it is not YAML: ${(error as Error).message.split(":")[0]}`]);
+  }
+}
+
+/** Where a field is wrong by itself, what it means together with others is left unsaid. */
+function oneForEach(issues: readonly Issue[]): Issue[] {
+  const alone = new Set(issues.filter(({ code }) => code !== "custom").map(({ path }) => pathText(path)));
+  return issues.filter((issue) => issue.code !== "custom" || !alone.has(pathText(issue.path)));
 }
 
 function readConfig(file: string): string {
@@ -90,6 +123,10 @@ function depthOf(issues: readonly Issue[]): number {
 
 function remedyOf(issue: Issue): string {
   if (issue.code === "invalid_type") return `it must be ${article(issue.expected)}`;
+  if (issue.code === "too_small" && issue.minimum === 1 && issue.origin !== "number")
+    return "it must not be empty";
+  if (issue.code === "too_small") return `at least ${issue.minimum}`;
+  if (issue.code === "too_big") return `at most ${issue.maximum}`;
   if (issue.code === "invalid_value") return `use one of ${issue.values.map(String).join(", ")}`;
   return issue.message;
 }

@@ -13,7 +13,7 @@ import { sinks } from "../sinks/index.ts";
 
 const accountSchema = z
   .strictObject({ ...accountConnection, ...accountReading })
-  .superRefine(checkConnection);
+  .superRefine(checkConnection, { when: isObject });
 
 /** A format by its name, or with its options. */
 export const formatSchema = z
@@ -110,16 +110,13 @@ export const configSchema = z
     system: systemSchema,
     log: logSchema,
   })
-  .superRefine((config, context) => {
-    unique("accounts", config.accounts, context);
-    unique("sinks", config.sinks as unknown as readonly { name: string }[], context);
-    unique("imports", config.imports, context);
-    for (const [index, { account }] of config.imports.entries()) {
-      if (config.accounts.some(({ name }) => name === account)) continue;
-      const message = `there is no account of this name: use one of ${config.accounts.map(({ name }) => name).join(", ")}`;
-      context.addIssue({ code: "custom", path: ["imports", index, "account"], message, input: account });
-    }
-  })
+  .superRefine(
+    (config, context) => {
+      for (const path of ["accounts", "sinks", "imports"] as const) unique(path, config[path], context);
+      importsOfAccounts(config, context);
+    },
+    { when: isObject },
+  )
   .meta({ title: "Tidemark", description: "The configuration of Tidemark." });
 
 export type Config = z.output<typeof configSchema>;
@@ -134,13 +131,17 @@ export interface SinkConfig {
   readonly start?: string | undefined;
 }
 
-function unique(
-  path: string,
-  list: readonly { readonly name: string }[],
-  context: z.core.$RefinementCtx<unknown>,
-): void {
-  const seen = new Set<string>();
-  for (const [index, { name }] of list.entries()) {
+/** What fields cannot say one by one is checked beside them, not after: all that is wrong is told at once. */
+function isObject(payload: { readonly value: unknown }): boolean {
+  return typeof payload.value === "object" && payload.value !== null;
+}
+
+function unique(path: string, list: unknown, context: z.core.$RefinementCtx<unknown>): void {
+  if (!Array.isArray(list)) return;
+  const seen = new Set<unknown>();
+  for (const [index, item] of list.entries()) {
+    const name = (item as { name?: unknown } | null | undefined)?.name;
+    if (name === undefined) continue;
     if (seen.has(name)) {
       context.addIssue({
         code: "custom",
@@ -150,5 +151,23 @@ function unique(
       });
     }
     seen.add(name);
+  }
+}
+
+function importsOfAccounts(
+  config: { readonly imports?: unknown; readonly accounts?: unknown },
+  context: z.core.$RefinementCtx<unknown>,
+): void {
+  if (!Array.isArray(config.imports) || !Array.isArray(config.accounts)) return;
+  const names = new Set(config.accounts.map((account: { name?: unknown } | null) => account?.name));
+  for (const [index, item] of config.imports.entries()) {
+    const account = (item as { account?: unknown } | null)?.account;
+    if (account === undefined || names.has(account)) continue;
+    context.addIssue({
+      code: "custom",
+      path: ["imports", index, "account"],
+      message: "name one of the accounts",
+      input: account,
+    });
   }
 }
