@@ -113,7 +113,10 @@ function problemsOf(issue: Issue, root: unknown): string[] {
     ];
   }
   const value = valueAt(root, issue.path);
-  const shown = value === undefined ? "is missing" : `is ${valueText(issue.path, value)}`;
+  // A text in the place of a section (hmac, sasl, oauth) may be the secret that belongs into it.
+  const section = issue.code === "invalid_type" && issue.expected === "object" && typeof value === "string";
+  const shown =
+    value === undefined ? "is missing" : `is ${section ? "a text" : valueText(issue.path, value)}`;
   return [`${path}: ${shown}; ${remedyOf(issue)}`];
 }
 
