@@ -1,5 +1,6 @@
 import { context, type Span, SpanStatusCode, type Tracer, trace } from "@opentelemetry/api";
 import type { Journal, JournalReader, PageCommit } from "./journal.ts";
+import type { PreparedPage } from "./page.ts";
 import type { Position } from "./position.ts";
 import type { Sink, SinkDefinition } from "./sink.ts";
 
@@ -10,6 +11,9 @@ interface TracedPage {
   body(): Promise<Buffer>;
   discard(): void;
 }
+interface TracedPreparer {
+  prepare(body: Buffer, ...rest: never[]): Promise<PreparedPage>;
+}
 interface TracedSource<Args extends readonly unknown[], Page extends TracedPage> {
   events(...args: Args): Promise<Page>;
 }
@@ -18,7 +22,7 @@ interface TracedSource<Args extends readonly unknown[], Page extends TracedPage>
  * The trace of a page, from the request to the last reader's commit. The parts know nothing of it: the
  * composition root puts these wrappers around the source, the journal and the sinks.
  *
- * `page` is the whole; below it `source.request`, `source.body`, `journal.append`, and for every reader a
+ * `page` is the whole; below it `source.request`, `source.body`, `page.prepare`, `journal.append`, and for every reader a
  * `deliver` from the append to the commit that passes the page's last event. `sink.write` holds a batch and
  * is linked to the deliveries it serves, since a batch may hold many pages and a page many batches.
  */
@@ -51,6 +55,21 @@ export function createTraces(tracer: Tracer) {
         },
       };
     };
+  }
+
+  /** Another thread may have given the bytes back in other memory: the trace goes on with those. */
+  function preparer<P extends TracedPreparer>(traced: P): P {
+    const prepare = async (body: Buffer, ...rest: never[]) => {
+      const root = roots.get(body);
+      if (root === undefined) return traced.prepare(body, ...rest);
+      const page = await inside(root, "page.prepare", () => traced.prepare(body, ...rest)).catch((error) => {
+        root.end();
+        throw error;
+      });
+      roots.set(page.scanned.bytes as Buffer, root);
+      return page;
+    };
+    return { ...traced, prepare };
   }
 
   async function append(journal: Journal, commit: PageCommit) {
@@ -160,6 +179,8 @@ export function createTraces(tracer: Tracer) {
   return {
     /** `events` of a source, traced; to be put in the place of the original's. */
     source,
+    /** What makes pages ready, traced. */
+    preparer,
     /** The journal, and the readers it opens, traced. */
     journal: <J extends Journal>(journal: J): J => ({
       ...journal,

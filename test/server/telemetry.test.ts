@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { createMetrics, METRICS, silentMetrics } from "../../src/core/metrics.ts";
+import { preparePage } from "../../src/core/page.ts";
 import type { SinkDefinition } from "../../src/core/sink.ts";
 import { createTraces } from "../../src/core/traces.ts";
 import { createRoster } from "../../src/journal/roster.ts";
@@ -185,5 +186,23 @@ describe("what is pushed", () => {
     const failing = traces.source("acme", { events: () => Promise.reject(new Error("no")) });
     await expect(failing()).rejects.toThrow("no");
     expect(ended.slice(2)).toEqual(["source.request", "page"]);
+
+    const state = makeState();
+    cleanups.push(state.close);
+    ended.length = 0;
+    const journal = traces.journal(state.journal);
+    const body = Buffer.from('[{"id":"1","organization":"a","timestamp":"2026-03-14T10:00:00Z"}]');
+    const page = await traces.source("acme", {
+      events: async () => ({ body: async () => body, discard() {} }),
+    })();
+    const copying = traces.preparer({
+      prepare: async (bytes: Buffer) =>
+        preparePage(Buffer.from(bytes), { organizations: ["a"], provider: null }, 0),
+    });
+    await journal.append({
+      ...{ account: "acme", provider: null, organization: "a", fetchedAtMs: 0, edge: [], lateBeforeMs: 0 },
+      ...{ reader: null, page: await copying.prepare(await page.body()), change: () => ({}) },
+    });
+    expect(ended).toEqual(["source.request", "source.body", "page.prepare", "journal.append", "page"]);
   });
 });

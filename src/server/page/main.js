@@ -9,7 +9,7 @@ import { createRecent } from "./recent.js";
 import { showAccounts, showLateness, showLink, showSummary } from "./summary.js";
 
 const LISTS_MS = 5000;
-const CALENDAR_MS = 15_000;
+const CALENDAR_MS = 5000;
 const SAID_MS = 6000;
 
 const seen = { status: null, sinks: [], calendar: null, organizations: null, ms: null };
