@@ -23,7 +23,7 @@ const EDGE_MAX = 2000;
  */
 export function dedupe(page: PreparedPage, edge: readonly string[], held: Held): Deduped {
   const keys = keysOf(page);
-  const inPage = digestsByKey(keys, page.digests);
+  const doubled = digestsOfDoubled(keys, page.digests);
   const seen = seenBefore(edge);
   const fresh: number[] = [];
   const twins = new Map<number, Buffer>();
@@ -38,8 +38,9 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
       repeated++;
       continue;
     }
-    if (before === undefined) seen.set(key, [digest]);
-    else before.push(digest);
+    // What stands in the page once need not be remembered: nothing later in it can be its repeat.
+    if (before !== undefined) before.push(digest);
+    else if (doubled.has(key)) seen.set(key, [digest]);
 
     const heldDigest = held.get(key);
     if (heldDigest === undefined && before === undefined) {
@@ -50,7 +51,7 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
       const twin = twinIdentity(Buffer.from(key, "latin1"), digest);
       if (held.has(twin.toString("latin1"))) {
         known++;
-      } else if (before !== undefined || inPage.get(key)?.includes(heldDigest!)) {
+      } else if (before !== undefined || doubled.get(key)?.includes(heldDigest!)) {
         fresh.push(index);
         twins.set(index, twin);
       } else {
@@ -68,22 +69,23 @@ function keysOf(page: PreparedPage): string[] {
   );
 }
 
-/** Only keys that occur more than once: of the others no second opinion is needed. */
-function digestsByKey(keys: readonly string[], digests: Uint32Array): Map<string, number[]> {
-  const once = new Map<string, number>();
-  const often = new Map<string, number[]>();
+/** The digests of keys that occur more than once in the page. */
+function digestsOfDoubled(keys: readonly string[], digests: Uint32Array): Map<string, number[]> {
+  const doubled = new Map<string, number[]>();
+  if (new Set(keys).size === keys.length) return doubled;
+  const first = new Map<string, number>();
   for (let index = 0; index < keys.length; index++) {
     const key = keys[index]!;
-    const first = once.get(key);
-    if (first === undefined) {
-      once.set(key, index);
+    const before = first.get(key);
+    if (before === undefined) {
+      first.set(key, index);
       continue;
     }
-    const list = often.get(key);
-    if (list === undefined) often.set(key, [digests[first]!, digests[index]!]);
-    else list.push(digests[index]!);
+    const list = doubled.get(key) ?? [digests[before]!];
+    list.push(digests[index]!);
+    doubled.set(key, list);
   }
-  return often;
+  return doubled;
 }
 
 function seenBefore(edge: readonly string[]): Map<string, number[]> {

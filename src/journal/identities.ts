@@ -30,8 +30,8 @@ export function createIdentities(db: State) {
     },
 
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
-      for (const [key, indexes] of groupBySpan(page, deduped.fresh)) {
-        const owner = key.slice(0, key.lastIndexOf("/"));
+      for (const indexes of groupBySpan(page, deduped.fresh)) {
+        const owner = ownerAt(page, indexes[0]!);
         const firstMs = indexes.reduce(
           (least, index) => Math.min(least, page.timesMs[index]!),
           Number.POSITIVE_INFINITY,
@@ -42,10 +42,13 @@ export function createIdentities(db: State) {
         );
         const entries = Buffer.allocUnsafe(indexes.length * ENTRY_BYTES);
         for (const [row, index] of indexes.entries()) {
-          const identity =
-            deduped.twins.get(index) ??
-            page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
-          entries.set(identity, row * ENTRY_BYTES);
+          page.identities.copy(
+            entries,
+            row * ENTRY_BYTES,
+            index * IDENTITY_BYTES,
+            (index + 1) * IDENTITY_BYTES,
+          );
+          deduped.twins.get(index)?.copy(entries, row * ENTRY_BYTES);
           entries.writeUInt32LE(page.digests[index]!, row * ENTRY_BYTES + IDENTITY_BYTES);
           entries.writeUInt32LE(page.timesMs[index]! - firstMs, row * ENTRY_BYTES + IDENTITY_BYTES + 4);
         }
@@ -92,13 +95,14 @@ function spansOf(page: PreparedPage): Map<string, { firstMs: number; lastMs: num
 }
 
 /** By owner, and cut where the times of one owner lie too far apart for one row. */
-function groupBySpan(page: PreparedPage, indexes: readonly number[]): Map<string, number[]> {
-  const groups = new Map<string, number[]>();
+function groupBySpan(page: PreparedPage, indexes: readonly number[]): Iterable<number[]> {
+  const groups = new Map<number, number[]>();
   for (const index of indexes) {
-    const key = `${ownerAt(page, index)}/${Math.floor(page.timesMs[index]! / (SPAN_MS_MAX / 2))}`;
+    const span = Math.floor(page.timesMs[index]! / (SPAN_MS_MAX / 2));
+    const key = span * 65_536 + page.organizationIndexes[index]!;
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [index]);
     else group.push(index);
   }
-  return groups;
+  return groups.values();
 }

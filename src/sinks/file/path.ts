@@ -10,11 +10,8 @@ export function pathsOf(template: string): (event: JournalEvent) => string {
   const uses = (name: Placeholder) => template.includes(`{${name}}`);
   const [account, organization, service, eventType, date] = PLACEHOLDERS.map(uses);
   const known = new Map<string, string>();
-  let last: Kind | undefined;
-  let lastPath = "";
   return (event) => {
-    // Runs of events of one kind are the rule.
-    if (last !== undefined && isAlike(event, last)) return lastPath;
+    // Only what the template uses is decoded.
     let key = date ? String(Math.floor(event.timestampMs / DAY_MS)) : "";
     if (account) key += keyPart(event.account);
     if (organization) key += keyPart(event.organization);
@@ -29,9 +26,6 @@ export function pathsOf(template: string): (event: JournalEvent) => string {
       if (known.size >= KNOWN_MAX) known.clear();
       known.set(key, found);
     }
-    // Not the event itself, which would keep its whole page in memory.
-    last = kindOf(event);
-    lastPath = found;
     return found;
   };
 }
@@ -41,22 +35,6 @@ const DAY_MS = 86_400_000;
 const KNOWN_MAX = 20_000;
 /** File systems take 255 bytes; number, extensions and the temporary name come on top. */
 const SEGMENT_LENGTH_MAX = 200;
-
-type Kind = Pick<JournalEvent, "account" | "organization" | "service" | "eventType" | "timestampMs">;
-
-function kindOf({ account, organization, service, eventType, timestampMs }: JournalEvent): Kind {
-  return { account, organization, service, eventType, timestampMs };
-}
-
-function isAlike(a: Kind, b: Kind): boolean {
-  return (
-    a.service === b.service &&
-    a.eventType === b.eventType &&
-    a.organization === b.organization &&
-    a.account === b.account &&
-    Math.floor(a.timestampMs / DAY_MS) === Math.floor(b.timestampMs / DAY_MS)
-  );
-}
 
 /** With its length, so that no two lists of values give one key. */
 function keyPart(value: string | null): string {
