@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath, required } from "../support/components.ts";
 
@@ -7,7 +7,9 @@ const HELM = "3.22.0";
 const KUBECONFORM = "0.8.0";
 /** The Python package that carries Kubernetes' own JSON schemas, by version. */
 const SCHEMAS = "1.37.0";
-export const KUBERNETES_VERSIONS = ["1.30.0", "1.37.0"];
+export const KUBERNETES_VERSIONS = ["1.30.0", "1.37.0"] as const;
+/** A helm that was built from source takes a very old version when it is told none. */
+export const KUBE_VERSION = ["--kube-version", KUBERNETES_VERSIONS[1]] as const;
 
 export function findHelm(): Promise<string | undefined> {
   return findGoProgram("helm", `helm-${HELM}`, `helm.sh/helm/v3/cmd/helm@v${HELM}`);
@@ -31,9 +33,18 @@ export async function findKubernetesSchemas(): Promise<string | undefined> {
       const folder = `v${version}-local-strict`;
       const from = join(download, "kubernetes_validate", "kubernetes-json-schema", folder);
       renameSync(from, join(target, folder));
+      for (const name of readdirSync(join(target, folder))) unbind(join(target, folder, name));
     }
     rmSync(download, { recursive: true });
   });
+}
+
+/** The schemas refer to each other by addresses of the network; here they lie beside each other. */
+function unbind(file: string): void {
+  const text = readFileSync(file, "utf8")
+    .replace(/"\$id": "https:[^"]*"/, '"$comment": "moved"')
+    .replaceAll('"$ref": "/api/_definitions.json#', '"$ref": "_definitions.json#');
+  writeFileSync(file, text);
 }
 
 async function findGoProgram(

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { parseConfig } from "../../src/config/load.ts";
-import { findHelm } from "../deploy/components.ts";
+import { findHelm, KUBE_VERSION } from "../deploy/components.ts";
 import { skipUnless } from "../support/components.ts";
 import { blocks, ROOT } from "./pages.ts";
 
@@ -55,7 +55,14 @@ describe("every config in the documentation", () => {
         for (const { text, page } of helmValues) {
           const file = join(folder, "values.yaml");
           writeFileSync(file, text);
-          const args = ["template", "tidemark", "deploy/kubernetes/tidemark", "--values", file];
+          const args = [
+            "template",
+            "tidemark",
+            "deploy/kubernetes/tidemark",
+            ...KUBE_VERSION,
+            "--values",
+            file,
+          ];
           const run = spawnSync(helm!, args, { cwd: ROOT, encoding: "utf8" });
           expect(run.stderr).toBe("");
           const map = parseAllDocuments(run.stdout)
