@@ -1,13 +1,20 @@
-import type { AccountConfig, SinkConfig } from "../config/schema.ts";
+import { existsSync } from "node:fs";
+import type { AccountConfig, Config, SinkConfig } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { DecisionNeededError, explain, PausedError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { startOf } from "../core/position.ts";
+import type { SinkContext } from "../core/sink.ts";
 import { formatDuration } from "../core/time.ts";
+import type { Held } from "../delivery/position.ts";
 import { REGIONS } from "../directory/account.ts";
 import type { InsightsClient, InsightsScope } from "../directory/insights.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { heldOf } from "../journal/held.ts";
+import { isLocked, takeLock } from "../journal/lock.ts";
+import { liveFrom, readStoredLive } from "../journal/view-live.ts";
 import { faultOf, openClients } from "./account.ts";
-import { definitionOf, formatOf, ownConfig } from "./sinks.ts";
+import { definitionOf, formatOf, ownConfig, sinkConfigs } from "./sinks.ts";
 
 export interface Finding {
   readonly subject: string;
@@ -194,33 +201,65 @@ async function regionThatWorks(
   return undefined;
 }
 
-/** Opens a sink as delivery would, and closes it again; nothing is written. */
-export async function* checkSink(
-  sink: SinkConfig,
-  online: boolean,
-  io: { readonly log: Log; readonly signal: AbortSignal; readonly stdout: NodeJS.WritableStream },
-): AsyncGenerator<Finding> {
+export interface SinkCheck {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly stdout: NodeJS.WritableStream;
+}
+
+/**
+ * Beside a running process its own word counts: opening a sink a second time could push the first one out.
+ * Else every sink is opened as the next run would open it, under the lock, and closed again.
+ */
+export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<Finding> {
+  const running = existsSync(config.state) && isLocked(config.state);
+  for (const sink of sinkConfigs(config)) {
+    yield* advice(sink);
+    if (running) yield deliveryFinding(config, sink);
+    else yield await openFinding(config, sink, io);
+  }
+}
+
+function deliveryFinding(config: Config, sink: SinkConfig): Finding {
+  const subject = `sink ${sink.name}`;
+  const db = openStateForReading(config.state);
+  try {
+    const live = liveFrom(readStoredLive(db), systemClock.now());
+    const delivery = live?.deliveries().find((candidate) => candidate.name === sink.name);
+    if (delivery === undefined)
+      return { subject, ok: true, warning: true, message: "the running process has not told of it yet" };
+    const ok = delivery.state === "running" || delivery.state === "opening";
+    const { state, reason, remedy } = delivery;
+    return {
+      subject,
+      ok,
+      message: `the running process says: ${state}${reason === null ? "" : `. ${reason}`}${remedy === null ? "" : ` ${remedy}`}`,
+    };
+  } finally {
+    db.close();
+  }
+}
+
+async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Promise<Finding> {
   const definition = definitionOf(sink);
   const subject = `sink ${sink.name}`;
-  for (const advice of definition.advise?.(ownConfig(sink)) ?? [])
-    yield { subject, ok: true, warning: true, message: advice };
-  if (!online) return;
-  const journal = "check";
+  const lock = takeLock(config.state);
   try {
+    const { position, state } = heldBySink(config, sink);
     const opened = await definition.open({
       name: sink.name,
       config: ownConfig(sink),
       format: formatOf(sink),
-      journal,
-      position: startOf(journal),
-      state: undefined,
+      journal: position.journal,
+      position,
+      state,
       clock: systemClock,
       log: io.log,
       signal: AbortSignal.any([io.signal, AbortSignal.timeout(60_000)]),
       stdout: io.stdout,
     });
     await opened.close();
-    yield { subject, ok: true, message: `${definition.type} can be opened; ${definition.promise}` };
+    return { subject, ok: true, message: `${definition.type} can be opened; ${definition.promise}` };
   } catch (error) {
     if (io.signal.aborted) throw error;
     const remedy =
@@ -229,6 +268,26 @@ export async function* checkSink(
         : error instanceof DecisionNeededError
           ? ` Choose: ${error.choices.join("; or ")}`
           : "";
-    yield { subject, ok: false, message: `${explain(error)}${remedy}` };
+    return { subject, ok: false, message: `${explain(error)}${remedy}` };
+  } finally {
+    lock.release();
   }
+}
+
+/** What delivery would give it at opening. */
+function heldBySink(config: Config, sink: SinkConfig): Pick<SinkContext<unknown>, "position" | "state"> {
+  if (!existsSync(config.state)) return { position: startOf("none"), state: undefined };
+  const db = openStateForReading(config.state);
+  try {
+    const { position, state } = heldOf(db, sink.name);
+    return { position, state: (state as Held | undefined)?.sink };
+  } finally {
+    db.close();
+  }
+}
+
+/** Words of warning that the config alone can tell. */
+export function* advice(sink: SinkConfig): Generator<Finding> {
+  for (const message of definitionOf(sink).advise?.(ownConfig(sink)) ?? [])
+    yield { subject: `sink ${sink.name}`, ok: true, warning: true, message };
 }

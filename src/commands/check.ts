@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { checkAccount, checkSink, type Finding } from "../app/check.ts";
+import { advice, checkAccount, checkSinks, type Finding } from "../app/check.ts";
 import { sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Io } from "./io.ts";
@@ -39,12 +39,11 @@ export function registerCheck(program: Command, io: Io): void {
       const log = createLog(io, "error");
       for (const account of config.accounts)
         for await (const finding of checkAccount(account, flags.online === true, io.signal)) report(finding);
-      for (const sink of sinkConfigs(config))
-        for await (const finding of checkSink(sink, flags.online === true, {
-          log,
-          signal: io.signal,
-          stdout: io.stderr,
-        }))
-          report(finding);
+      if (!flags.online) {
+        for (const sink of sinkConfigs(config)) for (const finding of advice(sink)) report(finding);
+        return;
+      }
+      const { signal, stderr: stdout } = io;
+      for await (const finding of checkSinks(config, { log, signal, stdout })) report(finding);
     });
 }

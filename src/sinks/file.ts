@@ -93,7 +93,8 @@ async function openIn(
   await restoreFiles(system, directory, model, context.log);
   const extension = /json/.test(context.format.mediaType) ? "jsonl" : "log";
   const active = activeFilesOf(model, extension, context);
-  Object.assign(model, { sink: context.name, format: context.format.name, base: committed });
+  const { name: sink, journal, format } = context;
+  Object.assign(model, { sink, journal, format: format.name, base: committed });
   const ledger = await openLedger(system, directory, model, found === undefined);
   return createWriter({ directory, context, system, ledger, active, extension, committed });
 }

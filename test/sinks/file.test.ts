@@ -294,6 +294,12 @@ describe("whose the directory is", () => {
     await expectDecision({ journal: "11111111-9c1d-4a6e-8f30-1d2c3b4a5f60" }, /written from journal/);
   });
 
+  test("R20 a directory that was opened and never written to is taken over by another journal", async () => {
+    await (await openFile(directory, ALL, { journal: "22222222-9c1d-4a6e-8f30-1d2c3b4a5f60" })).close();
+    await putOnce(EVENTS);
+    expect(linesIn(directory)).toEqual(textOf(EVENTS));
+  });
+
   test("R20 R23 a restored, older state is noticed, and nothing is cut", async () => {
     const first = await putOnce(EVENTS.slice(0, 10));
     const second = await putOnce(EVENTS.slice(10, 20), ALL, { committed: first });

@@ -20,7 +20,7 @@ export async function newModel(
       [
         "mount or restore the directory",
         "move the old directory, with its folder .tidemark, to the new place",
-        `\`tidemark sinks forget ${context.name}\` and let it start anew in an empty directory`,
+        `give the sink a new name, an empty directory and "start: beginning" in the config, then run \`tidemark sinks forget ${context.name}\``,
       ],
     );
   }

@@ -221,7 +221,7 @@ function damaged(directory: string): DecisionNeededError {
     `The ledger ${ledgerPath(directory)} is damaged, so which bytes of the files count is not known.`,
     [
       "restore the directory together with the state file from one backup",
-      "`tidemark sinks forget` this sink and give it an empty directory",
+      "keep it and go on in another: give the sink a new name, an empty directory and `start: beginning` in the config, then run `tidemark sinks forget` with its old name",
     ],
   );
 }

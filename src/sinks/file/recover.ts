@@ -33,7 +33,9 @@ export function reconcile(model: LedgerModel, owner: Owner, directory: string): 
       [`give the sink "${owner.name}" a directory of its own`],
     );
   }
-  if (model.journal !== owner.journal) {
+  // A directory to which nothing was ever committed holds nothing that another journal could confuse.
+  const isUnwritten = model.sequence === 0 && model.files.size === 0;
+  if (model.journal !== owner.journal && !isUnwritten) {
     throw new DecisionNeededError(
       `The directory ${directory} was written from journal ${model.journal}, but the state file holds journal ${owner.journal}.`,
       ["restore the state file that belongs to the directory", anew(owner)],
@@ -57,7 +59,7 @@ export function reconcile(model: LedgerModel, owner: Owner, directory: string): 
 }
 
 function anew(owner: Owner): string {
-  return `\`tidemark sinks forget ${owner.name}\` and give it an empty directory`;
+  return `go on in another directory and keep this one: give the sink a new name, an empty directory and "start: beginning" in the config, then run \`tidemark sinks forget ${owner.name}\` (some events will stand in both)`;
 }
 
 /** Without a state: before the first commit, or after a commit of exactly this position alone. */

@@ -1,0 +1,36 @@
+import type { Command } from "commander";
+import { loadConfig } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
+import { backUp } from "../journal/backup.ts";
+import type { Io } from "./io.ts";
+import { withConfig } from "./options.ts";
+
+interface Flags {
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+export function registerBackup(program: Command, io: Io): void {
+  withConfig(program.command("backup"), "tidemark backup /backups/tidemark-2026-01-31.db")
+    .summary("make a consistent copy of the state file, also while a process is running")
+    .description(
+      "Makes a copy of the state file as it is at one moment; a running process goes on meanwhile. The copy is durable when the command returns, and nothing is overwritten.",
+    )
+    .argument("<file>", "where the copy goes; must not be there yet")
+    .option("--json", "print one JSON object")
+    .action(async (target: string, flags: Flags) => {
+      const { config } = loadConfig(flags.config, io.env);
+      const nowMs = systemClock.now();
+      const progress = (share: number) => {
+        if (io.interactive) io.stderr.write(`\r\x1b[KCopying: ${Math.floor(share * 100)}%`);
+      };
+      const facts = await backUp(config.state, target, { nowMs, signal: io.signal, progress });
+      if (io.interactive) io.stderr.write("\r\x1b[K");
+      const made = new Date(nowMs).toISOString();
+      io.stdout.write(
+        flags.json
+          ? `${JSON.stringify({ file: target, made, ...facts })}\n`
+          : `${target} is a copy of ${config.state} as it was at ${made}: journal ${facts.journal} up to page ${facts.endPage}.\nKeep it away from this disk; "tidemark restore ${target}" puts it in place.\n`,
+      );
+    });
+}

@@ -1,0 +1,18 @@
+import type { Position } from "../core/position.ts";
+import { startOf } from "../core/position.ts";
+import type { SinkState } from "../core/sink.ts";
+import type { State } from "./database.ts";
+
+/** What a state file holds of a reader, for those who only look; before its first commit it stands at the start. */
+export function heldOf(db: State, reader: string): { position: Position; state: SinkState | undefined } {
+  const journal = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as string;
+  const row = db.prepare("SELECT page, event, hash, state FROM readers WHERE name = ?").get(reader) as
+    | { page: number; event: number; hash: string; state: string | null }
+    | undefined;
+  if (row === undefined) return { position: startOf(journal), state: undefined };
+  const { page, event, hash, state } = row;
+  return {
+    position: { journal, page, event, hash },
+    state: state === null ? undefined : (JSON.parse(state) as SinkState),
+  };
+}
