@@ -15,10 +15,11 @@ import { remoteActions, viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
-import { UsageError } from "./core/errors.ts";
+import { isDiskTrouble, UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
 import type { Step } from "./core/step.ts";
+import { createTraces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
@@ -41,7 +42,6 @@ import { createSlots } from "./polling/slots.ts";
 import { registerGauges } from "./server/gauges.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
 import { createRates } from "./server/rates.ts";
-import { startServer } from "./server/server.ts";
 import { createDrift } from "./services/drift.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { VERSION } from "./version.ts";
@@ -76,6 +76,7 @@ export interface App {
 }
 
 const IMPORT_STEP_MS = 1000;
+const STORE_LIVE_MS = 5000;
 const PAGES_DECODED = 2;
 const BREATH_MS = 20;
 const BREATHS_MAX = 10;
@@ -100,7 +101,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 async function assemble(
   options: AppOptions & { readonly clock: Clock },
   db: State,
-  journal: SqliteJournal,
+  untraced: SqliteJournal,
   lock: { release(): void },
 ): Promise<App> {
   const { config, log, telemetry, clock, stdout } = options;
@@ -110,6 +111,8 @@ async function assemble(
   const { metrics } = rates;
   const wake = createWake(clock);
   journal.onAppend(() => wake.wake());
+  const traces = telemetry?.tracer === undefined ? undefined : createTraces(telemetry.tracer);
+  const journal = traces === undefined ? untraced : { ...untraced, ...traces.journal(untraced) };
   let draining = false;
 
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
@@ -120,7 +123,7 @@ async function assemble(
     retentionMs,
   );
   const slots = createSlots(config.polling.pagesInFlight);
-  const preparer = createPreparer();
+  const preparer = traces === undefined ? createPreparer() : traces.preparer(createPreparer());
   const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
@@ -132,6 +135,7 @@ async function assemble(
       log,
       slots,
       preparer,
+      traces,
       polling: config.polling,
       keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
       room,
@@ -159,7 +163,7 @@ async function assemble(
     deliveries.push(
       createDelivery({
         name: sink.name,
-        definition: definitionOf(sink),
+        definition: traces === undefined ? definitionOf(sink) : traces.sink(sink.name, definitionOf(sink)),
         config: ownConfig(sink),
         format: formatOf(sink),
         reader,
@@ -224,7 +228,11 @@ async function assemble(
     const reader = await journal.reader(DRIFT);
     const drift = createDrift();
     const store = createDriftStore(db);
-    drift.load(store.rows());
+    const stored = store.rows();
+    drift.load(stored);
+    const counted = new Map(
+      stored.map((row) => [JSON.stringify([row.service, row.kind, row.path, row.detail]), row.count]),
+    );
     return createFollower({
       reader,
       clock,
@@ -234,17 +242,31 @@ async function assemble(
       },
       async commit(to) {
         const rows = drift.flush();
-        for (const row of rows)
-          metrics.add("tidemark_drift_events_total", 1, { service: row.service, kind: row.kind });
+        for (const row of rows) {
+          const key = JSON.stringify([row.service, row.kind, row.path, row.detail]);
+          const grown = row.count - (counted.get(key) ?? 0);
+          counted.set(key, row.count);
+          metrics.add("tidemark_drift_events_total", grown, { service: row.service, kind: row.kind });
+        }
         // Counts and position move together, so that a crash counts nothing twice.
         store.save(rows, () => journal.readers.createAt(DRIFT, to));
       },
     });
   }
 
+  /** For commands beside this process; each time is a synced commit, so not every second. */
+  function storeNowAndThen(): void {
+    if (clock.now() - storedMs < STORE_LIVE_MS) return;
+    storedMs = clock.now();
+    storeLive(db, live, storedMs);
+  }
+  let storedMs = 0;
+
   async function serve(signal: AbortSignal) {
-    if (config.server === undefined || telemetry === undefined) return undefined;
+    if (telemetry === undefined) return undefined;
     const gauges = registerGauges(measured, view, clock);
+    if (config.server === undefined) return undefined;
+    const { startServer } = await import("./server/server.ts");
     return startServer({
       config: config.server,
       version: VERSION,
@@ -264,7 +286,7 @@ async function assemble(
   async function follow(step: Step, signal: AbortSignal, until: () => boolean): Promise<void> {
     while (!signal.aborted) {
       const mark = wake.mark();
-      if ((await step(signal)) === "again") {
+      if ((await step(signal).catch(waitOutDisk)) === "again") {
         // Sinks come first: a follower gives the others their turn after every bite.
         await new Promise((resolve) => setImmediate(resolve));
         continue;
@@ -280,7 +302,7 @@ async function assemble(
     until = () => false,
   ): Promise<void> {
     while (!signal.aborted && !until()) {
-      await work();
+      await (async () => work())().catch(waitOutDisk);
       await clock.sleep(IMPORT_STEP_MS, signal).catch(() => {});
     }
   }
@@ -303,7 +325,7 @@ async function assemble(
         ...deliveries.map((delivery) => delivery.run(stop)),
         ...followers.map((step) => follow(step, stop, () => false)),
         everySecond(stop, () => keeper.turn()),
-        everySecond(stop, () => storeLive(db, live, clock.now())),
+        everySecond(stop, storeNowAndThen),
         everySecond(stop, () => takeUpRequests(requests, actions, log, stop)),
         everySecond(stop, async () => void (await imports.step(stop))),
       ]).finally(() => server?.close());
@@ -332,6 +354,12 @@ async function assemble(
       lock.release();
     },
   };
+}
+
+/** A full disk is told by the alarms of polling and of the journal's room; what could not be stored is tried again. */
+function waitOutDisk(error: unknown): "idle" {
+  if (isDiskTrouble(error)) return "idle";
+  throw error;
 }
 
 /** Runs parts side by side: the first that fails stops the others, and its error is the one that is told. */

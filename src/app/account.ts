@@ -8,6 +8,7 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Roster } from "../core/roster.ts";
 import { durationMsOf } from "../core/time.ts";
+import type { Traces } from "../core/traces.ts";
 import { patternOf } from "../delivery/filter.ts";
 import { connectionOf } from "../directory/account.ts";
 import { DirectoryError } from "../directory/errors.ts";
@@ -31,6 +32,7 @@ export interface AccountParts {
   readonly log: Log;
   readonly slots: Slots;
   readonly preparer: Preparer;
+  readonly traces: Traces | undefined;
   readonly polling: Config["polling"];
   readonly keepUnattributed: PollContext["keepUnattributed"];
   readonly room: PollContext["room"];
@@ -54,7 +56,7 @@ export function openAccount(config: AccountConfig, parts: AccountParts): Account
     account: config.name,
     settings: settingsOf(config, polling),
     learned: createLearned(polling.headerBytes),
-    source: sourceOf(clients.insights),
+    source: sourceOf(clients.insights, config.name, parts.traces),
     serviceClock: createServiceClock(clock),
     pace: createPace(clock, {
       concurrencyMax: polling.concurrency,
@@ -110,9 +112,12 @@ function settingsOf(config: AccountConfig, polling: Config["polling"]): PollCont
   };
 }
 
-export function sourceOf(insights: InsightsClient): Source {
+export function sourceOf(insights: InsightsClient, account: string, traces: Traces | undefined): Source {
   return {
-    events: (query, scope, options) => insights.events(query, scope, options),
+    events:
+      traces === undefined
+        ? (query, scope, options) => insights.events(query, scope, options)
+        : traces.source(account, insights),
     headerBytes: (scope) => insights.headerBytes(scope),
     fault: faultOf,
   };

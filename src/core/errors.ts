@@ -83,6 +83,13 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/** A disk that is full, failing or busy, told by SQLite or by the system: it passes when a person makes room. */
+export function isDiskTrouble(error: unknown): boolean {
+  return /^(SQLITE_(FULL|IOERR|BUSY)|ENOSPC|EDQUOT|EIO)/.test(
+    (error as { code?: string } | null)?.code ?? "",
+  );
+}
+
 /** The message of an error with the messages of its causes. */
 export function explain(error: unknown): string {
   const parts: string[] = [];

@@ -3,6 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import {
   DecisionNeededError,
   explain,
+  isDiskTrouble,
   PausedError,
   RejectedEventsError,
   type Rejection,
@@ -482,10 +483,4 @@ function bytesOf(records: readonly SinkRecord[]): number {
   let bytes = 0;
   for (const { body } of records) bytes += body.length;
   return bytes;
-}
-
-function isDiskTrouble(error: unknown): boolean {
-  return /^(SQLITE_(FULL|IOERR|BUSY)|ENOSPC|EDQUOT|EIO)/.test(
-    (error as { code?: string } | null)?.code ?? "",
-  );
 }
