@@ -1,18 +1,17 @@
+import { setMaxListeners } from "node:events";
 import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
-import { StaleWindowError, type Window } from "../core/window.ts";
+import { StaleWindowError } from "../core/window.ts";
 import { type AgendaOptions, createAgenda, type Work } from "./agenda.ts";
-import { type PollContext, subjectOf, timeText } from "./context.ts";
+import { type PollContext, subjectOf } from "./context.ts";
 import { createDiscovery, type DiscoveryOptions } from "./discovery.ts";
 import { addHistory, type HistoryRequest } from "./missing.ts";
-import { BACKFILL, LIVE } from "./pace.ts";
-import { readWindow } from "./pass.ts";
 import { planWindows } from "./planner.ts";
 import { createCanaries, faultOf } from "./probe.ts";
-import { meetFault, REFUSED_RETRY_MS, replace } from "./refusals.ts";
+import { meetFault } from "./refusals.ts";
 import type { Fault } from "./source.ts";
-import { sweepWindow } from "./sweep.ts";
 import { createUpkeep } from "./upkeep.ts";
+import { doWork } from "./work.ts";
 
 export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
   readonly context: PollContext;
@@ -33,7 +32,7 @@ const FAILURES_ONCE_MAX = 8;
  */
 export function createPoller(options: PollerOptions) {
   const { context } = options;
-  const { account, journal, clock, serviceClock, alarms, log, settings } = context;
+  const { account, clock, serviceClock, alarms, log } = context;
   const agenda = createAgenda(context, options);
   const discovery = createDiscovery(context, options);
   const upkeep = createUpkeep(context, agenda.isRunning);
@@ -103,7 +102,9 @@ export function createPoller(options: PollerOptions) {
   async function perform(work: Work, signal: AbortSignal): Promise<void> {
     const startedMs = clock.now();
     try {
-      await workOn(work, signal);
+      if (work.kind !== "live") await discovery.refreshTime(signal);
+      await doWork(context, work, active, signal);
+      if (work.kind === "sweep") upkeep.swept(work.window.stream.id);
       succeeded(work, startedMs);
     } catch (error) {
       if (signal.aborted) throw signal.reason;
@@ -112,71 +113,6 @@ export function createPoller(options: PollerOptions) {
       agenda.finished(work);
       wake.wake();
     }
-  }
-
-  async function workOn({ kind, window }: Work, signal: AbortSignal): Promise<void> {
-    if (await isTooLong(window)) return;
-    if (kind !== "live") await discovery.refreshTime(signal);
-    switch (kind) {
-      case "live":
-        return readWindow(context, window, LIVE, signal);
-      case "sweep":
-        upkeep.swept(window.stream.id);
-        if (!(await setInactiveAside(window))) await sweepWindow(context, window, signal);
-        return;
-      case "history":
-        if (!(await expire(window))) await readWindow(context, window, BACKFILL, signal);
-    }
-  }
-
-  /** A group that was made before a smaller limit of header blocks was learned is cut up without asking. */
-  async function isTooLong(window: Window): Promise<boolean> {
-    const { organizations } = window.stream;
-    const { headerBytesMax } = context.learned;
-    if (organizations.length < 2 || context.source.headerBytes({ organizations }) <= headerBytesMax)
-      return false;
-    const middle = Math.ceil(organizations.length / 2);
-    await replace(context, window, [organizations.slice(0, middle), organizations.slice(middle)]);
-    agenda.changed(window);
-    return true;
-  }
-
-  /** A window that was read is not swept for organizations that are gone or refused; the others go on without them. */
-  async function setInactiveAside(window: Window): Promise<boolean> {
-    const { organizations } = window.stream;
-    const gone = organizations.filter((id) => !active.has(id));
-    // What the service has forgotten is not asked for, whoever it belongs to.
-    if (gone.length === 0 || window.fromMs < serviceClock.now() - settings.retentionMs) return false;
-    const nextMs = serviceClock.now() + REFUSED_RETRY_MS;
-    if (gone.length === organizations.length) {
-      await journal.changeWindows({ put: [{ ...window, nextMs }] });
-      return true;
-    }
-    const here = organizations.filter((id) => active.has(id));
-    await replace(context, window, [here, ...gone.map((id) => [id])]);
-    return true;
-  }
-
-  /** What the service has forgotten before its first whole pass is a gap, never "0 of 0" (R5). */
-  async function expire(window: Window): Promise<boolean> {
-    const horizonMs = serviceClock.now() - settings.retentionMs;
-    if (window.fromMs >= horizonMs || window.pass !== null) return false;
-    const toMs = Math.min(window.toMs, horizonMs);
-    const reason = "the service had forgotten it before it was read";
-    const { id: _, ...rest } = { ...window, fromMs: toMs };
-    await journal.changeWindows({
-      put: [{ ...window, toMs, state: "expired", reason, nextMs: null }],
-      add: toMs < window.toMs ? [rest] : [],
-    });
-    alarms.raise({
-      kind: "expired",
-      subject: account,
-      message: `The service forgot events from ${timeText(window.fromMs)} to ${timeText(toMs)} before they were read.`,
-      remedy:
-        "This stretch is a gap. Shorten `since`, or find out from the log why it could not be read in time.",
-      severity: "critical",
-    });
-    return true;
   }
 
   function succeeded(work: Work, startedMs: number): void {
@@ -263,6 +199,8 @@ export function createPoller(options: PollerOptions) {
     signal: AbortSignal,
     next: (fail: (error: unknown) => void) => Promise<Work | "idle" | "done">,
   ): Promise<void> {
+    // Whatever is under way listens to it; their number is bounded by the workers and the room for pages.
+    setMaxListeners(0, signal);
     const underWay = new Set<Promise<void>>();
     const failure: { error?: unknown } = {};
     const fail = (error: unknown) => {

@@ -113,7 +113,7 @@ async function areServed(
   return true;
 }
 
-function halvesOf(organizations: readonly string[]): readonly (readonly string[])[] {
+export function halvesOf(organizations: readonly string[]): readonly (readonly string[])[] {
   const middle = Math.ceil(organizations.length / 2);
   return [organizations.slice(0, middle), organizations.slice(middle)];
 }

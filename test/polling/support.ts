@@ -177,6 +177,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
         log: silentLog,
         slots: given.slots ?? createSlots(config.polling.pagesInFlight),
         preparer: inlinePreparer,
+        traces: undefined,
         polling: config.polling,
         keepUnattributed: (stream, bytes) =>
           keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
