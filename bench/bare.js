@@ -13,7 +13,12 @@ for (;;) {
     path: "/insights/directory/v1/events",
     method: "POST",
     headers,
-    body: JSON.stringify({ service: ["all"], start_time: start, limit: 10_000, search_after: searchAfter && JSON.parse(searchAfter) }),
+    body: JSON.stringify({
+      service: ["all"],
+      start_time: start,
+      limit: 10_000,
+      search_after: searchAfter && JSON.parse(searchAfter),
+    }),
   });
   if (response.statusCode !== 200) throw new Error(`status ${response.statusCode}`);
   for await (const chunk of response.body) bytes += chunk.length;

@@ -1,33 +1,84 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
 import { measure, PROGRAM, row, startSimulator } from "./processes.js";
 
-/** The main job: everything from the API into raw files, against a bare loop over the same pages. */
+const BARE = fileURLToPath(new URL("bare.js", import.meta.url));
+
+/**
+ * The main job, everything from the API into a sink by `run --once`, beside a bare loop over the same pages
+ * that throws them away. Pages are 10,000 events of about 1 KB.
+ */
 export async function benchCore(events) {
-  const simulator = await startSimulator("--events", String(events), "--organizations", "1", "--days", "60", "--no-late", "--no-gzip", "--live", "0");
-  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  const simulator = await startSimulator(
+    "--events",
+    String(events),
+    "--organizations",
+    "1",
+    "--days",
+    "60",
+    "--no-late",
+    "--no-gzip",
+    "--live",
+    "0",
+  );
+  const receiver = await startReceiver();
   try {
     const start = new Date(Date.now() - 89 * 86_400_000).toISOString();
     const ids = simulator.organizations.map(({ id }) => id).join(",");
-    const bare = [fileURLToPath(new URL("bare.js", import.meta.url)), simulator.url, simulator.apiKey, ids, start];
+    const bare = [BARE, simulator.url, simulator.apiKey, ids, start];
     await measure(bare, { stdio: "ignore" });
     const loop = await measure(bare, { stdio: "ignore" });
-    writeFileSync(join(folder, "tidemark.yaml"), configText(simulator, folder));
-    const run = await measure([PROGRAM, "run", "--once", "--config", join(folder, "tidemark.yaml")], {
+    const bytes = events * 1024;
+    const rows = [{ ...row("bare loop", { events, bytes, ...loop }), ratio: 1 }];
+    for (const [name, sink] of Object.entries(sinksOf(receiver.url))) {
+      const run = await exportTo(simulator, sink);
+      rows.push({
+        ...row(name, { events, bytes, ...run }),
+        ratio: Number((loop.seconds / run.seconds).toFixed(2)),
+      });
+    }
+    return rows;
+  } finally {
+    await receiver.stop();
+    await simulator.stop();
+  }
+}
+
+function sinksOf(url) {
+  const file = (more) => ({
+    name: "disk",
+    type: "file",
+    directory: "events",
+    path: "{organization}",
+    ...more,
+  });
+  return {
+    "raw files": file({}),
+    "gzip files": file({ gzip: true, rotateSize: "64MB" }),
+    "OCSF files": file({ format: "ocsf" }),
+    "bulk receiver": { name: "bulk", type: "opensearch", url, index: "events-{date}", template: false },
+  };
+}
+
+async function exportTo(simulator, sink) {
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  try {
+    writeFileSync(join(folder, "tidemark.yaml"), configText(simulator, sink));
+    return await measure([PROGRAM, "run", "--once"], {
+      cwd: folder,
+      stdio: ["ignore", "ignore", "inherit"],
       env: { ...process.env, BENCH_KEY: simulator.apiKey },
     });
-    const bytes = events * 1024;
-    const rows = [row("bare loop", { events, bytes, ...loop }), row("run --once to raw files", { events, bytes, ...run })];
-    return { rows, ratio: loop.seconds / run.seconds };
   } finally {
-    await simulator.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function configText(simulator, folder) {
+function configText(simulator, sink) {
   return JSON.stringify({
     accounts: [
       {
@@ -38,8 +89,37 @@ function configText(simulator, folder) {
         organizations: simulator.organizations.map(({ id }) => id),
       },
     ],
-    state: join(folder, "tidemark.db"),
-    sinks: [{ name: "disk", type: "file", directory: join(folder, "events"), path: "{organization}" }],
+    sinks: [sink],
+    log: { level: "warn" },
     drift: false,
   });
+}
+
+/** Takes bulk requests and says that every item was stored. */
+async function startReceiver() {
+  const server = createServer((request, response) => {
+    const chunks = [];
+    request.on("data", (chunk) => chunks.push(chunk));
+    request.on("end", () =>
+      response.setHeader("content-type", "application/json").end(answerTo(request, Buffer.concat(chunks))),
+    );
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function answerTo(request, body) {
+  if (!request.url.includes("_bulk"))
+    return JSON.stringify({ version: { number: "2.19.1", distribution: "opensearch" } });
+  const plain = request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body;
+  let lines = 0;
+  for (let at = plain.indexOf(10); at >= 0; at = plain.indexOf(10, at + 1)) lines++;
+  const item = { create: { status: 201 } };
+  return JSON.stringify({ errors: false, items: Array.from({ length: lines / 2 }, () => item) });
 }

@@ -8,7 +8,9 @@ export const PROGRAM = fileURLToPath(new URL("../dist/main.js", import.meta.url)
 
 /** Starts the simulator in its own process; resolves when it serves. */
 export async function startSimulator(...flags) {
-  const child = spawn(process.execPath, [PROGRAM, "simulate", "--json", ...flags], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [PROGRAM, "simulate", "--json", ...flags], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   return {
     ...JSON.parse(line),

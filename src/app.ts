@@ -110,9 +110,9 @@ async function assemble(
   const rates = createRates(measured, clock);
   const { metrics } = rates;
   const wake = createWake(clock);
-  journal.onAppend(() => wake.wake());
   const traces = telemetry?.tracer === undefined ? undefined : createTraces(telemetry.tracer);
   const journal = traces === undefined ? untraced : { ...untraced, ...traces.journal(untraced) };
+  journal.onAppend(() => wake.wake());
   let draining = false;
 
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));

@@ -11,7 +11,7 @@ import { isLocked } from "../journal/lock.ts";
 import { createRequests } from "../journal/requests.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
-import { listOption, timeOption, withConfig } from "./options.ts";
+import { countOption, listOption, timeOption, withConfig } from "./options.ts";
 import { showProgress } from "./progress.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
@@ -116,7 +116,7 @@ interface LetterFlags {
   readonly sink?: string;
   readonly reason?: string;
   readonly json?: boolean;
-  readonly limit: string;
+  readonly limit: number;
   readonly all?: boolean;
 }
 
@@ -127,12 +127,12 @@ function registerDeadLetters(program: Command, io: Io): void {
   withFilter(group.command("list"), "tidemark dead-letters list --sink siem")
     .summary("list them")
     .option("--json", "one JSON object a line")
-    .option("--limit <count>", "how many at the most", "100")
+    .option("--limit <count>", "how many at the most", countOption, 100)
     .action((flags: LetterFlags) => {
       const { config } = loadConfig(flags.config, io.env);
       const db = openStateForReading(config.state);
       try {
-        const rows = createDeadLetters(db).list(filterOf(flags), Number(flags.limit));
+        const rows = createDeadLetters(db).list(filterOf(flags), flags.limit);
         for (const row of rows) {
           io.stdout.write(
             flags.json
@@ -147,12 +147,12 @@ function registerDeadLetters(program: Command, io: Io): void {
     });
   withConfig(group.command("show"), "tidemark dead-letters show 12")
     .summary("show the event of one, byte for byte")
-    .argument("<id>", "its number in the list")
-    .action((id: string, flags: { config: string }) => {
+    .argument("<id>", "its number in the list", countOption)
+    .action((id: number, flags: { config: string }) => {
       const { config } = loadConfig(flags.config, io.env);
       const db = openStateForReading(config.state);
       try {
-        const bytes = createDeadLetters(db).bytesOf(Number(id));
+        const bytes = createDeadLetters(db).bytesOf(id);
         if (bytes === undefined)
           throw new UsageError(`There is no dead letter ${id}: see "tidemark dead-letters list".`);
         io.stdout.write(bytes);
@@ -167,10 +167,10 @@ function registerDeadLetters(program: Command, io: Io): void {
   ] as const) {
     withFilter(group.command(kind), `tidemark dead-letters ${kind} --sink siem --reason mapping`)
       .summary(summary)
-      .argument("[id]", "only this one")
+      .argument("[id]", "only this one", countOption)
       .option("--all", "all of them")
-      .action(async (id: string | undefined, flags: LetterFlags) => {
-        const filter = { ...filterOf(flags), ...(id === undefined ? {} : { id: Number(id) }) };
+      .action(async (id: number | undefined, flags: LetterFlags) => {
+        const filter = { ...filterOf(flags), ...(id === undefined ? {} : { id }) };
         if (Object.keys(filter).length === 0 && !flags.all) {
           throw new UsageError(`Say which: an id, --sink, --reason, or --all for every dead letter.`);
         }

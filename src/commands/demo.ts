@@ -2,12 +2,9 @@ import { mkdtempSync, readdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { openApp } from "../app.ts";
-import { parseConfig } from "../config/load.ts";
+import type { App } from "../app.ts";
 import { systemClock } from "../core/clock.ts";
 import { createFollower } from "../delivery/follow.ts";
-import { startSimulator } from "../simulator/index.ts";
-import { startTelemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
@@ -39,6 +36,10 @@ export function registerDemo(program: Command, io: Io): void {
 }
 
 async function demo(flags: Flags, io: Io): Promise<void> {
+  const { openApp } = await import("../app.ts");
+  const { parseConfig } = await import("../config/load.ts");
+  const { startSimulator } = await import("../simulator/index.ts");
+  const { startTelemetry } = await import("../telemetry.ts");
   const signal =
     flags.seconds === undefined
       ? io.signal
@@ -77,7 +78,7 @@ async function demo(flags: Flags, io: Io): Promise<void> {
 }
 
 /** History is counted, what is new is shown. */
-async function watch(app: Awaited<ReturnType<typeof openApp>>, io: Io, signal: AbortSignal): Promise<void> {
+async function watch(app: App, io: Io, signal: AbortSignal): Promise<void> {
   const startedMs = Date.now();
   let history = 0;
   let toldMs = 0;

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { referenceText, schemaText } from "../config/docs.ts";
@@ -18,7 +18,7 @@ export function registerDocs(program: Command, io: Io): void {
       for (const [name, text] of Object.entries(files)) {
         const path = join(flags.directory, name);
         if (!flags.check) writeFileSync(path, text);
-        else if (readFileSync(path, "utf8") !== text) {
+        else if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
           io.stderr.write(`${path} is not current: run "npm run docs".\n`);
           io.setExitCode(1);
         }

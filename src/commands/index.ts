@@ -1,30 +1,73 @@
 import { Command, CommanderError } from "commander";
 import { explain, UsageError } from "../core/errors.ts";
 import { VERSION } from "../version.ts";
-import { registerApps } from "./apps.ts";
-import { registerBackup } from "./backup.ts";
-import { registerChanges } from "./change.ts";
-import { registerCheck } from "./check.ts";
-import { registerConvert } from "./convert.ts";
-import { registerDemo } from "./demo.ts";
-import { registerDocs } from "./docs.ts";
-import { registerDoctor } from "./doctor.ts";
-import { registerDrift } from "./drift.ts";
-import { registerImports } from "./imports.ts";
-import { registerInit } from "./init.ts";
 import type { Io } from "./io.ts";
-import { openManagementContext } from "./open.ts";
-import { registerRestore } from "./restore.ts";
-import { registerRun } from "./run.ts";
-import { registerSimulate } from "./simulate.ts";
-import { registerSystem } from "./system.ts";
-import { registerTap } from "./tap.ts";
-import { registerUsers } from "./users.ts";
+
+type Register = (program: Command, io: Io) => Promise<void>;
+
+/** In the order of the help. Each loads what it needs when it is needed: `run` carries no simulator. */
+const COMMANDS: readonly { readonly names: readonly string[]; readonly register: Register }[] = [
+  { names: ["demo"], register: async (program, io) => (await import("./demo.ts")).registerDemo(program, io) },
+  { names: ["init"], register: async (program, io) => (await import("./init.ts")).registerInit(program, io) },
+  {
+    names: ["check"],
+    register: async (program, io) => (await import("./check.ts")).registerCheck(program, io),
+  },
+  {
+    names: ["doctor"],
+    register: async (program, io) => (await import("./doctor.ts")).registerDoctor(program, io),
+  },
+  { names: ["run"], register: async (program, io) => (await import("./run.ts")).registerRun(program, io) },
+  {
+    names: ["status"],
+    async register(program, io) {
+      const { openView } = await import("./open.ts");
+      (await import("./status.ts")).registerStatus(program, io, (configFile) => openView(configFile, io));
+    },
+  },
+  { names: ["tap"], register: async (program, io) => (await import("./tap.ts")).registerTap(program, io) },
+  {
+    names: ["backfill", "reconcile", "dead-letters", "sinks"],
+    register: async (program, io) => (await import("./change.ts")).registerChanges(program, io),
+  },
+  {
+    names: ["backup"],
+    register: async (program, io) => (await import("./backup.ts")).registerBackup(program, io),
+  },
+  {
+    names: ["restore"],
+    register: async (program, io) => (await import("./restore.ts")).registerRestore(program, io),
+  },
+  {
+    names: ["drift"],
+    register: async (program, io) => (await import("./drift.ts")).registerDrift(program, io),
+  },
+  {
+    names: ["imports", "apps", "users", "system"],
+    async register(program, io) {
+      const { openManagementContext } = await import("./open.ts");
+      const open = (configFile: string) => openManagementContext(configFile, io);
+      (await import("./imports.ts")).registerImports(program, io, open);
+      (await import("./apps.ts")).registerApps(program, io, open);
+      (await import("./users.ts")).registerUsers(program, io, open);
+      (await import("./system.ts")).registerSystem(program, io, open);
+    },
+  },
+  {
+    names: ["convert"],
+    register: async (program, io) => (await import("./convert.ts")).registerConvert(program, io),
+  },
+  {
+    names: ["simulate"],
+    register: async (program, io) => (await import("./simulate.ts")).registerSimulate(program, io),
+  },
+  { names: ["docs"], register: async (program, io) => (await import("./docs.ts")).registerDocs(program, io) },
+];
 
 /** Exit codes: 0 fine, 1 failed, 2 wrong usage or config. */
 export async function main(args: readonly string[], io: Io): Promise<void> {
-  const program = createProgram(io);
   try {
+    const program = await createProgram(io, args[0]);
     await program.parseAsync(args, { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) return io.setExitCode(error.exitCode === 0 ? 0 : 2);
@@ -34,7 +77,8 @@ export async function main(args: readonly string[], io: Io): Promise<void> {
   }
 }
 
-export function createProgram(io: Io): Command {
+/** With the command of this name alone; with all of them when there is none, for the help and for mistakes. */
+export async function createProgram(io: Io, name?: string): Promise<Command> {
   const program = new Command("tidemark")
     .description(
       "Pulls every audit event out of a directory service, delivers it everywhere, and shows that nothing is missing.",
@@ -46,23 +90,7 @@ export function createProgram(io: Io): Command {
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     });
-  const open = (configFile: string) => openManagementContext(configFile, io);
-  registerDemo(program, io);
-  registerInit(program, io);
-  registerCheck(program, io);
-  registerDoctor(program, io);
-  registerRun(program, io);
-  registerTap(program, io);
-  registerChanges(program, io);
-  registerBackup(program, io);
-  registerRestore(program, io);
-  registerDrift(program, io);
-  registerImports(program, io, open);
-  registerApps(program, io, open);
-  registerUsers(program, io, open);
-  registerSystem(program, io, open);
-  registerConvert(program, io);
-  registerSimulate(program, io);
-  registerDocs(program, io);
+  const wanted = COMMANDS.filter(({ names }) => name !== undefined && names.includes(name));
+  for (const { register } of wanted.length > 0 ? wanted : COMMANDS) await register(program, io);
   return program;
 }

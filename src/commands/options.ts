@@ -25,3 +25,9 @@ export function timeOption(text: string): number {
 export function listOption(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...text.split(",").filter((part) => part !== "")];
 }
+
+/** A whole number above 0. */
+export function countOption(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError("Write a whole number above 0.");
+  return Number(text);
+}

@@ -1,21 +1,21 @@
 import { once } from "node:events";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { createFormat } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import type { JournalPage } from "../core/journal.ts";
-import type { Position } from "../core/position.ts";
+import { type Position, startOf } from "../core/position.ts";
 import { filterOf } from "../delivery/filter.ts";
-import { openStateForReading } from "../journal/database.ts";
-import { createPages } from "../journal/pages.ts";
+import { openStateForReading, type State } from "../journal/database.ts";
+import { createPages, type Pages } from "../journal/pages.ts";
 import type { Io } from "./io.ts";
-import { listOption, withConfig } from "./options.ts";
+import { countOption, listOption, withConfig } from "./options.ts";
 
 interface Flags {
   readonly config: string;
   readonly format: string;
   readonly from: "now" | "beginning";
-  readonly count?: string;
+  readonly count?: number;
   readonly organization?: string[];
   readonly service?: string[];
   readonly type?: string[];
@@ -30,8 +30,12 @@ export function registerTap(program: Command, io: Io): void {
       "Shows events as they arrive in the journal, beside a running process and without disturbing it.",
     )
     .option("--format <name>", "how to write them", "raw")
-    .option("--from <where>", "now, or beginning: all that the journal still holds", "now")
-    .option("-n, --count <events>", "end after so many")
+    .addOption(
+      new Option("--from <where>", "now, or beginning: all that the journal still holds")
+        .choices(["now", "beginning"])
+        .default("now"),
+    )
+    .option("-n, --count <events>", "end after so many", countOption)
     .option("--organization <ids>", "only these organizations", listOption)
     .option("--service <names>", "only these services", listOption)
     .option("--type <names>", "only these event types (* stands for anything)", listOption)
@@ -47,13 +51,11 @@ async function tap(flags: Flags, io: Io): Promise<void> {
     const format = createFormat(flags.format, {});
     const { organization: organizations, service: services, type: eventTypes } = flags;
     const wants = filterOf({ organizations, services, eventTypes }, undefined, Number.NEGATIVE_INFINITY);
-    const oldest = db.prepare("SELECT COALESCE(MIN(page), 1) - 1 FROM bodies").pluck();
-    let at: Position = pages.end();
-    if (flags.from === "beginning")
-      at = { journal, page: oldest.get() as number, event: Number.MAX_SAFE_INTEGER, hash: "" };
-    let left = flags.count === undefined ? Number.POSITIVE_INFINITY : Number(flags.count);
+    const next = createLook(db, pages, io);
+    let at = flags.from === "beginning" ? startOf(journal) : pages.end();
+    let left = flags.count ?? Number.POSITIVE_INFINITY;
     while (left > 0 && !io.signal.aborted) {
-      const page: JournalPage | null = pages.next("", at);
+      const page = next(at);
       if (page === null) {
         await systemClock.sleep(LOOK_MS, io.signal).catch(() => {});
         continue;
@@ -65,10 +67,35 @@ async function tap(flags: Flags, io: Io): Promise<void> {
         const body = format.encode(event);
         io.stdout.write(typeof body === "string" ? body : Buffer.from(body));
         left--;
-        if (!io.stdout.write("\n")) await once(io.stdout, "drain", { signal: io.signal });
+        if (io.stdout.write("\n")) continue;
+        await once(io.stdout, "drain", { signal: io.signal }).catch(() => {});
+        if (io.signal.aborted) return;
       }
     }
   } finally {
     db.close();
   }
+}
+
+/** The page after a position. What the sinks have passed may be trimmed before it could be shown; that is told. */
+function createLook(db: State, pages: Pages, io: Io): (after: Position) => JournalPage | null {
+  const oldest = db.prepare("SELECT MIN(page) FROM bodies").pluck();
+  const gone = db
+    .prepare(
+      `SELECT COALESCE(SUM(events), 0) FROM pages WHERE reader IS NULL AND number < @first
+         AND (number > @page OR (number = @page AND events > @event))`,
+    )
+    .pluck();
+  return db.transaction((after: Position) => {
+    const first = (oldest.get() as number | null) ?? Number.MAX_SAFE_INTEGER;
+    if (after.page === 0 || after.page >= first) return pages.next("", after);
+    const { page, event } = after;
+    const count = gone.get({ first, page, event }) as number;
+    if (count === 0) return pages.next("", after);
+    io.stderr.write(`${count} events were delivered and trimmed before they could be shown.\n`);
+    return pages.next(
+      "",
+      first === Number.MAX_SAFE_INTEGER ? pages.end() : { ...after, page: first, event: 0 },
+    );
+  });
 }

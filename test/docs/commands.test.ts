@@ -20,7 +20,7 @@ const lines = shell.flatMap(({ page, line, text }) =>
 /** Parses a command line with the program's own parser; nothing is run. */
 async function parseOnly(args: readonly string[]): Promise<void> {
   const errors: string[] = [];
-  const program = createProgram({
+  const program = await createProgram({
     stdout: new PassThrough(),
     stderr: new PassThrough(),
     stdin: new PassThrough(),
