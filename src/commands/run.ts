@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
@@ -15,17 +16,28 @@ export function registerRun(program: Command, io: Io): void {
       // What is heavy is loaded by the command that needs it.
       const { loadConfig } = await import("../config/load.ts");
       const { openApp } = await import("../app.ts");
-      const { startTelemetry } = await import("../telemetry.ts");
       const { config } = loadConfig(flags.config, io.env);
       const log = createLog(io, config.log.level);
-      const telemetry = startTelemetry(io.env, VERSION);
-      const app = await openApp({ config, log, stdout: io.stdout, telemetry });
+      const telemetry = await telemetryFor(config.server !== undefined, io);
+      const app = await openApp({
+        config,
+        log,
+        stdout: io.stdout,
+        ...(telemetry === undefined ? {} : { telemetry }),
+      });
       try {
         if (flags.once) await app.once(io.signal);
         else await app.run(io.signal);
       } finally {
         await app.close();
-        await telemetry.close();
+        await telemetry?.close();
       }
     });
+}
+
+/** Measuring is set up where somebody can see it: on the server, or by the standard OTEL_ variables. */
+async function telemetryFor(server: boolean, io: Io): Promise<Telemetry | undefined> {
+  if (!server && !Object.keys(io.env).some((name) => name.startsWith("OTEL_"))) return undefined;
+  const { startTelemetry } = await import("../telemetry.ts");
+  return startTelemetry(io.env, VERSION);
 }

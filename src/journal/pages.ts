@@ -24,7 +24,7 @@ export interface PageRow {
   readonly rolling: string;
 }
 
-const CACHE_BYTES_MAX = 32_000_000;
+const CACHE_BYTES_MAX = 24_000_000;
 
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
 export function createPages(db: State, journalId: string) {

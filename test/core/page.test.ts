@@ -111,7 +111,7 @@ describe("R10 the identity of an event", () => {
     const prepared = preparePage(page, single, NOW);
     for (let index = 0; index < 3; index++) {
       expect(prepared.identities.subarray(index * 16, index * 16 + 16).toString("hex")).toBe(
-        identityAt(scanPage(page), index, ORG),
+        identityAt(scanPage(page), index, ORG, null),
       );
     }
   });
