@@ -3,7 +3,6 @@ import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain, UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import { newWindow, type Window } from "../core/window.ts";
 import type { Delivery } from "../delivery/deliver.ts";
 import { resolutionOf } from "../delivery/position.ts";
 import type { State } from "../journal/database.ts";
@@ -71,10 +70,7 @@ export function createActions(parts: ActionParts): Actions {
     drop: async (filter) => `${deadLetters.drop(filter)} dead letters were dropped for good.`,
     async resume({ sink, from }, signal) {
       const delivery = deliveries.find((candidate) => candidate.status().name === sink);
-      if (delivery === undefined)
-        throw new UsageError(
-          `There is no sink "${sink}" in the config: there are ${sinkNames().join(", ")}.`,
-        );
+      if (delivery === undefined) throw noSuchSink(sink, sinkNames());
       await delivery.resolve(resolutionOf(from), signal);
       return `The sink "${sink}" goes on from ${from === "state" ? "where the state says" : `the ${from}`}.`;
     },
@@ -100,10 +96,11 @@ export function createActions(parts: ActionParts): Actions {
       return `The position and the dead letters of "${sink}" are gone.`;
     },
     async backfill({ account: name, organizations, sink, ...wanted }, signal) {
+      if (sink !== undefined && !sinkNames().includes(sink)) throw noSuchSink(sink, sinkNames());
       let count = 0;
       const request = {
         ...wanted,
-        organizations: organizations?.map((id) => id.toLowerCase()),
+        organizations: knownOf(parts, organizations),
         reader: sink ?? null,
       };
       for (const account of chosen(accounts, name)) count += await account.poller.addHistory(request, signal);
@@ -111,10 +108,11 @@ export function createActions(parts: ActionParts): Actions {
         ? "Nothing to read: the ledger covers that stretch already (use `reconcile` to compare it again)."
         : `${count} windows were added to be read.`;
     },
-    async reconcile(wanted) {
+    async reconcile({ account: name, organizations: asked, fromMs, toMs }, signal) {
+      const organizations = knownOf(parts, asked);
       let count = 0;
-      for (const account of chosen(accounts, wanted.account))
-        count += await sweepAgain(parts, account, wanted);
+      for (const account of chosen(accounts, name))
+        count += await account.poller.reconcile({ fromMs, toMs, organizations }, signal);
       return `${count} windows are compared with the service again, now.`;
     },
     async poll() {
@@ -124,10 +122,26 @@ export function createActions(parts: ActionParts): Actions {
   };
 }
 
+function noSuchSink(name: string, known: readonly string[]): UsageError {
+  return new UsageError(`There is no sink "${name}" in the config: there are ${known.join(", ")}.`);
+}
+
 function refuseInUse(config: Config, name: string): void {
   if (!(config.sinks as unknown as { name: string }[]).some((sink) => sink.name === name)) return;
   throw new UsageError(
     `The sink "${name}" is in the config: take it out, or give it its new name there, first.`,
+  );
+}
+
+/** Organizations in lower case; one that no account has ever seen is a mistake to tell, not an empty answer. */
+function knownOf({ db, config }: ActionParts, asked: readonly string[] | undefined): string[] | undefined {
+  const isListed = db.prepare("SELECT 1 FROM organizations WHERE id = ?").pluck();
+  const providers = config.accounts.map(({ provider }) => provider?.toLowerCase());
+  const organizations = asked?.map((id) => id.toLowerCase());
+  const unknown = organizations?.filter((id) => !providers.includes(id) && isListed.get(id) === undefined) ?? [];
+  if (unknown.length === 0) return organizations;
+  throw new UsageError(
+    `No account has seen the organization ${unknown.join(", ")}: "tidemark status --top 1000" lists those that are known.`,
   );
 }
 
@@ -139,48 +153,6 @@ function chosen(accounts: readonly Account[], name: string | undefined): readonl
       `There is no account "${name}": there are ${accounts.map((account) => account.name).join(", ")}.`,
     );
   return found;
-}
-
-/** Windows inside the stretch are due now, and compared by identities as for sealing. */
-async function sweepAgain(
-  { journal, config, clock }: ActionParts,
-  account: Account,
-  wanted: ActionBody<"reconcile">,
-): Promise<number> {
-  const { fromMs, toMs } = wanted;
-  const ids =
-    wanted.organizations === undefined
-      ? undefined
-      : new Set(wanted.organizations.map((id) => id.toLowerCase()));
-  const windows = (await journal.windows({ account: account.name, fromMs, toMs })).filter(
-    (window) =>
-      !window.live &&
-      window.reader === null &&
-      (window.state === "read" || window.state === "sealed" || window.state === "expired") &&
-      (ids === undefined || window.stream.organizations.some((id) => ids.has(id))),
-  );
-  const sweeps = config.polling.sweeps.length - 1;
-  const put: Window[] = windows
-    .filter((window) => window.state !== "expired")
-    .map((window) => ({
-      ...window,
-      state: "read",
-      sweeps: Math.min(window.sweeps, sweeps),
-      nextMs: 0,
-      apiCount: null,
-    }));
-  if (put.length > 0) await journal.changeWindows({ put });
-  if (windows.length > put.length) {
-    const retry = windows.filter(
-      (window) => window.state === "expired" && window.toMs > clock.now() - account.config.retention,
-    );
-    if (retry.length > 0)
-      await journal.changeWindows({
-        remove: retry.map(({ id }) => id),
-        add: retry.map((window) => newWindow(window.stream, window.fromMs, window.toMs)),
-      });
-  }
-  return put.length;
 }
 
 /** Takes up what changing commands have left for the running process (R15). */
