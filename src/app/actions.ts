@@ -100,19 +100,21 @@ export function createActions(parts: ActionParts): Actions {
       let count = 0;
       const request = {
         ...wanted,
-        organizations: knownOf(parts, organizations),
+        organizations: organizations?.map((id) => id.toLowerCase()),
         reader: sink ?? null,
       };
       for (const account of chosen(accounts, name)) count += await account.poller.addHistory(request, signal);
+      requireKnown(parts, request.organizations);
       return count === 0
         ? "Nothing to read: the ledger covers that stretch already (use `reconcile` to compare it again)."
         : `${count} windows were added to be read.`;
     },
     async reconcile({ account: name, organizations: asked, fromMs, toMs }, signal) {
-      const organizations = knownOf(parts, asked);
+      const organizations = asked?.map((id) => id.toLowerCase());
       let count = 0;
       for (const account of chosen(accounts, name))
         count += await account.poller.reconcile({ fromMs, toMs, organizations }, signal);
+      requireKnown(parts, organizations);
       return `${count} windows are compared with the service again, now.`;
     },
     async poll() {
@@ -133,13 +135,14 @@ function refuseInUse(config: Config, name: string): void {
   );
 }
 
-/** Organizations in lower case; one that no account has ever seen is a mistake to tell, not an empty answer. */
-function knownOf({ db, config }: ActionParts, asked: readonly string[] | undefined): string[] | undefined {
+/** An organization that no account has ever seen is a mistake to tell, not an empty answer. */
+function requireKnown({ db, config }: ActionParts, organizations: readonly string[] | undefined): void {
   const isListed = db.prepare("SELECT 1 FROM organizations WHERE id = ?").pluck();
   const providers = config.accounts.map(({ provider }) => provider?.toLowerCase());
-  const organizations = asked?.map((id) => id.toLowerCase());
-  const unknown = organizations?.filter((id) => !providers.includes(id) && isListed.get(id) === undefined) ?? [];
-  if (unknown.length === 0) return organizations;
+  const unknown = (organizations ?? []).filter(
+    (id) => !providers.includes(id) && isListed.get(id) === undefined,
+  );
+  if (unknown.length === 0) return;
   throw new UsageError(
     `No account has seen the organization ${unknown.join(", ")}: "tidemark status --top 1000" lists those that are known.`,
   );

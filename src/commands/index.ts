@@ -39,6 +39,13 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     register: async (program, io) => (await import("./restore.ts")).registerRestore(program, io),
   },
   {
+    names: ["coverage"],
+    async register(program, io) {
+      const { openView } = await import("./open.ts");
+      (await import("./coverage.ts")).registerCoverage(program, io, (configFile) => openView(configFile, io));
+    },
+  },
+  {
     names: ["drift"],
     register: async (program, io) => (await import("./drift.ts")).registerDrift(program, io),
   },

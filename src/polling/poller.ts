@@ -8,6 +8,7 @@ import { createDiscovery, type DiscoveryOptions } from "./discovery.ts";
 import { addHistory, type HistoryRequest } from "./missing.ts";
 import { planWindows } from "./planner.ts";
 import { createCanaries, faultOf } from "./probe.ts";
+import { type ReconcileRequest, reconcile } from "./reconcile.ts";
 import { meetFault } from "./refusals.ts";
 import type { Fault } from "./source.ts";
 import { createUpkeep } from "./upkeep.ts";
@@ -265,6 +266,13 @@ export function createPoller(options: PollerOptions) {
     /** Adds windows for a one-off stretch; gives how many. */
     async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {
       const count = await addHistory(context, await discovery.scope(signal), request);
+      wake.wake();
+      return count;
+    },
+    /** Makes the windows of a stretch due to be compared with the service again; gives how many. */
+    async reconcile(request: ReconcileRequest, signal: AbortSignal): Promise<number> {
+      await discovery.scope(signal);
+      const count = await reconcile(context, request, agenda.isRunning);
       wake.wake();
       return count;
     },
