@@ -1,5 +1,5 @@
 import { existsSync, writeFileSync } from "node:fs";
-import { createInterface } from "node:readline/promises";
+import { createInterface } from "node:readline";
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
 import type { Io } from "./io.ts";
@@ -86,18 +86,13 @@ async function init(flags: Flags, io: Io): Promise<void> {
   );
 }
 
+/** Line by line, so that answers may also come from a file or a pipe. */
 async function askAll(io: Io): Promise<Record<string, string>> {
-  const lines = createInterface({ input: io.stdin, output: io.stdout, signal: io.signal });
-  const ended = new Promise<never>((_, reject) =>
-    lines.once("close", () =>
-      reject(new UsageError("The questions were not all answered; nothing was written.")),
-    ),
-  );
-  ended.catch(() => {});
+  const lines = createInterface({ input: io.stdin, signal: io.signal });
+  const given = lines[Symbol.asyncIterator]();
   const answers: Record<string, string> = {};
   try {
-    for (const question of QUESTIONS)
-      answers[question.key] = await ask(question, (text) => Promise.race([lines.question(text), ended]), io);
+    for (const question of QUESTIONS) answers[question.key] = await ask(question, given, io);
     return answers;
   } finally {
     lines.close();
@@ -106,11 +101,14 @@ async function askAll(io: Io): Promise<Record<string, string>> {
 
 async function ask(
   { text, preset, pattern, hint }: Question,
-  question: (text: string) => Promise<string>,
+  given: AsyncIterator<string>,
   io: Io,
 ): Promise<string> {
   for (;;) {
-    const answer = (await question(`${text} [${preset}]: `)).trim() || preset;
+    io.stdout.write(`${text} [${preset}]: `);
+    const { value, done } = await given.next();
+    if (done) throw new UsageError("The questions were not all answered; nothing was written.");
+    const answer = value.trim() || preset;
     if (pattern.test(answer)) return answer;
     io.stdout.write(`Please give ${hint}.\n`);
   }
