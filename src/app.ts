@@ -23,7 +23,7 @@ import { createTraces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
-import { createFollower } from "./delivery/follow.ts";
+import { createFollower, type Follower } from "./delivery/follow.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import { createImports } from "./imports/imports.ts";
 import { isAsRestored } from "./journal/backup.ts";
@@ -150,11 +150,15 @@ async function assemble(
 
   function isLittleBehind(): boolean {
     const end = journal.end().page;
-    return deliveries.some((delivery) => {
-      const { state, position } = delivery.status();
-      const behind = end - position.page;
-      return state === "running" && behind > PAGES_DECODED && behind < 4 * PAGES_DECODED;
-    });
+    const running = deliveries
+      .map((delivery) => delivery.status())
+      .filter(({ state }) => state === "running");
+    return [...running.map(({ position }) => position.page), ...followers.map(({ at }) => at.page)].some(
+      (page) => {
+        const behind = end - page;
+        return behind > PAGES_DECODED && behind < 4 * PAGES_DECODED;
+      },
+    );
   }
 
   const deliveries: Delivery[] = [];
@@ -200,7 +204,7 @@ async function assemble(
     clock,
     log,
   });
-  const followers = [await trackerStep(), ...(config.drift ? [await driftStep()] : [])];
+  const followers = [await tracker(), ...(config.drift ? [await driftCounter()] : [])];
   if (!config.drift) journal.readers.forget(DRIFT);
   const actions = createActions({ config, db, journal, accounts, deliveries, clock });
   const requests = createRequests(db, clock);
@@ -213,7 +217,7 @@ async function assemble(
   };
   const view = createView(db, live, viewOptions(config, clock));
 
-  async function trackerStep(): Promise<Step> {
+  async function tracker(): Promise<Follower> {
     const reader = await journal.reader(TRACKER);
     return createFollower({
       reader,
@@ -224,7 +228,7 @@ async function assemble(
     });
   }
 
-  async function driftStep(): Promise<Step> {
+  async function driftCounter(): Promise<Follower> {
     const reader = await journal.reader(DRIFT);
     const drift = createDrift();
     const store = createDriftStore(db);
@@ -323,7 +327,7 @@ async function assemble(
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
-        ...followers.map((step) => follow(step, stop, () => false)),
+        ...followers.map(({ step }) => follow(step, stop, () => false)),
         everySecond(stop, () => keeper.turn()),
         everySecond(stop, storeNowAndThen),
         everySecond(stop, () => takeUpRequests(requests, actions, log, stop)),
@@ -337,7 +341,7 @@ async function assemble(
           wake.wake();
         }),
         ...deliveries.map((delivery) => delivery.drain(stop)),
-        ...followers.map((step) => follow(step, stop, () => draining)),
+        ...followers.map(({ step }) => follow(step, stop, () => draining)),
         everySecond(
           stop,
           () => keeper.turn(),

@@ -83,7 +83,7 @@ async function watch(app: App, io: Io, signal: AbortSignal): Promise<void> {
   let history = 0;
   let toldMs = 0;
   const reader = await app.journal.reader("~demo");
-  const step = createFollower({
+  const { step } = createFollower({
     reader,
     clock: systemClock,
     wants: () => true,

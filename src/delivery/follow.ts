@@ -18,8 +18,14 @@ export interface Following {
   commit(to: Position): Promise<void>;
 }
 
-/** A reader of the journal inside the program. The position is committed after work, and now and then without. */
-export function createFollower({ reader, clock, wants, apply, commit }: Following): Step {
+export interface Follower {
+  readonly step: Step;
+  /** How far it has come; the durable position follows. */
+  readonly at: Position;
+}
+
+/** A reader of the journal inside the program. The position is committed now and then, and when there is nothing left to read. */
+export function createFollower({ reader, clock, wants, apply, commit }: Following): Follower {
   let at = reader.position;
   let committed = at;
   let committedMs = clock.now();
@@ -31,7 +37,7 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     committedMs = clock.now();
   }
 
-  return async () => {
+  const step: Step = async () => {
     const page = await reader.read(at);
     if (page === null) {
       await settle();
@@ -45,7 +51,14 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     }
     if (events.length > 0) apply(events);
     at = page.after(page.first + count - 1);
-    if (events.length > 0 || clock.now() - committedMs > COMMIT_MS) await settle();
+    if (clock.now() - committedMs > COMMIT_MS) await settle();
     return "again";
+  };
+
+  return {
+    step,
+    get at() {
+      return at;
+    },
   };
 }

@@ -22,7 +22,7 @@ describe("a follower of the journal", () => {
 
   async function follow(over: Partial<Following> = {}) {
     const reader = await fixture.journal.reader("~follower");
-    const step = createFollower({
+    const { step } = createFollower({
       reader,
       clock,
       wants: () => true,
