@@ -14,9 +14,10 @@ import type { Io } from "./io.ts";
 export function registerConvert(program: Command, io: Io): void {
   const command = program
     .command("convert")
+    .summary("write events in another format")
     .description("Write events from stdin, one JSON object a line, in another format to stdout.")
     .requiredOption("--format <name>", `one of ${formats.map((format) => format.name).join(", ")}`)
-    .addHelpText("after", "\nExample:\n  tidemark convert --format ocsf < events.jsonl");
+    .addHelpText("after", "\nExample:\n  $ tidemark convert --format ocsf < events.jsonl");
   for (const [name, { description, formats: users }] of optionFlags()) {
     command.option(`--${flagOf(name)} [value]`, `${description} (${users.join(", ")})`);
   }
