@@ -4,6 +4,7 @@ import { systemClock } from "../core/clock.ts";
 import { DecisionNeededError, explain, PausedError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { startOf } from "../core/position.ts";
+import { ScanError, scanPage } from "../core/scanner.ts";
 import type { SinkContext } from "../core/sink.ts";
 import { formatDuration } from "../core/time.ts";
 import type { Held } from "../delivery/position.ts";
@@ -106,7 +107,8 @@ async function checkScope(
   const query = { service: config.services, startTime: new Date(nowMs - 86_400_000).toISOString(), limit: 1 };
   try {
     const page = await insights.events(query, scope, { signal });
-    page.discard();
+    // A proxy's page answers with 200 too: only the body tells.
+    scanPage(await page.body());
     const skewMs = page.head.dateMs === undefined ? 0 : nowMs - page.head.dateMs;
     if (Math.abs(skewMs) > SKEW_MS_MAX) {
       return {
@@ -133,7 +135,7 @@ async function remedyOf(
   error: unknown,
   signal: AbortSignal,
 ): Promise<string> {
-  const { kind } = faultOf(error);
+  const kind = error instanceof ScanError ? "nonsense" : faultOf(error).kind;
   switch (kind) {
     case "unauthorized": {
       const elsewhere = await regionThatWorks(config, scope, signal);

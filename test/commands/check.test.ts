@@ -1,0 +1,190 @@
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { openWorld, runMain, type World } from "../support/world.ts";
+
+const SECRET = "hunter2hunter2hunter2";
+
+describe("check", () => {
+  let world: World;
+  let refused: string;
+  beforeAll(async () => {
+    world = await openWorld({
+      events: 100,
+      organizations: [{ name: "One" }, { name: "Two" }, { name: "No plan", refuse: 402 }],
+    });
+    refused = world.simulator.organizations.find(({ name }) => name === "No plan")!.id;
+  });
+  afterAll(() => world.close());
+  afterEach(() => world.simulator.control.faults.clear());
+
+  /** What `check --online --json` finds out about the account, with the exit code. */
+  async function check(account: string, key = world.simulator.apiKey) {
+    const config = world.configure({ account, sinks: ["{ name: screen, type: console }"] });
+    const { code, stdout, stderr } = await runMain(["check", "--online", "--json", "-c", config], {
+      KEY: key,
+    });
+    const findings = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { subject: string; ok: boolean; message: string });
+    expect(stdout + stderr).not.toContain(key);
+    const failed = findings.filter(({ ok }) => !ok);
+    expect(code).toBe(failed.length > 0 ? 1 : 0);
+    return failed.map(({ subject, message }) => `${subject}: ${message}`);
+  }
+
+  const first = () => world.simulator.organizations[0]!.id;
+
+  test("offline it says that the config is valid, and nothing of the service", async () => {
+    world.simulator.control.resetStatistics();
+    const outcome = await world.run(["check", "-c", world.configure()]);
+    expect(outcome).toMatchObject({ code: 0, stderr: "" });
+    expect(outcome.stdout).toMatch(/^ok {6}.*: the config is valid: 1 accounts, 1 sinks\n$/);
+    expect(world.simulator.control.requests()).toEqual([]);
+  });
+
+  test("a config that is wrong ends with 2", async () => {
+    const outcome = await world.run(["check", "-c", world.configure({ more: ["sinc: 1"] })]);
+    expect([outcome.code, outcome.stderr]).toEqual([
+      2,
+      expect.stringContaining("sinc: this key is not known"),
+    ]);
+  });
+
+  test("everything in order: no complaint, and 0", async () => {
+    expect(await check(`organizations: ['${first()}']`)).toEqual([]);
+  });
+
+  test("a wrong key", async () => {
+    const [finding] = await check(`organizations: ['${first()}']`, SECRET);
+    expect(finding).toContain("The key is wrong or was reset");
+  });
+
+  test("a missing organization header", async () => {
+    const [finding] = await check("since: 1d");
+    expect(finding).toContain("add `organizations`");
+  });
+
+  test("an unknown organization", async () => {
+    const [finding] = await check("organizations: ['0123456789abcdef01234567']");
+    expect(finding).toContain("No organization has this id");
+  });
+
+  test("a malformed organization", async () => {
+    const [finding] = await check("organizations: ['acme corp']");
+    expect(finding).toContain("organization");
+    expect(finding).not.toContain("defect");
+  });
+
+  test("an organization without entitlement, the others being fine", async () => {
+    const failed = await check("organizations: all");
+    expect(failed).toHaveLength(1);
+    expect(failed[0]).toContain(`organization ${refused}`);
+    expect(failed[0]).toContain("Insights is not enabled for this organization");
+  });
+
+  test("a role that may not read events", async () => {
+    const { key } = world.simulator.keys.find(({ role }) => role === "command_runner")!;
+    const [finding] = await check(`organizations: ['${first()}']`, key);
+    expect(finding).toContain("role may not read events");
+  });
+
+  test("each of these in words of its own", async () => {
+    const { key } = world.simulator.keys.find(({ role }) => role === "command_runner")!;
+    const all = [
+      await check(`organizations: ['${first()}']`, SECRET),
+      await check("since: 1d"),
+      await check("organizations: ['0123456789abcdef01234567']"),
+      await check(`organizations: ['${refused}']`),
+      await check(`organizations: ['${first()}']`, key),
+    ].map(([finding]) => finding!.replace(/^[^:]*: /, ""));
+    expect(new Set(all).size).toBe(5);
+  });
+
+  test("throttled and unavailable", async () => {
+    world.simulator.control.faults.set([{ kind: "status", status: 429 }]);
+    expect((await check(`organizations: ['${first()}']`))[0]).toContain("throttled");
+    world.simulator.control.faults.set([{ kind: "status", status: 503 }]);
+    expect((await check(`organizations: ['${first()}']`))[0]).toContain("cannot be reached");
+  });
+
+  test("the list of organizations cannot be had", async () => {
+    const failed = await check("organizations: all", SECRET);
+    expect(failed[0]).toContain("the list of organizations cannot be had");
+    expect(failed[0]).toContain("managementUrl");
+  });
+
+  describe("an address where something else answers", () => {
+    let server: Server;
+    let answer: { status: number; type: string; body: string };
+    beforeAll(async () => {
+      server = createServer((_, response) => {
+        response.writeHead(answer.status, { "Content-Type": answer.type });
+        response.end(answer.body);
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    });
+    afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+    test.each([
+      ["a proxy's page", { status: 200, type: "text/html", body: "<html><body>hello</body></html>" }],
+      ["another API", { status: 200, type: "application/json", body: '{"ok":true}' }],
+      ["half a page", { status: 200, type: "application/json", body: '[{"id":"a"' }],
+    ])("%s is nonsense", async (_, given) => {
+      answer = given;
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const config = world.configure({ sinks: ["{ name: screen, type: console }"] });
+      writeFileSync(
+        config,
+        `accounts: [{ name: a, insightsUrl: '${url}', managementUrl: '${url}', apiKey: { env: KEY }, organizations: ['${first()}'] }]\nsinks: [{ name: screen, type: console }]\n`,
+      );
+      const outcome = await world.run(["check", "--online", "-c", config]);
+      expect([outcome.code, outcome.stdout]).toEqual([
+        1,
+        expect.stringContaining("This does not look like the Insights API"),
+      ]);
+    });
+
+    test("nobody at all cannot be reached", async () => {
+      const config = world.configure();
+      writeFileSync(
+        config,
+        `accounts: [{ name: a, insightsUrl: 'http://127.0.0.1:1', managementUrl: 'http://127.0.0.1:1', apiKey: { env: KEY }, organizations: ['${first()}'] }]\nsinks: [{ name: screen, type: console }]\n`,
+      );
+      const outcome = await world.run(["check", "--online", "-c", config]);
+      expect([outcome.code, outcome.stdout]).toEqual([1, expect.stringContaining("cannot be reached")]);
+    });
+  });
+
+  test("a sink is opened as the next run would open it: before the first run, and after one, nothing is changed", async () => {
+    const config = world.configure({ account: `organizations: ['${first()}'], since: 30d` });
+    expect(await world.run(["check", "--online", "-c", config])).toMatchObject({ code: 0 });
+    expect(await world.run(["run", "--once", "-c", config])).toMatchObject({ code: 0, stderr: "" });
+    const before = world.lines();
+    expect(before.length).toBeGreaterThan(10);
+    expect(await world.run(["check", "--online", "-c", config])).toMatchObject({ code: 0 });
+    expect(world.lines()).toEqual(before);
+    expect(await world.run(["run", "--once", "-c", config])).toMatchObject({ code: 0, stderr: "" });
+    expect(world.lines()).toEqual(before);
+  });
+
+  test("a sink that cannot be opened is told, with what to do", async () => {
+    const sinks = [
+      `{ name: blocked, type: file, directory: ${world.at("tidemark.yaml")}/x }`,
+      "{ name: far, type: kafka, brokers: ['127.0.0.1:1'], topic: t }",
+    ];
+    const outcome = await world.run([
+      "check",
+      "--online",
+      "-c",
+      world.configure({ account: `organizations: ['${first()}']`, sinks }),
+    ]);
+    expect(outcome.code).toBe(1);
+    expect(outcome.stdout).toMatch(/^FAILED {2}sink blocked: /m);
+    expect(outcome.stdout).toMatch(/^FAILED {2}sink far: /m);
+    expect(existsSync(world.at("tidemark.yaml"))).toBe(true);
+    expect(readdirSync(world.folder)).not.toContain("x");
+  });
+});
