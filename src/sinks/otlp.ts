@@ -23,12 +23,9 @@ export const otlp = defineSink({
       .record(z.string(), z.union([z.string(), secretSchema("A header's secret value.")]))
       .default({})
       .meta({ description: "Headers of every request; a value that is a secret is { env } or { file }." }),
-    resource: z
-      .record(z.string(), z.string())
-      .default({})
-      .meta({
-        description: "Attributes of the resource, beside service.name, which is tidemark by default.",
-      }),
+    resource: z.record(z.string(), z.string()).default({}).meta({
+      description: "Attributes of the resource, beside service.name, which is tidemark by default.",
+    }),
     gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
     batchBytesMax: sizeSchema("The largest body, before compression; the receiver's limit.", {
       min: 1000,

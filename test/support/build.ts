@@ -8,7 +8,9 @@ import { join } from "node:path";
  */
 export default function setup(): void {
   if (newest("src") <= newest("dist")) return;
-  const build = spawnSync("npx", ["tsc", "-p", "tsconfig.build.json"], { stdio: ["ignore", "ignore", "inherit"] });
+  const build = spawnSync("npx", ["tsc", "-p", "tsconfig.build.json"], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   if (build.status !== 0) console.warn("The build has type errors; run `npm run build` to see them.");
 }
 
