@@ -41,7 +41,7 @@ const config = z.strictObject({
       const fault = templateFault(check.value);
       if (fault !== undefined) check.issues.push({ code: "custom", message: fault, input: check.value });
     })
-    .default("{organization}/{service}/{date}")
+    .default("{organization}/{date}")
     .meta({
       description:
         "The path of a file below the directory, from {account}, {organization}, {service}, {event_type} and {date} (the event's own, UTC). A number and the extension are added: .jsonl for JSON formats, else .log.",
