@@ -61,10 +61,10 @@ function recordingLog() {
 }
 
 describe("paths", () => {
-  test("by default a file holds one organization, service and day", async () => {
+  test("by default a file holds one organization and day", async () => {
     const organization = "5f0c5f0c5f0c5f0c5f0c5f0c";
     await putOnce([makeEvent({ organization, service: "sso" })], {});
-    expect(namesIn(directory)).toEqual([`${organization}/sso/2026-03-14.00000001.jsonl`]);
+    expect(namesIn(directory)).toEqual([`${organization}/2026-03-14.00000001.jsonl`]);
   });
 
   test("a format that is not JSON makes .log files", async () => {
