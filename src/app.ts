@@ -1,35 +1,25 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { type Actions, createActions, takeUpRequests } from "./app/actions.ts";
-import {
-  DRIFT,
-  definitionOf,
-  formatOf,
-  ownConfig,
-  placeReaders,
-  sinkConfigs,
-  TRACKER,
-  wantsOf,
-} from "./app/sinks.ts";
+import { followDrift, followImports } from "./app/followers.ts";
+import { createLoops, together } from "./app/loops.ts";
+import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { createSpaceKeeper } from "./app/space.ts";
 import { remoteActions, viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
-import { isDiskTrouble, UsageError } from "./core/errors.ts";
+import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
-import type { Step } from "./core/step.ts";
 import { createTraces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
-import { createFollower, type Follower } from "./delivery/follow.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import { createImports } from "./imports/imports.ts";
 import { isAsRestored } from "./journal/backup.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
-import { createDriftStore } from "./journal/drift.ts";
 import { createJournal, type SqliteJournal } from "./journal/journal.ts";
 import { takeLock } from "./journal/lock.ts";
 import { createRequests } from "./journal/requests.ts";
@@ -42,7 +32,6 @@ import { createSlots } from "./polling/slots.ts";
 import { registerGauges } from "./server/gauges.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
 import { createRates } from "./server/rates.ts";
-import { createDrift } from "./services/drift.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { VERSION } from "./version.ts";
 
@@ -75,8 +64,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-const IMPORT_STEP_MS = 1000;
-const STORE_LIVE_MS = 5000;
+const SECOND_MS = 1000;
 const PAGES_DECODED = 2;
 const BREATH_MS = 20;
 const BREATHS_MAX = 10;
@@ -113,6 +101,7 @@ async function assemble(
   const traces = telemetry?.tracer === undefined ? undefined : createTraces(telemetry.tracer);
   const journal = traces === undefined ? untraced : { ...untraced, ...traces.journal(untraced) };
   journal.onAppend(() => wake.wake());
+  const loops = createLoops(clock, wake);
   let draining = false;
 
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
@@ -204,7 +193,10 @@ async function assemble(
     clock,
     log,
   });
-  const followers = [await tracker(), ...(config.drift ? [await driftCounter()] : [])];
+  const followers = [
+    await followImports(journal, clock, imports.apply),
+    ...(config.drift ? [await followDrift(journal, db, clock, metrics)] : []),
+  ];
   if (!config.drift) journal.readers.forget(DRIFT);
   const actions = createActions({ config, db, journal, accounts, deliveries, clock });
   const requests = createRequests(db, clock);
@@ -216,55 +208,6 @@ async function assemble(
     rates: rates.view,
   };
   const view = createView(db, live, viewOptions(config, clock));
-
-  async function tracker(): Promise<Follower> {
-    const reader = await journal.reader(TRACKER);
-    return createFollower({
-      reader,
-      clock,
-      wants: (event) => event.correlationId !== undefined,
-      apply: imports.apply,
-      commit: (to) => reader.commit(to, undefined),
-    });
-  }
-
-  async function driftCounter(): Promise<Follower> {
-    const reader = await journal.reader(DRIFT);
-    const drift = createDrift();
-    const store = createDriftStore(db);
-    const stored = store.rows();
-    drift.load(stored);
-    const counted = new Map(
-      stored.map((row) => [JSON.stringify([row.service, row.kind, row.path, row.detail]), row.count]),
-    );
-    return createFollower({
-      reader,
-      clock,
-      wants: () => true,
-      apply: (events) => {
-        for (const event of events) drift.observe(event);
-      },
-      async commit(to) {
-        const rows = drift.flush();
-        for (const row of rows) {
-          const key = JSON.stringify([row.service, row.kind, row.path, row.detail]);
-          const grown = row.count - (counted.get(key) ?? 0);
-          counted.set(key, row.count);
-          metrics.add("tidemark_drift_events_total", grown, { service: row.service, kind: row.kind });
-        }
-        // Counts and position move together, so that a crash counts nothing twice.
-        store.save(rows, () => journal.readers.createAt(DRIFT, to));
-      },
-    });
-  }
-
-  /** For commands beside this process; each time is a synced commit, so not every second. */
-  function storeNowAndThen(): void {
-    if (clock.now() - storedMs < STORE_LIVE_MS) return;
-    storedMs = clock.now();
-    storeLive(db, live, storedMs);
-  }
-  let storedMs = 0;
 
   async function serve(signal: AbortSignal) {
     if (telemetry === undefined) return undefined;
@@ -287,30 +230,6 @@ async function assemble(
     });
   }
 
-  async function follow(step: Step, signal: AbortSignal, until: () => boolean): Promise<void> {
-    while (!signal.aborted) {
-      const mark = wake.mark();
-      if ((await step(signal).catch(waitOutDisk)) === "again") {
-        // Sinks come first: a follower gives the others their turn after every bite.
-        await new Promise((resolve) => setImmediate(resolve));
-        continue;
-      }
-      if (until()) return;
-      await wake.waitSince(mark, 1000, signal);
-    }
-  }
-
-  async function everySecond(
-    signal: AbortSignal,
-    work: () => Promise<void> | void,
-    until = () => false,
-  ): Promise<void> {
-    while (!signal.aborted && !until()) {
-      await (async () => work())().catch(waitOutDisk);
-      await clock.sleep(IMPORT_STEP_MS, signal).catch(() => {});
-    }
-  }
-
   return {
     config,
     db,
@@ -327,11 +246,12 @@ async function assemble(
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
-        ...followers.map(({ step }) => follow(step, stop, () => false)),
-        everySecond(stop, () => keeper.turn()),
-        everySecond(stop, storeNowAndThen),
-        everySecond(stop, () => takeUpRequests(requests, actions, log, stop)),
-        everySecond(stop, async () => void (await imports.step(stop))),
+        ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
+        loops.every(SECOND_MS, stop, () => keeper.turn()),
+        // For commands beside this process; each time is a synced commit, so not every second.
+        loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
+        loops.every(SECOND_MS, stop, () => takeUpRequests(requests, actions, log, stop)),
+        loops.every(SECOND_MS, stop, () => imports.step(stop)),
       ]).finally(() => server?.close());
     },
     async once(signal) {
@@ -341,12 +261,8 @@ async function assemble(
           wake.wake();
         }),
         ...deliveries.map((delivery) => delivery.drain(stop)),
-        ...followers.map(({ step }) => follow(step, stop, () => draining)),
-        everySecond(
-          stop,
-          () => keeper.turn(),
-          () => draining,
-        ),
+        ...followers.map(({ step }) => loops.follow(step, stop, () => draining)),
+        loops.every(SECOND_MS, stop, keeper.turn, () => draining),
       ]);
     },
     async close() {
@@ -358,30 +274,4 @@ async function assemble(
       lock.release();
     },
   };
-}
-
-/** A full disk is told by the alarms of polling and of the journal's room; what could not be stored is tried again. */
-function waitOutDisk(error: unknown): "idle" {
-  if (isDiskTrouble(error)) return "idle";
-  throw error;
-}
-
-/** Runs parts side by side: the first that fails stops the others, and its error is the one that is told. */
-async function together(
-  signal: AbortSignal,
-  start: (stop: AbortSignal) => readonly Promise<void>[],
-): Promise<void> {
-  const failed = new AbortController();
-  const stop = AbortSignal.any([signal, failed.signal]);
-  const results = await Promise.allSettled(
-    start(stop).map((part) =>
-      part.catch((error: unknown) => {
-        if (!stop.aborted) failed.abort(error);
-        throw error;
-      }),
-    ),
-  );
-  if (failed.signal.aborted) throw failed.signal.reason;
-  const rejected = results.find((result) => result.status === "rejected" && !signal.aborted);
-  if (rejected?.status === "rejected") throw rejected.reason;
 }

@@ -1,0 +1,65 @@
+import type { Clock } from "../core/clock.ts";
+import type { DriftRow } from "../core/drift.ts";
+import type { JournalEvent } from "../core/event.ts";
+import type { Metrics } from "../core/metrics.ts";
+import { createFollower, type Follower } from "../delivery/follow.ts";
+import type { State } from "../journal/database.ts";
+import { createDriftStore } from "../journal/drift.ts";
+import type { SqliteJournal } from "../journal/journal.ts";
+import { createDrift } from "../services/drift.ts";
+import { DRIFT, TRACKER } from "./sinks.ts";
+
+/** The import tracker as a reader of the journal: it applies an event again without harm. */
+export async function followImports(
+  journal: SqliteJournal,
+  clock: Clock,
+  apply: (events: readonly JournalEvent[]) => void,
+): Promise<Follower> {
+  const reader = await journal.reader(TRACKER);
+  return createFollower({
+    reader,
+    clock,
+    wants: (event) => event.correlationId !== undefined,
+    apply,
+    commit: (to) => reader.commit(to, undefined),
+  });
+}
+
+/** Counts drift; counts and position move together, so that a crash counts nothing twice. */
+export async function followDrift(
+  journal: SqliteJournal,
+  db: State,
+  clock: Clock,
+  metrics: Metrics,
+): Promise<Follower> {
+  const reader = await journal.reader(DRIFT);
+  const drift = createDrift();
+  const store = createDriftStore(db);
+  const stored = store.rows();
+  drift.load(stored);
+  const counted = new Map(stored.map((row) => [keyOf(row), row.count]));
+  return createFollower({
+    reader,
+    clock,
+    wants: () => true,
+    apply: (events) => {
+      for (const event of events) drift.observe(event);
+    },
+    async commit(to) {
+      const rows = drift.flush();
+      store.save(rows, () => journal.readers.createAt(DRIFT, to));
+      for (const row of rows) {
+        const { service, kind } = row;
+        metrics.add("tidemark_drift_events_total", row.count - (counted.get(keyOf(row)) ?? 0), {
+          service,
+          kind,
+        });
+        counted.set(keyOf(row), row.count);
+      }
+    },
+  });
+}
+
+function keyOf({ service, kind, path, detail }: DriftRow): string {
+  return JSON.stringify([service, kind, path, detail]);
+}
