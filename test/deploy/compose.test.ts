@@ -89,6 +89,12 @@ describe("the compose file", () => {
     "gives Prometheus a config that promtool accepts",
     () => {
       const file = join(DEPLOY, "compose/prometheus.yml");
+      const { rule_files } = parse(readFileSync(file, "utf8")) as { rule_files: string[] };
+      for (const rules of rule_files) {
+        // As the volume of the compose file shows them to Prometheus.
+        const path = join(DEPLOY, rules.replace("/etc/prometheus/rules", "prometheus"));
+        expect(spawnSync(promtool!, ["check", "rules", path]).status, path).toBe(0);
+      }
       const check = spawnSync(promtool!, ["check", "config", "--syntax-only", file], { encoding: "utf8" });
       expect(check.stdout).toContain("SUCCESS");
       expect(check.status).toBe(0);
