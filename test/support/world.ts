@@ -17,6 +17,8 @@ export interface World {
   configure(parts?: ConfigParts): string;
   /** Runs a command of the program in this process. */
   run(args: readonly string[], over?: RunOptions): Promise<Outcome>;
+  /** Every event of the organizations, as the service has it. */
+  served(): string[];
   /** The lines of every event file below a folder. */
   lines(directory?: string): string[];
   close(): Promise<void>;
@@ -44,7 +46,13 @@ export interface Outcome {
 }
 
 export async function openWorld(options: SimulatorOptions = {}): Promise<World> {
-  const simulator = await startSimulator({ organizations: 3, events: 600, lateness: "none", ...options });
+  const simulator = await startSimulator({
+    organizations: 3,
+    events: 600,
+    days: 20,
+    lateness: "none",
+    ...options,
+  });
   const folder = temporaryFolder();
   const at = (name: string) => join(folder.path, name);
   const world: World = {
@@ -71,6 +79,10 @@ export async function openWorld(options: SimulatorOptions = {}): Promise<World> 
       return file;
     },
     run: (args, over = {}) => runMain(args, { KEY: simulator.apiKey, ...over.env }, over),
+    served: () =>
+      simulator.organizations.flatMap(({ id }) =>
+        [...simulator.control.allEvents({ organization: id })].map((bytes) => Buffer.from(bytes).toString()),
+      ),
     lines: (directory = at("events")) => linesBelow(directory),
     async close() {
       await simulator.close();

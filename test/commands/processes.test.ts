@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { openWorld, type World } from "../support/world.ts";
+
+const DEAD = "{ name: dead, type: syslog, host: 127.0.0.1, port: 1, transport: tcp }";
+
+describe("the program as real processes", () => {
+  let world: World;
+  const children = new Set<ChildProcess>();
+
+  beforeEach(async () => {
+    world = await openWorld({ events: 400 });
+  });
+  afterEach(async () => {
+    for (const child of children) {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    }
+    await world.close();
+  });
+
+  function start(args: readonly string[], env: Record<string, string> = {}) {
+    const child = spawn(process.execPath, ["dist/main.js", ...args], {
+      env: { PATH: process.env.PATH!, KEY: world.simulator.apiKey, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    children.add(child);
+    const result = { stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk: Buffer) => {
+      result.stdout += chunk.toString();
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      result.stderr += chunk.toString();
+    });
+    const ended = (async () => {
+      const [code, signal] = (await once(child, "close")) as [number | null, string | null];
+      children.delete(child);
+      return { ...result, code, signal };
+    })();
+    return { child, ended, result };
+  }
+
+  const served = () => world.served();
+
+  async function until(condition: () => boolean, what: string): Promise<void> {
+    for (const deadline = Date.now() + 20_000; !condition(); await sleep(50))
+      if (Date.now() > deadline) throw new Error(`It never came to this: ${what}`);
+  }
+
+  test("R15 a second run on the same state is refused clearly with 2; reading and changing commands work beside the first", async () => {
+    const config = world.configure({
+      sinks: [`{ name: disk, type: file, directory: ${world.at("events")} }`, DEAD],
+    });
+    const first = start(["run", "-c", config]);
+    await until(() => world.lines().length === served().length, "everything is delivered");
+
+    const second = await start(["run", "-c", config]).ended;
+    expect(second.code).toBe(2);
+    expect(second.stderr).toContain(`Another Tidemark works with ${world.at("state.db")}`);
+    expect(second.stderr.trim().split("\n")).toHaveLength(1);
+
+    const status = await start(["status", "--json", "-c", config]).ended;
+    expect([status.code, status.stderr]).toEqual([0, ""]);
+    expect(JSON.stringify(JSON.parse(status.stdout))).toContain('"disk"');
+    const tap = await start(["tap", "--from", "beginning", "-n", "5", "-c", config]).ended;
+    expect([tap.code, tap.stdout.trim().split("\n").length]).toEqual([0, 5]);
+    expect((await start(["dead-letters", "list", "-c", config]).ended).stdout).toBe(
+      "There are no dead letters.\n",
+    );
+
+    const drop = await start(["dead-letters", "drop", "--all", "-c", config]).ended;
+    expect([drop.code, drop.stdout]).toEqual([0, "0 dead letters were dropped for good.\n"]);
+    const resume = await start(["sinks", "resume", "nobody", "--from", "now", "-c", config]).ended;
+    expect([resume.code, resume.stderr]).toEqual([2, expect.stringContaining('There is no sink "nobody"')]);
+    const backfill = await start(["backfill", "--since", "10d", "--sink", "disk", "-c", config]).ended;
+    expect([backfill.code, backfill.stdout]).toEqual([0, expect.stringMatching(/^\d+ windows were added/)]);
+    const tenDaysAgo = Date.now() - 10 * 86_400_000;
+    const again = served().filter(
+      (line) => Date.parse((JSON.parse(line) as { timestamp: string }).timestamp) >= tenDaysAgo,
+    );
+    await until(() => world.lines().length === served().length + again.length, "the backfill is delivered");
+
+    expect(first.child.exitCode).toBeNull();
+    first.child.kill("SIGTERM");
+    expect((await first.ended).code).toBe(0);
+    const third = await start(["run", "--once", "-c", world.configure()]).ended;
+    expect(third.stderr).toContain('the sink "dead"');
+  });
+
+  test("R15 the lock is free after kill -9, and what was under way goes on exactly once", async () => {
+    const config = world.configure({ more: ["journal: { budget: 1GB }"] });
+    for (let round = 0; round < 3; round++) {
+      const { child, ended } = start(["run", "-c", config]);
+      await until(() => existsSync(world.at("state.db-wal")), "it has opened its state");
+      await sleep(Math.random() * 500);
+      child.kill("SIGKILL");
+      expect((await ended).signal).toBe("SIGKILL");
+    }
+    const last = await start(["run", "--once", "-c", config]).ended;
+    expect([last.code, last.stderr]).toEqual([0, ""]);
+    expect(world.lines().toSorted()).toEqual(served().toSorted());
+  });
+
+  test("SIGTERM ends a run with 0 at any moment, and loses nothing", async () => {
+    const config = world.configure();
+    for (let round = 0; round < 3; round++) {
+      const { child, ended } = start(["run", "-c", config]);
+      await until(() => existsSync(world.at("state.db.lock")), "it has begun");
+      await sleep(Math.random() * 600);
+      child.kill("SIGTERM");
+      const { code, signal, stderr } = await ended;
+      // Before its handlers stand the signal ends it as any other program.
+      expect([code === 0 || signal === "SIGTERM", stderr]).toEqual([true, ""]);
+    }
+    expect((await start(["run", "--once", "-c", config]).ended).code).toBe(0);
+    expect(world.lines().toSorted()).toEqual(served().toSorted());
+  });
+
+  test("run --once against a wrong key fails with 1 in words, and goes on when the key is right", async () => {
+    const config = world.configure();
+    const wrong = await start(["run", "--once", "-c", config], { KEY: "hunter2hunter2" }).ended;
+    expect(wrong.code).toBe(1);
+    expect(wrong.stderr).toMatch(/key|refused|unauthorized/i);
+    expect(wrong.stderr).not.toContain("hunter2");
+    const right = await start(["run", "--once", "-c", config]).ended;
+    expect(right.code).toBe(0);
+    expect(world.lines().toSorted()).toEqual(served().toSorted());
+  });
+
+  test("a sink that is down holds up nobody else, and --once waits for it until it is stopped", async () => {
+    const config = world.configure({
+      sinks: [DEAD, `{ name: disk, type: file, directory: ${world.at("events")} }`],
+    });
+    const { child, ended } = start(["run", "--once", "-c", config]);
+    await until(() => world.lines().length === served().length, "the other sink has everything");
+    expect(child.exitCode).toBeNull();
+    child.kill("SIGTERM");
+    expect((await ended).code).toBe(0);
+  });
+});
