@@ -23,9 +23,10 @@ const BACK_OFF_MS_MIN = 500;
 const BACK_OFF_MS_MAX = 60_000;
 
 /**
- * One limiter per key. Concurrency grows by one a round while answers are about as quick as ever, and
- * halves when the service says it is too much; then there is a pause, as long as the service asks for or
- * longer with each refusal in a row. How many requests a second a limit lets through is learned apart.
+ * One limiter per key. Concurrency grows while answers are about as quick as ever: it doubles each round
+ * until the service has refused once, and then grows by one a round. It halves when the service says it is
+ * too much; then there is a pause, as long as the service asks for or longer with each refusal in a row.
+ * How many requests a second a limit lets through is learned apart.
  */
 export function createPace(clock: Clock, options: PaceOptions) {
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
@@ -76,7 +77,7 @@ export function createPace(clock: Clock, options: PaceOptions) {
     if (startedMs >= countedMs) backOffMs = BACK_OFF_MS_MIN;
     quickMs = Math.min(quickMs * 1.01, tookMs);
     if (tookMs < quickMs * 3 + 200)
-      concurrency = Math.min(options.concurrencyMax, concurrency + 1 / Math.max(1, concurrency));
+      concurrency = Math.min(options.concurrencyMax, concurrency + (refused === 0 ? 1 : 1 / concurrency));
   }
 
   function tooMuch({ kind, retryAfterMs }: Refusal, startedMs: number): void {

@@ -156,7 +156,7 @@ export function piecesOf(window: Stretch, reachedMs: number): Stretch[] | null {
   if (read <= 0 || left <= 1) return null;
   const pagesLeft = left / read;
   if (pagesLeft < 3) return null;
-  const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 4), left);
+  const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 3), left);
   if (pieces < 2) return null;
   const edges = Array.from({ length: pieces + 1 }, (_, at) => reachedMs + Math.floor((left * at) / pieces));
   return edges.slice(0, -1).map((fromMs, at) => ({ fromMs, toMs: edges[at + 1]! }));

@@ -1,0 +1,129 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { measure, PROGRAM, startSimulator } from "./processes.js";
+
+/** What `cycleSeconds` of polling quiet organizations costs: requests a cycle, memory, share of one core. */
+export async function benchQuiet(organizations, { cycles = 2, cycleSeconds = 30 } = {}) {
+  const simulator = await startSimulator(
+    ...["--organizations", String(organizations), "--events", String(organizations * 2)],
+    ...["--days", "5", "--live", "0", "--no-late"],
+  );
+  const scene = sceneOf(simulator, { interval: `${cycleSeconds}s` }, { since: "5d" });
+  const child = spawn(process.execPath, [PROGRAM, "run", "--config", scene.file], {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: scene.env,
+  });
+  try {
+    await firstReadOf(simulator);
+    await control(simulator, "DELETE", "statistics");
+    const before = cpuSeconds(child.pid);
+    await sleep(cycles * cycleSeconds * 1000);
+    const { insightsRequests } = await control(simulator, "GET", "statistics");
+    return {
+      organizations,
+      "requests a cycle": Number((insightsRequests / cycles).toFixed(1)),
+      "peak RSS MB": Math.round(peakBytes(child.pid) / 1e6),
+      "% of one core": Number(
+        (((cpuSeconds(child.pid) - before) / (cycles * cycleSeconds)) * 100).toFixed(2),
+      ),
+    };
+  } finally {
+    child.kill("SIGTERM");
+    await once(child, "exit");
+    await simulator.stop();
+    scene.remove();
+  }
+}
+
+/** A first read of 90 days at 500 ms a request and 1,000 events a page, with many requests at once and with one. */
+export async function benchBackfill(events, { latencyMs = 500, pageSize = 1000, concurrency = 16 } = {}) {
+  const simulator = await startSimulator(
+    ...["--organizations", "20", "--events", String(events), "--days", "90", "--live", "0", "--no-late"],
+    ...["--fault", JSON.stringify({ kind: "latency", ms: latencyMs, api: "insights" })],
+  );
+  const read = async (requestsAtOnce) => {
+    const polling = { pageSize, concurrency: requestsAtOnce };
+    const scene = sceneOf(simulator, polling, { since: "90d", retention: "91d" });
+    await control(simulator, "DELETE", "statistics");
+    try {
+      const { seconds, peakBytes: peak } = await measure([PROGRAM, "run", "--once", "--config", scene.file], {
+        env: scene.env,
+      });
+      const { insightsRequests } = await control(simulator, "GET", "statistics");
+      return {
+        "requests at once": requestsAtOnce,
+        requests: insightsRequests,
+        seconds: Number(seconds.toFixed(1)),
+        "events/s": Math.round(events / seconds),
+        "peak RSS MB": Math.round(peak / 1e6),
+      };
+    } finally {
+      scene.remove();
+    }
+  };
+  try {
+    const many = await read(concurrency);
+    const one = await read(1);
+    return { rows: [one, many], ratio: Number((one.seconds / many.seconds).toFixed(1)) };
+  } finally {
+    await simulator.stop();
+  }
+}
+
+function sceneOf(simulator, polling, account) {
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  const file = join(folder, "tidemark.yaml");
+  const config = {
+    accounts: [
+      {
+        name: "bench",
+        insightsUrl: simulator.insightsUrl,
+        managementUrl: simulator.managementUrl,
+        apiKey: { env: "DIRECTORY_API_KEY" },
+        organizations: "all",
+        ...account,
+      },
+    ],
+    state: join(folder, "state.db"),
+    polling,
+    sinks: [{ name: "raw", type: "file", directory: join(folder, "raw") }],
+    log: { level: "warn" },
+    drift: false,
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return {
+    file,
+    env: { PATH: process.env.PATH, DIRECTORY_API_KEY: simulator.apiKey },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+async function control(simulator, method, path) {
+  const response = await fetch(`${simulator.url}/_control/${path}`, { method });
+  const text = await response.text();
+  return text === "" ? undefined : JSON.parse(text);
+}
+
+/** Until requests have come and then none for a while. */
+async function firstReadOf(simulator) {
+  let last = -1;
+  for (let quiet = 0; quiet < 6; ) {
+    await sleep(500);
+    const { insightsRequests } = await control(simulator, "GET", "statistics");
+    quiet = insightsRequests > 0 && insightsRequests === last ? quiet + 1 : 0;
+    last = insightsRequests;
+  }
+}
+
+function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+function peakBytes(pid) {
+  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+}

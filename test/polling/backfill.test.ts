@@ -1,0 +1,326 @@
+import { PassThrough } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Command } from "commander";
+import { afterEach, describe, expect, test } from "vitest";
+import { registerCoverage } from "../../src/commands/coverage.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { newWindow } from "../../src/core/window.ts";
+import { createView } from "../../src/journal/view.ts";
+import { createAgenda } from "../../src/polling/agenda.ts";
+import type { PollContext } from "../../src/polling/context.ts";
+import {
+  COMPLETE,
+  DAY,
+  HOUR,
+  MINUTE,
+  openWorld,
+  SECOND,
+  START_MS,
+  type World,
+  type WorldOptions,
+} from "./support.ts";
+
+let world: World | undefined;
+afterEach(async () => {
+  await world?.close();
+  world = undefined;
+});
+
+async function open(options: WorldOptions = {}): Promise<World> {
+  world = await openWorld(options);
+  return world;
+}
+
+const dense: WorldOptions = {
+  simulator: { organizations: 2, events: 3000, days: 5 },
+  polling: { pageSize: 100 },
+};
+const insights = (it: World) =>
+  it.simulator.control.requests().filter(({ path }) => path.startsWith("/insights"));
+const startOf = ({ query }: { query: unknown }) => Date.parse((query as { start_time: string }).start_time);
+
+describe("backfill", () => {
+  test.each([
+    ["oldest_first", 1],
+    ["newest_first", -1],
+  ] as const)("%s: windows are taken in that order", async (order, direction) => {
+    const it = await open({ ...dense, polling: { pageSize: 100, order } });
+    await it.drain();
+    const history = insights(it)
+      .filter(({ query }) => (query as { end_time?: string }).end_time !== undefined)
+      .filter(({ query }) => (query as { search_after?: unknown }).search_after === undefined)
+      .map(startOf);
+    const half = Math.floor(history.length / 2);
+    const mean = (list: readonly number[]) => list.reduce((sum, ms) => sum + ms / list.length, 0);
+    expect((mean(history.slice(half)) - mean(history.slice(0, half))) * direction).toBeGreaterThan(12 * HOUR);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("it goes on after the process ended in the middle, and nothing is read from the beginning", async () => {
+    const it = await open(dense);
+    for (let steps = 0; steps < 12; steps++) await it.account.poller.step(it.signal);
+    const before = (await it.held()).length;
+    const first = insights(it).length;
+    await it.restart();
+    await it.drain();
+    expect(before).toBeGreaterThan(100);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    // Thirty full pages, and a part of one for each piece: far from twice the work.
+    expect(insights(it).length - first).toBeLessThan(80);
+  });
+
+  test("many windows are read at once: what waits for the service waits together", async () => {
+    const times: number[] = [];
+    for (const concurrency of [1, 16]) {
+      const it = await openWorld({
+        simulator: {
+          organizations: 2,
+          events: 6000,
+          days: 20,
+          faults: [{ kind: "latency", ms: 60, api: "insights" }],
+        },
+        account: { since: "20d" },
+        polling: { pageSize: 100, concurrency },
+      });
+      const startedMs = performance.now();
+      await it.account.poller.once(it.signal);
+      times.push(performance.now() - startedMs);
+      expect(await it.compare()).toMatchObject(COMPLETE);
+      await it.close();
+    }
+    expect(times[0]! / times[1]!).toBeGreaterThan(3);
+  });
+
+  test("live polling goes on unhurt while history is read", async () => {
+    const it = await open({
+      simulator: {
+        organizations: 2,
+        events: 4000,
+        days: 5,
+        liveEventsPerSecond: 2,
+        clock: { speed: 1 },
+        faults: [{ kind: "latency", ms: 30, api: "insights" }],
+      },
+      polling: { pageSize: 50, interval: "500ms", concurrency: 4, pagesInFlight: 1 },
+    });
+    // Real time: the simulator's clock runs, and the local one with it.
+    Object.assign(it.clock, { sleep: systemClock.sleep });
+    const stop = new AbortController();
+    const running = it.account.poller.run(stop.signal);
+    const lags: number[] = [];
+    for (let look = 0; look < 12; look++) {
+      await sleep(250);
+      const windows = await it.windows();
+      const live = windows.filter((window) => window.live && window.askedMs !== null);
+      if (live.length > 0 && windows.some(({ state, live }) => state === "unread" && !live))
+        lags.push(Math.max(...live.map(({ toMs }) => it.clock.now() - toMs)));
+    }
+    stop.abort(new Error("enough"));
+    await running.catch(() => {});
+    expect(lags.length).toBeGreaterThan(3);
+    expect(Math.max(...lags)).toBeLessThan(4 * SECOND);
+  });
+
+  test("fair between organizations: the one that is least under way comes next, however old another's history is", async () => {
+    const { journal, organizations, clock } = await open({ simulator: { organizations: 2, events: 0 } });
+    const streams = await Promise.all(
+      organizations.map((id) =>
+        journal.stream({ account: "acme", provider: null, organizations: [id], services: ["all"] }),
+      ),
+    );
+    const add = streams.flatMap((stream, at) =>
+      Array.from({ length: 10 }, (_, piece) =>
+        newWindow(
+          stream,
+          START_MS - (10 - 4 * at) * DAY + piece * HOUR,
+          START_MS - (10 - 4 * at) * DAY + (piece + 1) * HOUR,
+        ),
+      ),
+    );
+    await journal.changeWindows({ add });
+    const context = {
+      account: "acme",
+      journal,
+      clock,
+      serviceClock: clock,
+      settings: { order: "oldest_first" },
+    };
+    const agenda = createAgenda(context as unknown as PollContext, {
+      nextPollMs: (ms) => ms + SECOND,
+      workers: 8,
+    });
+    const taken = [];
+    for (let work = await agenda.next(); work !== undefined; work = await agenda.next())
+      taken.push(work.window.stream.id);
+    // A quarter of the workers is kept free for what is new.
+    expect(taken).toHaveLength(6);
+    expect(taken.filter((id) => id === streams[0]!.id)).toHaveLength(3);
+  });
+
+  test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
+    const it = await open({
+      simulator: { organizations: 2, events: 400, days: 10 },
+      account: { since: "2d" },
+    });
+    await it.drain();
+    const request = { fromMs: START_MS - 8 * DAY, toMs: START_MS - 4 * DAY, reader: null };
+    expect(await it.account.poller.addHistory(request, it.signal)).toBe(1);
+    await it.drain();
+    expect(await it.account.poller.addHistory(request, it.signal)).toBe(0);
+    const held = (await it.held()).length;
+    expect(await it.account.poller.addHistory({ ...request, reader: "late-comer" }, it.signal)).toBe(1);
+    await it.drain();
+    expect(await it.held()).toHaveLength(held);
+    const pages = it.db.prepare("SELECT SUM(events) FROM pages WHERE reader = 'late-comer'").pluck().get();
+    const inside = it.served().filter((text) => {
+      const ms = Date.parse((JSON.parse(text) as { timestamp: string }).timestamp);
+      return ms >= request.fromMs && ms < request.toMs;
+    });
+    expect(pages).toBe(inside.length);
+  });
+
+  test("reconcile compares what was read, sealed and live alike, and mends what is missing", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 100, days: 5 } });
+    await it.drain();
+    await it.pass(30 * MINUTE, MINUTE);
+    const [organization] = it.organizations as [string];
+    const missing = [START_MS - 4 * DAY, START_MS - 2 * HOUR, START_MS + 10 * MINUTE];
+    it.simulator.control.append(
+      organization,
+      missing.map((ms) => ({ timestamp: new Date(ms).toISOString() })),
+    );
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ lost: 3, twice: 0 });
+    const count = await it.account.poller.reconcile(
+      { fromMs: START_MS - 5 * DAY, toMs: it.clock.now() },
+      it.signal,
+    );
+    expect(count).toBe(3);
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("R12 a window whose organization was refused while it was swept stays read, and is swept when that ends", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 60 } });
+    await it.drain();
+    it.simulator.control.refuseOrganization(it.organizations[0]!, 403);
+    await it.pass(3 * HOUR, 10 * MINUTE);
+    const read = (await it.windows()).filter(
+      ({ live, state, fromMs }) => !live && fromMs < START_MS && state !== "sealed",
+    );
+    expect(new Set(read.map(({ state }) => state))).toEqual(new Set(["read"]));
+    it.simulator.control.refuseOrganization(it.organizations[0]!, null);
+    await it.pass(30 * HOUR, HOUR);
+    const late = (await it.windows()).filter(
+      ({ live, state, toMs }) => !live && state !== "sealed" && toMs < it.clock.now() - 26 * HOUR,
+    );
+    expect(late).toEqual([]);
+  });
+});
+
+describe("run --once", () => {
+  test("ends when everything up to now is read", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 300 } });
+    await it.account.poller.once(it.signal);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect((await it.windows()).filter(({ state, live }) => state === "unread" && !live)).toEqual([]);
+  });
+
+  test("rejects when the account is refused, and when a window cannot be read at all", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 50 } });
+    it.simulator.control.faults.add({ kind: "broken_json", api: "insights", skip: 1 });
+    await expect(it.account.poller.once(it.signal)).rejects.toThrow(/cannot be read/);
+    it.simulator.control.faults.set([{ kind: "unauthorized" }]);
+    await it.restart();
+    await expect(it.account.poller.once(it.signal)).rejects.toThrow(/401|Unauthorized/i);
+  });
+});
+
+describe("coverage", () => {
+  async function coverage(it: World, ...args: string[]): Promise<string> {
+    const stdout = new PassThrough();
+    const program = new Command().exitOverride();
+    const io = {
+      stdout,
+      stderr: stdout,
+      stdin: process.stdin,
+      env: {},
+      signal: it.signal,
+      interactive: false,
+      setExitCode() {},
+    };
+    const view = createView(it.db, null, {
+      clock: it.clock,
+      version: "test",
+      file: `${it.folder}/state.db`,
+      budgetBytes: null,
+      accounts: [{ name: "acme", retentionMs: 90 * DAY }],
+      sinks: [],
+    });
+    registerCoverage(program, io, async () => ({ view, close: async () => {} }));
+    await program.parseAsync(["coverage", ...args], { from: "user" });
+    return (stdout.read() as Buffer | null)?.toString() ?? "";
+  }
+
+  test("shows for each organization and day what is sealed, read, refused and a gap, with counts and late events", async () => {
+    const it = await open({
+      simulator: { organizations: 1, events: 600, days: 5, retentionDays: 5 },
+      account: { retention: "5d" },
+      polling: { pageSize: 50 },
+    });
+    await it.account.poller.step(it.signal);
+    it.simulator.control.clock.advance(12 * HOUR);
+    await it.drain();
+    const rows = (await coverage(it, "--json"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, number | string | null>);
+    const sum = (field: string) => rows.reduce((total, row) => total + Number(row[field]), 0);
+    expect(new Set(rows.map(({ organization }) => organization))).toEqual(new Set(it.organizations));
+    expect(sum("gapHours")).toBeCloseTo(11.97, 1);
+    expect(sum("sealedHours")).toBeGreaterThan(60);
+    expect(sum("readHours")).toBeGreaterThan(20);
+    expect(sum("unreadHours")).toBe(0);
+    expect(sum("apiCount")).toBe(sum("heldCount"));
+    expect(sum("apiCount")).toBeGreaterThan(100);
+    expect(
+      rows.every(({ lastAsked }) => lastAsked === null || Date.parse(String(lastAsked)) >= START_MS),
+    ).toBe(true);
+    const text = await coverage(it, "--since", "2025-03-01T00:00:00Z");
+    expect(text).toMatch(/day +unread +read +sealed +refused +gap +late +service +held +asked last/);
+    expect(text).not.toContain("2025-02-27");
+    await expect(coverage(it, "--organization", "nobody")).rejects.toThrow(/Nothing is known/);
+  });
+
+  test("counts of a group are marked as such", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 30, days: 1 }, account: { since: "3h" } });
+    await it.drain();
+    const rows = (await coverage(it, "--json"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { groupSize: number });
+    expect(rows.every(({ groupSize }) => groupSize === 3)).toBe(true);
+    expect(await coverage(it)).toContain("counts of 3 read together");
+  });
+});
+
+describe("the alarm before loss", () => {
+  test("a stretch that nears the service's retention unread raises an alarm with the time left, which is cleared when it is read", async () => {
+    const it = await open({
+      simulator: { organizations: 1, events: 50, days: 5 },
+      account: { since: "5d", retention: "6d" },
+    });
+    await it.account.poller.step(it.signal);
+    it.simulator.control.faults.add({ kind: "broken_json", api: "insights" });
+    await it.pass(30 * MINUTE, 30 * SECOND);
+    const alarm = it.alarms().find(({ kind }) => kind === "loss_near")!;
+    expect(alarm.message).toMatch(/unread, and the service forgets them in 23h/);
+    expect(alarm.severity).toBe("warning");
+    await it.pass(14 * HOUR, 30 * MINUTE);
+    expect(it.alarms().find(({ kind }) => kind === "loss_near")!.severity).toBe("critical");
+    it.simulator.control.faults.clear();
+    await it.pass(10 * MINUTE, MINUTE);
+    expect(it.alarms().map(({ kind }) => kind)).not.toContain("loss_near");
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+});
