@@ -1,0 +1,205 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { describe, expect, test } from "vitest";
+import { formats } from "../src/formats/index.ts";
+import { services } from "../src/services/index.ts";
+import { sinks } from "../src/sinks/index.ts";
+
+/** From the outside in; a layer imports only what stands to its right, and parts do not import each other. */
+const LAYERS = ["main", "commands", "app", "config", "part", "core"] as const;
+type Layer = (typeof LAYERS)[number];
+const PARTS = [
+  "directory",
+  "polling",
+  "journal",
+  "delivery",
+  "services",
+  "formats",
+  "sinks",
+  "imports",
+  "server",
+  "telemetry",
+];
+/** The simulated service stands by itself, so that a client's mistake is not mirrored. Commands start it. */
+const SIMULATOR = "simulator";
+/** The page is not TypeScript of ours that anybody imports. */
+const OUTSIDE = ["src/server/page"];
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+  readonly typeOnly: boolean;
+}
+
+const files = readdirSync("src", { recursive: true, encoding: "utf8" })
+  .map((name) => `src/${name}`)
+  .filter((name) => name.endsWith(".ts") && !OUTSIDE.some((folder) => name.startsWith(folder)));
+const imports = files.flatMap(importsOf);
+
+describe("the architecture", () => {
+  test("every file belongs to a layer", () => {
+    expect(files.length).toBeGreaterThan(100);
+    for (const file of files) placeOf(file);
+  });
+
+  test("imports run one way: main, commands, app, config, parts, core", () => {
+    const wrong = imports.filter(({ from, to }) => {
+      const [a, b] = [placeOf(from), placeOf(to)];
+      if (a.part === SIMULATOR || b.part === SIMULATOR) return false;
+      return a.part !== b.part ? LAYERS.indexOf(b.layer) <= LAYERS.indexOf(a.layer) : false;
+    });
+    expect(wrong.map(text)).toEqual([]);
+  });
+
+  test("parts do not import each other", () => {
+    const wrong = imports.filter(({ from, to }) => {
+      const [a, b] = [placeOf(from), placeOf(to)];
+      return a.layer === "part" && b.layer === "part" && a.part !== b.part;
+    });
+    expect(wrong.map(text)).toEqual([]);
+  });
+
+  test("the simulator imports nothing of ours but core's types, and only commands start it", () => {
+    const wrong = imports.filter(({ from, to, typeOnly }) => {
+      const [a, b] = [placeOf(from), placeOf(to)];
+      if (a.part === SIMULATOR && b.part !== SIMULATOR) return !(b.layer === "core" && typeOnly);
+      return b.part === SIMULATOR && a.part !== SIMULATOR && a.layer !== "commands";
+    });
+    expect(wrong.map(text)).toEqual([]);
+  });
+
+  test("no file imports itself through others", () => {
+    const next = new Map<string, string[]>();
+    for (const { from, to, typeOnly } of imports)
+      if (!typeOnly) next.set(from, [...(next.get(from) ?? []), to]);
+    const done = new Set<string>();
+    const cycles: string[] = [];
+    const visit = (file: string, path: readonly string[]): void => {
+      if (path.includes(file)) {
+        cycles.push([...path.slice(path.indexOf(file)), file].join(" → "));
+        return;
+      }
+      if (done.has(file)) return;
+      for (const to of next.get(file) ?? []) visit(to, [...path, file]);
+      done.add(file);
+    };
+    for (const file of files) visit(file, []);
+    expect(cycles).toEqual([]);
+  });
+
+  test("only main.ts touches process", () => {
+    const touching = files.filter((file) => {
+      const code = codeOf(file);
+      return /(?<![\w.$-])process\s*[.[]/.test(code) || /node:process|from "process"/.test(code);
+    });
+    expect(touching).toEqual(["src/main.ts"]);
+  });
+
+  test("polling and delivery have their time from the clock alone", () => {
+    const parts = files.filter((file) => ["delivery", "polling"].includes(placeOf(file).part));
+    const reading = parts.filter((file) =>
+      /\bDate\.now\(\)|\bsetTimeout\(|\bsetInterval\(/.test(codeOf(file)),
+    );
+    expect(reading).toEqual([]);
+  });
+
+  test.each([
+    ["sinks", sinks.length],
+    ["formats", formats.length],
+    ["services", services.length],
+  ])("every component of %s is in its index", (folder, count) => {
+    const defined = readdirSync(`src/${folder}`)
+      .filter((name) => name.endsWith(".ts"))
+      .filter((name) =>
+        /^export const \w+(: \w+(<[^=]*>)?)? = define(Sink|Format|Service)\b/m.test(
+          readFileSync(`src/${folder}/${name}`, "utf8"),
+        ),
+      )
+      .toSorted();
+    const index = readFileSync(`src/${folder}/index.ts`, "utf8");
+    for (const name of defined) expect(index).toContain(`from "./${name}"`);
+    expect(defined.length).toBeGreaterThan(3);
+    expect(count).toBeGreaterThanOrEqual(defined.length);
+  });
+
+  test("types, names and promises of components are their own", () => {
+    const own = (list: readonly string[]) => expect(new Set(list).size).toBe(list.length);
+    own(sinks.map(({ type }) => type));
+    own(formats.map(({ name }) => name));
+    own(services.map(({ name }) => name));
+    for (const { type, defaultFormat } of sinks)
+      expect(
+        formats.map(({ name }) => name),
+        type,
+      ).toContain(defaultFormat);
+  });
+
+  test("every package that is imported is a dependency", () => {
+    const { dependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
+      dependencies: Record<string, string>;
+    };
+    const used = new Set(
+      files.flatMap((file) =>
+        [...codeOf(file).matchAll(/(?:^(?:import|export)\b[^;"]*from\s*|\bimport\()"(@?[a-z][\w./-]*)"/gm)]
+          .map(([, name]) => name!)
+          .filter((name) => !name.startsWith("node:"))
+          .map((name) =>
+            name
+              .split("/")
+              .slice(0, name.startsWith("@") ? 2 : 1)
+              .join("/"),
+          ),
+      ),
+    );
+    const optional = ["kafkajs-snappy", "kafkajs-lz4"];
+    expect([...used].filter((name) => !(name in dependencies) && !optional.includes(name))).toEqual([]);
+  });
+});
+
+function placeOf(file: string): { readonly layer: Layer; readonly part: string } {
+  const [, first, ...rest] = file.split("/") as [string, string, ...string[]];
+  if (rest.length === 0) {
+    if (first === "main.ts") return { layer: "main", part: "main" };
+    if (first === "app.ts") return { layer: "app", part: "app" };
+    if (first === "telemetry.ts") return { layer: "part", part: "telemetry" };
+    if (first === "version.ts") return { layer: "core", part: "core" };
+  }
+  if (first === "commands" || first === "app" || first === "config" || first === "core")
+    return { layer: first, part: first };
+  if (first === SIMULATOR) return { layer: "part", part: SIMULATOR };
+  if (PARTS.includes(first)) return { layer: "part", part: first };
+  throw new Error(
+    `${file} belongs to no layer: put it where it belongs, or name the new one here and in the design.`,
+  );
+}
+
+function importsOf(file: string): Import[] {
+  const code = codeOf(file);
+  const found: Import[] = [];
+  const add = (path: string, typeOnly: boolean) => {
+    if (path.startsWith(".")) found.push({ from: file, to: normalize(join(dirname(file), path)), typeOnly });
+  };
+  for (const [, type, names, path] of code.matchAll(
+    /(?:import|export)\s+(type\s+)?([^;"]*?)\s*from\s*"([^"]+)"/g,
+  )) {
+    const inner = /^\{([^}]*)\}$/.exec(names!.trim())?.[1];
+    const everyType = inner
+      ?.split(",")
+      .every((name) => name.trim() === "" || name.trim().startsWith("type "));
+    add(path!, type !== undefined || everyType === true);
+  }
+  for (const [, path] of code.matchAll(/import\(\s*"([^"]+)"\s*\)/g)) add(path!, false);
+  for (const [, path] of code.matchAll(/new URL\(\s*"([^"]+\.ts)"/g)) add(path!, false);
+  return found;
+}
+
+/** Without comments, so that prose is not taken for code. */
+function codeOf(file: string): string {
+  return readFileSync(file, "utf8")
+    .replace(/\/\*[\s\S]*?\*\//g, "")
+    .replace(/^\s*\/\/.*$/gm, "");
+}
+
+function text({ from, to }: Import): string {
+  return `${from} → ${to}`;
+}
