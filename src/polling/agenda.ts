@@ -11,6 +11,7 @@ export interface Work {
 export interface AgendaOptions {
   /** When a live window is polled next, given that it was polled at that time. */
   nextPollMs(polledMs: number): number;
+  /** Pieces of history at once; beside them there is always somebody for what is new. */
   readonly workers: number;
 }
 
@@ -31,7 +32,6 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   const running = new Map<number, Work>();
   const later = new Map<number, { untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
-  const historyMax = Math.max(1, options.workers - Math.floor(options.workers / 4));
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
 
   async function liveWindows() {
@@ -86,7 +86,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       count++;
       underWay.set(window.stream.id, (underWay.get(window.stream.id) ?? 0) + 1);
     }
-    if (count >= historyMax) return undefined;
+    if (count >= options.workers) return undefined;
     const limit = running.size + later.size + CHOICE;
     const newestFirst = settings.order === "newest_first";
     let best: Window | undefined;

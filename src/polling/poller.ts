@@ -39,6 +39,7 @@ export function createPoller(options: PollerOptions) {
   const upkeep = createUpkeep(context, agenda.isRunning);
   const canaries = createCanaries();
   const wake = createWake(clock);
+  const piecesMax = options.workers + Math.ceil(options.workers / 4);
   let active: ReadonlySet<string> = new Set();
   let planDueMs = 0;
   let planning: Promise<void> | undefined;
@@ -210,7 +211,7 @@ export function createPoller(options: PollerOptions) {
     };
     while (!signal.aborted && failure.error === undefined) {
       const mark = wake.mark();
-      const found = underWay.size < options.workers ? await next(fail).catch(fail) : "idle";
+      const found = underWay.size < piecesMax ? await next(fail).catch(fail) : "idle";
       if (found === "done") break;
       if (found === "idle" || found === undefined) {
         await wake.waitSince(mark, idleMs(underWay.size), signal);
@@ -226,7 +227,7 @@ export function createPoller(options: PollerOptions) {
   }
 
   function idleMs(underWay: number): number {
-    if (underWay >= options.workers) return IDLE_MS_MAX;
+    if (underWay >= piecesMax) return IDLE_MS_MAX;
     return isPaused() ? Math.min(IDLE_MS_MAX, pause!.untilMs - clock.now()) : agenda.idleMs();
   }
 

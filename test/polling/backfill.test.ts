@@ -152,9 +152,8 @@ describe("backfill", () => {
     const taken = [];
     for (let work = await agenda.next(); work !== undefined; work = await agenda.next())
       taken.push(work.window.stream.id);
-    // A quarter of the workers is kept free for what is new.
-    expect(taken).toHaveLength(6);
-    expect(taken.filter((id) => id === streams[0]!.id)).toHaveLength(3);
+    expect(taken).toHaveLength(8);
+    expect(taken.filter((id) => id === streams[0]!.id)).toHaveLength(4);
   });
 
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
