@@ -7,6 +7,7 @@ import { startOf } from "../core/position.ts";
 import { ScanError, scanPage } from "../core/scanner.ts";
 import type { SinkContext } from "../core/sink.ts";
 import { formatDuration } from "../core/time.ts";
+import { timeoutSignal } from "../core/timeout.ts";
 import type { Held } from "../delivery/position.ts";
 import { REGIONS } from "../directory/account.ts";
 import type { InsightsClient, InsightsScope } from "../directory/insights.ts";
@@ -190,7 +191,7 @@ async function regionThatWorks(
       };
       (
         await clients.insights.events(query, scope, {
-          signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
+          signal: AbortSignal.any([signal, timeoutSignal(10_000)]),
         })
       ).discard();
       return region;
@@ -257,7 +258,7 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
       state,
       clock: systemClock,
       log: io.log,
-      signal: AbortSignal.any([io.signal, AbortSignal.timeout(60_000)]),
+      signal: AbortSignal.any([io.signal, timeoutSignal(60_000)]),
       stdout: io.stdout,
     });
     await opened.close();

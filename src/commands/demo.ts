@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { App } from "../app.ts";
 import { systemClock } from "../core/clock.ts";
+import { timeoutSignal } from "../core/timeout.ts";
 import { createFollower } from "../delivery/follow.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
@@ -43,7 +44,7 @@ async function demo(flags: Flags, io: Io): Promise<void> {
   const signal =
     flags.seconds === undefined
       ? io.signal
-      : AbortSignal.any([io.signal, AbortSignal.timeout(Number(flags.seconds) * 1000)]);
+      : AbortSignal.any([io.signal, timeoutSignal(Number(flags.seconds) * 1000)]);
   const folder = flags.directory ?? mkdtempSync(join(tmpdir(), "tidemark-demo-"));
   const simulator = await startSimulator({
     organizations: Number(flags.organizations),

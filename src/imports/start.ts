@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
+import { timeoutSignal } from "../core/timeout.ts";
 import type { Job, JobRequest, JobRow } from "./job.ts";
 import type { ImportSource, StartAnswer } from "./source.ts";
 import type { Jobs } from "./store.ts";
@@ -68,7 +69,7 @@ export async function sendStart(
   order: StartOrder,
   signal: AbortSignal,
 ): Promise<JobRow> {
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(START_MS)]);
+  const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
   const source = context.source(order.account);
   const answer =
     order.workday === undefined

@@ -36,7 +36,9 @@ export function createScim(signal: AbortSignal): Scim {
         ...(body === undefined ? {} : { "content-type": "application/scim+json" }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      signal,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
     });
     return { status: response.statusCode, body: parseObject(await response.body.text()) };
   }

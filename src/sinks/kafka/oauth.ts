@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { Secret } from "../../core/secret.ts";
+import { timeoutSignal } from "../../core/timeout.ts";
 
 const TIMEOUT_MS = 10_000;
 /** A token is asked for anew this long before it ends. */
@@ -69,7 +70,7 @@ async function ask(
         "content-type": "application/x-www-form-urlencoded",
       },
       body: new URLSearchParams({ grant_type: "client_credentials", ...(scope !== undefined && { scope }) }),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      signal: AbortSignal.any([signal, timeoutSignal(TIMEOUT_MS)]),
     });
   } catch (error) {
     throw new RetryableError("The authorization server cannot be reached.", { cause: error });

@@ -1,0 +1,16 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+test("aborts what was made from it although nobody else holds it and garbage is collected", () => {
+  const module = join(import.meta.dirname, "../../dist/core/timeout.js");
+  const script = `
+    import { timeoutSignal } from ${JSON.stringify(module)};
+    const combined = AbortSignal.any([new AbortController().signal, timeoutSignal(300)]);
+    const collect = setInterval(() => globalThis.gc(), 20);
+    combined.addEventListener("abort", () => { console.log("aborted"); process.exit(0); });
+    setTimeout(() => { clearInterval(collect); process.exit(1); }, 5000);
+  `;
+  const child = spawnSync(process.execPath, ["--expose-gc", "--input-type=module", "-e", script]);
+  expect(child.stdout.toString()).toBe("aborted\n");
+});
