@@ -52,6 +52,13 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     return leftMs > 0 && leftMs <= LATER_MS_MAX;
   }
 
+  /** Failures of windows that a plan has replaced since are nobody's. */
+  async function forgetReplaced(): Promise<void> {
+    for (const [id, { untilMs }] of later)
+      if (!isWaiting(untilMs) && !running.has(id) && (await journal.windows({ id })).length === 0)
+        later.delete(id);
+  }
+
   function nextPollMs(stream: number): number {
     const polled = polledMs.get(stream);
     return polled === undefined || polled > clock.now() ? 0 : options.nextPollMs(polled);
@@ -120,6 +127,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
         running.set(window.id, work);
         return work;
       }
+      await forgetReplaced();
       return undefined;
     },
 

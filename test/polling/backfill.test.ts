@@ -156,6 +156,44 @@ describe("backfill", () => {
     expect(taken.filter((id) => id === streams[0]!.id)).toHaveLength(4);
   });
 
+  test("a window that failed waits, longer each time, and is forgotten when it was replaced", async () => {
+    const { journal, organizations, clock, simulator } = await open({
+      simulator: { organizations: 1, events: 0 },
+    });
+    const stream = await journal.stream({
+      account: "acme",
+      provider: null,
+      organizations,
+      services: ["all"],
+    });
+    await journal.changeWindows({ add: [newWindow(stream, START_MS - DAY, START_MS)] });
+    const context = {
+      account: "acme",
+      journal,
+      clock,
+      serviceClock: clock,
+      settings: { order: "oldest_first" },
+    };
+    const agenda = createAgenda(context as unknown as PollContext, {
+      nextPollMs: (ms) => ms + SECOND,
+      workers: 2,
+    });
+    for (const waitMs of [1000, 2000, 4000]) {
+      const work = (await agenda.next())!;
+      agenda.failed(work, true);
+      agenda.finished(work);
+      simulator.control.clock.advance(waitMs / 2 - 1);
+      expect(await agenda.next()).toBeUndefined();
+      simulator.control.clock.advance(waitMs / 2 + 1);
+    }
+    const { window } = (await agenda.next())!;
+    agenda.finished({ kind: "history", window });
+    await journal.changeWindows({ remove: [window.id] });
+    expect(agenda.waiting).toBe(1);
+    expect(await agenda.next()).toBeUndefined();
+    expect(agenda.waiting).toBe(0);
+  });
+
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
     const it = await open({
       simulator: { organizations: 2, events: 400, days: 10 },
