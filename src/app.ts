@@ -3,7 +3,7 @@ import { type Actions, createActions, takeUpRequests } from "./app/actions.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
-import { createSpaceKeeper } from "./app/space.ts";
+import { createSpaceKeeper, withinBudget } from "./app/space.ts";
 import { remoteActions, viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
 import { createAlarms } from "./core/alarms.ts";
@@ -111,7 +111,7 @@ async function assemble(
     alarms,
     retentionMs,
   );
-  const slots = createSlots(config.polling.pagesInFlight);
+  const slots = withinBudget(createSlots(config.polling.pagesInFlight), keeper);
   const preparer = traces === undefined ? createPreparer() : traces.preparer(createPreparer());
   const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
   const accounts = config.accounts.map((account) =>

@@ -2,6 +2,7 @@ import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain, isDiskTrouble } from "../core/errors.ts";
 import type { createSpace, Usage } from "../journal/space.ts";
+import type { Slots } from "../polling/slots.ts";
 
 const CHECK_MS = 1000;
 const EXPIRE_MS = 3_600_000;
@@ -98,6 +99,7 @@ export function createSpaceKeeper(
     turn(): void {
       if (clock.now() - checkedMs >= CHECK_MS) keep();
     },
+    hasRoom: () => usedBytes < budgetBytes,
     /** Resolves when there is room for another page. */
     async room(signal: AbortSignal): Promise<void> {
       while (usedBytes >= budgetBytes) {
@@ -107,4 +109,9 @@ export function createSpaceKeeper(
       }
     },
   };
+}
+
+/** At the budget no page is asked for ahead either; the one after it then waits for room. */
+export function withinBudget(slots: Slots, keeper: { hasRoom(): boolean }): Slots {
+  return { ...slots, tryTake: (events) => (keeper.hasRoom() ? slots.tryTake(events) : undefined) };
 }

@@ -29,6 +29,7 @@ export interface ConfigParts {
   readonly sinks?: readonly string[];
   readonly more?: readonly string[];
   readonly state?: string;
+  readonly polling?: string;
   readonly file?: string;
 }
 
@@ -65,7 +66,7 @@ export async function openWorld(options: SimulatorOptions = {}): Promise<World> 
         "accounts:",
         `  - { name: acme, insightsUrl: '${simulator.insightsUrl}', managementUrl: '${simulator.managementUrl}', apiKey: { env: KEY }, ${account} }`,
         `state: ${parts.state ?? at("state.db")}`,
-        "polling: { interval: 1s }",
+        `polling: { ${parts.polling ?? "interval: 1s"} }`,
         "log: { level: warn }",
         "sinks:",
         ...(parts.sinks ?? [`{ name: disk, type: file, directory: ${at("events")} }`]).map(
