@@ -63,6 +63,8 @@ export interface DeliveryStatus {
 
 const BACK_OFF_MS_MIN = 200;
 const BACK_OFF_MS_MAX = 60_000;
+/** A destination that says "at once" is not asked without end. */
+const RETRY_MS_MIN = 100;
 /** A destination may ask for patience, but not for ever. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 const PROBE_MS = 30_000;
@@ -111,7 +113,8 @@ export function createDelivery(options: DeliveryOptions) {
       }
       // Meeting an error writes too (dead letters, the position): what fails there is met like any other.
       await meet(error).catch(meet);
-      return "idle";
+      // What was refused or too large is out of the way: only an error that asks for patience gets it.
+      return clock.now() < waitUntilMs ? "idle" : "again";
     }
   }
 
@@ -297,7 +300,7 @@ export function createDelivery(options: DeliveryOptions) {
     const backOffMs =
       Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12)) *
       (0.5 + Math.random() / 2);
-    const waitMs = Math.min(RETRY_AFTER_MS_MAX, error.retryAfterMs ?? backOffMs);
+    const waitMs = Math.min(RETRY_AFTER_MS_MAX, Math.max(RETRY_MS_MIN, error.retryAfterMs ?? backOffMs));
     waitUntilMs = clock.now() + waitMs;
     become(
       "retrying",

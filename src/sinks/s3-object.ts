@@ -51,13 +51,14 @@ export function checksum(body: Uint8Array): Pick<PutObjectCommandInput, "Checksu
   return { ChecksumSHA256: hash("sha256", body, "base64") };
 }
 
-export function foreignObject(bucket: string, key: string): DecisionNeededError {
+export function foreignObject(bucket: string, key: string, sink: string): DecisionNeededError {
+  const goOn = `then \`tidemark sinks resume ${sink} --from state\` or a restart`;
   return new DecisionNeededError(
     `${bucket}/${key} exists with other content than these events: it was written from another state of this journal, or with another format or filter.`,
     [
-      "Move the object away if it is not wanted; the sink then writes its own.",
-      "Give the sink another prefix; nothing that exists is touched.",
-      "Restore the format and filters that it was written with.",
+      `Move the object away, ${goOn}: the sink writes its own, with the same events where the state was restored from an older copy`,
+      "Give the sink another prefix and restart: nothing that exists is touched, what was delivered since the copy is there twice",
+      "Restore the newest state file, or the format and filters that it was written with",
     ],
   );
 }

@@ -60,7 +60,7 @@ export const s3 = defineSink({
       const stored = await storedDigest(key, signal);
       if (stored === undefined)
         throw new RetryableError(`The object ${key} came and went while it was written.`);
-      if (stored !== digest) throw foreignObject(place, key);
+      if (stored !== digest) throw foreignObject(place, key, context.name);
     }
 
     async function put(input: PutObjectCommandInput, digest: string, signal: AbortSignal): Promise<void> {

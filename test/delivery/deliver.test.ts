@@ -162,6 +162,19 @@ describe("delivery", () => {
       ).toEqual(["mapping"]);
     });
 
+    test("a refused event and a halved batch cost no wait: what follows is sent at once", async () => {
+      const { destination, append, start } = make({ guarantee, limits: { recordsMax: 3 } });
+      await append(eventTexts(0, 9));
+      const delivery = await start();
+      destination.script.push(
+        raise(new RejectedEventsError("refused", [{ index: 1, reason: "mapping" }], { remaining: [0, 2] })),
+        raise(new TooLargeError("too many")),
+      );
+      // No time passes between these steps.
+      await stepUntilIdle(delivery);
+      expect(destination.held).toEqual(eventTexts(0, 9).filter((text) => text !== eventText(1)));
+    });
+
     test("where all of a batch is refused the position still moves on", async () => {
       const { destination, append, start } = make({ guarantee, limits: { recordsMax: 2 } });
       await append(eventTexts(0, 4));
