@@ -1,12 +1,16 @@
 import { benchCore } from "./core.js";
 import { benchFormats, printFormats, simulatedEvents } from "./formats.js";
+import { benchKafka, printKafka, withBroker } from "./kafka.js";
+import { benchBackfill, benchQuiet } from "./polling.js";
 
 /**
- * Figures are ratios inside one run: machines are noisy. `npm run bench -- core formats` runs only those;
- * BENCH_EVENTS sets the number of events of the export (1,000,000 shows that memory does not grow).
+ * Figures are ratios inside one run: machines are noisy. `npm run bench -- core formats` runs only those.
+ * The sizes come from variables; BENCH_EVENTS=1000000 shows that memory does not grow with the events,
+ * BENCH_BACKFILL=1000000 and BENCH_ORGANIZATIONS=10000 are the long campaigns.
  */
 const events = Number(process.env.BENCH_EVENTS ?? 300_000);
-const chosen = process.argv.slice(2);
+const backfill = Number(process.env.BENCH_BACKFILL ?? 50_000);
+const organizations = Number(process.env.BENCH_ORGANIZATIONS ?? 1000);
 const parts = {
   async core() {
     console.log(
@@ -15,11 +19,28 @@ const parts = {
     console.table(await benchCore(events));
   },
   async formats() {
-    console.log("\nFormats, on one core");
+    console.log("\nFormats, on one core, beside JSON.parse and JSON.stringify");
     printFormats(benchFormats(await simulatedEvents(10_000)));
+  },
+  async kafka() {
+    console.log("\nKafka: a bare producer in transactions, and the sink");
+    const results = await withBroker((brokers) => benchKafka({ brokers, events: 50_000 }));
+    if (results === undefined) console.log("SKIPPED: there is no broker; KAFKA_BROKERS names one.");
+    else printKafka(results);
+  },
+  async quiet() {
+    console.log("\nQuiet organizations, read in groups");
+    console.table([await benchQuiet(organizations)]);
+  },
+  async backfill() {
+    console.log(`\nBackfill of ${backfill} events over 90 days at 500 ms a request, 1,000 events a page`);
+    const { rows, ratio } = await benchBackfill(backfill);
+    console.table(rows);
+    console.log(`many requests at once are ${ratio} times as fast as one at a time`);
   },
 };
 
+const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();
 }
