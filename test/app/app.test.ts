@@ -77,6 +77,7 @@ describe("the whole program in one process", () => {
         await until(() => /all of its budget.*the sink "hook"/.test(told()), "the budget is reached");
         const held = () =>
           app.db.prepare("SELECT COALESCE(SUM(events), 0) FROM pages").pluck().get() as number;
+        await sleep(1500);
         const before = held();
         await sleep(2500);
         expect(held()).toBe(before);
