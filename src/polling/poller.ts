@@ -9,7 +9,7 @@ import { addHistory, type HistoryRequest } from "./missing.ts";
 import { planWindows } from "./planner.ts";
 import { createCanaries, faultOf } from "./probe.ts";
 import { type ReconcileRequest, reconcile } from "./reconcile.ts";
-import { meetFault } from "./refusals.ts";
+import { type Consequence, meetFault } from "./refusals.ts";
 import type { Fault } from "./source.ts";
 import { createUpkeep } from "./upkeep.ts";
 import { doWork } from "./work.ts";
@@ -132,7 +132,9 @@ export function createPoller(options: PollerOptions) {
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
     if (isDiskTrouble(error)) return pauseForDisk(error);
-    const consequence = await meetFault(context, work.window.id, error, canaries, signal);
+    const consequence = await meetFault(context, work.window.id, error, canaries, signal).catch(
+      replacedMeanwhile,
+    );
     log.debug(
       { window: work.window.id, consequence: consequence.next, err: error },
       "A window could not be read.",
@@ -288,6 +290,12 @@ export function createPoller(options: PollerOptions) {
       pace: context.pace.statistics(),
     }),
   };
+}
+
+/** Another step changed the window while its fault was looked into: the plan is made anew. */
+function replacedMeanwhile(error: unknown): Consequence {
+  if (error instanceof StaleWindowError) return { next: "replan" };
+  throw error;
 }
 
 /** `run --once` cannot go on: the service refuses the account, or something cannot be read. */

@@ -25,7 +25,7 @@ export const sumo = defineSink({
   config: z.strictObject({
     url: secretSchema("The HTTP source's address, which is a secret: whoever knows it can write there."),
     category: headerSchema("The source category of the events; by default the source's own."),
-    name: headerSchema("The source name of the events; by default the source's own."),
+    sourceName: headerSchema("The source name of the events; by default the source's own."),
     host: headerSchema("The source host of the events; by default the source's own."),
     addIdentity: z.boolean().default(true).meta({
       description:
@@ -53,7 +53,7 @@ export const sumo = defineSink({
     const headers = {
       "content-type": "text/plain; charset=utf-8",
       ...(config.category && { "x-sumo-category": config.category }),
-      ...(config.name && { "x-sumo-name": config.name }),
+      ...(config.sourceName && { "x-sumo-name": config.sourceName }),
       ...(config.host && { "x-sumo-host": config.host }),
     };
     const addsIdentity = config.addIdentity && isJson(format);

@@ -72,7 +72,7 @@ describe("the sumo sink, against a stand-in", () => {
   });
 
   test("sends the source's category, name and host", async () => {
-    const opened = await open({ name: "tidemark", host: "exporter-1" });
+    const opened = await open({ sourceName: "tidemark", host: "exporter-1" });
     await opened.write(makeBatch(opened, makeEvents(1)), new AbortController().signal);
     expect(destination.standIn.server.received[0]!.headers).toMatchObject({
       "x-sumo-category": "audit/directory",
