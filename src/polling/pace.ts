@@ -161,10 +161,12 @@ interface Waiter {
 const SPAN_MS = 3000;
 const SPAN_MS_MIN = 500;
 /** After a refusal requests stay this far below the rate that was too much … */
-const BACK = 0.06;
+const BACK = 0.05;
 /** … and come back to it after so long; beyond that the rate grows ever faster, as the limit may be gone. */
 const RETURN_S = 20;
 const RATE_MIN = 0.2;
+/** Pauses make what was let through look like less than it was: one refusal lowers the rate by no more than this. */
+const STEP_DOWN = 0.9;
 /** After a quiet time so much of a second's worth may start at once. */
 const BURST_MS = 100;
 
@@ -207,7 +209,9 @@ function createRate(clock: Clock, perSecondMax: number) {
       forgetOld();
       if (lately.length === 0) return;
       const spanMs = Math.max(SPAN_MS_MIN, clock.now() - lately[0]!);
-      ceiling = Math.min(perSecond(), (lately.length * 1000) / spanMs);
+      const measured = (lately.length * 1000) / spanMs;
+      const tried = perSecond();
+      ceiling = Number.isFinite(tried) ? Math.min(tried, Math.max(measured, tried * STEP_DOWN)) : measured;
       refusedMs = clock.now();
     },
   };
