@@ -10,7 +10,9 @@ COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+# What compiling left behind is not shipped.
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund && \
+    rm -rf node_modules/*/deps node_modules/*/build/Release/obj node_modules/*/build/Release/obj.target
 
 FROM ${NODE_IMAGE}-slim
 LABEL org.opencontainers.image.title="Tidemark" \
