@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { Compressor, Decompressor } from "zstd-napi";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
@@ -7,6 +6,7 @@ import { identityAt } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
 import { eventBytes, eventTimeMs, FIELD, fieldText, type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
+import { checksumOf, rollingOf } from "./verify.ts";
 
 /** What the journal knows of a page beside its events. */
 export interface PageRow {
@@ -44,7 +44,7 @@ export function createPages(db: State, journalId: string) {
   );
   const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
   const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
-  const rollingOf = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
+  const storedRolling = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
 
   return {
     /** Inside the caller's transaction. The scanned page must hold exactly the events to store. */
@@ -56,8 +56,8 @@ export function createPages(db: State, journalId: string) {
       const last = lastRow.get() as { number: number; rolling: string } | undefined;
       const number = (last?.number ?? 0) + 1;
       const body = compressed ?? compressor.compress(scanned.bytes);
-      const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
-      const rolling = hash("sha256", `${last?.rolling ?? ""}${checksum.toString("hex")}`, "hex").slice(0, 32);
+      const checksum = checksumOf(body);
+      const rolling = rollingOf(last?.rolling ?? "", checksum);
       const row: PageRow = {
         ...page,
         number,
@@ -96,7 +96,7 @@ export function createPages(db: State, journalId: string) {
     holds(position: Position): boolean {
       if (position.journal !== journalId) return false;
       if (position.page === 0) return position.event === 0;
-      return rollingOf.get(position.page) === position.hash;
+      return storedRolling.get(position.page) === position.hash;
     },
 
     /** The position after everything that is there now. */
@@ -120,8 +120,7 @@ export function createPages(db: State, journalId: string) {
     if (body === undefined) {
       throw unreadable(row, "is needed by a reader and not there");
     }
-    const checksum = Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
-    if (!checksum.equals(row.checksum)) throw unreadable(row, "does not give its checksum");
+    if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
     const scanned = scanPage(decompressor.decompress(body));
     cache.put(row.number, scanned);
     return scanned;
