@@ -1,5 +1,5 @@
 import { PausedError } from "../core/errors.ts";
-import type { Secret } from "../core/secret.ts";
+import { type Secret, secretOf } from "../core/secret.ts";
 
 export interface Credentials {
   /** The Authorization header, if any. */
@@ -17,5 +17,6 @@ export function basicCredentials(config: {
   if (username === undefined || password === undefined)
     throw new PausedError("Only one of username and password is set.", "Set both, or neither.");
   const token = Buffer.from(`${username}:${password.reveal()}`).toString("base64");
-  return { authorization: `Basic ${token}`, secrets: [password] };
+  // A server that says back what it was sent says the encoded form.
+  return { authorization: `Basic ${token}`, secrets: [password, secretOf(token)] };
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { PausedError, RejectedEventsError, type Rejection } from "../core/errors.ts";
 import { tlsSchema } from "../core/schema.ts";
-import { secretSchema } from "../core/secret.ts";
+import { secretOf, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./body.ts";
 import { halveUntilNamed } from "./halve.ts";
@@ -48,7 +48,8 @@ export const sumo = defineSink({
       clock,
       timeoutMs: config.timeout,
       tls: config.tls,
-      secrets: [config.url],
+      // Whoever refuses us may name the path alone.
+      secrets: [config.url, secretOf(new URL(url).pathname)],
     });
     const headers = {
       "content-type": "text/plain; charset=utf-8",
