@@ -124,3 +124,19 @@ test("doctor ends with 2 and says what to mend when the config is wrong", TIMEOU
   expect(code).toBe(2);
   expect(stdout).toMatch(/^FAILED {2}config: .*journal\.budget/ms);
 });
+
+test("doctor looks at the permissions of secret files", TIMEOUT, async () => {
+  const file = scene.path("token");
+  writeFileSync(file, "a-token-of-the-server", { mode: 0o600 });
+  scene.configure([disk()], { server: { port: 0, token: { file } } });
+  const { code, findings } = await examine("--offline");
+  expect(code).toBe(0);
+  expect(findings.find(({ subject }) => subject === "secret")!.message).toContain(
+    `${file} has safe permissions`,
+  );
+  chmodSync(file, 0o640);
+  const { code: loose, stdout, stderr } = await scene.command("doctor", "--offline");
+  expect(loose).toBe(2);
+  expect(stdout).toContain(`run chmod 600 ${file}`);
+  expect(stdout + stderr).not.toContain("a-token-of-the-server");
+});
