@@ -21,6 +21,7 @@ import type { Batch, Sink, SinkDefinition, SinkRecord, SinkState } from "../core
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
 import { formBatch } from "./batching.ts";
+import { createHealth, type DeliveryState } from "./health.ts";
 import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
 
 export interface DeliveryOptions {
@@ -45,9 +46,6 @@ export interface DeliveryOptions {
   draining(): boolean;
 }
 
-/** running: nothing stands in the way. retrying: the destination is unavailable. paused: it refuses us. stopped: a person must decide, or a bug. */
-export type DeliveryState = "opening" | "running" | "retrying" | "paused" | "stopped";
-
 export interface DeliveryStatus {
   readonly name: string;
   readonly type: string;
@@ -61,13 +59,6 @@ export interface DeliveryStatus {
   readonly lastWriteMs: number | null;
 }
 
-const BACK_OFF_MS_MIN = 200;
-const BACK_OFF_MS_MAX = 60_000;
-/** A destination that says "at once" is not asked without end. */
-const RETRY_MS_MIN = 100;
-/** A destination may ask for patience, but not for ever. */
-const RETRY_AFTER_MS_MAX = 3_600_000;
-const PROBE_MS = 30_000;
 /** A destination that refuses more than half of so many events is paused instead of filling the dead letters. */
 const REFUSED_MIN = 200;
 
@@ -80,12 +71,7 @@ export function createDelivery(options: DeliveryOptions) {
   const exactlyOnce = definition.guarantee === "exactly_once";
   let sink: Sink | undefined;
   let at: Position = reader.position;
-  let state: DeliveryState = "opening";
-  let sinceMs = clock.now();
-  let reason: string | null = null;
-  let remedy: string | null = null;
-  let waitUntilMs = 0;
-  let failures = 0;
+  const health = createHealth(name, clock, log, alarms);
   let recordsMax = Number.POSITIVE_INFINITY;
   /** What is left to write of a batch of which a part is done, or of which records were refused. */
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
@@ -101,7 +87,7 @@ export function createDelivery(options: DeliveryOptions) {
   const step: Step = (signal) => alone(() => attempt(signal));
 
   async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
-    if (state === "stopped" || clock.now() < waitUntilMs) return "idle";
+    if (health.state === "stopped" || health.waitMs() > 0) return "idle";
     try {
       if (sink === undefined) await open(signal);
       return await turn(signal);
@@ -114,7 +100,7 @@ export function createDelivery(options: DeliveryOptions) {
       // Meeting an error writes too (dead letters, the position): what fails there is met like any other.
       await meet(error).catch(meet);
       // What was refused or too large is out of the way: only an error that asks for patience gets it.
-      return clock.now() < waitUntilMs ? "idle" : "again";
+      return health.waitMs() > 0 ? "idle" : "again";
     }
   }
 
@@ -183,7 +169,7 @@ export function createDelivery(options: DeliveryOptions) {
     if (formed.batch === null) {
       if (formed.to === at) {
         // It is open and has nothing to do: whatever stood in the way of opening it does so no more.
-        become("running", null, null);
+        health.running();
         return "wait";
       }
       await pass(formed.to);
@@ -223,11 +209,10 @@ export function createDelivery(options: DeliveryOptions) {
     recent.taken += batch.records.length;
     sentEvents += batch.records.length;
     lastWriteMs = clock.now();
-    failures = 0;
     recordsMax = recordsMax * 2 > sink!.limits.recordsMax ? Number.POSITIVE_INFINITY : recordsMax * 2;
     metrics.add("tidemark_sink_sent_events_total", batch.records.length, { sink: name });
     metrics.add("tidemark_sink_sent_bytes_total", bytesOf(batch.records), { sink: name });
-    become("running", null, null);
+    health.wrote();
   }
 
   /** Each error has one consequence. */
@@ -238,12 +223,12 @@ export function createDelivery(options: DeliveryOptions) {
     if (error instanceof TooLargeError && batch !== undefined) await tooLarge(error, batch);
     else if (error instanceof RejectedEventsError && batch !== undefined) await rejected(error, batch);
     else if (error instanceof RetryableError) retryable(error, batch);
-    else if (error instanceof PausedError) pause(error.message, error.remedy);
-    else if (error instanceof UsageError) stop(error.message, "Mend the config and start again.");
+    else if (error instanceof PausedError) health.paused(error.message, error.remedy);
+    else if (error instanceof UsageError) health.stopped(error.message, "Mend the config and start again.");
     else if (error instanceof DecisionNeededError)
-      stop(error.message, `Choose: ${error.choices.join("; or ")}.`);
+      health.stopped(error.message, `Choose: ${error.choices.join("; or ")}.`);
     else if (isDiskTrouble(error)) retryable(new RetryableError(explain(error), { cause: error }), batch);
-    else bug(error);
+    else health.bug(error);
     if (exactlyOnce && sink !== undefined) await reopen();
   }
 
@@ -259,7 +244,7 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function rejected(error: RejectedEventsError, batch: Batch): Promise<void> {
     if (refusesTooMuch(error.rejected, batch)) {
-      pause(
+      health.paused(
         `The destination refuses most events: ${error.rejected[0]?.reason ?? error.message}`,
         "Mend the destination or this sink's config; delivery goes on by itself and nothing is lost.",
       );
@@ -296,19 +281,7 @@ export function createDelivery(options: DeliveryOptions) {
         error.remaining.map((index) => batch.records[index]!),
       );
     }
-    failures++;
-    const backOffMs =
-      Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12)) *
-      (0.5 + Math.random() / 2);
-    const waitMs = Math.min(RETRY_AFTER_MS_MAX, Math.max(RETRY_MS_MIN, error.retryAfterMs ?? backOffMs));
-    waitUntilMs = clock.now() + waitMs;
-    become(
-      "retrying",
-      explain(error),
-      "Nothing to do while it lasts a little: it is tried again by itself. If it stays, see whether the destination is up and reachable.",
-    );
-    log.warn({ err: error, sink: name, waitMs }, "Delivery failed; trying again.");
-    if (failures === 5) raise("sink_failing", "warning");
+    health.retrying(error);
   }
 
   /** The same batch with fewer records; an exactly-once sink forms it again after it was opened anew. */
@@ -332,39 +305,6 @@ export function createDelivery(options: DeliveryOptions) {
     );
   }
 
-  function pause(message: string, whatToDo: string): void {
-    waitUntilMs = clock.now() + PROBE_MS;
-    become("paused", message, whatToDo);
-    raise("sink_paused", "critical");
-  }
-
-  function stop(message: string, whatToDo: string): void {
-    become("stopped", message, whatToDo);
-    raise("sink_stopped", "critical");
-  }
-
-  function bug(error: unknown): void {
-    log.error({ err: error, sink: name }, "A sink failed in a way that nobody foresaw; it has stopped.");
-    stop(
-      explain(error),
-      "This is a defect of the program: please report it with the log. A restart tries again.",
-    );
-  }
-
-  function raise(kind: string, severity: "warning" | "critical"): void {
-    alarms.raise({ kind, subject: name, message: reason ?? "", remedy: remedy ?? "", severity });
-  }
-
-  function become(next: DeliveryState, why: string | null, whatToDo: string | null): void {
-    if (next !== state) sinceMs = clock.now();
-    if (next === "running" && state !== "running") {
-      for (const kind of ["sink_failing", "sink_paused", "sink_stopped"]) alarms.clear(kind, name);
-    }
-    state = next;
-    reason = why;
-    remedy = whatToDo;
-  }
-
   /** After any error an exactly-once sink is closed and opened again, and goes on from the position that yields (R17). */
   async function reopen(): Promise<void> {
     const closing = sink;
@@ -381,7 +321,7 @@ export function createDelivery(options: DeliveryOptions) {
       const mark = wake.mark();
       if ((await step(signal)) === "again") continue;
       if (await until()) return;
-      const waitMs = waitUntilMs - clock.now();
+      const waitMs = health.waitMs();
       await wake.waitSince(
         waitMs > 0 ? wake.mark() : mark,
         Math.min(1000, Math.max(10, waitMs > 0 ? waitMs : 1000)),
@@ -394,10 +334,7 @@ export function createDelivery(options: DeliveryOptions) {
     return {
       name,
       type: definition.type,
-      state,
-      sinceMs,
-      reason,
-      remedy,
+      ...health.view(),
       position: reader.position,
       sentEvents,
       deadLetters,
@@ -411,19 +348,14 @@ export function createDelivery(options: DeliveryOptions) {
     run: (signal: AbortSignal) => loop(signal, async () => false),
     /** Until nothing more will come and everything is delivered; rejects when that needs a person. */
     async drain(signal: AbortSignal): Promise<void> {
-      await loop(
-        signal,
-        async () =>
-          options.draining() && (state === "stopped" || state === "paused" || (await nothingLeft())),
-      );
+      await loop(signal, async () => options.draining() && (needsPerson() || (await nothingLeft())));
       signal.throwIfAborted();
-      if (state === "stopped" || state === "paused")
-        throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
+      const { state, reason, remedy } = health.view();
+      if (needsPerson()) throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
     },
     /** Tries a waiting, paused or stopped sink at once. */
     tryNow(): void {
-      if (state !== "running") become("opening", null, null);
-      waitUntilMs = 0;
+      health.hurry();
       wake.wake();
     },
     /** A person's decision about a position that does not fit (R20). */
@@ -443,8 +375,7 @@ export function createDelivery(options: DeliveryOptions) {
         // The rest of an earlier batch says nothing about what is sent from here on.
         rest = undefined;
         at = reader.position;
-        become("opening", null, null);
-        waitUntilMs = 0;
+        health.afresh();
         wake.wake();
       }),
     close: (): Promise<void> =>
@@ -454,6 +385,10 @@ export function createDelivery(options: DeliveryOptions) {
         await closing?.close();
       }),
   };
+
+  function needsPerson(): boolean {
+    return health.state === "stopped" || health.state === "paused";
+  }
 
   /** Pages for other readers alone may lie between the position and the journal's end. */
   async function nothingLeft(): Promise<boolean> {
