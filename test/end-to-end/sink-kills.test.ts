@@ -41,7 +41,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.close());
 
-/** The program is killed at random moments, and the server now and then under a living one; then all is read to the end. Gives how many kills fell amid a delivery. */
+/** The program is killed at random moments, and the server now and then under a living one; then all is read to the end. Gives after how many kills events were still to deliver. */
 async function campaign(
   sink: SceneSink,
   server: { kill(): Promise<void>; start(): Promise<void> },
@@ -96,7 +96,7 @@ function expectEachOnce(what: string, amid: number, found: readonly Arrived[]): 
     found.map(({ text }) => text),
   );
   process.stderr.write(
-    `${what}: ${KILLS} kills of the program (${amid} amid a delivery), ${SERVER_KILLS} of the server, ${served.length} events, lost ${lost}, twice ${surplus}\n`,
+    `${what}: ${KILLS} kills of the program (${amid} with events still to deliver), ${SERVER_KILLS} of the server, ${served.length} events, lost ${lost}, twice ${surplus}\n`,
   );
   expect({ lost, surplus }).toEqual({ lost: 0, surplus: 0 });
 }
