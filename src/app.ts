@@ -249,7 +249,10 @@ async function assemble(
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
         loops.every(SECOND_MS, stop, () => keeper.turn()),
         // For commands beside this process; each time is a synced commit, so not every second.
-        loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
+        loops.every(5 * SECOND_MS, stop, () => {
+          for (const { name } of accounts) roster.flush(name);
+          storeLive(db, live, clock.now());
+        }),
         loops.every(SECOND_MS, stop, () => takeUpRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
       ]).finally(() => server?.close());
