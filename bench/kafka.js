@@ -13,7 +13,7 @@ import { silentLog } from "../dist/core/log.js";
 import { formats } from "../dist/formats/index.js";
 import { describe } from "../dist/services/index.js";
 import { kafka } from "../dist/sinks/kafka.js";
-import { fixtureEvents } from "./formats.js";
+import { simulatedEvents } from "./formats.js";
 
 const JOURNAL = "be4c0000-0000-4000-8000-000000000000";
 const signal = new AbortController().signal;
@@ -158,7 +158,7 @@ function buildSupport(folder) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const events = fixtureEvents(Number(process.argv[2] ?? 200_000));
+  const events = await simulatedEvents(Number(process.argv[2] ?? 200_000));
   const results = await withBroker((brokers) => benchKafka({ brokers, events }));
   if (results) printKafka(results);
   else console.log("kafka: no broker: set KAFKA_BROKERS, or fetch one by TIDEMARK_REQUIRE=kafka npm test");

@@ -24,7 +24,8 @@ const parts = {
   },
   async kafka() {
     console.log("\nKafka: a bare producer in transactions, and the sink");
-    const results = await withBroker((brokers) => benchKafka({ brokers, events: 50_000 }));
+    const kafkaEvents = await simulatedEvents(50_000);
+    const results = await withBroker((brokers) => benchKafka({ brokers, events: kafkaEvents }));
     if (results === undefined) console.log("SKIPPED: there is no broker; KAFKA_BROKERS names one.");
     else printKafka(results);
   },

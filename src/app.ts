@@ -258,15 +258,21 @@ async function assemble(
       ]).finally(() => server?.close());
     },
     async once(signal) {
-      await together(signal, (stop) => [
-        Promise.all(accounts.map((account) => account.poller.once(stop))).then(() => {
-          draining = true;
-          wake.wake();
-        }),
-        ...deliveries.map((delivery) => delivery.drain(stop)),
-        ...followers.map(({ step }) => loops.follow(step, stop, () => draining)),
-        loops.every(SECOND_MS, stop, keeper.turn, () => draining),
-      ]);
+      const done = new AbortController();
+      await together(signal, (stop) => {
+        const pulled = accounts.map((account) => account.poller.once(stop));
+        const work = [
+          Promise.all(pulled).then(() => {
+            draining = true;
+            wake.wake();
+          }),
+          ...deliveries.map((delivery) => delivery.drain(stop)),
+          ...followers.map(({ step }) => loops.follow(step, stop, () => draining)),
+        ];
+        // Whether it ends well or not: then there is nothing left to make room for.
+        void Promise.allSettled(work).then(() => done.abort());
+        return [...work, loops.every(SECOND_MS, AbortSignal.any([stop, done.signal]), keeper.turn)];
+      });
     },
     async close() {
       await Promise.allSettled(deliveries.map((delivery) => delivery.close()));

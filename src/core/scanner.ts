@@ -96,8 +96,9 @@ function scanEvent(bytes: Buffer, start: number, columns: Int32Array, row: numbe
   }
   for (;;) {
     const keyStart = at;
+    const escapesBefore = escapes;
     at = skipString(bytes, at);
-    const column = columnOf(bytes, keyStart, at);
+    const column = columnOf(bytes, keyStart, at, escapesBefore);
     at = skipBlank(bytes, at);
     if (bytes[at] !== 0x3a) throw malformed(bytes, at, "a colon");
     at = skipBlank(bytes, at + 1);
@@ -130,8 +131,9 @@ function scanCorrelation(bytes: Buffer, start: number, columns: Int32Array, row:
   if (bytes[at] === 0x7d) return at + 1;
   for (;;) {
     const keyStart = at;
+    const escapesBefore = escapes;
     at = skipString(bytes, at);
-    const isId = columnOf(bytes, keyStart, at) === FIELD.id;
+    const isId = columnOf(bytes, keyStart, at, escapesBefore) === FIELD.id;
     at = skipBlank(bytes, at);
     if (bytes[at] !== 0x3a) throw malformed(bytes, at, "a colon");
     at = skipBlank(bytes, at + 1);
@@ -164,8 +166,11 @@ const KEY_BY_LENGTH = Array.from({ length: 13 }, (_, length) =>
   KEY_BYTES.find((key) => key.bytes.length === length),
 );
 
+/** Counts the escapes met so far: a string without any is told by the count before and after it. */
+let escapes = 0;
+
 /** 0 when the key, quotes included, is none of the steering fields. */
-function columnOf(bytes: Buffer, start: number, end: number): number {
+function columnOf(bytes: Buffer, start: number, end: number, escapesBefore: number): number {
   const length = end - start - 2;
   const candidate = length < KEY_BY_LENGTH.length ? KEY_BY_LENGTH[length] : undefined;
   if (candidate !== undefined) {
@@ -173,14 +178,10 @@ function columnOf(bytes: Buffer, start: number, end: number): number {
     while (same < length && bytes[start + 1 + same] === candidate.bytes[same]) same++;
     if (same === length) return candidate.column;
   }
-  for (let at = start + 1; at < end - 1; at++) {
-    // An escape can spell a steering key too.
-    if (bytes[at] === 0x5c) {
-      const key = stringText(bytes, start, end);
-      return Object.hasOwn(KEYS, key) ? KEYS[key]! : 0;
-    }
-  }
-  return 0;
+  if (escapes === escapesBefore) return 0;
+  // An escape can spell a steering key too.
+  const key = stringText(bytes, start, end);
+  return Object.hasOwn(KEYS, key) ? KEYS[key]! : 0;
 }
 
 function skipValue(bytes: Buffer, at: number, depth: number): number {
@@ -234,6 +235,7 @@ function skipString(bytes: Buffer, start: number): number {
 }
 
 function skipEscape(bytes: Buffer, at: number): number {
+  escapes = (escapes + 1) | 0;
   const byte = bytes[at];
   if (byte === 0x75) {
     for (let digit = 1; digit <= 4; digit++) {
