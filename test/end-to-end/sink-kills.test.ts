@@ -102,7 +102,7 @@ function expectEachOnce(what: string, amid: number, found: readonly Arrived[]): 
     found.map(({ text }) => text),
   );
   process.stderr.write(
-    `${what}: ${KILLS} kills of the program (${amid} with events still to deliver), ${SERVER_KILLS} of the server, ${served.length} events, lost ${lost}, twice ${surplus}\n`,
+    `${what}: ${KILLS} kills of the program (${amid} with events still to deliver), ${what === "kafka" ? BROKER_KILLS : SERVER_KILLS} of the server, ${served.length} events, lost ${lost}, twice ${surplus}\n`,
   );
   expect({ lost, surplus }).toEqual({ lost: 0, surplus: 0 });
 }
