@@ -120,7 +120,7 @@ async function readPartition(cluster: InternalCluster, partition: number, option
     else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
     else {
       throw new RetryableError(
-        `Another producer's open transaction holds a position in ${topic}, partition ${partition}.`,
+        `Another producer's open transaction holds a position in ${topic}, partition ${partition}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it, and abort ends it.`,
       );
     }
   }
