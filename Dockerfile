@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-ARG NODE_IMAGE=node:24-bookworm
+ARG NODE_IMAGE=node:20-bookworm
 
 # Compilers live in this stage only. The native modules (better-sqlite3, zstd-napi) are built from the
 # sources that the lockfile pins, not downloaded as binaries.
