@@ -22,13 +22,8 @@ export function createLoops(clock: Clock, wake: Wake) {
       }
     },
 
-    async every(
-      ms: number,
-      signal: AbortSignal,
-      work: () => Promise<unknown> | unknown,
-      until = () => false,
-    ): Promise<void> {
-      while (!signal.aborted && !until()) {
+    async every(ms: number, signal: AbortSignal, work: () => Promise<unknown> | unknown): Promise<void> {
+      while (!signal.aborted) {
         await (async () => work())().catch(waitOutDisk);
         await clock.sleep(ms, signal).catch(() => {});
       }

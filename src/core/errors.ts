@@ -85,7 +85,7 @@ export class UsageError extends Error {
 
 /** A disk that is full, failing or busy, told by SQLite or by the system: it passes when a person makes room. */
 export function isDiskTrouble(error: unknown): boolean {
-  return /^(SQLITE_(FULL|IOERR|BUSY)|ENOSPC|EDQUOT|EIO)/.test(
+  return /^(SQLITE_(FULL|IOERR|BUSY|READONLY|CANTOPEN)|ENOSPC|EDQUOT|EIO)/.test(
     (error as { code?: string } | null)?.code ?? "",
   );
 }

@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { isDiskTrouble } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
 import { StaleWindowError } from "../core/window.ts";
@@ -301,10 +302,6 @@ function replacedMeanwhile(error: unknown): Consequence {
 /** `run --once` cannot go on: the service refuses the account, or something cannot be read. */
 export class AccountRefusedError extends Error {
   override readonly name = "AccountRefusedError";
-}
-
-function isDiskTrouble(error: unknown): boolean {
-  return /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN)/.test((error as { code?: string } | null)?.code ?? "");
 }
 
 export type Poller = ReturnType<typeof createPoller>;

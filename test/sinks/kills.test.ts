@@ -14,7 +14,7 @@ const TIMEOUT_MS = 120_000 + KILLS * 20_000;
 
 describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the server", () => {
   test(
-    "R17 every event is there exactly once, byte for byte",
+    "R17 every event is there exactly once, with all its content",
     async () => {
       const server = await startOpenSearch(opensearch!);
       try {

@@ -12,7 +12,7 @@ export interface Scene {
   readonly app: App;
   /** Ties requests of one connection, one command or one flow together. */
   readonly thread: string;
-  /** Steps of this session that are already written. */
+  /** Steps already written of what this user does. */
   step: number;
   /** The moment of the step that is being written. */
   nowMs: number;
