@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import Database from "better-sqlite3";
 import { explain, UsageError } from "../core/errors.ts";
+import { Sqlite } from "../core/sqlite.ts";
 import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
 import { openState, openStateForReading, type State, schemaOf } from "./database.ts";
 import { verifyState } from "./verify.ts";
@@ -71,7 +71,7 @@ async function copySnapshot(db: State, temporary: string, options: BackupOptions
 
 /** One file by itself, which says when it was made, and in which nothing is left to be carried out again. */
 function sealCopy(copy: string, nowMs: number): CopyFacts {
-  const db = new Database(copy);
+  const db = new Sqlite(copy);
   try {
     db.pragma("journal_mode = DELETE");
     db.pragma("synchronous = FULL");
@@ -144,7 +144,7 @@ export async function restore(
 function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFacts {
   let db: State | undefined;
   try {
-    db = new Database(temporary);
+    db = new Sqlite(temporary);
     const facts = factsOf(db, copy);
     const { problems } = verifyState(db);
     if (problems.length > 0) throw new Error(problems.join("; "));
@@ -184,7 +184,7 @@ function setAside(file: string, nowMs: number): string | null {
 /** After kill -9 the newest commits stand in the log. A damaged file is kept as it is. */
 function emptyLog(file: string): void {
   try {
-    const db = new Database(file);
+    const db = new Sqlite(file);
     try {
       db.pragma("wal_checkpoint(TRUNCATE)");
     } finally {

@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync } from "node:fs";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
+import { Sqlite } from "../core/sqlite.ts";
 import { copyWhole } from "./copy.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
@@ -59,7 +60,7 @@ export function schemaOf(db: State, file: string): number {
 function connect(file: string, options: Database.Options): State {
   try {
     if (!options.readonly && !existsSync(file)) closeSync(openSync(file, "a", MODE));
-    return new Database(file, { timeout: BUSY_MS, ...options });
+    return new Sqlite(file, { timeout: BUSY_MS, ...options });
   } catch (error) {
     throw new UsageError(
       `The state file ${file} cannot be opened (${(error as Error).message}): check that its folder exists and that this user may write there.`,

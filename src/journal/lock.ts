@@ -1,5 +1,6 @@
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
+import { Sqlite } from "../core/sqlite.ts";
 
 export interface Lock {
   release(): void;
@@ -48,7 +49,7 @@ function tryLock(stateFile: string, timeoutMs: number): Lock | null {
 
 function openLock(stateFile: string, timeoutMs: number): Database.Database {
   try {
-    return new Database(`${stateFile}.lock`, { timeout: timeoutMs });
+    return new Sqlite(`${stateFile}.lock`, { timeout: timeoutMs });
   } catch (error) {
     throw cannotLock(stateFile, error);
   }

@@ -1,7 +1,8 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { migrations } from "../../src/journal/migrations.ts";
 import { startProgram } from "../support/program.ts";
 import { compare, invented, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
@@ -49,7 +50,7 @@ describe("a copy of the state file", () => {
         const said = JSON.parse(await scene.done("backup", target, "--json"));
         expect(said).toMatchObject({ file: target, schema: migrations().at(-1)!.number });
         expect(statSync(target).mode & 0o777).toBe(0o600);
-        const db = new Database(target, { readonly: true });
+        const db = new Sqlite(target, { readonly: true });
         expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
         expect(db.pragma("journal_mode", { simple: true })).toBe("delete");
         const madeMs = Number(db.prepare("SELECT value FROM meta WHERE key = 'backup'").pluck().get());
@@ -256,7 +257,7 @@ test(
 
 function changeCopy(copy: string, whole: Buffer, change: (db: Database.Database) => void): void {
   writeFileSync(copy, whole);
-  const db = new Database(copy);
+  const db = new Sqlite(copy);
   change(db);
   db.close();
 }

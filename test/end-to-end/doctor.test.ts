@@ -1,7 +1,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
-import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Finding } from "../../src/app/check.ts";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { freePort } from "../support/process.ts";
 import { compare, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
@@ -89,7 +89,7 @@ test(
     const first = scene.run();
     await scene.caughtUp("disk");
     await first.kill("SIGTERM");
-    const db = new Database(scene.state);
+    const db = new Sqlite(scene.state);
     db.exec("UPDATE bodies SET body = zeroblob(length(body)) WHERE page = (SELECT MAX(page) FROM bodies)");
     db.close();
     chmodSync(scene.state, 0o644);

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { migrations } from "../../src/journal/migrations.ts";
 import { compare, linesBelow, openScene, type Scene } from "./scene.ts";
 
@@ -13,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => scene.close());
 
 function change(file: string, sql: string): void {
-  const db = new Database(file);
+  const db = new Sqlite(file);
   db.exec(sql);
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();
@@ -30,7 +31,7 @@ const NEWEST = migrations().at(-1)!.number;
 /** As the program was when it knew the first migration alone. */
 function makeOlder(file: string): void {
   const [first] = migrations();
-  const old = new Database(":memory:");
+  const old = new Sqlite(":memory:");
   old.exec(first!.sql);
   const names = (db: Database.Database) =>
     db.prepare("SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL").all() as {
@@ -39,7 +40,7 @@ function makeOlder(file: string): void {
     }[];
   const kept = new Set(["migrations", ...names(old).map(({ name }) => name)]);
   old.close();
-  const db = new Database(file);
+  const db = new Sqlite(file);
   const later = names(db).filter(({ name }) => !kept.has(name));
   db.pragma("foreign_keys = OFF");
   for (const { type, name } of later) db.exec(`DROP ${type} IF EXISTS "${name}"`);

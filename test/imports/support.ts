@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import type { Clock } from "../../src/core/clock.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Log } from "../../src/core/log.ts";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { timestampMsOf } from "../../src/core/time.ts";
 import { type ImportDefinition, importSchema } from "../../src/imports/config.ts";
 import type { ImportSource, StartAnswer } from "../../src/imports/source.ts";
@@ -12,7 +13,7 @@ const MIGRATIONS = new URL("../../src/journal/migrations/", import.meta.url);
 
 /** A state file with every table; in memory without a path. */
 export function openState(file = ":memory:"): Database.Database {
-  const db = new Database(file);
+  const db = new Sqlite(file);
   db.pragma("foreign_keys = ON");
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = OFF");

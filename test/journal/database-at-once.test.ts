@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { migrations } from "../../src/journal/migrations.ts";
 import { temporaryFolder } from "./support.ts";
 
@@ -34,7 +34,7 @@ async function openAtOnce(): Promise<string[]> {
 }
 
 function expectMigrated(): void {
-  const db = new Database(file, { readonly: true });
+  const db = new Sqlite(file, { readonly: true });
   expect(db.prepare("SELECT number FROM migrations").pluck().all()).toEqual(
     migrations().map(({ number }) => number),
   );
@@ -48,7 +48,7 @@ test("processes that open a new state file at once all get one that is migrated 
 });
 
 test("processes that open an older state file at once migrate it once, and one whole copy is set aside", async () => {
-  const old = new Database(file);
+  const old = new Sqlite(file);
   old.exec(readFileSync("src/journal/migrations/0001-journal.sql", "utf8"));
   old.pragma("user_version = 1");
   old.close();
@@ -57,7 +57,7 @@ test("processes that open an older state file at once migrate it once, and one w
   expect(readdirSync(folder.path).filter((name) => name.includes("before"))).toEqual([
     "state.db.before-0010",
   ]);
-  const copy = new Database(`${file}.before-0010`, { readonly: true });
+  const copy = new Sqlite(`${file}.before-0010`, { readonly: true });
   expect(copy.pragma("user_version", { simple: true })).toBe(1);
   expect(copy.pragma("integrity_check", { simple: true })).toBe("ok");
   copy.close();

@@ -8,10 +8,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { UsageError } from "../../src/core/errors.ts";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { openState, openStateForReading } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
 import { type Migration, migrations } from "../../src/journal/migrations.ts";
@@ -60,7 +60,7 @@ describe("the state file", () => {
 
   test("of a newer program is refused, for writing and for reading, and not changed", async () => {
     await fill();
-    const db = new Database(file);
+    const db = new Sqlite(file);
     db.pragma(`user_version = ${NEWEST + 1}`);
     db.pragma("journal_mode = DELETE");
     db.close();
@@ -74,7 +74,7 @@ describe("the state file", () => {
   });
 
   test("of an older program is brought forward after a copy was set aside; reading it says what to do", () => {
-    const old = new Database(file);
+    const old = new Sqlite(file);
     old.exec(readFileSync(join("src/journal/migrations", MIGRATIONS[0]!), "utf8"));
     old.pragma("user_version = 1");
     old.exec("INSERT INTO meta (key, value) VALUES ('journal', 'kept')");
@@ -85,7 +85,7 @@ describe("the state file", () => {
     expect(db.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
     expect(db.prepare("SELECT COUNT(*) FROM jobs").pluck().get()).toBe(0);
     db.close();
-    const copy = new Database(`${file}.before-0010`, { readonly: true });
+    const copy = new Sqlite(`${file}.before-0010`, { readonly: true });
     expect(copy.pragma("user_version", { simple: true })).toBe(1);
     expect(copy.prepare("SELECT value FROM meta").pluck().get()).toBe("kept");
     copy.close();
@@ -96,13 +96,13 @@ describe("the state file", () => {
   });
 
   test("a migration that fails leaves the file as it was", () => {
-    const old = new Database(file);
+    const old = new Sqlite(file);
     old.exec(readFileSync(join("src/journal/migrations", MIGRATIONS[0]!), "utf8"));
     old.exec("CREATE TABLE import_runs (x)");
     old.pragma("user_version = 1");
     old.close();
     expect(() => openState(file)).toThrow("import_runs");
-    const db = new Database(file, { readonly: true });
+    const db = new Sqlite(file, { readonly: true });
     expect(db.pragma("user_version", { simple: true })).toBe(1);
     expect(db.prepare("SELECT COUNT(*) FROM sqlite_master WHERE name = 'jobs'").pluck().get()).toBe(0);
     db.close();
@@ -115,7 +115,7 @@ describe("the state file", () => {
       { number: 2, name: "0002-late", sql: "CREATE TABLE late (x); INSERT INTO late VALUES (1)" },
     ].sort((a, b) => a.number - b.number);
     for (let opening = 0; opening < 2; opening++) openState(file, later).close();
-    const db = new Database(file, { readonly: true });
+    const db = new Sqlite(file, { readonly: true });
     expect(db.prepare("SELECT COUNT(*) FROM late").pluck().get()).toBe(1);
     expect(db.prepare("SELECT number FROM migrations").pluck().all()).toEqual(
       later.map(({ number }) => number),
@@ -136,7 +136,7 @@ describe("the state file", () => {
     const aside = `${file}.before-${String(NEWEST + 1).padStart(4, "0")}`;
     writeFileSync(`${aside}.12345678.tmp`, "half");
     openState(file, more).close();
-    const copy = new Database(aside, { readonly: true });
+    const copy = new Sqlite(aside, { readonly: true });
     expect(copy.pragma("integrity_check", { simple: true })).toBe("ok");
     expect(copy.pragma("user_version", { simple: true })).toBe(NEWEST);
     copy.close();
@@ -227,7 +227,7 @@ describe("the state file", () => {
 
 /** Everything but the counters of SQLite itself. */
 function contentOf(file: string): unknown {
-  const db = new Database(file, { readonly: true });
+  const db = new Sqlite(file, { readonly: true });
   const tables = db.prepare("SELECT name, sql FROM sqlite_master ORDER BY name").all() as {
     name: string;
     sql: string;

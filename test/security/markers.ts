@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { decompress } from "zstd-napi";
+import { Sqlite } from "../../src/core/sqlite.ts";
 
 /** A secret that can be found again, in whatever it ended up. */
 export interface Marker {
@@ -71,7 +71,7 @@ const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /** Every value of every table, compressed ones opened. Gives how many were looked at. */
 export function lookThroughState(search: Search, file: string): number {
-  const db = new Database(file, { readonly: true });
+  const db = new Sqlite(file, { readonly: true });
   try {
     const tables = db
       .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")

@@ -4,14 +4,15 @@
  *
  *     node file-driver.js DIRECTORY DATABASE UNTIL
  */
-import Database from "better-sqlite3";
+
 import { systemClock } from "../../dist/core/clock.js";
 import { silentLog } from "../../dist/core/log.js";
+import { Sqlite } from "../../dist/core/sqlite.js";
 import { file } from "../../dist/sinks/file.js";
 
 const [directory, database, until] = process.argv.slice(2);
 const JOURNAL = "0b5e7a52-9c1d-4a6e-8f30-1d2c3b4a5f60";
-const db = new Database(database);
+const db = new Sqlite(database);
 db.pragma("journal_mode = WAL");
 db.pragma("synchronous = FULL");
 db.exec(

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import Database from "better-sqlite3";
 import { afterEach, expect, test } from "vitest";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { linesIn, makeFolder, namesIn } from "./file-support.ts";
 
 const DRIVER = fileURLToPath(new URL("file-driver.js", import.meta.url));
@@ -62,7 +62,7 @@ test(`R17 R23 every event is in the files exactly once, in order, after ${KILLS}
 
 /** What the driver has committed so far; 0 if it never got that far. */
 function committedEvents(): number {
-  const db = new Database(database);
+  const db = new Sqlite(database);
   try {
     return (db.prepare("SELECT event FROM reader").get() as { event: number } | undefined)?.event ?? 0;
   } finally {

@@ -1,4 +1,5 @@
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
+import { Sqlite } from "../../core/sqlite.ts";
 
 export type Db = Database.Database;
 
@@ -43,7 +44,7 @@ CREATE TABLE IF NOT EXISTS kept_events (
 `;
 
 export function openDatabase(file: string | null): Db {
-  const db = new Database(file ?? ":memory:");
+  const db = new Sqlite(file ?? ":memory:");
   db.pragma("journal_mode = WAL");
   // A simulator's state may be lost in a power cut; a benchmark must not wait for its disk.
   db.pragma("synchronous = OFF");
