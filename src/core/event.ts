@@ -2,6 +2,8 @@
 export interface JournalEvent {
   /** The exact slice of the response that held it. May share memory with its page: never write to it. */
   readonly bytes: Uint8Array;
+  /** True where the bytes are known to hold no line break. */
+  readonly isOneLine?: boolean;
   readonly account: string;
   /** Whom it is attributed to, in lower case; null for the multi-tenant portal's own events. */
   readonly organization: string | null;

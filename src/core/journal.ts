@@ -15,7 +15,8 @@ export interface Journal {
   /**
    * New events, their identities and the change of the ledger, all or nothing (one transaction). Events
    * that are held already for their organization and time are left out, whatever window, stream or
-   * account brought them (R11).
+   * account brought them (R11). Readers that keep up are given a moment to take the page before, so that
+   * they need not fetch it from disk; a slow one holds up nobody.
    */
   append(commit: PageCommit): Promise<Appended>;
 
@@ -109,6 +110,9 @@ export interface JournalReader {
   readonly bound: Position | undefined;
   /** The next page with events for this reader after the position; null when there is none yet. */
   read(after: Position): Promise<JournalPage | null>;
+  /** Nothing before this position is looked at again: the memory of those events may be used for others. */
+  release(position: Position): void;
+  /** Releases everything before the position as well. */
   commit(position: Position, state: SinkState | undefined): Promise<void>;
   /** undefined takes it back, where nothing was written under it. */
   setBound(bound: Position | undefined): Promise<void>;

@@ -1,6 +1,15 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { eventBytes, eventTimeMs, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
+import {
+  eventBytes,
+  eventTimeMs,
+  FIELD,
+  fieldText,
+  type ScannedPage,
+  STRIDE,
+  sameField,
+  scanPage,
+} from "./scanner.ts";
 
 /**
  * A page made ready for the journal: scanned, every event attributed to an organization and given its
@@ -21,6 +30,8 @@ export interface PreparedPage {
 }
 
 export const IDENTITY_BYTES = 16;
+/** Of zstd, in which the journal stores pages. */
+export const COMPRESSION_LEVEL = 1;
 
 /** Whom the events of a page may belong to. */
 export interface Attribution {
@@ -123,7 +134,15 @@ function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): str
     if (end < 0) return sha256(longKey(scanned, index, owner));
     length = end;
   }
-  return sha256(key.subarray(0, length));
+  return sha256(keyOfLength(length));
+}
+
+/** The same few lengths come again and again: a view of each is kept. */
+const views: Buffer[] = [];
+
+function keyOfLength(length: number): Buffer {
+  views[length] ??= key.subarray(0, length);
+  return views[length];
 }
 
 const IDENTITY_COLUMNS = [FIELD.service, FIELD.eventType, FIELD.timestamp, FIELD.id] as const;
@@ -177,7 +196,8 @@ function attributor(scanned: ScannedPage, attribution: Attribution) {
   const indexes = new Map<string | null, number>();
   const allowed = new Set(attribution.organizations);
   const single = attribution.organizations.length === 1 ? attribution.organizations[0]! : undefined;
-  let last = { start: -1, end: -1, index: -1 };
+  let known = -1;
+  let owner = -1;
 
   function place(organization: string | null): number {
     const known = indexes.get(organization);
@@ -198,21 +218,12 @@ function attributor(scanned: ScannedPage, attribution: Attribution) {
   return {
     organizations: organizations as readonly (string | null)[],
     indexOf(index: number): number {
-      const row = index * STRIDE + FIELD.organization;
-      const start = scanned.columns[row]!;
-      const end = scanned.columns[row + 1]!;
-      if (start >= 0 && sameBytes(scanned.bytes, last.start, last.end, start, end)) return last.index;
-      const owner = ownerOf(fieldText(scanned, index, FIELD.organization) ?? "");
-      if (start >= 0) last = { start, end, index: owner };
+      // Neighbours are mostly of one organization: its text need not be decoded for each.
+      if (known < 0 || !sameField(scanned, known, index, FIELD.organization)) {
+        owner = ownerOf(fieldText(scanned, index, FIELD.organization) ?? "");
+        known = index;
+      }
       return owner;
     },
   };
-}
-
-/** Neighbours are mostly of one organization: its text need not be decoded for each. */
-function sameBytes(bytes: Buffer, startA: number, endA: number, startB: number, endB: number): boolean {
-  const length = endA - startA;
-  if (startA < 0 || length !== endB - startB) return false;
-  for (let at = 0; at < length; at++) if (bytes[startA + at] !== bytes[startB + at]) return false;
-  return true;
 }

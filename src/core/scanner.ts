@@ -8,6 +8,8 @@ import { timestampMsOf } from "./time.ts";
 export interface ScannedPage {
   readonly bytes: Buffer;
   readonly count: number;
+  /** Whether there is a line break anywhere in it; the grammar allows them between values alone. */
+  readonly hasLineBreaks: boolean;
   /** `STRIDE` numbers an event: start and end of the event, then of each field's value; -1 where absent. */
   readonly columns: Int32Array;
 }
@@ -31,7 +33,22 @@ export class ScanError extends Error {
 }
 
 export function scanPage(bytes: Buffer, eventsMax = 1_000_000): ScannedPage {
-  let columns = new Int32Array(STRIDE * Math.min(eventsMax, Math.max(16, Math.ceil(bytes.length / 400))));
+  words = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  wordsEnd = bytes.length - WORD_BYTES;
+  try {
+    lineBreaks = 0;
+    const columns = columnsOf(bytes, eventsMax);
+    return { bytes, count: columns.length / STRIDE, hasLineBreaks: lineBreaks > 0, columns };
+  } finally {
+    words = NO_WORDS;
+  }
+}
+
+/** Where columns are noted while their number is not known: kept, so that a page leaves nothing to collect. */
+let room = new Int32Array(STRIDE * 1024);
+
+function columnsOf(bytes: Buffer, eventsMax: number): Int32Array {
+  let columns = room;
   let count = 0;
   let at = skipBlank(bytes, 0);
   if (bytes[at] !== 0x5b) throw notAnArray(bytes, at);
@@ -43,7 +60,10 @@ export function scanPage(bytes: Buffer, eventsMax = 1_000_000): ScannedPage {
       if (bytes[at] !== 0x7b)
         throw new ScanError(`Element ${count} of the array is not an object but ${what(bytes, at)}.`);
       if (count >= eventsMax) throw new ScanError(`The array has more than ${eventsMax} elements.`);
-      if ((count + 1) * STRIDE > columns.length) columns = grown(columns);
+      if ((count + 1) * STRIDE > columns.length) {
+        columns = grown(columns);
+        if (count < ROOM_EVENTS_MAX) room = columns;
+      }
       at = scanEvent(bytes, at, columns, count * STRIDE);
       count++;
       at = skipBlank(bytes, at);
@@ -56,8 +76,11 @@ export function scanPage(bytes: Buffer, eventsMax = 1_000_000): ScannedPage {
   }
   at = skipBlank(bytes, at);
   if (at !== bytes.length) throw malformed(bytes, at, "the end of the text");
-  return { bytes, count, columns: columns.subarray(0, count * STRIDE) };
+  return columns.slice(0, count * STRIDE);
 }
+
+/** The most that the service puts into a page; a text with more takes its room along when it is done. */
+const ROOM_EVENTS_MAX = 10_000;
 
 /** The exact bytes of one event; shares the page's memory. */
 export function eventBytes(page: ScannedPage, index: number): Buffer {
@@ -74,6 +97,22 @@ export function fieldText(page: ScannedPage, index: number, column: FieldColumn)
   return first === 0x2d || (first >= 0x30 && first <= 0x39)
     ? page.bytes.toString("latin1", start, end)
     : undefined;
+}
+
+/** Whether a field stands in two events with the very same bytes, or in neither. */
+export function sameField(
+  { bytes, columns }: ScannedPage,
+  a: number,
+  b: number,
+  column: FieldColumn,
+): boolean {
+  const startA = columns[a * STRIDE + column]!;
+  const startB = columns[b * STRIDE + column]!;
+  if (startA < 0 || startB < 0) return startA === startB;
+  const length = columns[a * STRIDE + column + 1]! - startA;
+  if (length !== columns[b * STRIDE + column + 1]! - startB) return false;
+  for (let at = 0; at < length; at++) if (bytes[startA + at] !== bytes[startB + at]) return false;
+  return true;
 }
 
 /** The event's timestamp cut to milliseconds; undefined where it has none that can be read. */
@@ -223,10 +262,38 @@ function skipContainer(bytes: Buffer, start: number, depth: number, close: numbe
   }
 }
 
+/** The text that is being scanned, four bytes at a time, and how far a whole word can be read. */
+const NO_WORDS: DataView = new DataView(new ArrayBuffer(0));
+let words = NO_WORDS;
+let wordsEnd = 0;
+const WORD_BYTES = 4;
+
+/**
+ * Looks at four bytes at once. `found` marks, by the highest bit of its byte, the first quote, backslash or
+ * control character of a word; bytes after it may be marked wrongly. A byte is zero where subtracting one
+ * borrows and its highest bit was clear; it is below 0x20 where subtracting that much does.
+ */
 function skipString(bytes: Buffer, start: number): number {
   if (bytes[start] !== 0x22) throw malformed(bytes, start, "a string");
+  const view = words;
+  const end = wordsEnd;
   let at = start + 1;
   for (;;) {
+    while (at < end) {
+      const word = view.getInt32(at, true);
+      const quote = word ^ 0x22222222;
+      const backslash = word ^ 0x5c5c5c5c;
+      const found =
+        (((quote - 0x01010101) & ~quote) |
+          ((backslash - 0x01010101) & ~backslash) |
+          ((word - 0x20202020) & ~word)) &
+        0x80808080;
+      if (found !== 0) {
+        at += (31 - Math.clz32(found & -found)) >> 3;
+        break;
+      }
+      at += WORD_BYTES;
+    }
     const byte = bytes[at++];
     if (byte === 0x22) return at;
     if (byte === 0x5c) at = skipEscape(bytes, at);
@@ -276,14 +343,22 @@ function skipWord(bytes: Buffer, at: number, word: string): number {
   return at + word.length;
 }
 
-function skipBlank(bytes: Buffer, from: number): number {
+/** Mostly there is nothing to skip: that is seen without a call. */
+function skipBlank(bytes: Buffer, at: number): number {
+  return bytes[at]! > 0x20 ? at : skipBlanks(bytes, at);
+}
+
+function skipBlanks(bytes: Buffer, from: number): number {
   let at = from;
   for (;;) {
     const byte = bytes[at];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
+    if (byte === 0x0a || byte === 0x0d) lineBreaks = 1;
+    else if (byte !== 0x20 && byte !== 0x09) return at;
     at++;
   }
 }
+
+let lineBreaks = 0;
 
 function isHexDigit(byte: number | undefined): boolean {
   if (byte === undefined) return false;

@@ -132,6 +132,7 @@ export function createTraces(tracer: Tracer) {
         return reader.bound;
       },
       read: (after) => reader.read(after),
+      release: (position) => reader.release(position),
       async commit(position, state) {
         await reader.commit(position, state);
         committed(reader.name, position);

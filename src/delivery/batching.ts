@@ -62,44 +62,51 @@ export async function formBatch(forming: Forming): Promise<Formed> {
   for (;;) {
     const page: JournalPage | null = await reader.read(to);
     if (page === null) return done(false);
-    for (let index = page.first; index < page.first + page.count; index++) {
-      if (bound !== undefined && isPast(page.number, index, bound)) return done(true);
-      const event = page.event(index);
+    // Better two batches than one that ends inside a page: they hold less in memory.
+    const isTooMuch = records.length > 0 && records.length + page.count > forming.recordsMax;
+    if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
+    const end = page.first + page.count;
+    // Where the batch ends inside the page; what follows is another batch's.
+    let next = page.first;
+    let full = false;
+    for (; next < end && !full; next++) {
+      if (bound !== undefined && isPast(page.number, next, bound)) break;
+      const event = page.event(next);
       if (!forming.wants(event)) {
-        to = page.after(index);
-        if (++passedOver >= PASSED_OVER_MAX) return done(true);
+        full = ++passedOver >= PASSED_OVER_MAX;
         continue;
       }
-      const body = encoded(forming, event);
-      if ("reason" in body) {
-        misfits.push(body);
-      } else if (body.bytes.length > bodyBytesMax) {
+      const body = bodyOf(forming, event);
+      if (body instanceof Error) {
+        misfits.push({ event, reason: `it could not be encoded: ${body.message}` });
+      } else if (body.length > bodyBytesMax) {
         misfits.push({
           event,
-          reason: `its ${body.bytes.length} bytes are more than the ${bodyBytesMax} that the destination takes`,
+          reason: `its ${body.length} bytes are more than the ${bodyBytesMax} that the destination takes`,
         });
       } else {
-        const size = body.bytes.length + overhead;
+        const size = body.length + overhead;
         const fits = records.length < forming.recordsMax && bytes + size <= limits.bytesMax;
-        if (bound === undefined && records.length > 0 && !fits) return done(true);
-        records.push({ event, body: body.bytes });
+        if (bound === undefined && records.length > 0 && !fits) break;
+        records.push({ event, body });
         bytes += size;
         oldestMs = Math.min(oldestMs, event.fetchedAtMs);
       }
-      to = page.after(index);
-      if (misfits.length >= MISFITS_MAX) return done(true);
+      full = misfits.length >= MISFITS_MAX;
     }
+    if (next > page.first) to = page.after(next - 1);
+    if (full || next < end) return done(true);
     if (records.length >= forming.recordsMax && bound === undefined) return done(true);
   }
 }
 
 /** A format that fails on an event is a bug, but neither the event nor the others may suffer from it. */
-function encoded(forming: Forming, event: JournalEvent): { bytes: Uint8Array } | Misfit {
+function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | Error {
   try {
     const body = forming.encode(event);
-    return { bytes: typeof body === "string" ? Buffer.from(body) : body };
+    return typeof body === "string" ? Buffer.from(body) : body;
   } catch (error) {
-    return { event, reason: `it could not be encoded: ${(error as Error).message}` };
+    return error instanceof Error ? error : new Error(String(error));
   }
 }
 

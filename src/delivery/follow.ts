@@ -51,6 +51,7 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     }
     if (events.length > 0) apply(events);
     at = page.after(page.first + count - 1);
+    reader.release(at);
     if (clock.now() - committedMs > COMMIT_MS) await settle();
     return "again";
   };

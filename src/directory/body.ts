@@ -1,4 +1,5 @@
 import { createGunzip } from "node:zlib";
+import { takeRoom } from "../core/room.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError } from "./errors.ts";
 
 /** Takes the pieces of a body as they come. */
@@ -17,6 +18,7 @@ export interface BodyOutcome {
 }
 
 const GUESS_BYTES_MIN = 4096;
+const MEGABYTE = 1_048_576;
 
 /** `where` names the request in errors; `guess` is the likely and `bytesMax` the largest decompressed size. */
 export function receiverOf(
@@ -48,7 +50,7 @@ export function tooLarge(where: string, bytesMax: number): BodyTooLargeError {
 
 /** The length is known: every piece is copied once, to its place. */
 function receiveSized(length: number, outcome: BodyOutcome): BodyReceiver {
-  const body = Buffer.allocUnsafeSlow(length);
+  const body = takeRoom(length);
   let at = 0;
   return {
     write(piece) {
@@ -56,14 +58,14 @@ function receiveSized(length: number, outcome: BodyOutcome): BodyReceiver {
       at += piece.copy(body, at);
       return true;
     },
-    end: () => outcome.whole(at === length ? body : body.subarray(0, at)),
+    end: () => outcome.whole(at === body.length ? body : body.subarray(0, at)),
     abandon() {},
   };
 }
 
 /** The length is not known: room for a guess, more when it is wrong, and the excess given back at the end. */
 function receiveGuessed(where: string, guess: number, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
-  let body: Buffer = Buffer.allocUnsafeSlow(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
+  let body = takeRoom(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
   let at = 0;
   return {
     write(piece) {
@@ -79,7 +81,7 @@ function receiveGuessed(where: string, guess: number, bytesMax: number, outcome:
     end() {
       // Slices of the body keep all of its memory, so little of that may be idle.
       const whole = body.subarray(0, at);
-      outcome.whole(body.length - at > at / 8 ? Buffer.from(whole) : whole);
+      outcome.whole(body.length - at > MEGABYTE + at / 8 ? Buffer.from(whole) : whole);
     },
     abandon() {
       body = Buffer.alloc(0);
@@ -88,7 +90,7 @@ function receiveGuessed(where: string, guess: number, bytesMax: number, outcome:
 }
 
 function grown(body: Buffer, used: number, bytes: number): Buffer {
-  const larger = Buffer.allocUnsafeSlow(bytes);
+  const larger = takeRoom(bytes);
   body.copy(larger, 0, 0, used);
   return larger;
 }

@@ -14,7 +14,7 @@ export const envelope = defineFormat({
   create: () => ({
     name: "envelope",
     mediaType: "application/json",
-    encode: (event) => Buffer.concat([Buffer.from(head(event)), oneLine(event.bytes), CLOSE]),
+    encode: (event) => Buffer.concat([Buffer.from(head(event)), oneLine(event), CLOSE]),
   }),
 });
 

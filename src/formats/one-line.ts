@@ -1,3 +1,5 @@
+import type { JournalEvent } from "../core/event.ts";
+
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const QUOTE = 0x22;
@@ -7,7 +9,8 @@ const BACKSLASH = 0x5c;
  * The same bytes, less the line breaks between members, which mean nothing, so that one event is one line.
  * Without any, the very same memory. (JSON allows none inside strings; one that is there is escaped.)
  */
-export function oneLine(bytes: Uint8Array): Uint8Array {
+export function oneLine({ bytes, isOneLine }: Pick<JournalEvent, "bytes" | "isOneLine">): Uint8Array {
+  if (isOneLine) return bytes;
   if (bytes.indexOf(LINE_FEED) < 0 && bytes.indexOf(CARRIAGE_RETURN) < 0) return bytes;
   const line = new Uint8Array(2 * bytes.length);
   let length = 0;

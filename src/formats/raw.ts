@@ -10,6 +10,6 @@ export const raw = defineFormat({
   create: () => ({
     name: "raw",
     mediaType: "application/json",
-    encode: (event) => oneLine(event.bytes),
+    encode: (event) => oneLine(event),
   }),
 });

@@ -8,6 +8,8 @@ import { type Migration, migrations } from "./migrations.ts";
 export type State = Database.Database;
 
 const PAGE_BYTES = 16_384;
+/** Pages are appended and read once, mostly from our own memory: a larger cache would hold what nobody asks for. */
+const CACHE_KIBIBYTES = 4096;
 /** How long a statement waits for another process. */
 export const BUSY_MS = 10_000;
 /** It holds events and the rest of what a key can read: nobody else's business. */
@@ -23,6 +25,7 @@ export function openState(file: string, known: readonly Migration[] = migrations
     db.pragma(`page_size = ${PAGE_BYTES}`);
     enterWal(db);
     db.pragma("synchronous = FULL");
+    db.pragma(`cache_size = -${CACHE_KIBIBYTES}`);
     db.pragma("wal_autocheckpoint = 2000");
     db.pragma("foreign_keys = ON");
     migrate(db, file, known);

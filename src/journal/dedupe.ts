@@ -22,16 +22,20 @@ const EDGE_MAX = 2000;
  * changed, unless the held bytes stand beside it in that pass.
  */
 export function dedupe(page: PreparedPage, edge: readonly string[], held: Held): Deduped {
-  const keys = keysOf(page);
-  const doubled = digestsOfDoubled(keys, page.digests);
   const seen = seenBefore(edge);
+  const isSuspect = suspectsIn(page, seen.keys(), held);
+  const doubled = digestsOfDoubled(page, isSuspect);
   const fresh: number[] = [];
   const twins = new Map<number, Buffer>();
   let known = 0;
   let repeated = 0;
   let changed = 0;
-  for (let index = 0; index < keys.length; index++) {
-    const key = keys[index]!;
+  for (let index = 0; index < page.scanned.count; index++) {
+    if (!isSuspect(index)) {
+      fresh.push(index);
+      continue;
+    }
+    const key = keyAt(page, index);
     const digest = page.digests[index]!;
     const before = seen.get(key);
     if (before?.includes(digest)) {
@@ -59,30 +63,64 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
       }
     }
   }
-  return { fresh, twins, known, repeated, changed, edge: edgeOf(page, keys, edge) };
+  return { fresh, twins, known, repeated, changed, edge: edgeOf(page, edge) };
 }
 
-function keysOf(page: PreparedPage): string[] {
-  const all = page.identities.toString("latin1");
-  return Array.from({ length: page.scanned.count }, (_, index) =>
-    all.slice(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES),
-  );
+function keyAt({ identities }: PreparedPage, index: number): string {
+  return identities.toString("latin1", index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+}
+
+/** A bit for each of a million places; the place of an identity is its first twenty bits, so few share one. */
+const PLACES_BYTES = 1 << 17;
+const once = new Uint8Array(PLACES_BYTES);
+const again = new Uint8Array(PLACES_BYTES);
+const placeOf = (first: number, second: number, third: number) =>
+  (first << 12) | (second << 4) | (third >> 4);
+const placeAt = (bytes: Buffer, at: number) => placeOf(bytes[at]!, bytes[at + 1]!, bytes[at + 2]!);
+const bitOf = (place: number) => 1 << (place & 7);
+
+/**
+ * Tells the events that may stand in the page twice, or may be held already, from all the others, which are
+ * new for certain: most pages hold only such, and nothing needs to be looked up for them.
+ */
+function suspectsIn(
+  { identities, scanned }: PreparedPage,
+  seen: Iterable<string>,
+  held: Held,
+): (index: number) => boolean {
+  once.fill(0);
+  again.fill(0);
+  for (let index = 0; index < scanned.count; index++) {
+    const place = placeAt(identities, index * IDENTITY_BYTES);
+    again[place >> 3]! |= once[place >> 3]! & bitOf(place);
+    once[place >> 3]! |= bitOf(place);
+  }
+  for (const keys of [seen, held.keys()]) {
+    for (const key of keys) {
+      const place = placeOf(key.charCodeAt(0), key.charCodeAt(1), key.charCodeAt(2));
+      again[place >> 3]! |= bitOf(place);
+    }
+  }
+  return (index) => {
+    const place = placeAt(identities, index * IDENTITY_BYTES);
+    return (again[place >> 3]! & bitOf(place)) !== 0;
+  };
 }
 
 /** The digests of keys that occur more than once in the page. */
-function digestsOfDoubled(keys: readonly string[], digests: Uint32Array): Map<string, number[]> {
+function digestsOfDoubled(page: PreparedPage, isSuspect: (index: number) => boolean): Map<string, number[]> {
   const doubled = new Map<string, number[]>();
-  if (new Set(keys).size === keys.length) return doubled;
   const first = new Map<string, number>();
-  for (let index = 0; index < keys.length; index++) {
-    const key = keys[index]!;
+  for (let index = 0; index < page.scanned.count; index++) {
+    if (!isSuspect(index)) continue;
+    const key = keyAt(page, index);
     const before = first.get(key);
     if (before === undefined) {
       first.set(key, index);
       continue;
     }
-    const list = doubled.get(key) ?? [digests[before]!];
-    list.push(digests[index]!);
+    const list = doubled.get(key) ?? [page.digests[before]!];
+    list.push(page.digests[index]!);
     doubled.set(key, list);
   }
   return doubled;
@@ -101,13 +139,15 @@ function seenBefore(edge: readonly string[]): Map<string, number[]> {
 }
 
 /** The events of the pass that share the last timestamp: the next page may repeat or double them. */
-function edgeOf(page: PreparedPage, keys: readonly string[], before: readonly string[]): readonly string[] {
-  const last = page.timesMs[keys.length - 1];
+function edgeOf(page: PreparedPage, before: readonly string[]): readonly string[] {
+  const { count } = page.scanned;
+  const last = page.timesMs[count - 1];
   if (last === undefined) return before;
   const edge: string[] = [];
-  let index = keys.length - 1;
+  let index = count - 1;
   while (index >= 0 && page.timesMs[index] === last && edge.length < EDGE_MAX) {
-    edge.push(`${Buffer.from(keys[index]!, "latin1").toString("hex")}:${page.digests[index]!.toString(16)}`);
+    const identity = Buffer.from(keyAt(page, index), "latin1").toString("hex");
+    edge.push(`${identity}:${page.digests[index]!.toString(16)}`);
     index--;
   }
   // A page that lies wholly within one millisecond: what came before it is edge as well.

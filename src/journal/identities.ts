@@ -32,27 +32,13 @@ export function createIdentities(db: State) {
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
         const owner = ownerAt(page, indexes[0]!);
-        const firstMs = indexes.reduce(
-          (least, index) => Math.min(least, page.timesMs[index]!),
-          Number.POSITIVE_INFINITY,
-        );
-        const lastMs = indexes.reduce(
-          (most, index) => Math.max(most, page.timesMs[index]!),
-          Number.NEGATIVE_INFINITY,
-        );
-        const entries = Buffer.allocUnsafe(indexes.length * ENTRY_BYTES);
-        for (const [row, index] of indexes.entries()) {
-          page.identities.copy(
-            entries,
-            row * ENTRY_BYTES,
-            index * IDENTITY_BYTES,
-            (index + 1) * IDENTITY_BYTES,
-          );
-          deduped.twins.get(index)?.copy(entries, row * ENTRY_BYTES);
-          entries.writeUInt32LE(page.digests[index]!, row * ENTRY_BYTES + IDENTITY_BYTES);
-          entries.writeUInt32LE(page.timesMs[index]! - firstMs, row * ENTRY_BYTES + IDENTITY_BYTES + 4);
+        let firstMs = Number.POSITIVE_INFINITY;
+        let lastMs = Number.NEGATIVE_INFINITY;
+        for (const index of indexes) {
+          firstMs = Math.min(firstMs, page.timesMs[index]!);
+          lastMs = Math.max(lastMs, page.timesMs[index]!);
         }
-        insert.run(owner, firstMs, lastMs, pageNumber, entries);
+        insert.run(owner, firstMs, lastMs, pageNumber, entriesOf(page, deduped, indexes, firstMs));
       }
     },
   };
@@ -70,6 +56,30 @@ export function createIdentities(db: State) {
       }
     }
   }
+}
+
+function entriesOf(
+  page: PreparedPage,
+  deduped: Deduped,
+  indexes: readonly number[],
+  firstMs: number,
+): Buffer {
+  const { identities, digests, timesMs } = page;
+  const entries = Buffer.allocUnsafe(indexes.length * ENTRY_BYTES);
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  for (let row = 0; row < indexes.length; row++) {
+    const index = indexes[row]!;
+    const at = row * ENTRY_BYTES;
+    const from = index * IDENTITY_BYTES;
+    for (let byte = 0; byte < IDENTITY_BYTES; byte++) entries[at + byte] = identities[from + byte]!;
+    view.setUint32(at + IDENTITY_BYTES, digests[index]!, true);
+    view.setUint32(at + IDENTITY_BYTES + 4, timesMs[index]! - firstMs, true);
+  }
+  for (const [index, twin] of deduped.twins) {
+    const row = indexes.indexOf(index);
+    if (row >= 0) twin.copy(entries, row * ENTRY_BYTES);
+  }
+  return entries;
 }
 
 export type Identities = ReturnType<typeof createIdentities>;
@@ -97,7 +107,8 @@ function spansOf(page: PreparedPage): Map<string, { firstMs: number; lastMs: num
 /** By owner, and cut where the times of one owner lie too far apart for one row. */
 function groupBySpan(page: PreparedPage, indexes: readonly number[]): Iterable<number[]> {
   const groups = new Map<number, number[]>();
-  for (const index of indexes) {
+  for (let at = 0; at < indexes.length; at++) {
+    const index = indexes[at]!;
     const span = Math.floor(page.timesMs[index]! / (SPAN_MS_MAX / 2));
     const key = span * 65_536 + page.organizationIndexes[index]!;
     const group = groups.get(key);

@@ -8,6 +8,7 @@ import { type Deduped, dedupe, type Held } from "./dedupe.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
 import { createReaders, type Readers } from "./readers.ts";
+import { createTurns } from "./turns.ts";
 import { createWindows } from "./windows.ts";
 
 /** Upper bounds of the histogram of delays; the last takes the rest. */
@@ -33,10 +34,11 @@ export interface SqliteJournal extends Journal {
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
 export function createJournal(db: State, clock: Clock): SqliteJournal {
   const id = journalId(db);
-  const pages = createPages(db, id);
+  const turns = createTurns();
+  const pages = createPages(db, id, turns.isDone);
   const identities = createIdentities(db);
   const windows = createWindows(db);
-  const readers = createReaders(db, pages, id, clock);
+  const readers = createReaders(db, pages, turns, id, clock);
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
@@ -85,16 +87,20 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
 
   return {
     id,
-    async append(commit) {
-      try {
-        const appended = append.immediate(commit);
-        if (appended.page !== null) for (const listener of listeners) listener();
-        return appended;
-      } catch (error) {
-        if (appendedPage !== null) pages.forget(appendedPage);
-        throw error;
-      }
-    },
+    append: (commit) =>
+      turns.take(() => {
+        try {
+          const appended = append.immediate(commit);
+          if (appended.page !== null) {
+            turns.appended(appended.page, appended.fresh, commit.reader);
+            for (const listener of listeners) listener();
+          }
+          return appended;
+        } catch (error) {
+          if (appendedPage !== null) pages.forget(appendedPage);
+          throw error;
+        }
+      }),
     async changeWindows(change) {
       db.transaction(() => windows.apply(change)).immediate();
     },

@@ -2,9 +2,18 @@ import { Compressor, Decompressor } from "zstd-napi";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage } from "../core/journal.ts";
-import { identityAt } from "../core/page.ts";
+import { COMPRESSION_LEVEL, identityAt } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
-import { eventBytes, eventTimeMs, FIELD, fieldText, type ScannedPage, scanPage } from "../core/scanner.ts";
+import { giveRoom } from "../core/room.ts";
+import {
+  eventBytes,
+  eventTimeMs,
+  FIELD,
+  fieldText,
+  type ScannedPage,
+  sameField,
+  scanPage,
+} from "../core/scanner.ts";
 import type { State } from "./database.ts";
 import { checksumOf, rollingOf } from "./verify.ts";
 
@@ -26,12 +35,15 @@ export interface PageRow {
 
 const CACHE_BYTES_MAX = 24_000_000;
 
+/** Whether no reader holds anything of a page any more. */
+type IsDone = (page: number, events: number) => boolean;
+
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
-export function createPages(db: State, journalId: string) {
+export function createPages(db: State, journalId: string, isDone: IsDone = () => false) {
   const compressor = new Compressor();
-  compressor.setParameters({ compressionLevel: 1 });
+  compressor.setParameters({ compressionLevel: COMPRESSION_LEVEL });
   const decompressor = new Decompressor();
-  const cache = createCache();
+  const cache = createCache(isDone);
   const insertPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
      VALUES (@number, @account, @organization, @provider, @reader, @fetchedMs, @newestMs, @events, @bytes, @twins, @checksum, @rolling)`,
@@ -75,6 +87,11 @@ export function createPages(db: State, journalId: string) {
     /** Forgets what a rolled-back transaction had put into the cache. */
     forget(number: number): void {
       cache.remove(number);
+    },
+
+    /** A reader has finished with something: what nobody needs any more makes room. */
+    release(): void {
+      cache.release();
     },
 
     /** The next page for the reader with events after the position. */
@@ -127,12 +144,17 @@ export function createPages(db: State, journalId: string) {
   }
 
   function pageOf(row: PageRow, scanned: ScannedPage, first: number): JournalPage {
-    const twins = row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>);
+    const stored: StoredPage = {
+      row,
+      scanned,
+      twins: row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>),
+      organizations: organizationsOf(scanned, row.organization),
+    };
     return {
       number: row.number,
       first,
       count: row.events - first,
-      event: (index) => new StoredEvent(row, scanned, twins, index),
+      event: (index) => new StoredEvent(stored, index),
       after: (index) => ({ journal: journalId, page: row.number, event: index + 1, hash: row.rolling }),
     };
   }
@@ -152,84 +174,113 @@ function unreadable(row: PageRow, what: string): DecisionNeededError {
   );
 }
 
+interface StoredPage {
+  readonly row: PageRow;
+  readonly scanned: ScannedPage;
+  /** By index, the identities of events that share another's. */
+  readonly twins: Readonly<Record<string, string>>;
+  organizations(index: number): string | null;
+}
+
+/** Neighbours are mostly of one organization: its text is decoded once for all of them. */
+function organizationsOf(scanned: ScannedPage, otherwise: string | null): StoredPage["organizations"] {
+  let known = -1;
+  let organization: string | null = null;
+  return (index) => {
+    if (known < 0 || !sameField(scanned, known, index, FIELD.organization)) {
+      organization = fieldText(scanned, index, FIELD.organization)?.toLowerCase() || otherwise;
+      known = index;
+    }
+    return organization;
+  };
+}
+
 /** Decodes a field when it is asked for: most sinks need few of them. */
 class StoredEvent implements JournalEvent {
   readonly index: number;
-  readonly #row: PageRow;
-  readonly #scanned: ScannedPage;
-  readonly #twins: Readonly<Record<string, string>>;
+  readonly #stored: StoredPage;
 
-  constructor(row: PageRow, scanned: ScannedPage, twins: Readonly<Record<string, string>>, index: number) {
-    this.#row = row;
-    this.#scanned = scanned;
-    this.#twins = twins;
+  constructor(stored: StoredPage, index: number) {
+    this.#stored = stored;
     this.index = index;
   }
 
   get bytes(): Uint8Array {
-    return eventBytes(this.#scanned, this.index);
+    return eventBytes(this.#stored.scanned, this.index);
+  }
+  get isOneLine(): boolean {
+    return !this.#stored.scanned.hasLineBreaks;
   }
   get account(): string {
-    return this.#row.account;
+    return this.#stored.row.account;
   }
   get organization(): string | null {
-    return fieldText(this.#scanned, this.index, FIELD.organization)?.toLowerCase() || this.#row.organization;
+    return this.#stored.organizations(this.index);
   }
   get provider(): string | null {
-    return this.#row.provider;
+    return this.#stored.row.provider;
   }
   get service(): string {
-    return fieldText(this.#scanned, this.index, FIELD.service) ?? "";
+    return fieldText(this.#stored.scanned, this.index, FIELD.service) ?? "";
   }
   get eventType(): string {
-    return fieldText(this.#scanned, this.index, FIELD.eventType) ?? "";
+    return fieldText(this.#stored.scanned, this.index, FIELD.eventType) ?? "";
   }
   get timestamp(): string {
-    return fieldText(this.#scanned, this.index, FIELD.timestamp) ?? "";
+    return fieldText(this.#stored.scanned, this.index, FIELD.timestamp) ?? "";
   }
   get timestampMs(): number {
-    return eventTimeMs(this.#scanned, this.index) ?? this.#row.fetchedMs;
+    return eventTimeMs(this.#stored.scanned, this.index) ?? this.#stored.row.fetchedMs;
   }
   get id(): string | undefined {
-    return fieldText(this.#scanned, this.index, FIELD.id);
+    return fieldText(this.#stored.scanned, this.index, FIELD.id);
   }
   get correlationId(): string | undefined {
-    return fieldText(this.#scanned, this.index, FIELD.correlationId);
+    return fieldText(this.#stored.scanned, this.index, FIELD.correlationId);
   }
   get identity(): string {
-    const twin = this.#twins[this.index];
+    const twin = this.#stored.twins[this.index];
     if (twin !== undefined) return twin;
-    return identityAt(this.#scanned, this.index, this.organization, this.#row.provider);
+    return identityAt(this.#stored.scanned, this.index, this.organization, this.#stored.row.provider);
   }
   get fetchedAtMs(): number {
-    return this.#row.fetchedMs;
+    return this.#stored.row.fetchedMs;
   }
   get page(): number {
-    return this.#row.number;
+    return this.#stored.row.number;
   }
 }
 
 /** The newest pages stay decoded, so that readers which keep up neither decompress nor scan. */
-function createCache() {
+function createCache(isDone: IsDone) {
   const pages = new Map<number, ScannedPage>();
   let bytes = 0;
+
+  function remove(number: number): void {
+    bytes -= pages.get(number)?.bytes.length ?? 0;
+    pages.delete(number);
+  }
+
   return {
     get: (number: number) => pages.get(number),
     put(number: number, scanned: ScannedPage): void {
-      this.remove(number);
+      remove(number);
       if (scanned.bytes.length > CACHE_BYTES_MAX) return;
       pages.set(number, scanned);
       bytes += scanned.bytes.length;
       for (const oldest of pages.keys()) {
         if (bytes <= CACHE_BYTES_MAX) break;
-        this.remove(oldest);
+        remove(oldest);
       }
     },
-    remove(number: number): void {
-      const scanned = pages.get(number);
-      if (scanned === undefined) return;
-      pages.delete(number);
-      bytes -= scanned.bytes.length;
+    /** Uses the memory of pages again that every reader is done with. */
+    release(): void {
+      for (const [number, scanned] of pages) {
+        if (!isDone(number, scanned.count)) continue;
+        remove(number);
+        giveRoom(scanned.bytes);
+      }
     },
+    remove,
   };
 }

@@ -4,6 +4,7 @@ import { formatPosition, type Position, parsePosition, startOf } from "../core/p
 import type { SinkState } from "../core/sink.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
+import type { Turns } from "./turns.ts";
 
 interface ReaderRow {
   readonly name: string;
@@ -18,7 +19,7 @@ interface ReaderRow {
 const NOBODY = "~nobody";
 
 /** Readers with their durable positions. */
-export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
+export function createReaders(db: State, pages: Pages, turns: Turns, journalId: string, clock: Clock) {
   const select = db.prepare("SELECT name, page, event, hash, state, bound FROM readers WHERE name = ?");
   const upsert = db.prepare(
     `INSERT INTO readers (name, page, event, hash, state, bound, committed_ms) VALUES (?, ?, ?, ?, ?, NULL, ?)
@@ -34,6 +35,11 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   function commit(name: string, position: Position, state: SinkState | undefined): void {
     const json = state === undefined ? null : JSON.stringify(state);
     upsert.run(name, position.page, position.event, position.hash, json, clock.now());
+  }
+
+  function finish(name: string, position: Position): void {
+    turns.done(name, position);
+    pages.release();
   }
 
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): void {
@@ -73,6 +79,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
       })();
     },
     forget(name: string): void {
+      turns.forget(name);
       db.transaction(() => {
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
@@ -99,9 +106,15 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         get bound() {
           return bound;
         },
-        read: async (after) => pages.next(name, after),
+        async read(after) {
+          const page = pages.next(name, after);
+          turns.gave(name, page?.number ?? after.page);
+          return page;
+        },
+        release: (to) => finish(name, to),
         async commit(to, newState) {
           commit(name, to, newState);
+          finish(name, to);
           position = to;
           state = newState;
           bound = undefined;

@@ -87,9 +87,17 @@ function progress(
 
 function countInside(window: Window, page: PreparedPage): number {
   if (window.live) return page.scanned.count;
-  let inside = 0;
-  for (const timeMs of page.timesMs) if (timeMs >= window.fromMs && timeMs < window.toMs) inside++;
-  return inside;
+  return countBetween(page, window.fromMs, window.toMs);
+}
+
+/** How many of its events lie in a half-open stretch of time. */
+function countBetween({ timesMs }: PreparedPage, fromMs: number, toMs: number): number {
+  let count = 0;
+  for (let index = 0; index < timesMs.length; index++) {
+    const timeMs = timesMs[index]!;
+    if (timeMs >= fromMs && timeMs < toMs) count++;
+  }
+  return count;
 }
 
 /** A whole pass has reached its last page (R3). */
@@ -128,9 +136,7 @@ function cutUp({ settings }: PollContext, window: Window, page: PreparedPage): W
   const reachedMs = page.timesMs[page.scanned.count - 1]!;
   const pieces = piecesOf(window, reachedMs);
   if (pieces === null || window.pass!.begunMs < reachedMs) return null;
-  let before = 0;
-  for (const timeMs of page.timesMs) if (timeMs >= window.fromMs && timeMs < reachedMs) before++;
-  const count = before - window.pass!.repeated;
+  const count = countBetween(page, window.fromMs, reachedMs) - window.pass!.repeated;
   const { stream, reader } = window;
   const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
   if (reader !== null) return { remove: [window.id], add };

@@ -45,7 +45,7 @@ export const pollingSchema = z
       .max(10_000)
       .default(10_000)
       .meta({ description: "Events asked for in one request (the service gives at most 10,000)." }),
-    pagesInFlight: z.int().min(1).max(64).default(4).meta({
+    pagesInFlight: z.int().min(1).max(64).default(3).meta({
       description:
         "Full pages of 10,000 events held in memory at once, over all accounts (smaller ones count less): this bounds the memory.",
     }),

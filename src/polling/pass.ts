@@ -13,12 +13,14 @@ import {
 import type { Priority } from "./pace.ts";
 
 const PAGE_EVENTS_MIN = 1;
+/** One is committed, one is made ready and one is on its way. */
+const COMING_MAX = 3;
 
 /**
  * Reads a window to its end, from its cursor if a pass was under way: each page is committed together with
  * the cursor that follows it. The next page is asked for as soon as the headers of this one bring the
- * token, where there is room for it; commits stay in order. A live window is read from a little before its
- * end, and its end moves to the moment at which the pass began.
+ * token, where there is room for it, and made ready while this one is; commits stay in order. A live window
+ * is read from a little before its end, and its end moves to the moment at which the pass began.
  */
 export async function readWindow(
   context: PollContext,
@@ -27,35 +29,76 @@ export async function readWindow(
   signal: AbortSignal,
 ): Promise<void> {
   let window: Window = start.pass === null ? { ...start, pass: beginPass(context, start) } : start;
-  let ahead: Promise<Fetched> | undefined;
+  const coming: Coming[] = [];
+  let over = false;
+
+  function add(request: PageRequest, page: Promise<Fetched>, mayBeCut: boolean): void {
+    const served = page.then((fetched) => {
+      // A dense window is cut up after its first page; until then nothing is asked for ahead.
+      if (!mayBeCut && mayHaveMore(request, fetched))
+        entry.next = { ...request, cursor: fetched.page.head.searchAfter! };
+      askAhead();
+      return servedOrTooLarge(context, request, fetched);
+    });
+    // A failure is met when the turn of its page comes.
+    served.catch(() => {});
+    const entry: Coming = { page, served, next: undefined };
+    coming.push(entry);
+  }
+
+  function askAhead(): void {
+    const next = coming.at(-1)?.next;
+    if (over || next === undefined || coming.length >= COMING_MAX) return;
+    const ahead = fetchAhead(context, next);
+    if (ahead !== undefined) add(next, ahead, false);
+  }
+
   try {
     for (;;) {
-      const request = requestOf(window, window.pass!.cursor, priority, signal);
-      const fetched: Fetched = await (ahead ?? fetchPage(context, request));
-      ahead = undefined;
+      if (coming.length === 0) {
+        const request = requestOf(window, window.pass!.cursor, priority, signal);
+        add(request, fetchPage(context, request), !window.live && window.pass!.pages === 0);
+      }
+      const { page, served } = coming[0]!;
+      const fetched = await page;
       try {
         window = begunWith(window, fetched);
-        if (goesOn(window, fetched))
-          ahead = fetchAhead(context, { ...request, cursor: fetched.page.head.searchAfter! });
-        const served = await servedOrTooLarge(context, request, fetched);
+        const ready = await served;
+        const { searchAfter } = fetched.page.head;
         const next =
-          served === "too_large"
-            ? await passOver(context, window, fetched.page.head.searchAfter!)
-            : await commitPage(context, window, served, fetched.page.head.searchAfter ?? null);
+          ready === "too_large"
+            ? await passOver(context, window, searchAfter!)
+            : await commitPage(context, window, ready, searchAfter ?? null);
         if (next === null) return;
         window = next;
       } finally {
+        coming.shift();
         fetched.release();
       }
+      askAhead();
     }
   } finally {
-    ahead?.then(giveUp, () => {});
+    over = true;
+    for (const entry of coming) giveUp(entry);
   }
 }
 
-function giveUp(fetched: Fetched): void {
-  fetched.page.discard();
-  fetched.release();
+/** A page that was asked for, and what it is made into as soon as it is there. */
+interface Coming {
+  readonly page: Promise<Fetched>;
+  readonly served: Promise<Served | "too_large">;
+  /** What to ask for after it, once its headers say that there is more. */
+  next: PageRequest | undefined;
+}
+
+function giveUp({ page, served }: Coming): void {
+  page.then(
+    (fetched) => {
+      fetched.page.discard();
+      served.then(fetched.release, fetched.release);
+    },
+    () => {},
+  );
 }
 
 function requestOf(
@@ -92,11 +135,9 @@ function begunWith(window: Window, { askedMs }: Fetched): Window {
     : { ...window, pass: { ...pass, begunMs: askedMs } };
 }
 
-/** A dense window is cut up after its first page; until then nothing is asked for ahead. */
-function goesOn({ live, pass }: Window, { page }: Fetched): boolean {
-  const { resultCount, limit = pass!.limit, searchAfter } = page.head;
-  const mayHaveMore = resultCount === undefined || resultCount >= limit;
-  return mayHaveMore && searchAfter !== undefined && (live || pass!.pages > 0);
+function mayHaveMore({ query }: PageRequest, { page }: Fetched): boolean {
+  const { resultCount, limit = query.limit, searchAfter } = page.head;
+  return searchAfter !== undefined && (resultCount === undefined || resultCount >= limit);
 }
 
 async function servedOrTooLarge(

@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
-import { Compressor } from "zstd-napi";
-import { type Attribution, type PreparedPage, preparePage } from "../core/page.ts";
+import zstd from "zstd-napi/binding.js";
+import { type Attribution, COMPRESSION_LEVEL, type PreparedPage, preparePage } from "../core/page.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
 export interface Order {
@@ -16,6 +16,7 @@ export type Answer =
       readonly kind: "page";
       readonly body: Uint8Array<ArrayBuffer>;
       readonly count: number;
+      readonly hasLineBreaks: boolean;
       readonly columns: Int32Array<ArrayBuffer>;
       readonly identities: Uint8Array<ArrayBuffer>;
       readonly digests: Uint32Array<ArrayBuffer>;
@@ -26,8 +27,15 @@ export type Answer =
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
-const compressor = new Compressor();
-compressor.setParameters({ compressionLevel: 1 });
+const context = new zstd.CCtx();
+/** Kept from page to page: ten megabytes that nobody has to collect. */
+let room = Buffer.alloc(0);
+
+function compress(bytes: Buffer): Buffer {
+  const bound = zstd.compressBound(bytes.length);
+  if (room.length < bound) room = Buffer.allocUnsafeSlow(bound);
+  return room.subarray(0, context.compress(room, bytes, COMPRESSION_LEVEL));
+}
 
 parentPort?.on("message", ({ id, body, attribution, fetchedAtMs }: Order) => {
   const answer = answerOf(id, body, attribution, fetchedAtMs);
@@ -55,13 +63,14 @@ function answerOf(
     kind: "page",
     body,
     count: page.scanned.count,
+    hasLineBreaks: page.scanned.hasLineBreaks,
     columns: owned(page.scanned.columns, Int32Array),
     identities: owned(page.identities, Uint8Array),
     digests: owned(page.digests, Uint32Array),
     timesMs: owned(page.timesMs, Float64Array),
     organizations: page.organizations,
     organizationIndexes: owned(page.organizationIndexes, Uint16Array),
-    compressed: owned(compressor.compress(bytes), Uint8Array),
+    compressed: owned(compress(bytes), Uint8Array),
   };
 }
 

@@ -75,11 +75,12 @@ class PreparationFailedError extends Error {
   }
 }
 
-/** Memory is handed over, not copied; a slice of a pool cannot be. */
+/** Memory is handed over, not copied; a slice of Node's pool, which is small, cannot be. */
 function ownMemory(body: Buffer): Uint8Array<ArrayBuffer> {
-  const whole =
-    body.byteOffset === 0 && body.byteLength === body.buffer.byteLength && body.buffer instanceof ArrayBuffer;
-  return whole ? new Uint8Array(body.buffer as ArrayBuffer) : new Uint8Array(body);
+  const { buffer, byteOffset, byteLength } = body;
+  return buffer instanceof ArrayBuffer && byteOffset === 0 && buffer.byteLength > Buffer.poolSize
+    ? new Uint8Array(buffer, 0, byteLength)
+    : new Uint8Array(body);
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {
@@ -90,6 +91,7 @@ function pageOf({
   body,
   columns,
   count,
+  hasLineBreaks,
   identities,
   digests,
   timesMs,
@@ -98,7 +100,7 @@ function pageOf({
   compressed,
 }: Answer & { kind: "page" }): PreparedPage {
   return {
-    scanned: { bytes: bufferOf(body), count, columns },
+    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns },
     identities: bufferOf(identities),
     digests,
     timesMs,

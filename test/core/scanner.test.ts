@@ -36,6 +36,32 @@ describe("cutting a page into events", () => {
     expect(fieldText(page, 2, FIELD.id)).toBe("12345678901234567890");
   });
 
+  test("finds what ends, breaks or escapes a string at every place in a word", () => {
+    const marks = ['"', "\\n", "\u0000", "\u001f", "\u007f", "é", "ÿ", "!", "#", "[", "]"];
+    for (let before = 0; before < 9; before++) {
+      for (let after = 0; after < 9; after++) {
+        for (const mark of marks) {
+          const text = `[{"k":"${"x".repeat(before)}${mark}${"y".repeat(after)}"}]`;
+          let parsed: unknown;
+          try {
+            parsed = JSON.parse(text);
+          } catch {
+            parsed = undefined;
+          }
+          if (parsed === undefined) expect(() => scan(text), text).toThrow(ScanError);
+          else expect(eventBytes(scan(text), 0).toString()).toBe(text.slice(1, -1));
+        }
+      }
+    }
+  });
+
+  test("tells whether there is a line break anywhere", () => {
+    expect(scan('[{"a":"\\n"}, {"b": 1}]').hasLineBreaks).toBe(false);
+    for (const text of ['[{"a":1,\n"b":2}]', '[\r{"a":1}]', '[{"a":1}]\n'])
+      expect(scan(text).hasLineBreaks).toBe(true);
+    expect(scan("[{}]").hasLineBreaks).toBe(false);
+  });
+
   test("takes an empty array, with blank space and without", () => {
     for (const text of ["[]", " [ \n\t\r ] "]) expect(scan(text).count).toBe(0);
   });

@@ -33,20 +33,28 @@ describe("forming a batch", () => {
       ...over,
     });
 
-  test("by number: as many as allowed, over page edges, and not one more", async () => {
+  test("by number: as many as allowed and not one more, over page edges where whole pages fit", async () => {
     await append(0, 3);
     await append(3, 3);
-    for (const [recordsMax, full] of [
-      [1, true],
-      [3, true],
-      [4, true],
-      [6, true],
-      [7, false],
+    for (const [recordsMax, records, full] of [
+      [1, 1, true],
+      [2, 2, true],
+      [3, 3, true],
+      // The second page does not fit whole: it begins the next batch.
+      [4, 3, true],
+      [6, 6, true],
+      [7, 6, false],
     ] as const) {
       const formed = await form({ recordsMax });
-      expect(formed.batch?.records).toHaveLength(Math.min(6, recordsMax));
+      expect(formed.batch?.records).toHaveLength(records);
       expect(formed.full, `${recordsMax}`).toBe(full);
     }
+  });
+
+  test("a page that no batch can hold whole is not waited for", async () => {
+    await append(0, 2);
+    await append(2, 9);
+    expect((await form({ recordsMax: 5 })).batch?.records).toHaveLength(5);
   });
 
   test.each([

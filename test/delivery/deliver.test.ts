@@ -43,7 +43,7 @@ describe("delivery", () => {
       const delivery = await start();
       await stepUntilIdle(delivery);
       expect(destination.held).toEqual(eventTexts(0, 21));
-      expect(destination.batches.map(({ records }) => records.length)).toEqual([10, 10, 1]);
+      expect(destination.batches.map(({ records }) => records.length)).toEqual([7, 7, 7]);
       expect(delivery.status()).toMatchObject({
         state: "running",
         sentEvents: 21,

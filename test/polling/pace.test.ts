@@ -319,10 +319,10 @@ describe("pages of a pass", () => {
     it.simulator.control.faults.add({ kind: "drip", bytesPerSecond: 20_000 });
     await it.drain();
     const overtaken = log.filter(
-      (entry, at) => entry.startsWith("asked") && ahead(log.slice(0, at + 1)) === 2,
+      (entry, at) => entry.startsWith("asked") && ahead(log.slice(0, at + 1)) >= 2,
     );
     expect(overtaken.length).toBeGreaterThan(0);
-    expect(log.filter((_, at) => ahead(log.slice(0, at + 1)) > 2)).toEqual([]);
+    expect(log.filter((_, at) => ahead(log.slice(0, at + 1)) > 3)).toEqual([]);
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 180 });
     const reader = await it.journal.reader("order");
     const stamps: string[] = [];

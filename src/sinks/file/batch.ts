@@ -40,7 +40,8 @@ export function createAppender(): Appender {
       filled = 0;
     }
     try {
-      for (const { body } of target.pending) {
+      for (let index = 0; index < target.pending.length; index++) {
+        const { body } = target.pending[index]!;
         if (filled + body.length + 1 > BUFFER_BYTES) await flush();
         if (body.length < BUFFER_BYTES) {
           buffer.set(body, filled);

@@ -10,13 +10,25 @@ export function pathsOf(template: string): (event: JournalEvent) => string {
   const uses = (name: Placeholder) => template.includes(`{${name}}`);
   const [account, organization, service, eventType, date] = PLACEHOLDERS.map(uses);
   const known = new Map<string, string>();
+  let last = { day: 0, account: "", organization: "" as string | null, service: "", eventType: "", path: "" };
   return (event) => {
     // Only what the template uses is decoded.
-    let key = date ? String(Math.floor(event.timestampMs / DAY_MS)) : "";
-    if (account) key += keyPart(event.account);
-    if (organization) key += keyPart(event.organization);
-    if (service) key += keyPart(event.service);
-    if (eventType) key += keyPart(event.eventType);
+    const day = date ? Math.floor(event.timestampMs / DAY_MS) : 0;
+    const ofAccount = account ? event.account : "";
+    const ofOrganization = organization ? event.organization : "";
+    const ofService = service ? event.service : "";
+    const ofType = eventType ? event.eventType : "";
+    // Neighbours mostly share a file.
+    if (
+      day === last.day &&
+      ofOrganization === last.organization &&
+      ofService === last.service &&
+      ofType === last.eventType &&
+      ofAccount === last.account &&
+      last.path !== ""
+    )
+      return last.path;
+    const key = `${day}${keyPart(ofAccount)}${keyPart(ofOrganization)}${keyPart(ofService)}${keyPart(ofType)}`;
     let found = known.get(key);
     if (found === undefined) {
       found = path(event)
@@ -26,6 +38,14 @@ export function pathsOf(template: string): (event: JournalEvent) => string {
       if (known.size >= KNOWN_MAX) known.clear();
       known.set(key, found);
     }
+    last = {
+      day,
+      account: ofAccount,
+      organization: ofOrganization,
+      service: ofService,
+      eventType: ofType,
+      path: found,
+    };
     return found;
   };
 }

@@ -1,0 +1,34 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { giveRoom, takeRoom } from "../../src/core/room.ts";
+
+const MEGABYTE = 1_048_576;
+
+afterEach(() => vi.useRealTimers());
+
+test("memory that was given back is handed out again, for pages of about its size alone", () => {
+  const first = takeRoom(10 * MEGABYTE - 5);
+  expect(first.length).toBe(10 * MEGABYTE);
+  const { buffer } = first;
+  giveRoom(first);
+  giveRoom(first);
+  expect(takeRoom(3 * MEGABYTE).buffer).not.toBe(buffer);
+  expect(takeRoom(11 * MEGABYTE).buffer).not.toBe(buffer);
+  expect(takeRoom(9 * MEGABYTE).buffer).toBe(buffer);
+  expect(takeRoom(9 * MEGABYTE).buffer).not.toBe(buffer);
+});
+
+test("small pieces and slices of other memory are never kept", () => {
+  const large = Buffer.allocUnsafeSlow(6 * MEGABYTE);
+  giveRoom(large.subarray(MEGABYTE));
+  giveRoom(Buffer.from("small"));
+  expect(takeRoom(6 * MEGABYTE).buffer).not.toBe(large.buffer);
+  expect(takeRoom(100).length).toBe(100);
+});
+
+test("what nobody takes for a while goes back to the system", () => {
+  vi.useFakeTimers();
+  const room = takeRoom(7 * MEGABYTE);
+  giveRoom(room);
+  vi.advanceTimersByTime(60_000);
+  expect(takeRoom(7 * MEGABYTE).buffer).not.toBe(room.buffer);
+});
