@@ -8,13 +8,14 @@ import {
   type Rejection,
   RetryableError,
 } from "../core/errors.ts";
-import type { Position } from "../core/position.ts";
+import { comparePositions, type Position } from "../core/position.ts";
 import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
 import { type Batch, defineSink, type Sink, type SinkContext, type SinkDefinition } from "../core/sink.ts";
 import { type Connection, connect, saslSchema } from "./kafka/connect.ts";
 import { inTermsOfDelivery, isTooLarge } from "./kafka/errors.ts";
-import { type Layout, layOut } from "./kafka/layout.ts";
-import { encodePosition, type HeldPosition, readPosition } from "./kafka/positions.ts";
+import { endHanging } from "./kafka/hanging.ts";
+import { type Layout, layOut, type Touched, touchedBy } from "./kafka/layout.ts";
+import { encodePosition, type Hanging, type HeldPosition, readPosition } from "./kafka/positions.ts";
 import { checkTemplate, type TopicBook, topicBook, topicNamer } from "./kafka/topics.ts";
 
 const config = z.strictObject({
@@ -167,13 +168,29 @@ async function openOver(
     partitions,
     key: id,
     waitMs: config.openTimeout,
+    end: (hanging) =>
+      endHanging(connection, {
+        id,
+        transactionTimeout: config.transactionTimeout,
+        hanging,
+        commit: isAcknowledged(hanging, context.position),
+      }),
     clock: context.clock,
     signal: context.signal,
   });
   const memory = remember(memories, [...config.brokers, config.positionsTopic, id].join("\n"), held);
-  const positionMessage = (position: Position) =>
-    encodePosition({ position, key: id, partitions, instance: memory.instance, sink: context.name });
+  const { instance } = memory;
+  const positionMessage = (position: Position, touched: readonly Touched[]) =>
+    encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
   return opened({ connection, context, producer, topics, position: held?.position, positionMessage });
+}
+
+/**
+ * The position was committed here only after the brokers had promised to commit the transaction. Without that
+ * nobody knows what they had decided, and aborting loses nothing: the events are sent again.
+ */
+function isAcknowledged({ position }: Hanging, committed: Position): boolean {
+  return position.journal === committed.journal && comparePositions(position, committed) <= 0;
 }
 
 /**
@@ -206,7 +223,10 @@ interface Opened {
   readonly producer: Producer;
   readonly topics: TopicBook;
   readonly position: Position | undefined;
-  readonly positionMessage: (position: Position) => ReturnType<typeof encodePosition>;
+  readonly positionMessage: (
+    position: Position,
+    touched: readonly Touched[],
+  ) => ReturnType<typeof encodePosition>;
 }
 
 function opened({ connection, context, producer, topics, position, positionMessage }: Opened): Sink {
@@ -222,7 +242,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
     const transaction = await producer.transaction();
     const compression = connection.compression;
     await sendAll(transaction, layout, compression, batch.records.length);
-    const { partition, message } = positionMessage(batch.to);
+    const { partition, message } = positionMessage(batch.to, touchedBy(layout));
     await transaction.send({
       topic: config.positionsTopic,
       acks: -1,

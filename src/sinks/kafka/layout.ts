@@ -57,6 +57,21 @@ export function layOut(placed: readonly Placed[], topics: TopicBook, nowMs: numb
   return requestsOf([...chunksByPartition.values()]);
 }
 
+/** The partitions of one topic that a transaction writes to. */
+export interface Touched {
+  readonly topic: string;
+  readonly partitions: readonly number[];
+}
+
+export function touchedBy(layout: Layout): readonly Touched[] {
+  const found = new Map<string, Set<number>>();
+  for (const { topic, messages } of layout.flatMap(({ topicMessages }) => topicMessages)) {
+    const partitions = found.get(topic) ?? new Set<number>();
+    found.set(topic, partitions.add(messages[0]!.partition!));
+  }
+  return [...found].map(([topic, partitions]) => ({ topic, partitions: [...partitions] }));
+}
+
 function requestsOf(partitions: readonly (readonly Chunk[])[]): Layout {
   const requests: Request[] = [];
   const longest = partitions.reduce((length, chunks) => Math.max(length, chunks.length), 0);

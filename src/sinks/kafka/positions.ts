@@ -5,6 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
 import type { Connection } from "./connect.ts";
+import type { Touched } from "./layout.ts";
 
 /** The position that Kafka holds for one sink. */
 export interface HeldPosition {
@@ -15,7 +16,19 @@ export interface HeldPosition {
   readonly place: string;
 }
 
-const valueSchema = z.object({ position: z.string(), instance: z.string() });
+/** A record under our key that no marker decides. */
+export interface Hanging {
+  readonly position: Position;
+  readonly producerId: string;
+  /** Where its transaction has written, the record's own partition included. */
+  readonly touched: readonly Touched[];
+}
+
+const valueSchema = z.object({
+  position: z.string(),
+  instance: z.string(),
+  touched: z.array(z.object({ topic: z.string(), partitions: z.array(z.int()) })).optional(),
+});
 
 interface ToEncode {
   readonly position: Position;
@@ -23,11 +36,18 @@ interface ToEncode {
   readonly partitions: number;
   readonly instance: string;
   readonly sink: string;
+  /** Where else the transaction has written: all that is needed to end it, should the brokers fail to. */
+  readonly touched: readonly Touched[];
 }
 
+/** A topic for each of thousands of tenants would make a position larger than its topic allows. */
+const TOUCHED_LENGTH_MAX = 100_000;
+
 /** The record of a position; it is in the one partition that belongs to the key. */
-export function encodePosition({ position, key, partitions, instance, sink }: ToEncode) {
-  const value = JSON.stringify({ position: formatPosition(position), instance, sink });
+export function encodePosition({ position, key, partitions, instance, sink, touched }: ToEncode) {
+  const isShort = JSON.stringify(touched).length <= TOUCHED_LENGTH_MAX;
+  const held = { position: formatPosition(position), instance, sink };
+  const value = JSON.stringify(isShort ? { ...held, touched } : held);
   return { partition: partitionOf(key, partitions), message: { key, value } };
 }
 
@@ -41,6 +61,8 @@ export interface ReadOptions {
   readonly key: string;
   /** How long to wait for transactions of others that hold a record under the key. */
   readonly waitMs: number;
+  /** Ends the transaction of a record that was waited for in vain; false when it is not ours to end. */
+  readonly end: (hanging: Hanging) => Promise<boolean>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -98,7 +120,10 @@ const POLL_MS = 100;
  * A committed reader is shown nothing behind the oldest open transaction of anybody, and the newest
  * position may lie there. So everything up to the true end is read, and whether a record counts is told by
  * the marker that ends its transaction. InitProducerId has ended ours; a record under our key without a
- * marker is another producer's, and is waited for.
+ * marker is another producer's, and is waited for. One of ours that still has none then never gets it: a
+ * broker that is fenced or restarted takes partitions without a leader for deleted ones, leaves out their
+ * markers and calls the transaction complete (KAFKA-20734, 4.3.1). Such a one is neither committed nor
+ * aborted, and our next commit in each of its partitions would commit it there: it must be ended as a whole.
  */
 async function readPartition(cluster: InternalCluster, partition: number, options: ReadOptions) {
   const { topic, key, clock, signal } = options;
@@ -118,14 +143,27 @@ async function readPartition(cluster: InternalCluster, partition: number, option
     // Compaction left a hole.
     else if (at < BigInt(highWatermark)) at += 1n;
     else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
-    else {
-      throw new RetryableError(
-        `Another producer's open transaction holds a position in ${topic}, partition ${partition}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it, and abort ends it.`,
-      );
-    }
+    else throw await overdue(newest.undecided(), partition, options);
   }
   const record = newest.committed();
   return record && decode(record, partition, topic);
+}
+
+async function overdue(records: readonly FetchedRecord[], partition: number, { topic, end }: ReadOptions) {
+  for (const record of records) {
+    const held = parse(record);
+    if (held?.touched === undefined) continue;
+    const touched = [...held.touched, { topic, partitions: [partition] }];
+    const { producerId } = record.batchContext;
+    if (await end({ position: held.position, producerId, touched })) {
+      return new RetryableError(
+        `The brokers had left a transaction of this sink open in ${topic}, partition ${partition}: it was ended.`,
+      );
+    }
+  }
+  return new RetryableError(
+    `Another producer's open transaction holds a position in ${topic}, partition ${partition}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
+  );
 }
 
 /** A control record's key is a version and a type; this type commits, the other aborts. */
@@ -147,6 +185,7 @@ function newestUnder(key: string) {
       else committed = record;
     },
     isUndecided: () => undecided.size > 0,
+    undecided: () => [...undecided.values()],
     committed: () => committed,
   };
 }
@@ -179,15 +218,20 @@ async function fetchFrom(broker: InternalBroker, topic: string, partition: numbe
 function decode(record: FetchedRecord, partition: number, topic: string): HeldPosition | undefined {
   // A tombstone: somebody has forgotten the sink on purpose.
   if (record.value === null) return undefined;
-  const value = valueSchema.safeParse(parseJson(record.value.toString()));
-  const position = value.success ? parsePosition(value.data.position) : undefined;
-  if (!value.success || !position) {
+  const held = parse(record);
+  if (!held) {
     throw new PausedError(
       `The positions topic ${topic} holds a record under our key that is no position.`,
       "give this sink a positionsTopic or transactionalId that nothing else uses",
     );
   }
-  return { position, instance: value.data.instance, place: `${partition}:${record.offset}` };
+  return { position: held.position, instance: held.instance, place: `${partition}:${record.offset}` };
+}
+
+function parse(record: FetchedRecord) {
+  const value = valueSchema.safeParse(parseJson(record.value?.toString() ?? ""));
+  const position = value.success ? parsePosition(value.data.position) : undefined;
+  return value.success && position ? { ...value.data, position } : undefined;
 }
 
 function parseJson(text: string): unknown {
@@ -206,6 +250,10 @@ interface InternalCluster {
   refreshMetadata(): Promise<void>;
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
   findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
+  findGroupCoordinator(of: {
+    readonly groupId: string;
+    readonly coordinatorType: number;
+  }): Promise<InternalBroker>;
 }
 
 interface InternalBroker {
@@ -215,6 +263,9 @@ interface InternalBroker {
   fetch(request: object): Promise<{
     readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
   }>;
+  initProducerId(request: object): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
+  addPartitionsToTxn(request: object): Promise<unknown>;
+  endTxn(request: object): Promise<unknown>;
 }
 
 interface FetchedPartition {
@@ -233,7 +284,7 @@ interface FetchedRecord {
 
 type CreateCluster = (options: object) => InternalCluster;
 
-function internalCluster(kafka: Kafka): InternalCluster {
+export function internalCluster(kafka: Kafka): InternalCluster {
   const symbol = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === "private:Kafka:createCluster",
   );
