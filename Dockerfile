@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
-ARG NODE_IMAGE=node:20-bookworm
+ARG NODE_IMAGE=node:24-bookworm
 
-# Compilers live in this stage only. The native modules (better-sqlite3, zstd-napi) are built from the
-# sources that the lockfile pins, not downloaded as binaries.
+# Compilers live in this stage only. No binary is downloaded from elsewhere: zstd-napi is built from the sources
+# that the lockfile pins, better-sqlite3-13 brings its binary inside the package that the lockfile pins.
 FROM ${NODE_IMAGE} AS build
 ENV npm_config_build_from_source=true npm_config_update_notifier=false
 WORKDIR /app
@@ -10,9 +10,9 @@ COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-# What compiling left behind is not shipped.
+# What compiling left behind is not shipped, nor the SQLite binding for older Nodes.
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund && \
-    rm -rf node_modules/*/deps node_modules/*/build/Release/obj node_modules/*/build/Release/obj.target
+    rm -rf node_modules/better-sqlite3 node_modules/*/deps node_modules/*/build/Release/obj node_modules/*/build/Release/obj.target
 
 FROM ${NODE_IMAGE}-slim
 LABEL org.opencontainers.image.title="Tidemark" \

@@ -1,6 +1,7 @@
+import { createRequire } from "node:module";
 import { Writable } from "node:stream";
 import { pino } from "pino";
-import pretty from "pino-pretty";
+import type PinoPretty from "pino-pretty";
 import type { Log } from "../core/log.ts";
 import type { Io } from "./io.ts";
 
@@ -14,6 +15,8 @@ export function createLog(io: Io, level: string): Log {
   });
   const options = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
   if (!io.interactive) return pino(options, target);
+  // Loaded only where a person watches.
+  const pretty = createRequire(import.meta.url)("pino-pretty") as typeof PinoPretty;
   return pino(
     { level, base: null },
     pretty({
