@@ -1,9 +1,13 @@
+import { createHash } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
 import { type Receiver, startReceiver } from "./receiver.ts";
 import { compare, linesBelow, openScene, type Scene } from "./scene.ts";
 
 /** Pages of ten megabytes, whose memory is used again as soon as every sink is done with it. */
 const EVENTS = 60_000;
+
+/** About one in five thousand, always the same ones. */
+const isRefused = (line: string) => createHash("sha256").update(line).digest().readUInt32LE(0) % 5000 === 0;
 
 let scene: Scene | undefined;
 const receivers: Receiver[] = [];
@@ -21,7 +25,7 @@ test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", 
   const [slow, stumbling] = [await startReceiver(), await startReceiver()];
   receivers.push(slow, stumbling);
   slow.delayMs = 60;
-  stumbling.refuses = (line) => line.includes("7e57a");
+  stumbling.refuses = isRefused;
   const ndjson = { type: "http", body: "ndjson", batchEventsMax: 4000 };
   it.configure(
     [
@@ -38,7 +42,7 @@ test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", 
   expect(compare(served, linesBelow(it.path("disk")))).toEqual({ lost: 0, surplus: 0 });
   expect(compare(served, linesBelow(it.path("packed")))).toEqual({ lost: 0, surplus: 0 });
   expect(compare(served, slow.lines)).toEqual({ lost: 0, surplus: 0 });
-  const refused = served.filter((line) => line.includes("7e57a")).length;
+  const refused = served.filter(isRefused).length;
   expect(refused).toBeGreaterThan(0);
   expect(compare(served, stumbling.lines)).toEqual({ lost: refused, surplus: 0 });
 });
