@@ -76,7 +76,8 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
   function insertFresh(commit: PageCommit, deduped: Deduped): number {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
     let newestMs = 0;
-    for (const index of deduped.fresh) newestMs = Math.max(newestMs, page.timesMs[index]!);
+    for (let at = 0; at < deduped.fresh.length; at++)
+      newestMs = Math.max(newestMs, page.timesMs[deduped.fresh[at]!]!);
     const whole = deduped.fresh.length === page.scanned.count;
     return pages.insert(
       { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
@@ -155,7 +156,8 @@ function twinsOf(deduped: Deduped): string | null {
 function countByOrganization(commit: PageCommit, deduped: Deduped): Appended["byOrganization"] {
   const counts = new Map<string | null, { events: number; newestMs: number }>();
   const { organizations, organizationIndexes, timesMs } = commit.page;
-  for (const index of deduped.fresh) {
+  for (let at = 0; at < deduped.fresh.length; at++) {
+    const index = deduped.fresh[at]!;
     const organization = organizations[organizationIndexes[index]!]!;
     const count = counts.get(organization);
     if (count === undefined) {
@@ -171,6 +173,7 @@ function countByOrganization(commit: PageCommit, deduped: Deduped): Appended["by
 function lateOnes(commit: PageCommit, deduped: Deduped): { count: number; byDelay: Map<number, number> } {
   const byDelay = new Map<number, number>();
   let count = 0;
+  if (commit.lateBeforeMs === Number.NEGATIVE_INFINITY) return { count, byDelay };
   for (const index of deduped.fresh) {
     const timeMs = commit.page.timesMs[index]!;
     if (timeMs >= commit.lateBeforeMs) continue;
