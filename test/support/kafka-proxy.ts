@@ -15,9 +15,13 @@ export const API = {
 
 /**
  * cut_before: the broker never sees the request. cut_after: it answers, and nobody hears it. hang: neither
- * goes on. pass: nothing happens, the test is told. A promise: the request waits for it.
+ * goes on. pass: nothing happens, the test is told. A promise: the request waits for it. A buffer: the broker
+ * never sees the request, and this is the answer's body.
  */
-export type Fault = "cut_before" | "cut_after" | "hang" | "pass" | Promise<void>;
+export type Fault = "cut_before" | "cut_after" | "hang" | "pass" | Promise<void> | Buffer;
+
+/** Answers that promise what nobody does, in the versions that kafkajs speaks: no throttling, no error. */
+export const FORGED = { addPartitionsToTxn: Buffer.alloc(8), endTxn: Buffer.alloc(6) } as const;
 
 export interface FaultyProxy {
   readonly port: number;
@@ -109,6 +113,7 @@ function relay(client: Socket, broker: Socket, trapFor: (api: number) => Trap | 
       if (trap?.fault === "cut_after") awaited = { correlationId: frame.readInt32BE(8), met: trap.met };
       else trap?.met();
       if (trap?.fault === "hang") return;
+      if (Buffer.isBuffer(trap?.fault)) return client.write(answerTo(frame, trap.fault));
       if (trap?.fault instanceof Promise) trap.fault.then(() => broker.write(frame));
       else broker.write(frame);
     }),
@@ -127,6 +132,14 @@ function relay(client: Socket, broker: Socket, trapFor: (api: number) => Trap | 
   broker.on("end", () => client.end());
   client.on("close", () => broker.destroy());
   broker.on("close", () => client.destroy());
+}
+
+/** An answer's header is the request's correlation id alone, except in newer versions than kafkajs speaks. */
+function answerTo(request: Buffer, body: Buffer): Buffer {
+  const header = Buffer.alloc(8);
+  header.writeInt32BE(4 + body.length);
+  header.writeInt32BE(request.readInt32BE(8), 4);
+  return Buffer.concat([header, body]);
 }
 
 /** Kafka's requests and answers begin with their length. */

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { createKafka } from "../../src/sinks/kafka.ts";
-import { openSink, type Target } from "../contract/drive.ts";
+import { type Committed, openSink, type Target } from "../contract/drive.ts";
 import { programOnPath, skipUnless } from "./components.ts";
 import { type Broker, KAFKA_REMEDY, KCAT_REMEDY, kafkaForTests, readTopic, startBroker } from "./kafka.ts";
 import { type FaultyProxy, startProxy } from "./kafka-proxy.ts";
@@ -32,12 +32,12 @@ export interface KafkaSuite {
   /** Known when it resolves. */
   createTopic(topic: string, partitions?: number, settings?: Record<string, string>): Promise<void>;
   /** Closed after the test. */
-  open(target: Target): Promise<Sink>;
+  open(target: Target, committed?: Committed): Promise<Sink>;
   bodiesOf(topic: string): Promise<readonly string[]>;
 }
 
-/** Registers the hooks of a test file; what it gives can be used once they have run. */
-export async function useKafka(): Promise<KafkaSuite> {
+/** Registers the hooks of a test file; what it gives can be used once they have run. The properties are those of a broker of our own. */
+export async function useKafka(properties: Readonly<Record<string, string>> = {}): Promise<KafkaSuite> {
   const { brokers, jars } = await kafkaForTests();
   const noKcat = skipUnless("kcat", programOnPath("kcat"), KCAT_REMEDY);
   const skip = skipUnless("kafka", brokers ?? jars, KAFKA_REMEDY) || noKcat;
@@ -49,7 +49,7 @@ export async function useKafka(): Promise<KafkaSuite> {
   beforeAll(async () => {
     if (skip) return;
     started.proxy = await startProxy();
-    if (jars !== undefined) started.broker = await startBehind(started.proxy, jars);
+    if (jars !== undefined) started.broker = await startBehind(started.proxy, jars, properties);
     started.kafka = new kafkajs.Kafka({ brokers: address().split(","), logLevel: kafkajs.logLevel.NOTHING });
     started.admin = started.kafka.admin();
     await started.admin.connect();
@@ -99,8 +99,8 @@ export async function useKafka(): Promise<KafkaSuite> {
       });
       await expect.poll(async () => (await admin.listTopics()).includes(topic)).toBe(true);
     },
-    async open(target) {
-      const sink = await openSink(target);
+    async open(target, committed) {
+      const sink = await openSink(target, committed);
       sinks.push(sink);
       return sink;
     },
@@ -108,12 +108,17 @@ export async function useKafka(): Promise<KafkaSuite> {
   };
 }
 
-async function startBehind(proxy: FaultyProxy, jars: string): Promise<Broker> {
+async function startBehind(
+  proxy: FaultyProxy,
+  jars: string,
+  properties: Readonly<Record<string, string>>,
+): Promise<Broker> {
   const broker = await startBroker(jars, {
     listeners: [{ name: "PROXIED", protocol: "PLAINTEXT", advertisedPort: proxy.port }],
     properties: {
       "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
       "allow.everyone.if.no.acl.found": "true",
+      ...properties,
     },
   });
   proxy.target = broker.port("PROXIED");

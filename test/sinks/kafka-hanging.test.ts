@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import { RetryableError } from "../../src/core/errors.ts";
+import type { JournalEvent } from "../../src/core/event.ts";
+import { formatPosition } from "../../src/core/position.ts";
+import { attempt, type Committed } from "../contract/drive.ts";
+import { makeBatch, makeEvents, positionAfter } from "../support/events.ts";
+import { readTopic } from "../support/kafka.ts";
+import { API, FORGED } from "../support/kafka-proxy.ts";
+import { bodies, type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
+
+/** Records of a transaction that the coordinator does not know are refused, unless nobody asks it. */
+const suite = await useKafka({ "transaction.partition.verification.enable": "false" });
+
+const events = makeEvents(30);
+const [first, second, third] = [events.slice(0, 10), events.slice(10, 20), events.slice(20)];
+const after = (part: readonly JournalEvent[]): Committed => ({
+  position: positionAfter(part.at(-1)!),
+  state: undefined,
+});
+const { signal } = new AbortController();
+
+function impatient(partitions: number): KafkaTarget {
+  return suite.newTarget({ openTimeout: "1s", createTopics: { partitions, replication: 1 } });
+}
+
+/**
+ * What KAFKA-20734 leaves: the first batch is there, the records of the second lie in all their partitions,
+ * and the coordinator knows of nothing to end. Gives what the sink was told of the second.
+ */
+async function leaveHanging(target: KafkaTarget, isAcknowledged: boolean): Promise<unknown> {
+  const before = await suite.open(target);
+  await before.write(makeBatch(before, first), signal);
+  await before.close();
+  // Opening waits until the first batch has its markers: one that came later would end the second as well.
+  const sink = await suite.open(target);
+  const forged = ["events", "position"].map(() =>
+    suite.proxy.next(API.addPartitionsToTxn, FORGED.addPartitionsToTxn),
+  );
+  const ended = suite.proxy.next(API.endTxn, isAcknowledged ? FORGED.endTxn : "cut_before");
+  const error = await attempt(sink, makeBatch(sink, second));
+  await Promise.all([...forged, ended]);
+  await sink.close();
+  return error;
+}
+
+/** What committed readers see, in the order of each organization. */
+async function seen(topic: string): Promise<Record<string, readonly string[]>> {
+  const records = await readTopic(suite.address, topic);
+  return group(records.map(({ key, payload }) => [key!, payload!]));
+}
+
+function sent(...parts: readonly (readonly JournalEvent[])[]): Record<string, readonly string[]> {
+  const all = parts.flat();
+  return group(bodies(all).map((body, at) => [all[at]!.organization!, body]));
+}
+
+function group(pairs: readonly (readonly [string, string])[]): Record<string, readonly string[]> {
+  const groups: Record<string, string[]> = {};
+  for (const [key, body] of pairs) (groups[key] ??= []).push(body);
+  return groups;
+}
+
+async function begin(transactionalId: string) {
+  const producer = suite.kafka.producer({ transactionalId, maxInFlightRequests: 1 });
+  await producer.connect();
+  return { producer, transaction: await producer.transaction() };
+}
+
+describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have left open", () => {
+  test("is published by the next commit of its producer in the partition, if nobody ends it before", async () => {
+    const target = impatient(1);
+    expect(await leaveHanging(target, false)).toBeInstanceOf(RetryableError);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies(first));
+    const { producer, transaction } = await begin(target.id);
+    await transaction.send({ topic: target.topic, messages: [{ value: "another", partition: 0 }] });
+    await transaction.commit();
+    await producer.disconnect();
+    await expect
+      .poll(() => suite.bodiesOf(target.topic))
+      .toEqual([...bodies([...first, ...second]), "another"]);
+  });
+
+  test("is aborted as a whole when its end was not acknowledged, and sent again", async () => {
+    const target = impatient(3);
+    expect(await leaveHanging(target, false)).toBeInstanceOf(RetryableError);
+    expect(await seen(target.topic)).toEqual(sent(first));
+    await expect(suite.open(target, after(first))).rejects.toThrow(
+      /^The brokers had left a transaction of this sink open .*: it was ended\.$/,
+    );
+    const sink = await suite.open(target, after(first));
+    expect(sink.position).toEqual(after(first).position);
+    await sink.write(makeBatch(sink, [...second, ...third]), signal);
+    await expect.poll(() => seen(target.topic)).toEqual(sent(events));
+  });
+
+  test("is committed as a whole when its end was acknowledged, and not sent again", async () => {
+    const target = impatient(3);
+    expect(await leaveHanging(target, true)).toBeUndefined();
+    expect(await seen(target.topic)).toEqual(sent(first));
+    await expect(suite.open(target, after(second))).rejects.toBeInstanceOf(RetryableError);
+    const sink = await suite.open(target, after(second));
+    expect(sink.position).toEqual(after(second).position);
+    expect(await seen(target.topic)).toEqual(sent(first, second));
+    await sink.write(makeBatch(sink, third), signal);
+    await expect.poll(() => seen(target.topic)).toEqual(sent(events));
+  });
+
+  test("is only waited for when it is another producer's", async () => {
+    const target = impatient(1);
+    const sink = await suite.open(target);
+    await sink.write(makeBatch(sink, first), signal);
+    const records = await readTopic(suite.address, suite.positionsTopic);
+    const { partition, payload } = records.find(({ key }) => key === target.id)!;
+    const position = formatPosition(after(second).position);
+    const value = JSON.stringify({ ...JSON.parse(payload!), position });
+    expect(JSON.parse(value)).toMatchObject({ touched: [{ topic: target.topic, partitions: [0] }] });
+    const { producer, transaction } = await begin(`${target.id}-other`);
+    await transaction.send({ topic: suite.positionsTopic, messages: [{ key: target.id, value, partition }] });
+    await expect(suite.open(target, after(first))).rejects.toThrow(/^Another producer's open transaction/);
+    await transaction.commit();
+    await producer.disconnect();
+    const again = await suite.open({ ...target, definition: suite.newTarget().definition });
+    expect(again.position).toEqual(after(second).position);
+  });
+});
