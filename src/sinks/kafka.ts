@@ -8,14 +8,14 @@ import {
   type Rejection,
   RetryableError,
 } from "../core/errors.ts";
-import { comparePositions, type Position } from "../core/position.ts";
+import type { Position } from "../core/position.ts";
 import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
 import { type Batch, defineSink, type Sink, type SinkContext, type SinkDefinition } from "../core/sink.ts";
 import { type Connection, connect, saslSchema } from "./kafka/connect.ts";
 import { inTermsOfDelivery, isTooLarge } from "./kafka/errors.ts";
 import { endHanging } from "./kafka/hanging.ts";
 import { type Layout, layOut, type Touched, touchedBy } from "./kafka/layout.ts";
-import { encodePosition, type Hanging, type HeldPosition, readPosition } from "./kafka/positions.ts";
+import { encodePosition, type HeldPosition, readPosition } from "./kafka/positions.ts";
 import { checkTemplate, type TopicBook, topicBook, topicNamer } from "./kafka/topics.ts";
 
 const config = z.strictObject({
@@ -78,7 +78,7 @@ const config = z.strictObject({
     { minMs: 1_000, maxMs: 900_000 },
   ).default(60_000),
   openTimeout: durationSchema(
-    "How long to wait at opening for another producer's open transaction that holds a position of this sink.",
+    "How long to wait at opening for an open transaction that holds a position of this sink; one of its own that the brokers have left open is then ended.",
     { minMs: 1_000, maxMs: 900_000 },
   ).default(90_000),
 });
@@ -154,6 +154,38 @@ async function openOver(
   }
   const topics = topicBook(connection, context);
   const partitions = await topics.preparePositions();
+  const reading = {
+    topic: config.positionsTopic,
+    partitions,
+    key: id,
+    waitMs: config.openTimeout,
+    clock: context.clock,
+    signal: context.signal,
+  };
+  let producer = await initialized(connection, id, config);
+  let found = await readPosition(connection, reading);
+  const { transactionTimeout } = config;
+  const ours = { id, transactionTimeout, newest: found.newest, committed: context.position };
+  if (await endHanging(connection, ours)) {
+    await producer.disconnect();
+    producer = await initialized(connection, id, config);
+    found = await readPosition(connection, { ...reading, waitMs: 0 });
+  }
+  const { held, undecidedIn } = found;
+  if (undecidedIn !== undefined) {
+    throw new RetryableError(
+      `Another producer's open transaction holds a position in ${config.positionsTopic}, partition ${undecidedIn}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
+    );
+  }
+  const memory = remember(memories, [...config.brokers, config.positionsTopic, id].join("\n"), held);
+  const { instance } = memory;
+  const positionMessage = (position: Position, touched: readonly Touched[]) =>
+    encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
+  return opened({ connection, context, producer, topics, position: held?.position, positionMessage });
+}
+
+/** A producer that has ended the transaction of the one before it. */
+async function initialized(connection: Connection, id: string, config: KafkaConfig): Promise<Producer> {
   const producer = connection.kafka.producer({
     transactionalId: id,
     transactionTimeout: config.transactionTimeout,
@@ -163,34 +195,7 @@ async function openOver(
   });
   await producer.connect();
   await (await producer.transaction()).abort();
-  const held = await readPosition(connection, {
-    topic: config.positionsTopic,
-    partitions,
-    key: id,
-    waitMs: config.openTimeout,
-    end: (hanging) =>
-      endHanging(connection, {
-        id,
-        transactionTimeout: config.transactionTimeout,
-        hanging,
-        commit: isAcknowledged(hanging, context.position),
-      }),
-    clock: context.clock,
-    signal: context.signal,
-  });
-  const memory = remember(memories, [...config.brokers, config.positionsTopic, id].join("\n"), held);
-  const { instance } = memory;
-  const positionMessage = (position: Position, touched: readonly Touched[]) =>
-    encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
-  return opened({ connection, context, producer, topics, position: held?.position, positionMessage });
-}
-
-/**
- * The position was committed here only after the brokers had promised to commit the transaction. Without that
- * nobody knows what they had decided, and aborting loses nothing: the events are sent again.
- */
-function isAcknowledged({ position }: Hanging, committed: Position): boolean {
-  return position.journal === committed.journal && comparePositions(position, committed) <= 0;
+  return producer;
 }
 
 /**
@@ -241,7 +246,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
     const layout = layOut(placed, topics, context.clock.now());
     const transaction = await producer.transaction();
     const compression = connection.compression;
-    await sendAll(transaction, layout, compression, batch.records.length);
+    // First, since it tells where events of a transaction lie, however far that comes.
     const { partition, message } = positionMessage(batch.to, touchedBy(layout));
     await transaction.send({
       topic: config.positionsTopic,
@@ -249,6 +254,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
       compression,
       messages: [{ ...message, partition }],
     });
+    await sendAll(transaction, layout, compression, batch.records.length);
     await transaction.commit();
   }
 

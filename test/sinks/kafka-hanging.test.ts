@@ -2,10 +2,11 @@ import { describe, expect, test } from "vitest";
 import { RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { formatPosition } from "../../src/core/position.ts";
+import { encodePosition } from "../../src/sinks/kafka/positions.ts";
 import { attempt, type Committed } from "../contract/drive.ts";
 import { makeBatch, makeEvents, positionAfter } from "../support/events.ts";
 import { readTopic } from "../support/kafka.ts";
-import { API, FORGED } from "../support/kafka-proxy.ts";
+import { API, type Fault, FORGED } from "../support/kafka-proxy.ts";
 import { bodies, type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
 
 /** Records of a transaction that the coordinator does not know are refused, unless nobody asks it. */
@@ -24,21 +25,22 @@ function impatient(partitions: number): KafkaTarget {
 }
 
 /**
- * What KAFKA-20734 leaves: the first batch is there, the records of the second lie in all their partitions,
- * and the coordinator knows of nothing to end. Gives what the sink was told of the second.
+ * What KAFKA-20734 leaves: the first batch is there, the records of the second lie in their partitions, and
+ * the coordinator does not know of `hanging` ones, so that it ends nothing there. Gives what the sink was told.
  */
-async function leaveHanging(target: KafkaTarget, isAcknowledged: boolean): Promise<unknown> {
+async function leaveHanging(target: KafkaTarget, hanging: "all" | "events", end: Fault): Promise<unknown> {
   const before = await suite.open(target);
   await before.write(makeBatch(before, first), signal);
   await before.close();
   // Opening waits until the first batch has its markers: one that came later would end the second as well.
   const sink = await suite.open(target);
-  const forged = ["events", "position"].map(() =>
-    suite.proxy.next(API.addPartitionsToTxn, FORGED.addPartitionsToTxn),
-  );
-  const ended = suite.proxy.next(API.endTxn, isAcknowledged ? FORGED.endTxn : "cut_before");
+  const { addPartitionsToTxn } = FORGED;
+  // The position is the first that is sent.
+  const position = suite.proxy.next(API.addPartitionsToTxn, hanging === "all" ? addPartitionsToTxn : "pass");
+  const events = suite.proxy.next(API.addPartitionsToTxn, addPartitionsToTxn);
+  const ended = suite.proxy.next(API.endTxn, end);
   const error = await attempt(sink, makeBatch(sink, second));
-  await Promise.all([...forged, ended]);
+  await Promise.all([position, events, ended]);
   await sink.close();
   return error;
 }
@@ -55,9 +57,9 @@ function sent(...parts: readonly (readonly JournalEvent[])[]): Record<string, re
 }
 
 function group(pairs: readonly (readonly [string, string])[]): Record<string, readonly string[]> {
-  const groups: Record<string, string[]> = {};
-  for (const [key, body] of pairs) (groups[key] ??= []).push(body);
-  return groups;
+  const groups = new Map<string, string[]>();
+  for (const [key, body] of pairs) groups.set(key, [...(groups.get(key) ?? []), body]);
+  return Object.fromEntries(groups);
 }
 
 async function begin(transactionalId: string) {
@@ -69,7 +71,7 @@ async function begin(transactionalId: string) {
 describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have left open", () => {
   test("is published by the next commit of its producer in the partition, if nobody ends it before", async () => {
     const target = impatient(1);
-    expect(await leaveHanging(target, false)).toBeInstanceOf(RetryableError);
+    expect(await leaveHanging(target, "all", "cut_before")).toBeInstanceOf(RetryableError);
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(first));
     const { producer, transaction } = await begin(target.id);
     await transaction.send({ topic: target.topic, messages: [{ value: "another", partition: 0 }] });
@@ -82,11 +84,8 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
 
   test("is aborted as a whole when its end was not acknowledged, and sent again", async () => {
     const target = impatient(3);
-    expect(await leaveHanging(target, false)).toBeInstanceOf(RetryableError);
+    expect(await leaveHanging(target, "all", "cut_before")).toBeInstanceOf(RetryableError);
     expect(await seen(target.topic)).toEqual(sent(first));
-    await expect(suite.open(target, after(first))).rejects.toThrow(
-      /^The brokers had left a transaction of this sink open .*: it was ended\.$/,
-    );
     const sink = await suite.open(target, after(first));
     expect(sink.position).toEqual(after(first).position);
     await sink.write(makeBatch(sink, [...second, ...third]), signal);
@@ -95,14 +94,58 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
 
   test("is committed as a whole when its end was acknowledged, and not sent again", async () => {
     const target = impatient(3);
-    expect(await leaveHanging(target, true)).toBeUndefined();
+    expect(await leaveHanging(target, "all", FORGED.endTxn)).toBeUndefined();
     expect(await seen(target.topic)).toEqual(sent(first));
-    await expect(suite.open(target, after(second))).rejects.toBeInstanceOf(RetryableError);
     const sink = await suite.open(target, after(second));
     expect(sink.position).toEqual(after(second).position);
     expect(await seen(target.topic)).toEqual(sent(first, second));
     await sink.write(makeBatch(sink, third), signal);
     await expect.poll(() => seen(target.topic)).toEqual(sent(events));
+  });
+
+  test("is aborted in the partitions of events when the position was aborted", async () => {
+    const target = impatient(3);
+    expect(await leaveHanging(target, "events", "cut_before")).toBeInstanceOf(RetryableError);
+    const sink = await suite.open(target, after(first));
+    expect(sink.position).toEqual(after(first).position);
+    await sink.write(makeBatch(sink, [...second, ...third]), signal);
+    await expect.poll(() => seen(target.topic)).toEqual(sent(events));
+  });
+
+  test("is committed in the partitions of events when the position was committed, before another is aborted", async () => {
+    const target = impatient(3);
+    expect(await leaveHanging(target, "events", "cut_after")).toBeInstanceOf(RetryableError);
+    expect(await seen(target.topic)).toEqual(sent(first));
+    const sink = await suite.open(target, after(first));
+    expect(sink.position).toEqual(after(second).position);
+    expect(await seen(target.topic)).toEqual(sent(first, second));
+    void suite.proxy.next(API.endTxn, "cut_before");
+    expect(await attempt(sink, makeBatch(sink, third))).toBeInstanceOf(RetryableError);
+    const again = await suite.open(target, after(second));
+    expect(again.position).toEqual(after(second).position);
+    await again.write(makeBatch(again, third), signal);
+    await expect.poll(() => seen(target.topic)).toEqual(sent(events));
+  });
+
+  test("does not keep the sink from opening when a topic of it is gone", async () => {
+    const target = impatient(1);
+    await leaveHanging(target, "all", FORGED.endTxn);
+    await suite.admin.deleteTopics({ topics: [target.topic] });
+    const sink = await suite.open(target, after(second));
+    expect(sink.position).toEqual(after(second).position);
+  });
+
+  test("does not keep the sink from opening when it is another producer's, in a partition of events", async () => {
+    const target = impatient(1);
+    const sink = await suite.open(target);
+    await sink.write(makeBatch(sink, first), signal);
+    const { producer, transaction } = await begin(`${target.id}-other`);
+    await transaction.send({ topic: target.topic, messages: [{ value: "another", partition: 0 }] });
+    const again = await suite.open(target, after(first));
+    await again.write(makeBatch(again, second), signal);
+    await transaction.abort();
+    await producer.disconnect();
+    await expect.poll(() => seen(target.topic)).toEqual(sent(first, second));
   });
 
   test("is only waited for when it is another producer's", async () => {
@@ -121,5 +164,26 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     await producer.disconnect();
     const again = await suite.open({ ...target, definition: suite.newTarget().definition });
     expect(again.position).toEqual(after(second).position);
+  });
+});
+
+describe("kafka, the record of a position", () => {
+  const encode = (topics: number) =>
+    encodePosition({
+      position: positionAfter(events[0]!),
+      key: "id",
+      partitions: 1,
+      instance: "instance",
+      sink: "test",
+      touched: Array.from({ length: topics }, (_, at) => ({ topic: `audit-${at}`, partitions: [0, 1, 2] })),
+    }).message.value;
+
+  test("tells where its transaction writes, unless that makes it too large", () => {
+    expect(JSON.parse(encode(100)).touched.length).toBe(100);
+    expect(JSON.parse(encode(10_000))).toEqual({
+      position: formatPosition(positionAfter(events[0]!)),
+      instance: "instance",
+      sink: "test",
+    });
   });
 });

@@ -1,41 +1,111 @@
+import { comparePositions, type Position } from "../../core/position.ts";
+import {
+  type InternalBroker,
+  type InternalCluster,
+  LATEST,
+  READ_COMMITTED,
+  READ_UNCOMMITTED,
+  TRANSACTION_COORDINATOR,
+  withCluster,
+} from "./cluster.ts";
 import type { Connection } from "./connect.ts";
-import { type Hanging, internalCluster } from "./positions.ts";
+import type { Touched } from "./layout.ts";
+import type { Written } from "./positions.ts";
 
 interface ToEnd {
   readonly id: string;
   readonly transactionTimeout: number;
-  readonly hanging: Hanging;
-  readonly commit: boolean;
+  readonly newest: readonly Written[];
+  /** The position as it was last committed here. */
+  readonly committed: Position;
 }
 
-const TRANSACTION_COORDINATOR = 1;
-
 /**
- * Ends a transaction of ours that the coordinator calls complete while partitions lack its marker. A
- * partition knows one open transaction per producer id, whatever its epoch: an empty transaction of the same
- * id that names those partitions ends it with its own markers. False when it is another producer's.
+ * Ends what is still open of our newest transaction although the coordinator, by InitProducerId, calls it
+ * complete: a broker that is fenced or restarted takes partitions without a leader for deleted ones and
+ * leaves out their markers (KAFKA-20734, 4.3.1). Whatever we do next in such a partition would decide over
+ * the hanging events too: a commit would publish those of an aborted transaction, an abort would take those
+ * of a committed one.
+ *
+ * A partition knows one open transaction per producer id, whatever its epoch: an empty transaction of the
+ * same id that names the partition ends it with its own marker. True when that was tried: it has taken the
+ * producer's epoch.
  */
-export async function endHanging(
-  connection: Connection,
-  { id, transactionTimeout, hanging, commit }: ToEnd,
-): Promise<boolean> {
-  const cluster = internalCluster(connection.kafka);
-  await cluster.connect();
-  try {
+export function endHanging(connection: Connection, { newest, ...ours }: ToEnd): Promise<boolean> {
+  return withCluster(connection, async (cluster) => {
+    const doubtful: { readonly written: Written; readonly open: readonly Touched[] }[] = [];
+    for (const written of newest) {
+      const open = await openAmong(cluster, written.touched);
+      if (open.length > 0) doubtful.push({ written, open });
+    }
+    if (doubtful.length === 0) return false;
     const coordinator = await cluster.findGroupCoordinator({
-      groupId: id,
+      groupId: ours.id,
       coordinatorType: TRANSACTION_COORDINATOR,
     });
     const { producerId, producerEpoch } = await coordinator.initProducerId({
-      transactionalId: id,
-      transactionTimeout,
+      transactionalId: ours.id,
+      transactionTimeout: ours.transactionTimeout,
     });
-    if (producerId !== hanging.producerId) return false;
-    const transaction = { transactionalId: id, producerId, producerEpoch };
-    await coordinator.addPartitionsToTxn({ ...transaction, topics: hanging.touched });
-    await coordinator.endTxn({ ...transaction, transactionResult: commit });
+    const hanging = doubtful.find(({ written }) => written.producerId === producerId);
+    if (!hanging) return true;
+    const transaction = { transactionalId: ours.id, producerId, producerEpoch };
+    await coordinator.addPartitionsToTxn({ ...transaction, topics: hanging.open });
+    const transactionResult = hanging.written.isCommitted ?? isAcknowledged(hanging.written, ours.committed);
+    await coordinator.endTxn({ ...transaction, transactionResult });
     return true;
-  } finally {
-    await cluster.disconnect();
+  });
+}
+
+/**
+ * The position was committed here only after the brokers had promised to commit the transaction. Without that
+ * nobody knows what they had decided, and aborting loses nothing: the events are sent again.
+ */
+function isAcknowledged({ position }: Written, committed: Position): boolean {
+  return position.journal === committed.journal && comparePositions(position, committed) <= 0;
+}
+
+/** Of these partitions, those in which a transaction is open, whosever it is. */
+async function openAmong(cluster: InternalCluster, touched: readonly Touched[]): Promise<readonly Touched[]> {
+  const there: Touched[] = [];
+  for (const each of touched) if (await isThere(cluster, each.topic)) there.push(each);
+  await cluster.addMultipleTargetTopics(there.map(({ topic }) => topic));
+  const open: Touched[] = [];
+  for (const { topic, partitions } of there) {
+    for (const [nodeId, led] of Object.entries(cluster.findLeaderForPartitions(topic, partitions))) {
+      const broker = await cluster.findBroker({ nodeId });
+      const ends = await endsOf(broker, topic, led, READ_UNCOMMITTED);
+      const stable = await endsOf(broker, topic, led, READ_COMMITTED);
+      const behind = led.filter((partition) => stable.get(partition)! < ends.get(partition)!);
+      if (behind.length > 0) open.push({ topic, partitions: behind });
+    }
   }
+  return open;
+}
+
+/** Nothing hangs in a topic that is gone, and we write to none that is forbidden. */
+const NOT_THERE = ["UNKNOWN_TOPIC_OR_PARTITION", "TOPIC_AUTHORIZATION_FAILED"];
+
+async function isThere(cluster: InternalCluster, topic: string): Promise<boolean> {
+  try {
+    await cluster.metadata({ topics: [topic] });
+    return true;
+  } catch (error) {
+    if (NOT_THERE.includes((error as { type?: string }).type ?? "")) return false;
+    throw error;
+  }
+}
+
+async function endsOf(
+  broker: InternalBroker,
+  topic: string,
+  partitions: readonly number[],
+  isolationLevel: number,
+): Promise<ReadonlyMap<number, bigint>> {
+  const { responses } = await broker.listOffsets({
+    replicaId: -1,
+    isolationLevel,
+    topics: [{ topic, partitions: partitions.map((partition) => ({ partition, timestamp: LATEST })) }],
+  });
+  return new Map(responses[0]!.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
 }

@@ -1,9 +1,17 @@
 import { hash } from "node:crypto";
-import type { Kafka } from "kafkajs";
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import {
+  EARLIEST,
+  type FetchedRecord,
+  type InternalBroker,
+  type InternalCluster,
+  LATEST,
+  READ_UNCOMMITTED,
+  withCluster,
+} from "./cluster.ts";
 import type { Connection } from "./connect.ts";
 import type { Touched } from "./layout.ts";
 
@@ -16,12 +24,22 @@ export interface HeldPosition {
   readonly place: string;
 }
 
-/** A record under our key that no marker decides. */
-export interface Hanging {
+/** A transaction that has written a position under our key. */
+export interface Written {
   readonly position: Position;
   readonly producerId: string;
-  /** Where its transaction has written, the record's own partition included. */
+  /** Where it has written, the position included. */
   readonly touched: readonly Touched[];
+  /** What the marker after its position says; undefined where there is none. */
+  readonly isCommitted: boolean | undefined;
+}
+
+export interface Found {
+  readonly held: HeldPosition | undefined;
+  /** A partition in which the wait for the end of transactions was in vain: it may hold a newer position. */
+  readonly undecidedIn: number | undefined;
+  /** Those transactions; where there is none, the one that has written last, however it ended. */
+  readonly newest: readonly Written[];
 }
 
 const valueSchema = z.object({
@@ -61,8 +79,6 @@ export interface ReadOptions {
   readonly key: string;
   /** How long to wait for transactions of others that hold a record under the key. */
   readonly waitMs: number;
-  /** Ends the transaction of a record that was waited for in vain; false when it is not ours to end. */
-  readonly end: (hanging: Hanging) => Promise<boolean>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -71,24 +87,19 @@ export interface ReadOptions {
  * The newest committed position under the key (R24). Its own partition is read first; the others only if
  * there is none, since partitions that were added to the topic give the key another one.
  */
-export async function readPosition(
-  connection: Connection,
-  options: ReadOptions,
-): Promise<HeldPosition | undefined> {
-  const cluster = internalCluster(connection.kafka);
-  await cluster.connect();
-  try {
-    await cluster.addTargetTopic(options.topic);
+export async function readPosition(connection: Connection, options: ReadOptions): Promise<Found> {
+  return withCluster(connection, async (cluster) => {
+    await cluster.addMultipleTargetTopics([options.topic]);
     const own = partitionOf(options.key, options.partitions);
     const others = Array.from({ length: options.partitions }, (_, at) => at).filter((at) => at !== own);
+    let newest: readonly Written[] = [];
     for (const partition of [own, ...others]) {
-      const held = await onceLed(cluster, options, () => readPartition(cluster, partition, options));
-      if (held) return held;
+      const found = await onceLed(cluster, options, () => readPartition(cluster, partition, options));
+      if (newest.length === 0 || found.undecidedIn !== undefined) newest = found.newest;
+      if (found.held || found.undecidedIn !== undefined) return { ...found, newest };
     }
-    return undefined;
-  } finally {
-    await cluster.disconnect();
-  }
+    return { held: undefined, undecidedIn: undefined, newest };
+  });
 }
 
 /** What a topic that was just made, or whose leader moves, answers for a moment. */
@@ -109,10 +120,6 @@ async function onceLed<Value>(cluster: InternalCluster, options: ReadOptions, re
   }
 }
 
-const EARLIEST = -2;
-const LATEST = -1;
-/** Reads as an uncommitted reader: markers and all, up to the true end. */
-const READ_UNCOMMITTED = 0;
 const FETCH_BYTES_MAX = 4_000_000;
 const POLL_MS = 100;
 
@@ -120,12 +127,13 @@ const POLL_MS = 100;
  * A committed reader is shown nothing behind the oldest open transaction of anybody, and the newest
  * position may lie there. So everything up to the true end is read, and whether a record counts is told by
  * the marker that ends its transaction. InitProducerId has ended ours; a record under our key without a
- * marker is another producer's, and is waited for. One of ours that still has none then never gets it: a
- * broker that is fenced or restarted takes partitions without a leader for deleted ones, leaves out their
- * markers and calls the transaction complete (KAFKA-20734, 4.3.1). Such a one is neither committed nor
- * aborted, and our next commit in each of its partitions would commit it there: it must be ended as a whole.
+ * marker is another producer's, and is waited for, or it is one that hangs.
  */
-async function readPartition(cluster: InternalCluster, partition: number, options: ReadOptions) {
+async function readPartition(
+  cluster: InternalCluster,
+  partition: number,
+  options: ReadOptions,
+): Promise<Found> {
   const { topic, key, clock, signal } = options;
   const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
   if (nodeId === undefined) throw new RetryableError(`The positions topic has no leader for ${partition}.`);
@@ -143,49 +151,55 @@ async function readPartition(cluster: InternalCluster, partition: number, option
     // Compaction left a hole.
     else if (at < BigInt(highWatermark)) at += 1n;
     else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
-    else throw await overdue(newest.undecided(), partition, options);
+    else break;
   }
   const record = newest.committed();
-  return record && decode(record, partition, topic);
+  return {
+    held: record && decode(record, partition, topic),
+    undecidedIn: at < end || newest.isUndecided() ? partition : undefined,
+    newest: newest.transactions().flatMap((transaction) => writtenBy(transaction, topic, partition)),
+  };
 }
 
-async function overdue(records: readonly FetchedRecord[], partition: number, { topic, end }: ReadOptions) {
-  for (const record of records) {
-    const held = parse(record);
-    if (held?.touched === undefined) continue;
-    const touched = [...held.touched, { topic, partitions: [partition] }];
-    const { producerId } = record.batchContext;
-    if (await end({ position: held.position, producerId, touched })) {
-      return new RetryableError(
-        `The brokers had left a transaction of this sink open in ${topic}, partition ${partition}: it was ended.`,
-      );
-    }
-  }
-  return new RetryableError(
-    `Another producer's open transaction holds a position in ${topic}, partition ${partition}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
-  );
+/** Nothing for a record that does not tell where else its transaction has written. */
+function writtenBy({ record, isCommitted }: Transaction, topic: string, partition: number): Written[] {
+  const value = parse(record);
+  if (value?.touched === undefined) return [];
+  const touched = [...value.touched, { topic, partitions: [partition] }];
+  return [{ position: value.position, producerId: record.batchContext.producerId, touched, isCommitted }];
+}
+
+interface Transaction {
+  readonly record: FetchedRecord;
+  readonly isCommitted: boolean | undefined;
 }
 
 /** A control record's key is a version and a type; this type commits, the other aborts. */
 const COMMIT = 1;
 
-/** Of the records under one key, the one that was committed last. */
+/** Of the records under one key, the one that was committed last, and the newest transactions. */
 function newestUnder(key: string) {
   const undecided = new Map<string, FetchedRecord>();
   let committed: FetchedRecord | undefined;
+  let decided: Transaction | undefined;
   return {
     take(record: FetchedRecord): void {
       const { producerId, inTransaction } = record.batchContext;
       if (record.isControlRecord) {
         const ended = undecided.get(producerId);
+        if (!ended) return;
         undecided.delete(producerId);
-        if (ended && record.key?.readInt16BE(2) === COMMIT) committed = ended;
+        decided = { record: ended, isCommitted: record.key?.readInt16BE(2) === COMMIT };
+        if (decided.isCommitted) committed = ended;
       } else if (record.key?.toString() !== key) return;
       else if (inTransaction) undecided.set(producerId, record);
       else committed = record;
     },
     isUndecided: () => undecided.size > 0,
-    undecided: () => [...undecided.values()],
+    transactions(): readonly Transaction[] {
+      if (undecided.size === 0) return decided ? [decided] : [];
+      return [...undecided.values()].map((record) => ({ record, isCommitted: undefined }));
+    },
     committed: () => committed,
   };
 }
@@ -240,55 +254,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** What is used of kafkajs's own cluster: its public reader needs a consumer group and hides the offsets. */
-interface InternalCluster {
-  connect(): Promise<void>;
-  disconnect(): Promise<void>;
-  addTargetTopic(topic: string): Promise<void>;
-  refreshMetadata(): Promise<void>;
-  findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
-  findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
-  findGroupCoordinator(of: {
-    readonly groupId: string;
-    readonly coordinatorType: number;
-  }): Promise<InternalBroker>;
-}
-
-interface InternalBroker {
-  listOffsets(request: object): Promise<{
-    readonly responses: readonly { readonly partitions: readonly { readonly offset: string }[] }[];
-  }>;
-  fetch(request: object): Promise<{
-    readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
-  }>;
-  initProducerId(request: object): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
-  addPartitionsToTxn(request: object): Promise<unknown>;
-  endTxn(request: object): Promise<unknown>;
-}
-
-interface FetchedPartition {
-  readonly highWatermark: string;
-  readonly messages: readonly FetchedRecord[];
-}
-
-/** A record as kafkajs decodes it from a fetch, control records included. */
-interface FetchedRecord {
-  readonly offset: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly isControlRecord: boolean;
-  readonly batchContext: { readonly producerId: string; readonly inTransaction: boolean };
-}
-
-type CreateCluster = (options: object) => InternalCluster;
-
-export function internalCluster(kafka: Kafka): InternalCluster {
-  const symbol = Object.getOwnPropertySymbols(kafka).find(
-    ({ description }) => description === "private:Kafka:createCluster",
-  );
-  const create = symbol && (kafka as unknown as Record<symbol, CreateCluster>)[symbol];
-  if (!create) throw new Error("this version of kafkajs cannot read the positions topic");
-  return create({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
 }

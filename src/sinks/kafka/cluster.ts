@@ -1,0 +1,83 @@
+import type { Kafka } from "kafkajs";
+import type { Connection } from "./connect.ts";
+
+/** Isolation levels: up to the true end with markers and all, or up to the oldest open transaction. */
+export const READ_UNCOMMITTED = 0;
+export const READ_COMMITTED = 1;
+/** Times that stand for a partition's ends. */
+export const EARLIEST = -2;
+export const LATEST = -1;
+/** What findGroupCoordinator calls the coordinator of transactions. */
+export const TRANSACTION_COORDINATOR = 1;
+
+/**
+ * kafkajs's cluster, not part of its documented interface: the consumer that is reads up to the last stable
+ * offset only, and the producer that is ends no transaction but the one it has begun.
+ */
+export interface InternalCluster {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
+  refreshMetadata(): Promise<void>;
+  /** Rejects when one of the topics is not there. */
+  metadata(of: { readonly topics: readonly string[] }): Promise<unknown>;
+  /** Partitions that are not there are left out. */
+  findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
+  findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
+  findGroupCoordinator(of: {
+    readonly groupId: string;
+    readonly coordinatorType: number;
+  }): Promise<InternalBroker>;
+}
+
+export interface InternalBroker {
+  listOffsets(request: object): Promise<{
+    readonly responses: readonly {
+      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+    }[];
+  }>;
+  fetch(request: object): Promise<{
+    readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
+  }>;
+  initProducerId(request: object): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
+  addPartitionsToTxn(request: object): Promise<unknown>;
+  endTxn(request: object): Promise<unknown>;
+}
+
+interface FetchedPartition {
+  readonly highWatermark: string;
+  readonly messages: readonly FetchedRecord[];
+}
+
+/** A record as kafkajs decodes it from a fetch, control records included. */
+export interface FetchedRecord {
+  readonly offset: string;
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly isControlRecord: boolean;
+  readonly batchContext: { readonly producerId: string; readonly inTransaction: boolean };
+}
+
+type CreateCluster = (options: object) => InternalCluster;
+
+export async function withCluster<Value>(
+  connection: Connection,
+  work: (cluster: InternalCluster) => Promise<Value>,
+): Promise<Value> {
+  const cluster = createCluster(connection.kafka);
+  await cluster.connect();
+  try {
+    return await work(cluster);
+  } finally {
+    await cluster.disconnect();
+  }
+}
+
+function createCluster(kafka: Kafka): InternalCluster {
+  const symbol = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === "private:Kafka:createCluster",
+  );
+  const create = symbol && (kafka as unknown as Record<symbol, CreateCluster>)[symbol];
+  if (!create) throw new Error("this version of kafkajs cannot read the positions topic");
+  return create({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
+}
