@@ -78,7 +78,7 @@ const config = z.strictObject({
     { minMs: 1_000, maxMs: 900_000 },
   ).default(60_000),
   openTimeout: durationSchema(
-    "How long to wait at opening for an open transaction that holds a position of this sink; one of its own that the brokers have left open is then ended.",
+    "How long to wait at opening for another producer's open transaction that holds a position of this sink.",
     { minMs: 1_000, maxMs: 900_000 },
   ).default(90_000),
 });
@@ -154,30 +154,26 @@ async function openOver(
   }
   const topics = topicBook(connection, context);
   const partitions = await topics.preparePositions();
-  const reading = {
-    topic: config.positionsTopic,
-    partitions,
-    key: id,
-    waitMs: config.openTimeout,
-    clock: context.clock,
-    signal: context.signal,
-  };
+  const { transactionTimeout, openTimeout, positionsTopic } = config;
+  const { clock, signal } = context;
+  const read = (waitMs: number) =>
+    readPosition(connection, { topic: positionsTopic, partitions, key: id, waitMs, clock, signal });
   let producer = await initialized(connection, id, config);
-  let found = await readPosition(connection, reading);
-  const { transactionTimeout } = config;
-  const ours = { id, transactionTimeout, newest: found.newest, committed: context.position };
-  if (await endHanging(connection, ours)) {
+  // What is undecided and ours stays so: nothing is gained by waiting for it.
+  let found = await read(0);
+  const { newest } = found;
+  if (await endHanging(connection, { id, transactionTimeout, newest, committed: context.position })) {
     await producer.disconnect();
     producer = await initialized(connection, id, config);
-    found = await readPosition(connection, { ...reading, waitMs: 0 });
-  }
+    found = await read(openTimeout);
+  } else if (found.undecidedIn !== undefined) found = await read(openTimeout);
   const { held, undecidedIn } = found;
   if (undecidedIn !== undefined) {
     throw new RetryableError(
-      `Another producer's open transaction holds a position in ${config.positionsTopic}, partition ${undecidedIn}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
+      `Another producer's open transaction holds a position in ${positionsTopic}, partition ${undecidedIn}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
     );
   }
-  const memory = remember(memories, [...config.brokers, config.positionsTopic, id].join("\n"), held);
+  const memory = remember(memories, [...config.brokers, positionsTopic, id].join("\n"), held);
   const { instance } = memory;
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
     encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });

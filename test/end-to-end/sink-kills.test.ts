@@ -125,8 +125,6 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || noKcat)("Kafka", () =
           createTopics: { partitions: 3, replication: 1 },
           batchRecordsMax: 50,
           transactionTimeout: "10s",
-          // A broker that is killed may leave a transaction open: it is ended after this time.
-          openTimeout: "20s",
           format: "envelope",
         },
         broker,

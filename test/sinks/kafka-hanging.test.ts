@@ -131,6 +131,7 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     const target = impatient(1);
     await leaveHanging(target, "all", FORGED.endTxn);
     await suite.admin.deleteTopics({ topics: [target.topic] });
+    await expect.poll(async () => (await suite.admin.listTopics()).includes(target.topic)).toBe(false);
     const sink = await suite.open(target, after(second));
     expect(sink.position).toEqual(after(second).position);
   });

@@ -72,13 +72,14 @@ async function openAmong(cluster: InternalCluster, touched: readonly Touched[]):
   await cluster.addMultipleTargetTopics(there.map(({ topic }) => topic));
   const open: Touched[] = [];
   for (const { topic, partitions } of there) {
+    const behind: number[] = [];
     for (const [nodeId, led] of Object.entries(cluster.findLeaderForPartitions(topic, partitions))) {
       const broker = await cluster.findBroker({ nodeId });
       const ends = await endsOf(broker, topic, led, READ_UNCOMMITTED);
       const stable = await endsOf(broker, topic, led, READ_COMMITTED);
-      const behind = led.filter((partition) => stable.get(partition)! < ends.get(partition)!);
-      if (behind.length > 0) open.push({ topic, partitions: behind });
+      behind.push(...led.filter((partition) => stable.get(partition)! < ends.get(partition)!));
     }
+    if (behind.length > 0) open.push({ topic, partitions: behind });
   }
   return open;
 }

@@ -36,7 +36,7 @@ export interface Written {
 
 export interface Found {
   readonly held: HeldPosition | undefined;
-  /** A partition in which the wait for the end of transactions was in vain: it may hold a newer position. */
+  /** A partition in which transactions were still open after the wait: it may hold a newer position. */
   readonly undecidedIn: number | undefined;
   /** Those transactions; where there is none, the one that has written last, however it ended. */
   readonly newest: readonly Written[];
