@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { type Allocate, allocateAnew } from "./room.ts";
 import {
   eventBytes,
   eventTimeMs,
@@ -53,18 +54,24 @@ export class ForeignEventsError extends Error {
   }
 }
 
-export function preparePage(bytes: Buffer, attribution: Attribution, fetchedAtMs: number): PreparedPage {
-  return prepareScanned(scanPage(bytes), attribution, fetchedAtMs);
+export function preparePage(
+  bytes: Buffer,
+  attribution: Attribution,
+  fetchedAtMs: number,
+  allocate: Allocate = allocateAnew,
+): PreparedPage {
+  return prepareScanned(scanPage(bytes, undefined, allocate), attribution, fetchedAtMs, allocate);
 }
 
 export function prepareScanned(
   scanned: ScannedPage,
   attribution: Attribution,
   fetchedAtMs: number,
+  allocate: Allocate = allocateAnew,
 ): PreparedPage {
   const { count } = scanned;
   const attribute = attributor(scanned, attribution);
-  const organizationIndexes = new Uint16Array(count);
+  const organizationIndexes = allocate(Uint16Array, count);
   const foreign: number[] = [];
   for (let index = 0; index < count; index++) {
     const organization = attribute.indexOf(index);
@@ -73,9 +80,10 @@ export function prepareScanned(
   }
   if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
 
-  const identities = Buffer.allocUnsafe(count * IDENTITY_BYTES);
-  const digests = new Uint32Array(count);
-  const timesMs = new Float64Array(count);
+  const room = allocate(Uint8Array, count * IDENTITY_BYTES);
+  const identities = Buffer.from(room.buffer, room.byteOffset, room.byteLength);
+  const digests = allocate(Uint32Array, count);
+  const timesMs = allocate(Float64Array, count);
   const owners = attribute.organizations.map((organization) =>
     ownerBytes(organization, attribution.provider),
   );

@@ -1,3 +1,4 @@
+import { type Allocate, allocateAnew } from "./room.ts";
 import { timestampMsOf } from "./time.ts";
 
 /**
@@ -32,12 +33,18 @@ export class ScanError extends Error {
   override readonly name = "ScanError";
 }
 
-export function scanPage(bytes: Buffer, eventsMax = 1_000_000): ScannedPage {
+export function scanPage(
+  bytes: Buffer,
+  eventsMax = 1_000_000,
+  allocate: Allocate = allocateAnew,
+): ScannedPage {
   words = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   wordsEnd = bytes.length - WORD_BYTES;
   try {
     lineBreaks = 0;
-    const columns = columnsOf(bytes, eventsMax);
+    const noted = columnsOf(bytes, eventsMax);
+    const columns = allocate(Int32Array, noted.length);
+    columns.set(noted);
     return { bytes, count: columns.length / STRIDE, hasLineBreaks: lineBreaks > 0, columns };
   } finally {
     words = NO_WORDS;
@@ -76,7 +83,7 @@ function columnsOf(bytes: Buffer, eventsMax: number): Int32Array {
   }
   at = skipBlank(bytes, at);
   if (at !== bytes.length) throw malformed(bytes, at, "the end of the text");
-  return columns.slice(0, count * STRIDE);
+  return columns.subarray(0, count * STRIDE);
 }
 
 /** The most that the service puts into a page; a text with more takes its room along when it is done. */

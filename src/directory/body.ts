@@ -81,7 +81,7 @@ function receiveGuessed(where: string, guess: number, bytesMax: number, outcome:
     end() {
       // Slices of the body keep all of its memory, so little of that may be idle.
       const whole = body.subarray(0, at);
-      outcome.whole(body.length - at > MEGABYTE + at / 8 ? Buffer.from(whole) : whole);
+      outcome.whole(body.length - at > MEGABYTE + at / 2 ? Buffer.from(whole) : whole);
     },
     abandon() {
       body = Buffer.alloc(0);

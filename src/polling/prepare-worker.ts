@@ -1,6 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import zstd from "zstd-napi/binding.js";
 import { type Attribution, COMPRESSION_LEVEL, type PreparedPage, preparePage } from "../core/page.ts";
+import { roomBehind } from "../core/room.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
 export interface Order {
@@ -17,13 +18,13 @@ export type Answer =
       readonly body: Uint8Array<ArrayBuffer>;
       readonly count: number;
       readonly hasLineBreaks: boolean;
-      readonly columns: Int32Array<ArrayBuffer>;
-      readonly identities: Uint8Array<ArrayBuffer>;
-      readonly digests: Uint32Array<ArrayBuffer>;
-      readonly timesMs: Float64Array<ArrayBuffer>;
+      readonly columns: Int32Array;
+      readonly identities: Uint8Array;
+      readonly digests: Uint32Array;
+      readonly timesMs: Float64Array;
       readonly organizations: readonly (string | null)[];
-      readonly organizationIndexes: Uint16Array<ArrayBuffer>;
-      readonly compressed: Uint8Array<ArrayBuffer>;
+      readonly organizationIndexes: Uint16Array;
+      readonly compressed: Uint8Array;
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
@@ -52,33 +53,28 @@ function answerOf(
   fetchedAtMs: number,
 ): Answer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const allocate = roomBehind(body);
   let page: PreparedPage;
   try {
-    page = preparePage(bytes, attribution, fetchedAtMs);
+    page = preparePage(bytes, attribution, fetchedAtMs, allocate);
   } catch {
     return { id, kind: "failed", body };
   }
+  const packed = compress(bytes);
+  const compressed = allocate(Uint8Array, packed.length);
+  compressed.set(packed);
   return {
     id,
     kind: "page",
     body,
     count: page.scanned.count,
     hasLineBreaks: page.scanned.hasLineBreaks,
-    columns: owned(page.scanned.columns, Int32Array),
-    identities: owned(page.identities, Uint8Array),
-    digests: owned(page.digests, Uint32Array),
-    timesMs: owned(page.timesMs, Float64Array),
+    columns: page.scanned.columns,
+    identities: page.identities,
+    digests: page.digests,
+    timesMs: page.timesMs,
     organizations: page.organizations,
-    organizationIndexes: owned(page.organizationIndexes, Uint16Array),
-    compressed: owned(compress(bytes), Uint8Array),
+    organizationIndexes: page.organizationIndexes,
+    compressed,
   };
-}
-
-/** A view that has its memory to itself can be handed over; others are copied first. */
-function owned<
-  View extends { readonly buffer: ArrayBufferLike; readonly byteOffset: number; readonly byteLength: number },
-  Owned,
->(view: View, type: { new (view: View): Owned }): Owned {
-  const whole = view.byteOffset === 0 && view.byteLength === view.buffer.byteLength;
-  return whole ? (view as unknown as Owned) : new type(view);
 }
