@@ -19,6 +19,8 @@ export interface Refusal {
 }
 
 const CONCURRENCY_START = 4;
+/** What goes first leaves every fourth request to what waits below: a slow service must not starve it for ever. */
+const PASSED_OVER_MAX = 3;
 const BACK_OFF_MS_MIN = 500;
 const BACK_OFF_MS_MAX = 60_000;
 
@@ -32,6 +34,8 @@ export function createPace(clock: Clock, options: PaceOptions) {
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
   const rate = createRate(clock, options.requestsPerSecondMax || Number.POSITIVE_INFINITY);
   let concurrency = Math.min(CONCURRENCY_START, options.concurrencyMax);
+  /** How often in a row those that wait below have been passed over. */
+  let passedOver = 0;
   let running = 0;
   let pausedUntilMs = 0;
   let countedMs = Number.NEGATIVE_INFINITY;
@@ -43,8 +47,8 @@ export function createPace(clock: Clock, options: PaceOptions) {
 
   function startWaiting(): void {
     for (;;) {
-      const queue = waiting.find((candidates) => candidates.length > 0);
-      if (queue === undefined || running >= Math.floor(concurrency)) return;
+      const [first, below] = waiting.filter((candidates) => candidates.length > 0);
+      if (first === undefined || running >= Math.floor(concurrency)) return;
       const nowMs = clock.now();
       const readyMs = Math.max(pausedUntilMs, rate.nextStartMs());
       if (readyMs > nowMs) {
@@ -54,7 +58,9 @@ export function createPace(clock: Clock, options: PaceOptions) {
       rate.started();
       running++;
       requests++;
-      queue.shift()!.start();
+      const isBelow = below !== undefined && passedOver >= PASSED_OVER_MAX;
+      passedOver = below === undefined || isBelow ? 0 : passedOver + 1;
+      (isBelow ? below : first).shift()!.start();
     }
   }
 
@@ -167,6 +173,8 @@ const RETURN_S = 20;
 const RATE_MIN = 0.2;
 /** Pauses make what was let through look like less than it was: one refusal lowers the rate by no more than this. */
 const STEP_DOWN = 0.9;
+/** Few requests before the first refusal say little about the limit: it is looked for from here downwards. */
+const FIRST_CEILING_MIN = 10;
 /** After a quiet time so much of a second's worth may start at once. */
 const BURST_MS = 100;
 
@@ -211,7 +219,9 @@ function createRate(clock: Clock, perSecondMax: number) {
       const spanMs = Math.max(SPAN_MS_MIN, clock.now() - lately[0]!);
       const measured = (lately.length * 1000) / spanMs;
       const tried = perSecond();
-      ceiling = Number.isFinite(tried) ? Math.min(tried, Math.max(measured, tried * STEP_DOWN)) : measured;
+      ceiling = Number.isFinite(tried)
+        ? Math.min(tried, Math.max(measured, tried * STEP_DOWN))
+        : Math.max(measured, FIRST_CEILING_MIN);
       refusedMs = clock.now();
     },
   };

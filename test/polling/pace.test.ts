@@ -1,7 +1,15 @@
 import { setMaxListeners } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { BACKFILL, createPace, LIVE, type Pace, type Refusal, SWEEP } from "../../src/polling/pace.ts";
+import {
+  BACKFILL,
+  createPace,
+  LIVE,
+  type Pace,
+  type Priority,
+  type Refusal,
+  SWEEP,
+} from "../../src/polling/pace.ts";
 import { createSlots } from "../../src/polling/slots.ts";
 import { COMPLETE, DAY, openWorld, type World } from "./support.ts";
 
@@ -291,6 +299,28 @@ describe("room for pages", () => {
     await Promise.all(all);
     expect(order).toEqual(["live", "sweep", "backfill"]);
   });
+});
+
+test("live goes first, and yet what waits below gets every fourth request", async () => {
+  const pace = createPace(systemClock, { concurrencyMax: 1, requestsPerSecondMax: 0 });
+  const { signal } = new AbortController();
+  const order: string[] = [];
+  const ask = (name: string, priority: Priority) =>
+    pace.run(
+      priority,
+      signal,
+      async () => void order.push(name),
+      () => undefined,
+    );
+  await Promise.all([
+    ask("first", LIVE),
+    ...["b1", "b2"].map((name) => ask(name, BACKFILL)),
+    ...["s1", "s2"].map((name) => ask(name, SWEEP)),
+    ...Array.from({ length: 8 }, (_, at) => ask(`l${at}`, LIVE)),
+  ]);
+  expect(order.slice(0, 9)).toEqual(["first", "l0", "l1", "l2", "s1", "l3", "l4", "l5", "s2"]);
+  expect(order).toHaveLength(13);
+  pace.stop();
 });
 
 describe("pages of a pass", () => {
