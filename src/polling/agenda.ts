@@ -32,6 +32,8 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   const running = new Map<number, Work>();
   const later = new Map<number, { untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
+  /** Windows whose pass began here: one that began before, in another process, has not seen what came since. */
+  const begun = new Set<number>();
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
 
   async function liveWindows() {
@@ -125,6 +127,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
         if (window === undefined || running.has(window.id)) continue;
         const work = { kind, window };
         running.set(window.id, work);
+        if (window.pass === null) begun.add(window.id);
         return work;
       }
       await forgetReplaced();
@@ -137,7 +140,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
 
     succeeded({ kind, window }: Work, startedMs: number): void {
       later.delete(window.id);
-      if (kind === "live") polledMs.set(window.stream.id, startedMs);
+      if (begun.delete(window.id) && kind === "live") polledMs.set(window.stream.id, startedMs);
     },
 
     /** Counts a failure of the window; with `waits` it is left out for a while, longer each time. Gives the number in a row. */

@@ -263,6 +263,26 @@ describe("run --once", () => {
     expect((await it.windows()).filter(({ state, live }) => state === "unread" && !live)).toEqual([]);
   });
 
+  test("reads a live window once more when it only finished a pass of the process before", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 0 }, polling: { pageSize: 10 } });
+    await it.drain();
+    const [organization] = it.organizations as [string];
+    it.simulator.control.append(
+      organization,
+      Array.from({ length: 25 }, () => ({ event_type: "x" })),
+    );
+    it.simulator.control.faults.add({ kind: "status", status: 500, cursor: true, skip: 1, times: 1 });
+    it.simulator.control.clock.advance(30 * SECOND);
+    await it.account.poller.step(it.signal);
+    expect((await it.windows()).find(({ live }) => live)!.pass?.pages).toBe(2);
+    // Indexed a little late, behind the cursor of the pass that the end of the process interrupts.
+    const timestamp = new Date(it.clock.now() - 31 * SECOND).toISOString();
+    it.simulator.control.append(organization, [{ event_type: "late", timestamp }]);
+    await it.restart();
+    await it.account.poller.once(it.signal);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 26 });
+  });
+
   test("rejects when the account is refused, and when a window cannot be read at all", async () => {
     const it = await open({ simulator: { organizations: 1, events: 50 } });
     it.simulator.control.faults.add({ kind: "broken_json", api: "insights", skip: 1 });
