@@ -1,16 +1,7 @@
 import { hash } from "node:crypto";
-import { crc32 } from "node:zlib";
+import { type Engine, withEngine } from "./engine.ts";
 import { type Allocate, allocateAnew } from "./room.ts";
-import {
-  eventBytes,
-  eventTimeMs,
-  FIELD,
-  fieldText,
-  type ScannedPage,
-  STRIDE,
-  sameField,
-  scanPage,
-} from "./scanner.ts";
+import { eventBytes, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
 
 /**
  * A page made ready for the journal: scanned, every event attributed to an organization and given its
@@ -70,38 +61,73 @@ export function prepareScanned(
   allocate: Allocate = allocateAnew,
 ): PreparedPage {
   const { count } = scanned;
-  const attribute = attributor(scanned, attribution);
-  const organizationIndexes = allocate(Uint16Array, count);
-  const foreign: number[] = [];
-  for (let index = 0; index < count; index++) {
-    const organization = attribute.indexOf(index);
-    if (organization < 0) foreign.push(index);
-    else organizationIndexes[index] = organization;
-  }
-  if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
-
+  const owners = createOwners(scanned, attribution);
   const room = allocate(Uint8Array, count * IDENTITY_BYTES);
-  const identities = Buffer.from(room.buffer, room.byteOffset, room.byteLength);
-  const digests = allocate(Uint32Array, count);
   const timesMs = allocate(Float64Array, count);
-  const owners = attribute.organizations.map((organization) =>
-    ownerBytes(organization, attribution.provider),
-  );
-  for (let index = 0; index < count; index++) {
-    const digest = identityDigest(scanned, index, owners[organizationIndexes[index]!]!);
-    identities.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");
-    digests[index] = crc32(eventBytes(scanned, index));
-    timesMs[index] = eventTimeMs(scanned, index) ?? fetchedAtMs;
-  }
-  return {
+  const page = {
     scanned,
-    identities,
-    digests,
+    identities: Buffer.from(room.buffer, room.byteOffset, room.byteLength),
+    digests: allocate(Uint32Array, count),
     timesMs,
-    organizations: attribute.organizations,
-    organizationIndexes,
+    organizations: owners.organizations,
+    organizationIndexes: allocate(Uint16Array, count),
   };
+  const foreign: number[] = [];
+  withEngine((engine) => {
+    for (let first = 0; first < count; ) first += identify(engine, page, owners, foreign, first);
+  });
+  if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
+  timesMs.set(scanned.timesMs);
+  for (let index = 0; index < count; index++) if (Number.isNaN(timesMs[index]!)) timesMs[index] = fetchedAtMs;
+  return page;
 }
+
+/**
+ * Makes the identities and digests of as many events from the first one on as the engine takes, and gives
+ * their number. What is unusual, the engine leaves to `identityDigest`.
+ */
+function identify(
+  engine: Engine,
+  { scanned, identities, digests, organizationIndexes }: PreparedPage,
+  owners: Owners,
+  foreign: number[],
+  first: number,
+): number {
+  const { call } = engine;
+  const { bytes, columns, count } = scanned;
+  const start = columns[first * STRIDE]!;
+  const endOf = (row: number) => columns[(first + row) * STRIDE + 1]!;
+  if (endOf(0) - start > engine.textBytesMax) engine.grow(endOf(0) - start);
+  let rows = 1;
+  while (rows < engine.rowsMax && first + rows < count && endOf(rows) - start <= engine.textBytesMax) rows++;
+  engine.putText(bytes, start, endOf(rows - 1));
+  engine.rows.set(columns.subarray(first * STRIDE, (first + rows) * STRIDE));
+  call.markRuns(rows, start);
+  for (let from = 0; from < rows; ) {
+    let to = from + 1;
+    while (to < rows && engine.runs[to] === 1) to++;
+    const owner = owners.ownerAt(first + from);
+    organizationIndexes.fill(Math.max(0, owner), first + from, first + to);
+    const ownerKey = owner < 0 ? undefined : owners.keys[owner]!;
+    if (ownerKey === undefined) for (let row = from; row < to; row++) foreign.push(first + row);
+    if (ownerKey !== undefined && ownerKey.length <= engine.ownerBytesMax)
+      call.writeKeys(from, to, ownerKey.copy(engine.owner), start);
+    else engine.keyBlocks.fill(0, from, to);
+    from = to;
+  }
+  call.identify(rows, start);
+  identities.set(engine.identities.subarray(0, rows * IDENTITY_BYTES), first * IDENTITY_BYTES);
+  digests.set(engine.digests.subarray(0, rows), first);
+  for (let row = 0; row < rows; row++) {
+    if (engine.keyBlocks[row] !== 0) continue;
+    const index = first + row;
+    const digest = identityDigest(scanned, index, owners.keys[organizationIndexes[index]!] ?? NO_OWNER);
+    identities.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");
+  }
+  return rows;
+}
+
+const NO_OWNER = Buffer.alloc(0);
 
 /** The identity of a second event that shares another's identity fields but not its bytes. */
 export function twinIdentity(identity: Uint8Array, digest: number): Buffer {
@@ -199,39 +225,41 @@ function sha256(data: Buffer): string {
   return hash("sha256", data, "latin1" as "hex");
 }
 
-function attributor(scanned: ScannedPage, attribution: Attribution) {
+/** To whom the events of a page belong. */
+interface Owners {
+  readonly organizations: readonly (string | null)[];
+  /** What stands for each of them in the identities of its events. */
+  readonly keys: readonly Buffer[];
+  /** The index of an event's owner among them; -1 when it belongs to none that was asked for. */
+  ownerAt(index: number): number;
+}
+
+function createOwners(scanned: ScannedPage, attribution: Attribution): Owners {
   const organizations: (string | null)[] = [];
+  const keys: Buffer[] = [];
   const indexes = new Map<string | null, number>();
   const allowed = new Set(attribution.organizations);
   const single = attribution.organizations.length === 1 ? attribution.organizations[0]! : undefined;
-  let known = -1;
-  let owner = -1;
 
   function place(organization: string | null): number {
     const known = indexes.get(organization);
     if (known !== undefined) return known;
     indexes.set(organization, organizations.length);
+    keys.push(ownerBytes(organization, attribution.provider));
     return organizations.push(organization) - 1;
   }
 
-  function ownerOf(value: string): number {
-    if (attribution.provider !== null) return place(value === "" ? null : value.toLowerCase());
-    // Without organizations the key's own one was asked for, whatever its id is.
-    if (allowed.size === 0) return place(value === "" ? null : value.toLowerCase());
-    if (value === "") return single === undefined ? -1 : place(single);
-    const organization = value.toLowerCase();
-    return allowed.has(organization) ? place(organization) : -1;
-  }
-
   return {
-    organizations: organizations as readonly (string | null)[],
-    indexOf(index: number): number {
-      // Neighbours are mostly of one organization: its text need not be decoded for each.
-      if (known < 0 || !sameField(scanned, known, index, FIELD.organization)) {
-        owner = ownerOf(fieldText(scanned, index, FIELD.organization) ?? "");
-        known = index;
-      }
-      return owner;
+    organizations,
+    keys,
+    ownerAt(index) {
+      const value = fieldText(scanned, index, FIELD.organization) ?? "";
+      if (attribution.provider !== null) return place(value === "" ? null : value.toLowerCase());
+      // Without organizations the key's own one was asked for, whatever its id is.
+      if (allowed.size === 0) return place(value === "" ? null : value.toLowerCase());
+      if (value === "") return single === undefined ? -1 : place(single);
+      const organization = value.toLowerCase();
+      return allowed.has(organization) ? place(organization) : -1;
     },
   };
 }

@@ -19,6 +19,7 @@ export type Answer =
       readonly count: number;
       readonly hasLineBreaks: boolean;
       readonly columns: Int32Array;
+      readonly scannedTimesMs: Float64Array;
       readonly identities: Uint8Array;
       readonly digests: Uint32Array;
       readonly timesMs: Float64Array;
@@ -70,6 +71,7 @@ function answerOf(
     count: page.scanned.count,
     hasLineBreaks: page.scanned.hasLineBreaks,
     columns: page.scanned.columns,
+    scannedTimesMs: page.scanned.timesMs,
     identities: page.identities,
     digests: page.digests,
     timesMs: page.timesMs,

@@ -90,6 +90,7 @@ function bufferOf(bytes: Uint8Array): Buffer {
 function pageOf({
   body,
   columns,
+  scannedTimesMs,
   count,
   hasLineBreaks,
   identities,
@@ -100,7 +101,7 @@ function pageOf({
   compressed,
 }: Answer & { kind: "page" }): PreparedPage {
   return {
-    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns },
+    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs },
     identities: bufferOf(identities),
     digests,
     timesMs,

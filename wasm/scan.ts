@@ -1,0 +1,447 @@
+import {
+  CORRELATION,
+  EVENT_TYPE,
+  ID,
+  ORGANIZATION,
+  ROWS,
+  ROWS_MAX,
+  SERVICE,
+  STRIDE,
+  TEXT,
+  TIMES,
+  TIMESTAMP,
+} from "./memory";
+import { timeMs } from "./time";
+
+/*
+ * The text is held against the JSON grammar. It is followed by zeros, which fit nowhere: so nothing here looks
+ * for the end of the text, and whatever the end cuts off is met as a byte that should not be there. Places are
+ * addresses; 0 means that something did not fit, and `failure` says what.
+ */
+
+const DEPTH_MAX: i32 = 500;
+const STACK: usize = memory.data(DEPTH_MAX + 1);
+
+/** What was expected, numbered as in the caller. */
+const WANTS_ARRAY: i32 = 1;
+const WANTS_OBJECT: i32 = 2;
+const WANTS_STRING: i32 = 3;
+const WANTS_REST_OF_STRING: i32 = 4;
+const WANTS_ESCAPE: i32 = 5;
+const WANTS_HEX: i32 = 6;
+const WANTS_COLON: i32 = 7;
+const WANTS_VALUE: i32 = 8;
+const WANTS_OBJECT_END: i32 = 9;
+const WANTS_VALUE_END: i32 = 10;
+const WANTS_ARRAY_END: i32 = 11;
+const WANTS_TEXT_END: i32 = 12;
+const WANTS_LESS_DEPTH: i32 = 13;
+
+/** Where in the array the text is, between calls. */
+const BEFORE: i32 = 0;
+const AT_FIRST: i32 = 1;
+const BEHIND_EVENT: i32 = 2;
+const AT_EVENT: i32 = 3;
+const AFTER: i32 = 4;
+
+let place: i32 = BEFORE;
+let hasBreaks: bool = false;
+let escapes: i32 = 0;
+
+let failure: i32 = 0;
+let failedAt: usize = 0;
+/** The last byte that was looked at: behind the text where it is the end that did not fit. */
+let reached: usize = 0;
+
+let consumed: i32 = 0;
+
+/** A new text. */
+export function begin(): void {
+  place = BEFORE;
+  hasBreaks = false;
+}
+
+/** How far the last `scan` came; what follows is to stand at the beginning of the next stretch. */
+export function consumedBytes(): i32 {
+  return consumed;
+}
+
+/** What the last `scan` did not find; 0 where it came to a stop for want of text or of rows. */
+export function failureKind(): i32 {
+  return failure;
+}
+
+export function failureOffset(): i32 {
+  return <i32>(failedAt - TEXT);
+}
+
+export function hasLineBreaks(): bool {
+  return hasBreaks;
+}
+
+/**
+ * Notes the whole events in `length` bytes of text; gives how many. Offsets in rows count from `base`. An
+ * event that the end of the text cuts off is left for the next call, unless it is the end of all.
+ */
+export function scan(length: i32, isLast: bool, base: i32): i32 {
+  const end = TEXT + length;
+  let at = TEXT;
+  let rows = 0;
+  failure = 0;
+  while (true) {
+    at = skipBlank(at);
+    const byte = load<u8>(at);
+    if (at == end && (!isLast || place == AFTER)) break;
+    if (place == BEFORE) {
+      if (byte != 0x5b) {
+        fail(WANTS_ARRAY, at);
+        break;
+      }
+      at++;
+      place = AT_FIRST;
+    } else if (place == AT_FIRST && byte == 0x5d) {
+      at++;
+      place = AFTER;
+    } else if (place == AT_FIRST || place == AT_EVENT) {
+      if (byte != 0x7b) {
+        fail(WANTS_OBJECT, at);
+        break;
+      }
+      if (rows == ROWS_MAX) break;
+      const row = ROWS + rows * STRIDE * 4;
+      const behind = scanEvent(at, row);
+      if (behind == 0) {
+        if (!isLast && reached + 8 > end) failure = 0;
+        break;
+      }
+      store<f64>(TIMES + rows * 8, timeOf(row));
+      rebase(row, base - <i32>TEXT);
+      at = behind;
+      rows++;
+      place = BEHIND_EVENT;
+    } else if (place == BEHIND_EVENT) {
+      if (byte != 0x2c && byte != 0x5d) {
+        fail(WANTS_ARRAY_END, at);
+        break;
+      }
+      at++;
+      place = byte == 0x2c ? AT_EVENT : AFTER;
+    } else {
+      fail(WANTS_TEXT_END, at);
+      break;
+    }
+  }
+  consumed = <i32>(at - TEXT);
+  return rows;
+}
+
+function timeOf(row: usize): f64 {
+  const start = load<i32>(row + TIMESTAMP * 4);
+  const end = load<i32>(row + TIMESTAMP * 4 + 4);
+  return start < 0 || load<u8>(start) != 0x22 ? NaN : timeMs(start + 1, end - 1);
+}
+
+/** Addresses become offsets; -1 stays. */
+function rebase(row: usize, by: i32): void {
+  for (let column = 0; column < STRIDE; column++) {
+    const address = load<i32>(row + column * 4);
+    if (address >= 0) store<i32>(row + column * 4, address + by);
+  }
+}
+
+function scanEvent(start: usize, row: usize): usize {
+  store<i32>(row, <i32>start);
+  const absent = i32x4.splat(-1);
+  v128.store(row + 8, absent);
+  v128.store(row + 24, absent);
+  v128.store(row + 40, absent);
+  let at = skipBlank(start + 1);
+  if (load<u8>(at) == 0x7d) {
+    store<i32>(row + 4, <i32>at + 1);
+    return at + 1;
+  }
+  while (true) {
+    const column = scanKey(at);
+    at = behindKey;
+    if (at == 0) return 0;
+    const value = at;
+    if (column == CORRELATION) {
+      at = scanCorrelation(at, row);
+      if (at == 0) return 0;
+    } else {
+      at = skipValue(at, 1);
+      if (at == 0) return 0;
+      if (column != 0) note(row, column, value, at);
+    }
+    at = skipBlank(at);
+    const next = load<u8>(at);
+    if (next == 0x7d) break;
+    if (next != 0x2c) return fail(WANTS_OBJECT_END, at);
+    at = skipBlank(at + 1);
+  }
+  store<i32>(row + 4, <i32>at + 1);
+  return at + 1;
+}
+
+/** The id inside a correlation object; of duplicate keys the last counts, as in JSON.parse. */
+function scanCorrelation(start: usize, row: usize): usize {
+  store<i32>(row + CORRELATION * 4, -1);
+  if (load<u8>(start) != 0x7b) return skipValue(start, 1);
+  let at = skipBlank(start + 1);
+  if (load<u8>(at) == 0x7d) return at + 1;
+  while (true) {
+    const column = scanKey(at);
+    at = behindKey;
+    if (at == 0) return 0;
+    const value = at;
+    at = skipValue(at, 2);
+    if (at == 0) return 0;
+    if (column == ID) note(row, CORRELATION, value, at);
+    at = skipBlank(at);
+    const next = load<u8>(at);
+    if (next == 0x7d) return at + 1;
+    if (next != 0x2c) return fail(WANTS_OBJECT_END, at);
+    at = skipBlank(at + 1);
+  }
+}
+
+function note(row: usize, column: i32, start: usize, end: usize): void {
+  store<i32>(row + column * 4, <i32>start);
+  store<i32>(row + column * 4 + 4, <i32>end);
+}
+
+/** Where the value of the key stands that `scanKey` has read; 0 where it failed. */
+let behindKey: usize = 0;
+
+/** Reads a key and its colon; gives the column of a steering field, or 0. */
+function scanKey(start: usize): i32 {
+  const escapesBefore = escapes;
+  let at = skipString(start);
+  behindKey = 0;
+  if (at == 0) return 0;
+  const length = <i32>(at - start) - 2;
+  let column = columnOf(start + 1, length);
+  // An escape can spell a steering key too.
+  if (escapes != escapesBefore) column = columnOf(SPELLED, spell(start + 1, at - 1));
+  at = skipBlank(at);
+  if (load<u8>(at) != 0x3a) {
+    fail(WANTS_COLON, at);
+    return 0;
+  }
+  behindKey = skipBlank(at + 1);
+  return column;
+}
+
+/** All steering keys differ in length. Letters are compared as numbers, the first one lowest. */
+function columnOf(at: usize, length: i32): i32 {
+  switch (length) {
+    case 2: // id
+      return load<u16>(at) == 0x6469 ? ID : 0;
+    case 7: // service
+      return (load<u64>(at) & 0xffffffffffffff) == 0x65636976726573 ? SERVICE : 0;
+    case 9: // timestamp
+      return load<u64>(at) == 0x6d617473656d6974 && load<u8>(at, 8) == 0x70 ? TIMESTAMP : 0;
+    case 10: // event_type
+      return load<u64>(at) == 0x79745f746e657665 && load<u16>(at, 8) == 0x6570 ? EVENT_TYPE : 0;
+    case 11: // correlation
+      return load<u64>(at) == 0x74616c6572726f63 && (load<u32>(at, 8) & 0xffffff) == 0x6e6f69 ? CORRELATION : 0;
+    case 12: // organization
+      return load<u64>(at) == 0x617a696e6167726f && load<u32>(at, 8) == 0x6e6f6974 ? ORGANIZATION : 0;
+    default:
+      return 0;
+  }
+}
+
+const SPELLED_MAX: i32 = 12;
+const SPELLED: usize = memory.data(16);
+
+/** Writes out a key with escapes; gives its length, or 0 when it is none that anybody looks for. */
+function spell(start: usize, end: usize): i32 {
+  let at = start;
+  for (let length = 0; length <= SPELLED_MAX; length++) {
+    if (at == end) return length;
+    let byte = <i32>load<u8>(at++);
+    if (byte == 0x5c) {
+      // Of the short escapes none stands for a letter of a steering key.
+      if (load<u8>(at) != 0x75) return 0;
+      byte = 0;
+      for (let digit = 1; digit <= 4; digit++) byte = (byte << 4) | hexValue(load<u8>(at + digit));
+      if (byte > 0x7f) return 0;
+      at += 5;
+    }
+    store<u8>(SPELLED + length, <u8>byte);
+  }
+  return 0;
+}
+
+function hexValue(digit: u8): i32 {
+  return digit <= 0x39 ? digit - 0x30 : (digit | 0x20) - 0x61 + 10;
+}
+
+function skipValue(at: usize, depth: i32): usize {
+  const byte = load<u8>(at);
+  if (byte == 0x22) return skipString(at);
+  if ((byte | 0x20) == 0x7b) return skipContainer(at, depth + 1);
+  return skipPlain(at, byte);
+}
+
+/** An object or an array, with all that is in it; what is open is noted on a stack. */
+function skipContainer(start: usize, outermost: i32): usize {
+  let depth = outermost;
+  let close = closeOf(load<u8>(start));
+  let at = start;
+  if (depth > DEPTH_MAX) return fail(WANTS_LESS_DEPTH, at);
+  store<u8>(STACK + depth, close);
+  at = skipBlank(at + 1);
+  let isEmpty = load<u8>(at) == close;
+  while (true) {
+    if (!isEmpty) {
+      if (close == 0x7d) {
+        at = skipString(at);
+        if (at == 0) return 0;
+        at = skipBlank(at);
+        if (load<u8>(at) != 0x3a) return fail(WANTS_COLON, at);
+        at = skipBlank(at + 1);
+      }
+      const byte = load<u8>(at);
+      if ((byte | 0x20) == 0x7b) {
+        if (++depth > DEPTH_MAX) return fail(WANTS_LESS_DEPTH, at);
+        close = closeOf(byte);
+        store<u8>(STACK + depth, close);
+        at = skipBlank(at + 1);
+        isEmpty = load<u8>(at) == close;
+        continue;
+      }
+      at = byte == 0x22 ? skipString(at) : skipPlain(at, byte);
+      if (at == 0) return 0;
+      at = skipBlank(at);
+    }
+    isEmpty = false;
+    while (true) {
+      const next = load<u8>(at++);
+      if (next == 0x2c) break;
+      if (next != close) return fail(WANTS_VALUE_END, at - 1);
+      if (--depth < outermost) return at;
+      close = load<u8>(STACK + depth);
+      at = skipBlank(at);
+    }
+    at = skipBlank(at);
+  }
+}
+
+/** Behind both opening brackets the closing one is the second next byte. */
+// @ts-ignore: decorator
+@inline
+function closeOf(open: u8): u8 {
+  return open + 2;
+}
+
+/** Sixteen bytes at a time, up to the first quote, backslash or control character. */
+function skipString(start: usize): usize {
+  if (load<u8>(start) != 0x22) return fail(WANTS_STRING, start);
+  let at = start + 1;
+  while (true) {
+    const bytes = v128.load(at);
+    const found = i8x16.bitmask(
+      v128.or(
+        v128.or(i8x16.eq(bytes, i8x16.splat(0x22)), i8x16.eq(bytes, i8x16.splat(0x5c))),
+        i8x16.eq(bytes, i8x16.min_u(bytes, i8x16.splat(0x1f))),
+      ),
+    );
+    if (found == 0) {
+      at += 16;
+      continue;
+    }
+    at += ctz(found);
+    const byte = load<u8>(at);
+    if (byte == 0x22) return at + 1;
+    if (byte != 0x5c) return fail(WANTS_REST_OF_STRING, at);
+    at = skipEscape(at + 1);
+    if (at == 0) return 0;
+  }
+}
+
+function skipEscape(at: usize): usize {
+  escapes++;
+  const byte = load<u8>(at);
+  if (byte == 0x75) {
+    for (let digit: usize = 1; digit <= 4; digit++)
+      if (!isHexDigit(load<u8>(at + digit))) return fail(WANTS_HEX, at + digit);
+    return at + 5;
+  }
+  // " \\ / b f n r t
+  if (byte == 0x22 || byte == 0x5c || byte == 0x2f || byte == 0x62 || byte == 0x66) return at + 1;
+  if (byte == 0x6e || byte == 0x72 || byte == 0x74) return at + 1;
+  return fail(WANTS_ESCAPE, at);
+}
+
+function isHexDigit(byte: u8): bool {
+  return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+}
+
+// @ts-ignore: decorator
+@inline
+function isDigit(byte: u8): bool {
+  return <u8>(byte - 0x30) <= 9;
+}
+
+/** A number, or one of the three words. */
+function skipPlain(at: usize, byte: u8): usize {
+  if (byte == 0x74) return load<u32>(at) == 0x65757274 ? at + 4 : fail(WANTS_VALUE, at);
+  if (byte == 0x6e) return load<u32>(at) == 0x6c6c756e ? at + 4 : fail(WANTS_VALUE, at);
+  if (byte == 0x66)
+    return load<u32>(at + 1) == 0x65736c61 ? at + 5 : fail(WANTS_VALUE, at);
+  return skipNumber(at);
+}
+
+function skipNumber(start: usize): usize {
+  let at = load<u8>(start) == 0x2d ? start + 1 : start;
+  if (load<u8>(at) == 0x30) at++;
+  else {
+    at = skipDigits(at, start);
+    if (at == 0) return 0;
+  }
+  if (load<u8>(at) == 0x2e) {
+    at = skipDigits(at + 1, start);
+    if (at == 0) return 0;
+  }
+  if ((load<u8>(at) | 0x20) == 0x65) {
+    at++;
+    if (load<u8>(at) == 0x2b || load<u8>(at) == 0x2d) at++;
+    return skipDigits(at, start);
+  }
+  return at;
+}
+
+function skipDigits(from: usize, start: usize): usize {
+  let at = from;
+  while (isDigit(load<u8>(at))) at++;
+  if (at > from) return at;
+  fail(WANTS_VALUE, start);
+  reached = at;
+  return 0;
+}
+
+/** Mostly there is nothing to skip. */
+// @ts-ignore: decorator
+@inline
+function skipBlank(at: usize): usize {
+  return load<u8>(at) > 0x20 ? at : skipBlanks(at);
+}
+
+function skipBlanks(from: usize): usize {
+  let at = from;
+  while (true) {
+    const byte = load<u8>(at);
+    if (byte == 0x0a || byte == 0x0d) hasBreaks = true;
+    else if (byte != 0x20 && byte != 0x09) return at;
+    at++;
+  }
+}
+
+function fail(wanted: i32, at: usize): usize {
+  failure = wanted;
+  failedAt = at;
+  reached = at;
+  return 0;
+}
