@@ -19,7 +19,7 @@ export async function followImports(
   return createFollower({
     reader,
     clock,
-    wants: (event) => event.correlationId !== undefined,
+    wants: (page, index) => page.hasCorrelation(index),
     apply,
     commit: (to) => reader.commit(to, undefined),
   });

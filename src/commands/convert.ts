@@ -5,7 +5,7 @@ import { explain, UsageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format, FormatDefinition } from "../core/format.ts";
 import { IDENTITY_BYTES, preparePage } from "../core/page.ts";
-import { eventBytes, FIELD, fieldText } from "../core/scanner.ts";
+import { eventBytes, eventSize, FIELD, fieldText } from "../core/scanner.ts";
 import { formats } from "../formats/index.ts";
 import { describe } from "../services/index.ts";
 import type { Io } from "./io.ts";
@@ -132,6 +132,7 @@ function eventOf(line: Buffer, number: number): JournalEvent {
   const timestampMs = page.timesMs[0]!;
   return {
     bytes: eventBytes(scanned, 0),
+    size: eventSize(scanned, 0),
     account: "",
     organization: page.organizations[0] ?? null,
     provider: null,

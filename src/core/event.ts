@@ -2,6 +2,8 @@
 export interface JournalEvent {
   /** The exact slice of the response that held it. May share memory with its page: never write to it. */
   readonly bytes: Uint8Array;
+  /** How many bytes these are; known without a look at them. */
+  readonly size: number;
   /** True where the bytes are known to hold no line break. */
   readonly isOneLine?: boolean;
   readonly account: string;

@@ -8,6 +8,8 @@ export interface Format {
   readonly mediaType: string;
   /** Never throws for an event the service served, and never contains a line break outside a JSON string escape. */
   encode(event: JournalEvent): string | Uint8Array;
+  /** True: `encode` gives the event's own bytes, except for line breaks between members. */
+  readonly keepsBytes?: boolean;
 }
 
 /** What a format is given of the other parts. */

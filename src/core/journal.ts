@@ -129,6 +129,8 @@ export interface JournalPage {
   /** From `first` on; made one by one, so that a large page costs what is used of it. */
   readonly count: number;
   event(index: number): JournalEvent;
+  /** Whether the event with this index names a correlation; most do not. */
+  hasCorrelation(index: number): boolean;
   /** The position after the event with this index in the page. */
   after(index: number): Position;
 }

@@ -102,6 +102,14 @@ export function eventBytes(page: ScannedPage, index: number): Buffer {
   return page.bytes.subarray(page.columns[index * STRIDE]!, page.columns[index * STRIDE + 1]!);
 }
 
+export function eventSize({ columns }: ScannedPage, index: number): number {
+  return columns[index * STRIDE + 1]! - columns[index * STRIDE]!;
+}
+
+export function hasField({ columns }: ScannedPage, index: number, column: FieldColumn): boolean {
+  return columns[index * STRIDE + column]! >= 0;
+}
+
 /** The value of a steering field: a string's text, a number's digits; undefined for null, absent and the rest. */
 export function fieldText(page: ScannedPage, index: number, column: FieldColumn): string | undefined {
   const start = page.columns[index * STRIDE + column]!;

@@ -8,10 +8,12 @@ import type { Position } from "./position.ts";
 /** What a sink wants to find again when it is opened; committed together with the position. JSON. */
 export type SinkState = { readonly [key: string]: unknown };
 
-/** One event as it goes to the destination: `body` is what `encode` gave, made once. */
+/** One event as it goes to the destination: `body` is what `encode` gave. */
 export interface SinkRecord {
   readonly event: JournalEvent;
   readonly body: Uint8Array;
+  /** Of the body, in bytes. */
+  readonly size: number;
 }
 
 /** What a reader takes from the journal, already filtered and encoded. Never empty. */

@@ -29,6 +29,8 @@ export interface Forming {
   readonly bound: Position | undefined;
   wants(event: JournalEvent): boolean;
   encode(event: JournalEvent): Uint8Array | string;
+  /** True: `encode` gives the bytes of an event that is one line as they are. */
+  readonly keepsBytes: boolean;
 }
 
 /** How many events are passed over in one turn before the position is committed and others get their turn. */
@@ -76,19 +78,19 @@ export async function formBatch(forming: Forming): Promise<Formed> {
         full = ++passedOver >= PASSED_OVER_MAX;
         continue;
       }
-      const body = bodyOf(forming, event);
-      if (body instanceof Error) {
-        misfits.push({ event, reason: `it could not be encoded: ${body.message}` });
-      } else if (body.length > bodyBytesMax) {
+      const record = recordOf(forming, event);
+      if (record instanceof Error) {
+        misfits.push({ event, reason: `it could not be encoded: ${record.message}` });
+      } else if (record.size > bodyBytesMax) {
         misfits.push({
           event,
-          reason: `its ${body.length} bytes are more than the ${bodyBytesMax} that the destination takes`,
+          reason: `its ${record.size} bytes are more than the ${bodyBytesMax} that the destination takes`,
         });
       } else {
-        const size = body.length + overhead;
+        const size = record.size + overhead;
         const fits = records.length < forming.recordsMax && bytes + size <= limits.bytesMax;
         if (bound === undefined && records.length > 0 && !fits) break;
-        records.push({ event, body });
+        records.push(record);
         bytes += size;
         oldestMs = Math.min(oldestMs, event.fetchedAtMs);
       }
@@ -100,11 +102,29 @@ export async function formBatch(forming: Forming): Promise<Formed> {
   }
 }
 
+/** Nothing is held for it but the event: its body is a look at the event's own bytes. */
+class VerbatimRecord implements SinkRecord {
+  readonly event: JournalEvent;
+
+  constructor(event: JournalEvent) {
+    this.event = event;
+  }
+
+  get body(): Uint8Array {
+    return this.event.bytes;
+  }
+  get size(): number {
+    return this.event.size;
+  }
+}
+
 /** A format that fails on an event is a bug, but neither the event nor the others may suffer from it. */
-function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | Error {
+function recordOf(forming: Forming, event: JournalEvent): SinkRecord | Error {
+  if (forming.keepsBytes && event.isOneLine) return new VerbatimRecord(event);
   try {
-    const body = forming.encode(event);
-    return typeof body === "string" ? Buffer.from(body) : body;
+    const encoded = forming.encode(event);
+    const body = typeof encoded === "string" ? Buffer.from(encoded) : encoded;
+    return { event, body, size: body.length };
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
   }

@@ -164,6 +164,7 @@ export function createDelivery(options: DeliveryOptions) {
       bound,
       wants: (event) => options.wants(event) && (rest === undefined || isRest(event)),
       encode,
+      keepsBytes: options.format.keepsBytes === true && sink!.encode === undefined,
     });
     if (formed.misfits.length > 0) await bury(formed.misfits);
     if (formed.batch === null) {
@@ -419,6 +420,6 @@ function isBefore(a: Position, b: Position): boolean {
 
 function bytesOf(records: readonly SinkRecord[]): number {
   let bytes = 0;
-  for (const { body } of records) bytes += body.length;
+  for (let index = 0; index < records.length; index++) bytes += records[index]!.size;
   return bytes;
 }

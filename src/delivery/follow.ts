@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { JournalReader } from "../core/journal.ts";
+import type { JournalPage, JournalReader } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import type { Step } from "../core/step.ts";
 
@@ -10,8 +10,8 @@ const COMMIT_MS = 1000;
 export interface Following {
   readonly reader: JournalReader;
   readonly clock: Clock;
-  /** Which events are of interest. */
-  wants(event: JournalEvent): boolean;
+  /** Whether the event with this index is of interest. */
+  wants(page: JournalPage, index: number): boolean;
   /** Gets every event that is wanted, in journal order, at least once. */
   apply(events: readonly JournalEvent[]): void;
   /** Makes the position durable, together with whatever `apply` has left to store. */
@@ -45,10 +45,8 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     }
     const count = Math.min(page.count, EVENTS_MAX);
     const events: JournalEvent[] = [];
-    for (let index = page.first; index < page.first + count; index++) {
-      const event = page.event(index);
-      if (wants(event)) events.push(event);
-    }
+    for (let index = page.first; index < page.first + count; index++)
+      if (wants(page, index)) events.push(page.event(index));
     if (events.length > 0) apply(events);
     at = page.after(page.first + count - 1);
     reader.release(at);

@@ -11,5 +11,6 @@ export const raw = defineFormat({
     name: "raw",
     mediaType: "application/json",
     encode: (event) => oneLine(event),
+    keepsBytes: true,
   }),
 });

@@ -30,6 +30,7 @@ describe("forming a batch", () => {
       bound: undefined,
       wants: () => true,
       encode: () => "x".repeat(BODY),
+      keepsBytes: false,
       ...over,
     });
 

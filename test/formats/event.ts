@@ -1,6 +1,6 @@
 import type { JournalEvent } from "../../src/core/event.ts";
 import { IDENTITY_BYTES, preparePage } from "../../src/core/page.ts";
-import { eventBytes, FIELD, fieldText } from "../../src/core/scanner.ts";
+import { eventBytes, eventSize, FIELD, fieldText } from "../../src/core/scanner.ts";
 
 export const FETCHED_AT_MS = Date.parse("2026-11-15T00:00:00Z");
 
@@ -11,6 +11,7 @@ export function journalEvent(event: string | object, overrides: Partial<JournalE
   const { scanned } = page;
   return {
     bytes: eventBytes(scanned, 0),
+    size: eventSize(scanned, 0),
     account: "acme",
     organization: page.organizations[0] ?? null,
     provider: null,

@@ -56,6 +56,7 @@ export function eventOf(body: Readonly<Record<string, unknown>>): JournalEvent {
   const correlation = body.correlation as { id?: string } | undefined;
   return {
     bytes,
+    size: bytes.length,
     account: "acme",
     organization: String(body.organization ?? "o1"),
     provider: null,

@@ -49,5 +49,5 @@ db.close();
 function recordOf(number) {
   const body = Buffer.from(JSON.stringify({ number, padding: "é".repeat((number * 37) % 400) }));
   const event = { bytes: body, account: "a", organization: `org${number % 3}`, timestampMs: 1.7e12 };
-  return { event: { ...event, provider: null, service: "sso", eventType: "login" }, body };
+  return { event: { ...event, provider: null, service: "sso", eventType: "login" }, body, size: body.length };
 }

@@ -65,7 +65,8 @@ function open() {
 function batchOf(start, end) {
   const records = events.slice(start, end).map((event) => {
     const body = sink.encode ? sink.encode(event) : event.bytes;
-    return { event, body: typeof body === "string" ? Buffer.from(body) : body };
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    return { event, body: bytes, size: bytes.length };
   });
   return { records, from: positionAt(start), to: positionAt(end) };
 }

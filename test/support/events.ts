@@ -46,7 +46,7 @@ export function makeEvent(overrides: Partial<JournalEvent> = {}): JournalEvent {
     [fields.organization, fields.service, fields.eventType, fields.timestamp, fields.id].join("\n"),
     "hex",
   ).slice(0, 32);
-  return { identity, ...fields, bytes };
+  return { identity, ...fields, bytes, size: bytes.length };
 }
 
 /** `count` different events in journal order, the same whenever they are made; `from` is the first one's number. */
@@ -77,7 +77,8 @@ export function makeBatch(
   const encode = sink.encode?.bind(sink) ?? ((event: JournalEvent) => format.encode(event));
   const records = events.map((event) => {
     const body = encode(event);
-    return { event, body: typeof body === "string" ? Buffer.from(body) : body };
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    return { event, body: bytes, size: bytes.length };
   });
   return { records, from, to: positionAfter(events.at(-1)!) };
 }
@@ -95,7 +96,7 @@ function pageHash(page: number): string {
 }
 
 /** Unusual spacing, escapes and characters outside ASCII, so that a re-serialised body is not equal. */
-function bytesOf(event: Omit<JournalEvent, "bytes" | "identity">): Uint8Array {
+function bytesOf(event: Omit<JournalEvent, "bytes" | "size" | "identity">): Uint8Array {
   const text = `{"id": ${JSON.stringify(event.id ?? null)}, "organization":${JSON.stringify(event.organization)},"service":"${event.service}","event_type":"${event.eventType}","timestamp":"${event.timestamp}","changes":[{"field":"displayname","to":"Zoë \\u00e9 日本 \\/ \\n=|]"}],"serial":1e2,"place":${event.page * PAGE_EVENTS + event.index}}`;
   return Buffer.from(text);
 }

@@ -34,7 +34,7 @@ function recordAt(number) {
     page: number,
     index: 0,
   };
-  return { event, body };
+  return { event, body, size: body.length };
 }
 
 function committed() {

@@ -41,14 +41,15 @@ export function createAppender(): Appender {
     }
     try {
       for (let index = 0; index < target.pending.length; index++) {
-        const { body } = target.pending[index]!;
-        if (filled + body.length + 1 > BUFFER_BYTES) await flush();
-        if (body.length < BUFFER_BYTES) {
-          buffer.set(body, filled);
-          filled += body.length;
+        const record = target.pending[index]!;
+        const { size } = record;
+        if (filled + size + 1 > BUFFER_BYTES) await flush();
+        if (size < BUFFER_BYTES) {
+          buffer.set(record.body, filled);
+          filled += size;
         } else {
-          await writeAll(file, body, position);
-          position += body.length;
+          await writeAll(file, record.body, position);
+          position += size;
         }
         buffer[filled++] = LINE_END;
       }

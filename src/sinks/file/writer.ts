@@ -76,7 +76,7 @@ export function createWriter(opened: Opened): Sink {
     for (let index = 0; index < batch.records.length; index++) {
       const record = batch.records[index]!;
       const path = pathOf(record.event);
-      const size = record.body.length + 1;
+      const size = record.size + 1;
       let target = active.get(path);
       if (target !== undefined && target.length + target.pendingBytes + size > rotateSize) {
         finish(path, target);
