@@ -11,7 +11,6 @@ import {
   KEY_BLOCKS,
   KEY_BYTES,
   KEYS,
-  ORGANIZATION,
   OWNER,
   OWNER_BYTES,
   PADDING_BYTES,
@@ -77,26 +76,6 @@ export function identify(rows: i32, base: i32): void {
     const columns = ROWS + row * STRIDE * 4;
     store<u32>(DIGESTS + row * 4, <u32>xxh64(text + load<i32>(columns), text + load<i32>(columns, 4)));
   }
-}
-
-/** Marks the rows whose organization is written with the very bytes of the row before; never the first. */
-export function markRuns(rows: i32, base: i32): void {
-  const text = TEXT - base;
-  store<u8>(RUNS, 0);
-  for (let row = 1; row < rows; row++) {
-    const field = ROWS + (row * STRIDE + ORGANIZATION) * 4;
-    store<u8>(RUNS + row, sameBytes(text, field - STRIDE * 4, field));
-  }
-}
-
-/** Whether two fields hold the same bytes, or are both absent. */
-function sameBytes(text: usize, a: usize, b: usize): bool {
-  const startA = load<i32>(a);
-  const startB = load<i32>(b);
-  if (startA < 0 || startB < 0) return startA == startB;
-  const length = load<i32>(a, 4) - startA;
-  if (length != load<i32>(b, 4) - startB) return false;
-  return memory.compare(text + startA, text + startB, length) == 0;
 }
 
 /** A string or a number stands there: null and the rest are no text. */

@@ -5,6 +5,7 @@ import {
   ORGANIZATION,
   ROWS,
   ROWS_MAX,
+  RUNS,
   SERVICE,
   STRIDE,
   TEXT,
@@ -87,6 +88,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
   const end = TEXT + length;
   let at = TEXT;
   let rows = 0;
+  let before: i64 = -1;
   failure = 0;
   while (true) {
     at = skipBlank(at);
@@ -115,6 +117,8 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
         break;
       }
       store<f64>(TIMES + rows * 8, timeOf(row));
+      store<u8>(RUNS + rows, rows > 0 && isSameOrganization(before, row));
+      before = load<i64>(row + ORGANIZATION * 4);
       rebase(row, base - <i32>TEXT);
       at = behind;
       rows++;
@@ -133,6 +137,16 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
   }
   consumed = <i32>(at - TEXT);
   return rows;
+}
+
+/** Whether the organization is written with the very bytes that stand between two places, or neither has one. */
+function isSameOrganization(before: i64, row: usize): bool {
+  const start = load<i32>(row + ORGANIZATION * 4);
+  const startBefore = <i32>before;
+  if (start < 0 || startBefore < 0) return start == startBefore;
+  const length = load<i32>(row + ORGANIZATION * 4 + 4) - start;
+  if (length != <i32>(before >> 32) - startBefore) return false;
+  return memory.compare(start, startBefore, length) == 0;
 }
 
 function timeOf(row: usize): f64 {

@@ -39,7 +39,6 @@ interface Exports {
   failureKind(): number;
   failureOffset(): number;
   hasLineBreaks(): number;
-  markRuns(rows: number, base: number): void;
   writeKeys(from: number, to: number, ownerLength: number, base: number): void;
   identify(rows: number, base: number): void;
 }

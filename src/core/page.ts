@@ -94,7 +94,7 @@ function identify(
   first: number,
 ): number {
   const { call } = engine;
-  const { bytes, columns, count } = scanned;
+  const { bytes, columns, count, runs } = scanned;
   const start = columns[first * STRIDE]!;
   const endOf = (row: number) => columns[(first + row) * STRIDE + 1]!;
   if (endOf(0) - start > engine.textBytesMax) engine.grow(endOf(0) - start);
@@ -102,10 +102,9 @@ function identify(
   while (rows < engine.rowsMax && first + rows < count && endOf(rows) - start <= engine.textBytesMax) rows++;
   engine.putText(bytes, start, endOf(rows - 1));
   engine.rows.set(columns.subarray(first * STRIDE, (first + rows) * STRIDE));
-  call.markRuns(rows, start);
   for (let from = 0; from < rows; ) {
     let to = from + 1;
-    while (to < rows && engine.runs[to] === 1) to++;
+    while (to < rows && runs[first + to] === 1) to++;
     const owner = owners.ownerAt(first + from);
     organizationIndexes.fill(Math.max(0, owner), first + from, first + to);
     const ownerKey = owner < 0 ? undefined : owners.keys[owner]!;

@@ -16,6 +16,8 @@ export interface ScannedPage {
   readonly columns: Int32Array;
   /** When each event happened, cut to milliseconds; NaN where it has no timestamp that can be read. */
   readonly timesMs: Float64Array;
+  /** 1 for an event whose organization is known to be written as that of the event before. */
+  readonly runs: Uint8Array;
 }
 
 export const FIELD = {
@@ -46,19 +48,27 @@ export function scanPage(
 }
 
 /** Where things are noted while their number is not known: kept, so that a page leaves nothing to collect. */
-let room = { columns: new Int32Array(0), timesMs: new Float64Array(0) };
+let room = roomOf(0);
 /** The most that the service puts into a page; a text with more takes its room along when it is done. */
 const ROOM_EVENTS_MAX = 10_000;
 
+function roomOf(events: number) {
+  return {
+    columns: new Int32Array(events * STRIDE),
+    timesMs: new Float64Array(events),
+    runs: new Uint8Array(events),
+  };
+}
+
 function roomFor(count: number): typeof room {
-  const { timesMs, columns } = room;
-  if (count <= timesMs.length) return room;
-  const events = Math.max(1024, 2 * timesMs.length);
-  const larger = { columns: new Int32Array(events * STRIDE), timesMs: new Float64Array(events) };
-  larger.columns.set(columns);
-  larger.timesMs.set(timesMs);
-  room = larger;
-  return roomFor(count);
+  while (count > room.runs.length) {
+    const larger = roomOf(Math.max(1024, 2 * room.runs.length));
+    larger.columns.set(room.columns);
+    larger.timesMs.set(room.timesMs);
+    larger.runs.set(room.runs);
+    room = larger;
+  }
+  return room;
 }
 
 /** Scans stretch by stretch; an event that the end of one cuts off is the first of the next. */
@@ -72,9 +82,10 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
     engine.putText(bytes, at, end);
     const rows = call.scan(end - at, end === bytes.length ? 1 : 0, at);
     if (count + rows > eventsMax) throw new ScanError(`The array has more than ${eventsMax} elements.`);
-    const { columns, timesMs } = roomFor(count + rows);
+    const { columns, timesMs, runs } = roomFor(count + rows);
     columns.set(engine.rows.subarray(0, rows * STRIDE), count * STRIDE);
     timesMs.set(engine.timesMs.subarray(0, rows), count);
+    runs.set(engine.runs.subarray(0, rows), count);
     count += rows;
     const failure = call.failureKind();
     if (failure !== 0) throw scanErrorOf(failure, bytes, at + call.failureOffset(), count);
@@ -85,12 +96,13 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
     if (consumed === 0) engine.grow(engine.textBytesMax * 2);
   }
   const columns = allocate(Int32Array, count * STRIDE);
-  columns.set(room.columns.subarray(0, count * STRIDE));
   const timesMs = allocate(Float64Array, count);
+  const runs = allocate(Uint8Array, count);
+  columns.set(room.columns.subarray(0, count * STRIDE));
   timesMs.set(room.timesMs.subarray(0, count));
-  if (room.timesMs.length > 2 * ROOM_EVENTS_MAX)
-    room = { columns: new Int32Array(0), timesMs: new Float64Array(0) };
-  const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs };
+  runs.set(room.runs.subarray(0, count));
+  if (room.runs.length > 2 * ROOM_EVENTS_MAX) room = roomOf(0);
+  const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, runs };
   for (let index = 0; index < count; index++)
     if (Number.isNaN(timesMs[index]!))
       timesMs[index] = timestampMsOf(fieldText(page, index, FIELD.timestamp) ?? "") ?? Number.NaN;
@@ -120,22 +132,6 @@ export function fieldText(page: ScannedPage, index: number, column: FieldColumn)
   return first === 0x2d || (first >= 0x30 && first <= 0x39)
     ? page.bytes.toString("latin1", start, end)
     : undefined;
-}
-
-/** Whether a field stands in two events with the very same bytes, or in neither. */
-export function sameField(
-  { bytes, columns }: ScannedPage,
-  a: number,
-  b: number,
-  column: FieldColumn,
-): boolean {
-  const startA = columns[a * STRIDE + column]!;
-  const startB = columns[b * STRIDE + column]!;
-  if (startA < 0 || startB < 0) return startA === startB;
-  const length = columns[a * STRIDE + column + 1]! - startA;
-  if (length !== columns[b * STRIDE + column + 1]! - startB) return false;
-  for (let at = 0; at < length; at++) if (bytes[startA + at] !== bytes[startB + at]) return false;
-  return true;
 }
 
 /** The event's timestamp cut to milliseconds; undefined where it has none that can be read. */

@@ -40,65 +40,96 @@ const MISFITS_MAX = 1000;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
-  const { reader, from, limits, bound } = forming;
-  const overhead = limits.recordOverheadBytes ?? 0;
-  // A body must keep to its own limit, and fit alone into a batch with all that frames it.
-  const bodyBytesMax = Math.min(
-    limits.recordBytesMax ?? Number.POSITIVE_INFINITY,
-    limits.bytesMax - (limits.batchOverheadBytes ?? 0) - overhead,
-  );
-  const records: SinkRecord[] = [];
-  const misfits: Misfit[] = [];
-  let bytes = limits.batchOverheadBytes ?? 0;
+  const { reader, from, bound } = forming;
+  const taken = new Taken(forming);
   let to = from;
-  let passedOver = 0;
-  let oldestMs = Number.POSITIVE_INFINITY;
   const done = (full: boolean): Formed => ({
-    batch: records.length === 0 ? null : { records, from, to },
-    misfits,
+    batch: taken.records.length === 0 ? null : { records: taken.records, from, to },
+    misfits: taken.misfits,
     to,
     full,
-    oldestMs,
+    oldestMs: taken.oldestMs,
   });
 
   for (;;) {
     const page: JournalPage | null = await reader.read(to);
     if (page === null) return done(false);
     // Better two batches than one that ends inside a page: they hold less in memory.
-    const isTooMuch = records.length > 0 && records.length + page.count > forming.recordsMax;
+    const isTooMuch = taken.records.length > 0 && taken.records.length + page.count > forming.recordsMax;
     if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
-    const end = page.first + page.count;
-    // Where the batch ends inside the page; what follows is another batch's.
-    let next = page.first;
-    let full = false;
-    for (; next < end && !full; next++) {
-      if (bound !== undefined && isPast(page.number, next, bound)) break;
-      const event = page.event(next);
-      if (!forming.wants(event)) {
-        full = ++passedOver >= PASSED_OVER_MAX;
-        continue;
-      }
-      const record = recordOf(forming, event);
-      if (record instanceof Error) {
-        misfits.push({ event, reason: `it could not be encoded: ${record.message}` });
-      } else if (record.size > bodyBytesMax) {
-        misfits.push({
-          event,
-          reason: `its ${record.size} bytes are more than the ${bodyBytesMax} that the destination takes`,
-        });
-      } else {
-        const size = record.size + overhead;
-        const fits = records.length < forming.recordsMax && bytes + size <= limits.bytesMax;
-        if (bound === undefined && records.length > 0 && !fits) break;
-        records.push(record);
-        bytes += size;
-        oldestMs = Math.min(oldestMs, event.fetchedAtMs);
-      }
-      full = misfits.length >= MISFITS_MAX;
-    }
+    const next = taken.takeFrom(page);
     if (next > page.first) to = page.after(next - 1);
-    if (full || next < end) return done(true);
-    if (records.length >= forming.recordsMax && bound === undefined) return done(true);
+    if (taken.isFull || next < page.first + page.count) return done(true);
+    if (taken.records.length >= forming.recordsMax && bound === undefined) return done(true);
+  }
+}
+
+/** What a batch holds so far. */
+class Taken {
+  readonly records: SinkRecord[] = [];
+  readonly misfits: Misfit[] = [];
+  oldestMs = Number.POSITIVE_INFINITY;
+  /** Enough was looked at for one turn, whatever was taken of it. */
+  isFull = false;
+  #bytes: number;
+  #passedOver = 0;
+  readonly #forming: Forming;
+  readonly #overheadBytes: number;
+  readonly #bodyBytesMax: number;
+
+  constructor(forming: Forming) {
+    const { limits } = forming;
+    this.#forming = forming;
+    this.#overheadBytes = limits.recordOverheadBytes ?? 0;
+    this.#bytes = limits.batchOverheadBytes ?? 0;
+    // A body must keep to its own limit, and fit alone into a batch with all that frames it.
+    this.#bodyBytesMax = Math.min(
+      limits.recordBytesMax ?? Number.POSITIVE_INFINITY,
+      limits.bytesMax - this.#bytes - this.#overheadBytes,
+    );
+  }
+
+  /** As many of the page's events as belong to the batch; gives the index after them. */
+  takeFrom(page: JournalPage): number {
+    const { bound } = this.#forming;
+    const end = page.first + page.count;
+    let next = page.first;
+    for (; next < end && !this.isFull; next++) {
+      if (bound !== undefined && isPast(page.number, next, bound)) break;
+      if (!this.#take(page.event(next))) break;
+    }
+    return next;
+  }
+
+  /** False when the event is the next batch's. */
+  #take(event: JournalEvent): boolean {
+    const forming = this.#forming;
+    if (!forming.wants(event)) {
+      this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
+      return true;
+    }
+    const record = recordOf(forming, event);
+    if (record instanceof Error) {
+      this.#bury(event, `it could not be encoded: ${record.message}`);
+    } else if (record.size > this.#bodyBytesMax) {
+      this.#bury(
+        event,
+        `its ${record.size} bytes are more than the ${this.#bodyBytesMax} that the destination takes`,
+      );
+    } else {
+      const bytes = this.#bytes + record.size + this.#overheadBytes;
+      const fits = this.records.length < forming.recordsMax && bytes <= forming.limits.bytesMax;
+      if (forming.bound === undefined && this.records.length > 0 && !fits) return false;
+      this.records.push(record);
+      this.#bytes = bytes;
+      this.oldestMs = Math.min(this.oldestMs, event.fetchedAtMs);
+    }
+    return true;
+  }
+
+  #bury(event: JournalEvent, reason: string): void {
+    this.misfits.push({ event, reason });
+    this.isFull = this.misfits.length >= MISFITS_MAX;
   }
 }
 

@@ -13,7 +13,6 @@ import {
   hasField,
   type ScannedPage,
   STRIDE,
-  sameField,
   scanPage,
 } from "../core/scanner.ts";
 import type { State } from "./database.ts";
@@ -187,13 +186,12 @@ interface StoredPage {
 
 /** Neighbours are mostly of one organization: its text is decoded once for all of them. */
 function organizationsOf(scanned: ScannedPage, otherwise: string | null): StoredPage["organizations"] {
-  let known = -1;
+  let known = -2;
   let organization: string | null = null;
   return (index) => {
-    if (known < 0 || !sameField(scanned, known, index, FIELD.organization)) {
-      organization = fieldText(scanned, index, FIELD.organization)?.toLowerCase() || otherwise;
-      known = index;
-    }
+    const isSame = index === known || (index === known + 1 && scanned.runs[index] === 1);
+    if (!isSame) organization = fieldText(scanned, index, FIELD.organization)?.toLowerCase() || otherwise;
+    known = index;
     return organization;
   };
 }

@@ -20,6 +20,7 @@ export type Answer =
       readonly hasLineBreaks: boolean;
       readonly columns: Int32Array;
       readonly scannedTimesMs: Float64Array;
+      readonly runs: Uint8Array;
       readonly identities: Uint8Array;
       readonly digests: Uint32Array;
       readonly timesMs: Float64Array;
@@ -72,6 +73,7 @@ function answerOf(
     hasLineBreaks: page.scanned.hasLineBreaks,
     columns: page.scanned.columns,
     scannedTimesMs: page.scanned.timesMs,
+    runs: page.scanned.runs,
     identities: page.identities,
     digests: page.digests,
     timesMs: page.timesMs,

@@ -91,6 +91,7 @@ function pageOf({
   body,
   columns,
   scannedTimesMs,
+  runs,
   count,
   hasLineBreaks,
   identities,
@@ -101,7 +102,7 @@ function pageOf({
   compressed,
 }: Answer & { kind: "page" }): PreparedPage {
   return {
-    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs },
+    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs, runs },
     identities: bufferOf(identities),
     digests,
     timesMs,

@@ -33,25 +33,37 @@ export function createAppender(): Appender {
     const buffer = free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
     let filled = 0;
     let position = target.length;
+    /** Lines for as long as they fit; gives the index of the one that does not. */
+    function fill(records: readonly SinkRecord[], from: number): number {
+      let index = from;
+      for (; index < records.length; index++) {
+        const record = records[index]!;
+        const { size } = record;
+        if (filled + size + 1 > BUFFER_BYTES) break;
+        buffer.set(record.body, filled);
+        filled += size;
+        buffer[filled++] = LINE_END;
+      }
+      return index;
+    }
     async function flush(): Promise<void> {
       signal.throwIfAborted();
+      if (filled === 0) return;
       await writeAll(file, buffer.subarray(0, filled), position);
       position += filled;
       filled = 0;
     }
     try {
-      for (let index = 0; index < target.pending.length; index++) {
-        const record = target.pending[index]!;
-        const { size } = record;
-        if (filled + size + 1 > BUFFER_BYTES) await flush();
-        if (size < BUFFER_BYTES) {
-          buffer.set(record.body, filled);
-          filled += size;
-        } else {
-          await writeAll(file, record.body, position);
-          position += size;
-        }
+      for (let index = 0; index < target.pending.length; ) {
+        index = fill(target.pending, index);
+        await flush();
+        const record = target.pending[index];
+        // One that no buffer holds goes by itself.
+        if (record === undefined || record.size < BUFFER_BYTES) continue;
+        await writeAll(file, record.body, position);
+        position += record.size;
         buffer[filled++] = LINE_END;
+        index++;
       }
       await flush();
       await file.sync();

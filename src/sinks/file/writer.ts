@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
 import { formatPosition, parsePosition } from "../../core/position.ts";
-import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
+import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
 import type { FileSettings } from "../file.ts";
 import { type ActiveFile, createAppender } from "./batch.ts";
 import { createCompressor } from "./compress.ts";
@@ -72,27 +72,35 @@ export function createWriter(opened: Opened): Sink {
       plan.finished.push(target);
     };
     for (const [path, target] of active) if (nowMs - target.createdMs >= rotateAge) finish(path, target);
-    // By index: over ten thousand records an iterator's own objects would add up.
-    for (let index = 0; index < batch.records.length; index++) {
-      const record = batch.records[index]!;
-      const path = pathOf(record.event);
+    for (let index = 0; index < batch.records.length; ) {
+      index = dealOut(batch.records, index, plan);
+      if (index === batch.records.length) break;
+      const path = pathOf(batch.records[index]!.event);
+      const full = active.get(path);
+      if (full !== undefined) finish(path, full);
+      const target = await newFile(path, nowMs);
+      active.set(path, target);
+      plan.made.push(target);
+    }
+    if (active.size > ACTIVE_MAX) for (const [path, target] of leastUsed(plan)) finish(path, target);
+    return plan;
+  }
+
+  /** From the index on, up to a record whose file is still to be made or is full; gives its index. */
+  function dealOut(records: readonly SinkRecord[], from: number, plan: Plan): number {
+    let index = from;
+    for (; index < records.length; index++) {
+      const record = records[index]!;
+      const target = active.get(pathOf(record.event));
       const size = record.size + 1;
-      let target = active.get(path);
-      if (target !== undefined && target.length + target.pendingBytes + size > rotateSize) {
-        finish(path, target);
-        target = undefined;
-      }
-      if (target === undefined) {
-        target = await newFile(path, nowMs);
-        active.set(path, target);
-        plan.made.push(target);
-      }
+      if (target === undefined) break;
+      if (target.length + target.pendingBytes + size > rotateSize && target.length + target.pendingBytes > 0)
+        break;
       if (target.pendingBytes === 0) plan.touched.add(target);
       target.pending.push(record);
       target.pendingBytes += size;
     }
-    if (active.size > ACTIVE_MAX) for (const [path, target] of leastUsed(plan)) finish(path, target);
-    return plan;
+    return index;
   }
 
   /** A name that is taken by a file which is not ours is passed over: nothing is replaced. */
