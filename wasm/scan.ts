@@ -350,18 +350,20 @@ function closeOf(open: u8): u8 {
   return open + 2;
 }
 
-/** Sixteen bytes at a time, up to the first quote, backslash or control character. */
+/** Most strings end within sixteen bytes: that is seen without a call. */
+// @ts-ignore: decorator
+@inline
 function skipString(start: usize): usize {
   if (load<u8>(start) != 0x22) return fail(WANTS_STRING, start);
+  const found = stopsIn(v128.load(start, 1));
+  const at = start + 1 + ctz(found);
+  return found != 0 && load<u8>(at) == 0x22 ? at + 1 : skipLongString(start);
+}
+
+function skipLongString(start: usize): usize {
   let at = start + 1;
   while (true) {
-    const bytes = v128.load(at);
-    const found = i8x16.bitmask(
-      v128.or(
-        v128.or(i8x16.eq(bytes, i8x16.splat(0x22)), i8x16.eq(bytes, i8x16.splat(0x5c))),
-        i8x16.eq(bytes, i8x16.min_u(bytes, i8x16.splat(0x1f))),
-      ),
-    );
+    const found = stopsIn(v128.load(at));
     if (found == 0) {
       at += 16;
       continue;
@@ -373,6 +375,16 @@ function skipString(start: usize): usize {
     at = skipEscape(at + 1);
     if (at == 0) return 0;
   }
+}
+
+/** A bit for each of sixteen bytes: set for quotes, backslashes and control characters. */
+// @ts-ignore: decorator
+@inline
+function stopsIn(bytes: v128): i32 {
+  const quotes = i8x16.eq(bytes, i8x16.splat(0x22));
+  const backslashes = i8x16.eq(bytes, i8x16.splat(0x5c));
+  const controls = i8x16.eq(bytes, i8x16.min_u(bytes, i8x16.splat(0x1f)));
+  return i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
 }
 
 function skipEscape(at: usize): usize {

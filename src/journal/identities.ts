@@ -65,15 +65,17 @@ function entriesOf(
   firstMs: number,
 ): Buffer {
   const { identities, digests, timesMs } = page;
-  const entries = Buffer.allocUnsafe(indexes.length * ENTRY_BYTES);
-  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  const entries = Buffer.allocUnsafeSlow(indexes.length * ENTRY_BYTES);
+  // Whole words at once, as they stand; what is a number of its own is little-endian everywhere.
+  const from = new Uint32Array(identities.buffer, identities.byteOffset, identities.length / 4);
+  const to = new Uint32Array(entries.buffer);
+  const view = new DataView(entries.buffer);
   for (let row = 0; row < indexes.length; row++) {
     const index = indexes[row]!;
-    const at = row * ENTRY_BYTES;
-    const from = index * IDENTITY_BYTES;
-    for (let byte = 0; byte < IDENTITY_BYTES; byte++) entries[at + byte] = identities[from + byte]!;
-    view.setUint32(at + IDENTITY_BYTES, digests[index]!, true);
-    view.setUint32(at + IDENTITY_BYTES + 4, timesMs[index]! - firstMs, true);
+    for (let word = 0; word < 4; word++) to[row * 6 + word] = from[index * 4 + word]!;
+    const at = row * ENTRY_BYTES + IDENTITY_BYTES;
+    view.setUint32(at, digests[index]!, true);
+    view.setUint32(at + 4, timesMs[index]! - firstMs, true);
   }
   for (const [index, twin] of deduped.twins) {
     const row = indexes.indexOf(index);
@@ -88,32 +90,46 @@ function ownerAt(page: PreparedPage, index: number): string {
   return page.organizations[page.organizationIndexes[index]!] ?? "";
 }
 
-function spansOf(page: PreparedPage): Map<string, { firstMs: number; lastMs: number }> {
-  const spans = new Map<string, { firstMs: number; lastMs: number }>();
+function spansOf(page: PreparedPage): Map<string, Span> {
+  const spans = new Map<string, Span>();
+  const { timesMs, organizationIndexes } = page;
+  let owner = -1;
+  let span: Span = { firstMs: 0, lastMs: 0 };
   for (let index = 0; index < page.scanned.count; index++) {
-    const timeMs = page.timesMs[index]!;
-    const owner = ownerAt(page, index);
-    const span = spans.get(owner);
-    if (span === undefined) {
-      spans.set(owner, { firstMs: timeMs, lastMs: timeMs });
-    } else {
-      if (timeMs < span.firstMs) span.firstMs = timeMs;
-      if (timeMs > span.lastMs) span.lastMs = timeMs;
+    const timeMs = timesMs[index]!;
+    if (organizationIndexes[index] !== owner) {
+      owner = organizationIndexes[index]!;
+      const name = ownerAt(page, index);
+      span = spans.get(name) ?? { firstMs: timeMs, lastMs: timeMs };
+      spans.set(name, span);
     }
+    if (timeMs < span.firstMs) span.firstMs = timeMs;
+    if (timeMs > span.lastMs) span.lastMs = timeMs;
   }
   return spans;
+}
+
+interface Span {
+  firstMs: number;
+  lastMs: number;
 }
 
 /** By owner, and cut where the times of one owner lie too far apart for one row. */
 function groupBySpan(page: PreparedPage, indexes: readonly number[]): Iterable<number[]> {
   const groups = new Map<number, number[]>();
+  let key = Number.NaN;
+  let group: number[] = [];
   for (let at = 0; at < indexes.length; at++) {
     const index = indexes[at]!;
     const span = Math.floor(page.timesMs[index]! / (SPAN_MS_MAX / 2));
-    const key = span * 65_536 + page.organizationIndexes[index]!;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [index]);
-    else group.push(index);
+    const own = span * 65_536 + page.organizationIndexes[index]!;
+    if (own !== key) {
+      // Neighbours mostly belong together.
+      key = own;
+      group = groups.get(key) ?? [];
+      groups.set(key, group);
+    }
+    group.push(index);
   }
   return groups.values();
 }

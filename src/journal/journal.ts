@@ -156,16 +156,18 @@ function twinsOf(deduped: Deduped): string | null {
 function countByOrganization(commit: PageCommit, deduped: Deduped): Appended["byOrganization"] {
   const counts = new Map<string | null, { events: number; newestMs: number }>();
   const { organizations, organizationIndexes, timesMs } = commit.page;
+  let owner = -1;
+  let count = { events: 0, newestMs: 0 };
   for (let at = 0; at < deduped.fresh.length; at++) {
     const index = deduped.fresh[at]!;
-    const organization = organizations[organizationIndexes[index]!]!;
-    const count = counts.get(organization);
-    if (count === undefined) {
-      counts.set(organization, { events: 1, newestMs: timesMs[index]! });
-    } else {
-      count.events++;
-      if (timesMs[index]! > count.newestMs) count.newestMs = timesMs[index]!;
+    if (organizationIndexes[index] !== owner) {
+      owner = organizationIndexes[index]!;
+      const organization = organizations[owner]!;
+      count = counts.get(organization) ?? { events: 0, newestMs: timesMs[index]! };
+      counts.set(organization, count);
     }
+    count.events++;
+    if (timesMs[index]! > count.newestMs) count.newestMs = timesMs[index]!;
   }
   return counts;
 }
