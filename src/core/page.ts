@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { type Engine, withEngine } from "./engine.ts";
 import { type Allocate, allocateAnew } from "./room.ts";
-import { eventBytes, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
+import { eventBytes, eventSize, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
 
 /**
  * A page made ready for the journal: scanned, every event attributed to an organization and given its
@@ -160,7 +160,7 @@ const key = Buffer.alloc(KEY_BYTES_MAX);
  */
 function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): string {
   const row = index * STRIDE;
-  if (!hasText(scanned, row + FIELD.id)) return sha256(Buffer.concat([owner, eventBytes(scanned, index)]));
+  if (!hasText(scanned, row + FIELD.id)) return sha256(wholeKey(scanned, index, owner));
   let length = owner.copy(key);
   for (const column of IDENTITY_COLUMNS) {
     const end = copyText(scanned, row + column, length);
@@ -168,6 +168,14 @@ function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): str
     length = end;
   }
   return sha256(keyOfLength(length));
+}
+
+/** All of the event's bytes. */
+function wholeKey(scanned: ScannedPage, index: number, owner: Buffer): Buffer {
+  const length = owner.length + eventSize(scanned, index);
+  if (length > KEY_BYTES_MAX) return Buffer.concat([owner, eventBytes(scanned, index)]);
+  key.set(eventBytes(scanned, index), owner.copy(key));
+  return keyOfLength(length);
 }
 
 /** The same few lengths come again and again: a view of each is kept. */

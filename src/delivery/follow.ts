@@ -37,6 +37,12 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     committedMs = clock.now();
   }
 
+  function wantedOf(page: JournalPage, end: number): JournalEvent[] {
+    const events: JournalEvent[] = [];
+    for (let index = page.first; index < end; index++) if (wants(page, index)) events.push(page.event(index));
+    return events;
+  }
+
   const step: Step = async () => {
     const page = await reader.read(at);
     if (page === null) {
@@ -44,9 +50,7 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
       return "idle";
     }
     const count = Math.min(page.count, EVENTS_MAX);
-    const events: JournalEvent[] = [];
-    for (let index = page.first; index < page.first + count; index++)
-      if (wants(page, index)) events.push(page.event(index));
+    const events = wantedOf(page, page.first + count);
     if (events.length > 0) apply(events);
     at = page.after(page.first + count - 1);
     reader.release(at);
