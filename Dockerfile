@@ -9,6 +9,7 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
+COPY wasm ./wasm
 COPY src ./src
 # What compiling left behind is not shipped, nor the SQLite binding for older Nodes.
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund && \
