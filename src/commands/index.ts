@@ -97,6 +97,8 @@ export async function createProgram(io: Io, name?: string): Promise<Command> {
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     });
+  // The version is known without any of them.
+  if (name === "--version" || name === "-V") return program;
   const wanted = COMMANDS.filter(({ names }) => name !== undefined && names.includes(name));
   for (const { register } of wanted.length > 0 ? wanted : COMMANDS) await register(program, io);
   return program;

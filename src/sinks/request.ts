@@ -11,6 +11,8 @@ import type { Secret } from "../core/secret.ts";
 export type TlsConfig = z.output<typeof tlsSchema>;
 
 export const gzip = promisify(gzipWithCallback);
+/** A body lives for a moment: better three quarters as small and twice as soon. */
+const QUICK = { level: 1 };
 
 export const timeoutSchema = durationSchema(
   "How long one request may take before it is given up and tried again.",
@@ -76,7 +78,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const response = await request(url, {
       method,
       headers,
-      body: body !== undefined && outgoing.gzip ? await gzip(body) : (body ?? null),
+      body: body !== undefined && outgoing.gzip ? await gzip(body, QUICK) : (body ?? null),
       dispatcher: agent,
       signal,
     });

@@ -49,15 +49,14 @@ async function startIn(folder: string, program: string, bodyBytesMax: number): P
   const configuration = join(folder, "collector.yaml");
   writeFileSync(configuration, collectorConfiguration(port, bodyBytesMax));
   const isReady = async () => (await fetch(url)).status > 0;
-  const start = () => startProcess(program, ["--config", configuration], { isReady });
+  const outputFile = join(folder, "output");
+  const start = () => startProcess(program, ["--config", configuration], { isReady, outputFile });
   let running = await start();
-  let before = "";
   return {
     url,
-    records: () => recordsOf(before + running.output()),
+    records: () => recordsOf(running.output()),
     kill: () => running.kill("SIGKILL"),
     async restart() {
-      before += running.output();
       running = await start();
     },
     async close() {

@@ -1,6 +1,6 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,21 +25,29 @@ process.once("exit", () => {
 export async function startProcess(
   command: string,
   args: readonly string[],
-  options: SpawnOptions & { readonly isReady: () => Promise<boolean>; readonly readyMsMax?: number },
+  options: SpawnOptions & {
+    readonly isReady: () => Promise<boolean>;
+    readonly readyMsMax?: number;
+    /** Takes all output, of one start after the other: what the program has written is there at once. */
+    readonly outputFile?: string;
+  },
 ): Promise<Running> {
-  const { isReady, readyMsMax = 60_000, ...spawnOptions } = options;
-  const child = spawn(command, args, { ...spawnOptions, stdio: ["ignore", "pipe", "pipe"] });
+  const { isReady, readyMsMax = 60_000, outputFile, ...spawnOptions } = options;
+  const file = outputFile === undefined ? undefined : openSync(outputFile, "a");
+  const child = spawn(command, args, { ...spawnOptions, stdio: ["ignore", file ?? "pipe", file ?? "pipe"] });
+  if (file !== undefined) closeSync(file);
   children.add(child);
-  let output = "";
-  for (const stream of [child.stdout!, child.stderr!])
-    stream.on("data", (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-OUTPUT_LENGTH_MAX);
+  let piped = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on("data", (chunk: Buffer) => {
+      piped = (piped + chunk.toString()).slice(-OUTPUT_LENGTH_MAX);
     });
+  const output = () => (outputFile === undefined ? piped : readFileSync(outputFile, "utf8"));
   const gone = once(child, "exit").then(() => children.delete(child));
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const running: Running = {
     pid: child.pid!,
-    output: () => output,
+    output,
     async kill(signal = "SIGKILL") {
       if (!hasEnded()) child.kill(signal);
       await gone;
@@ -49,7 +57,7 @@ export async function startProcess(
   while (!(await isReady().catch(() => false))) {
     if (hasEnded() || Date.now() > deadline) {
       await running.kill();
-      throw new Error(`${command} did not become ready:\n${output.slice(-4000)}`);
+      throw new Error(`${command} did not become ready:\n${output().slice(-4000)}`);
     }
     await sleep(50);
   }
