@@ -89,6 +89,22 @@ describe("what is made of events", () => {
     );
   });
 
+  test.each([205, 208, 209, 210, 211, 300])(
+    "so they are for a full stretch with ids of %i bytes",
+    (length) => {
+      const events = Array.from({ length: 512 }, (_, at) => ({
+        id: String(at).padEnd(length, "x"),
+        organization: ORG,
+        service: "s".repeat(8),
+      }));
+      const page = prepared(events);
+      for (const [index, { id }] of events.entries()) {
+        const wanted = hash("sha256", `${ORG}\0ssssssss\0\0\0${id}\0`, "hex").slice(0, 2 * IDENTITY_BYTES);
+        expect(identityOf(page, index), `${index}`).toBe(wanted);
+      }
+    },
+  );
+
   test("an owner with a long name has identities too", () => {
     const organization = "o".repeat(300);
     const page = preparePage(
