@@ -130,6 +130,17 @@ export function closedWindow(context: PollContext, window: Window) {
   return [settle(read, window.askedMs ?? window.toMs, 0, context.settings)];
 }
 
+/**
+ * What a live window that ends here has read, and its last stretch to be read once more: what is indexed late
+ * there was left to its next pass, and whoever follows it may begin too late to see it (R3).
+ */
+export function endedWindow(context: PollContext, window: Window) {
+  const { stream, toMs } = window;
+  const { overlapMs } = context.settings;
+  const again = overlapMs > 0 ? [newWindow(stream, toMs - overlapMs, toMs)] : [];
+  return [...closedWindow(context, window), ...again];
+}
+
 /** All before the last timestamp of a full first page has been read; the rest is cut up for parallel reading (R2). */
 function cutUp({ settings }: PollContext, window: Window, page: PreparedPage): WindowChange | null {
   if (window.live || window.state !== "unread") return null;

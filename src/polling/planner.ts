@@ -1,6 +1,6 @@
 import type { RosterEntry } from "../core/roster.ts";
 import { type NewWindow, newWindow, type Stream, type Window } from "../core/window.ts";
-import { closedWindow } from "./commit.ts";
+import { endedWindow } from "./commit.ts";
 import type { PollContext } from "./context.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing.ts";
@@ -36,7 +36,7 @@ async function setAside(context: PollContext, scope: Scope): Promise<void> {
     const here = organizations.filter((id) => active.has(id));
     if (window.state === "refused" && (here.length === 0 || window.nextMs === null)) continue;
     if (window.state === "unread" && here.length === organizations.length) continue;
-    const add = window.live ? closedWindow(context, window) : [];
+    const add = window.live ? endedWindow(context, window) : [];
     if (!window.live) {
       if (here.length > 0) add.push(await part(context, window, here, null));
       for (const id of organizations.filter((id) => !active.has(id)))
@@ -64,7 +64,7 @@ async function closeStragglers(context: PollContext): Promise<void> {
   const { journal, account, serviceClock } = context;
   for (const window of await journal.windows({ account, live: true })) {
     if (serviceClock.now() - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
-    await journal.changeWindows({ remove: [window.id], add: closedWindow(context, window) });
+    await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
   }
 }
 
@@ -78,7 +78,7 @@ async function placeLive(context: PollContext, scope: Scope): Promise<void> {
   for (const window of live) {
     // Of two live windows of one stream, which a regrouping may have left, the first is enough.
     if (wanted.has(window.stream.id) && !kept.has(window.stream.id)) kept.add(window.stream.id);
-    else await journal.changeWindows({ remove: [window.id], add: closedWindow(context, window) });
+    else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
   }
   const add = [...wanted.values()]
     .filter((stream) => !kept.has(stream.id))

@@ -1,6 +1,6 @@
 import { ForeignEventsError } from "../core/page.ts";
 import { newWindow, StaleWindowError, type Window, type WindowChange } from "../core/window.ts";
-import { closedWindow } from "./commit.ts";
+import { endedWindow } from "./commit.ts";
 import { type PollContext, subjectOf } from "./context.ts";
 import { isLimitOfHistory, limitHistory } from "./history-limit.ts";
 import { withSmallerPages } from "./pass.ts";
@@ -201,7 +201,7 @@ async function refuse(
 }
 
 function refusedChange(context: PollContext, window: Window, fault: Fault, nextMs: number): WindowChange {
-  if (window.live) return { remove: [window.id], add: closedWindow(context, window) };
+  if (window.live) return { remove: [window.id], add: endedWindow(context, window) };
   if (window.state === "read" || window.state === "sealed")
     return { put: [{ ...window, pass: null, nextMs: context.serviceClock.now() + REFUSED_RETRY_MS }] };
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };

@@ -243,7 +243,7 @@ describe("backfill", () => {
     it.simulator.control.refuseOrganization(it.organizations[0]!, 403);
     await it.pass(3 * HOUR, 10 * MINUTE);
     const read = (await it.windows()).filter(
-      ({ live, state, fromMs }) => !live && fromMs < START_MS && state !== "sealed",
+      ({ live, state, fromMs }) => !live && fromMs < START_MS - HOUR && state !== "sealed",
     );
     expect(new Set(read.map(({ state }) => state))).toEqual(new Set(["read"]));
     it.simulator.control.refuseOrganization(it.organizations[0]!, null);

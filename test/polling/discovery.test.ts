@@ -61,6 +61,19 @@ describe("discovery", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
+  test("R3 what came late before a live window ended is read when its organization is grouped anew", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 0 }, polling: { overlap: "30s" } });
+    await it.drain();
+    await it.pass(5 * MINUTE, MINUTE);
+    // Indexed a moment after the last poll, which is the live window's last as well.
+    const timestamp = new Date(it.clock.now() - SECOND).toISOString();
+    it.simulator.control.append(it.organizations[0]!, [{ event_type: "late", timestamp }]);
+    it.simulator.control.clock.advance(2 * MINUTE);
+    await it.restart({ account: { organizations: it.organizations.slice(0, 1) } });
+    await it.drain();
+    expect(await it.held()).toHaveLength(1);
+  });
+
   test("an organization that vanishes from the list is set aside, and is read without a gap when it comes back", async () => {
     const it = await open({
       simulator: { organizations: 4, events: 100, liveEventsPerSecond: 0.01 },
