@@ -89,7 +89,11 @@ it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
   for (const [digest, count] of written) twice += Math.max(0, count - (served.get(digest) ?? 0));
   const total = [...served.values()].reduce((sum, count) => sum + count, 0);
   process.stderr.write(`kills ${KILLS}, events ${total}, lost ${lost}, twice ${twice}\n`);
-  expect({ lost, twice }).toEqual({ lost: 0, twice: 0 });
+  const missing = [...simulator.control.allEvents()]
+    .map((bytes) => Buffer.from(bytes))
+    .filter((bytes) => !written.has(digestOf(bytes)))
+    .map((bytes) => bytes.toString("utf8", 0, 300));
+  expect({ lost, twice }, `missing: ${missing.slice(0, 5).join("\n")}`).toEqual({ lost: 0, twice: 0 });
   expect(total).toBeGreaterThanOrEqual(EVENTS * 0.9);
   checkOrder(join(folder, "ordered"), total);
 });
@@ -120,10 +124,14 @@ function checkOrder(root: string, total: number): void {
 function countLines(lines: Iterable<Buffer>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const line of lines) {
-    const digest = createHash("sha256").update(line).digest("hex");
+    const digest = digestOf(line);
     counts.set(digest, (counts.get(digest) ?? 0) + 1);
   }
   return counts;
+}
+
+function digestOf(line: Buffer): string {
+  return createHash("sha256").update(line).digest("hex");
 }
 
 function* linesBelow(root: string): Generator<Buffer> {
