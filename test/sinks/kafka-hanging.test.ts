@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { formatPosition } from "../../src/core/position.ts";
@@ -153,8 +153,11 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     const target = impatient(1);
     const sink = await suite.open(target);
     await sink.write(makeBatch(sink, first), signal);
-    const records = await readTopic(suite.address, suite.positionsTopic);
-    const { partition, payload } = records.find(({ key }) => key === target.id)!;
+    // A commit is acknowledged a moment before it can be read.
+    const { partition, payload } = await vi.waitUntil(
+      async () => (await readTopic(suite.address, suite.positionsTopic)).find(({ key }) => key === target.id),
+      { timeout: 20_000 },
+    );
     const position = formatPosition(after(second).position);
     const value = JSON.stringify({ ...JSON.parse(payload!), position });
     expect(JSON.parse(value)).toMatchObject({ touched: [{ topic: target.topic, partitions: [0] }] });

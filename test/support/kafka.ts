@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fetchOnce, programOnPath } from "./components.ts";
 
@@ -194,6 +195,8 @@ export interface ReadRecord {
 
 /** Everything in a topic up to its end, read with isolation.level=read_committed, as librdkafka sees it. */
 export async function readTopic(address: string, topic: string): Promise<readonly ReadRecord[]> {
+  // A commit is acknowledged a moment before its markers are written, and what they end can be read.
+  await sleep(200);
   const settings = ["isolation.level=read_committed", "enable.partition.eof=true", "check.crcs=true"];
   const options = ["-C", "-J", "-e", "-q", "-o", "beginning", "-m", "30"];
   const { stdout } = await run(
