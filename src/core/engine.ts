@@ -62,6 +62,11 @@ export interface Engine {
   grow(bytes: number): void;
   /** A stretch of the bytes, with zeros behind it. */
   putText(bytes: Uint8Array, from: number, to: number): void;
+  /** What stands in its memory, by place; made anew when it grows. */
+  readonly memory: EngineMemory;
+}
+
+export interface EngineMemory {
   readonly rows: Int32Array;
   readonly timesMs: Float64Array;
   /** 1 for a row whose organization is that of the row before. */
@@ -95,13 +100,13 @@ export function createEngine(textBytes = TEXT_BYTES): Engine {
   const text = call.TEXT.value;
   const padding = call.PADDING_BYTES.value;
   let textBytesMax = textBytes;
-  let views = viewsOf();
+  let memory = memoryNow();
 
-  function viewsOf() {
-    const { memory, ROWS, OWNER, OWNER_BYTES, RUNS, TIMES, KEY_BLOCKS, IDENTITIES, DIGESTS } = call;
-    const missing = text + textBytesMax + padding - memory.buffer.byteLength;
-    if (missing > 0) memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
-    const { buffer } = memory;
+  function memoryNow(): EngineMemory & { readonly all: Uint8Array } {
+    const { ROWS, OWNER, OWNER_BYTES, RUNS, TIMES, KEY_BLOCKS, IDENTITIES, DIGESTS } = call;
+    const missing = text + textBytesMax + padding - call.memory.buffer.byteLength;
+    if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
+    const { buffer } = call.memory;
     return {
       all: new Uint8Array(buffer),
       rows: new Int32Array(buffer, ROWS.value),
@@ -123,32 +128,14 @@ export function createEngine(textBytes = TEXT_BYTES): Engine {
     },
     grow(bytes) {
       textBytesMax = bytes;
-      views = viewsOf();
+      memory = memoryNow();
     },
     putText(bytes, from, to) {
-      views.all.set(bytes.subarray(from, to), text);
-      views.all.fill(0, text + to - from, text + to - from + padding);
+      memory.all.set(bytes.subarray(from, to), text);
+      memory.all.fill(0, text + to - from, text + to - from + padding);
     },
-    get rows() {
-      return views.rows;
-    },
-    get timesMs() {
-      return views.timesMs;
-    },
-    get runs() {
-      return views.runs;
-    },
-    get owner() {
-      return views.owner;
-    },
-    get keyBlocks() {
-      return views.keyBlocks;
-    },
-    get identities() {
-      return views.identities;
-    },
-    get digests() {
-      return views.digests;
+    get memory() {
+      return memory;
     },
   };
 }

@@ -101,7 +101,7 @@ function identify(
   let rows = 1;
   while (rows < engine.rowsMax && first + rows < count && endOf(rows) - start <= engine.textBytesMax) rows++;
   engine.putText(bytes, start, endOf(rows - 1));
-  engine.rows.set(columns.subarray(first * STRIDE, (first + rows) * STRIDE));
+  engine.memory.rows.set(columns.subarray(first * STRIDE, (first + rows) * STRIDE));
   for (let from = 0; from < rows; ) {
     let to = from + 1;
     while (to < rows && runs[first + to] === 1) to++;
@@ -110,15 +110,15 @@ function identify(
     const ownerKey = owner < 0 ? undefined : owners.keys[owner]!;
     if (ownerKey === undefined) for (let row = from; row < to; row++) foreign.push(first + row);
     if (ownerKey !== undefined && ownerKey.length <= engine.ownerBytesMax)
-      call.writeKeys(from, to, ownerKey.copy(engine.owner), start);
-    else engine.keyBlocks.fill(0, from, to);
+      call.writeKeys(from, to, ownerKey.copy(engine.memory.owner), start);
+    else engine.memory.keyBlocks.fill(0, from, to);
     from = to;
   }
   call.identify(rows, start);
-  identities.set(engine.identities.subarray(0, rows * IDENTITY_BYTES), first * IDENTITY_BYTES);
-  digests.set(engine.digests.subarray(0, rows), first);
+  identities.set(engine.memory.identities.subarray(0, rows * IDENTITY_BYTES), first * IDENTITY_BYTES);
+  digests.set(engine.memory.digests.subarray(0, rows), first);
   for (let row = 0; row < rows; row++) {
-    if (engine.keyBlocks[row] !== 0) continue;
+    if (engine.memory.keyBlocks[row] !== 0) continue;
     const index = first + row;
     const digest = identityDigest(scanned, index, owners.keys[organizationIndexes[index]!] ?? NO_OWNER);
     identities.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");

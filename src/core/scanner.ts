@@ -83,9 +83,9 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
     const rows = call.scan(end - at, end === bytes.length ? 1 : 0, at);
     if (count + rows > eventsMax) throw new ScanError(`The array has more than ${eventsMax} elements.`);
     const { columns, timesMs, runs } = roomFor(count + rows);
-    columns.set(engine.rows.subarray(0, rows * STRIDE), count * STRIDE);
-    timesMs.set(engine.timesMs.subarray(0, rows), count);
-    runs.set(engine.runs.subarray(0, rows), count);
+    columns.set(engine.memory.rows.subarray(0, rows * STRIDE), count * STRIDE);
+    timesMs.set(engine.memory.timesMs.subarray(0, rows), count);
+    runs.set(engine.memory.runs.subarray(0, rows), count);
     count += rows;
     const failure = call.failureKind();
     if (failure !== 0) throw scanErrorOf(failure, bytes, at + call.failureOffset(), count);

@@ -32,7 +32,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   const running = new Map<number, Work>();
   const later = new Map<number, { untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
-  /** Windows whose pass began here: one that began before, in another process, has not seen what came since. */
+  /** Live windows whose pass began here: one that began before, in another process, has not seen what came since. */
   const begun = new Set<number>();
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
 
@@ -127,7 +127,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
         if (window === undefined || running.has(window.id)) continue;
         const work = { kind, window };
         running.set(window.id, work);
-        if (window.pass === null) begun.add(window.id);
+        if (kind === "live" && window.pass === null) begun.add(window.id);
         return work;
       }
       await forgetReplaced();
@@ -138,9 +138,9 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       running.delete(window.id);
     },
 
-    succeeded({ kind, window }: Work, startedMs: number): void {
+    succeeded({ window }: Work, startedMs: number): void {
       later.delete(window.id);
-      if (begun.delete(window.id) && kind === "live") polledMs.set(window.stream.id, startedMs);
+      if (begun.delete(window.id)) polledMs.set(window.stream.id, startedMs);
     },
 
     /** Counts a failure of the window; with `waits` it is left out for a while, longer each time. Gives the number in a row. */

@@ -34,6 +34,16 @@ describe("forming a batch", () => {
       ...over,
     });
 
+  test("where bytes are kept they go out as they are, and only what is not one line is encoded", async () => {
+    const plain = ['{"id":"é1"}', '{ "id":"x2" }'];
+    for (const texts of [plain, ['{"id":"x3",\n"service":"sso"}', '{"id":"x4"}']])
+      await fixture.journal.append(pageOf(texts, { fetchedAtMs: FETCHED_MS }));
+    const { batch } = await form({}, { keepsBytes: true });
+    const bodies = batch!.records.map(({ body }) => Buffer.from(body).toString());
+    expect(bodies).toEqual([...plain, "x".repeat(BODY), "x".repeat(BODY)]);
+    expect(batch!.records.map(({ size }) => size)).toEqual(bodies.map((body) => Buffer.byteLength(body)));
+  });
+
   test("by number: as many as allowed and not one more, over page edges where whole pages fit", async () => {
     await append(0, 3);
     await append(3, 3);
