@@ -129,10 +129,21 @@ export interface JournalPage {
   /** From `first` on; made one by one, so that a large page costs what is used of it. */
   readonly count: number;
   event(index: number): JournalEvent;
+  /** The events by the same indexes as lines, where their bytes stand like that in the page. */
+  readonly lines: Lines | undefined;
   /** Whether the event with this index names a correlation; most do not. */
   hasCorrelation(index: number): boolean;
   /** The position after the event with this index in the page. */
   after(index: number): Position;
+}
+
+/** The events of a page as they stand in it, each its own line: nothing is made for any of them. */
+export interface Lines {
+  event(index: number): JournalEvent;
+  /** The same object for every index: good until the next call. */
+  look(index: number): JournalEvent;
+  /** Those from `from` to before `to`, each with a line break behind it; shares the page's memory. */
+  bytes(from: number, to: number): Uint8Array;
 }
 
 export interface DeadLetter {

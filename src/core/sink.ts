@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Clock } from "./clock.ts";
 import type { JournalEvent } from "./event.ts";
 import type { Format } from "./format.ts";
+import type { Lines } from "./journal.ts";
 import type { Log } from "./log.ts";
 import type { Position } from "./position.ts";
 
@@ -16,9 +17,20 @@ export interface SinkRecord {
   readonly size: number;
 }
 
+/** Neighbours in a page whose records are the very bytes of their events. */
+export interface Stretch {
+  readonly lines: Lines;
+  readonly from: number;
+  /** The index after the last. */
+  readonly to: number;
+}
+
 /** What a reader takes from the journal, already filtered and encoded. Never empty. */
 export interface Batch {
+  /** Where there are stretches, made when they are first asked for. */
   readonly records: readonly SinkRecord[];
+  /** The same events without an object for each, where all go out as the bytes they are. */
+  readonly stretches?: readonly Stretch[] | undefined;
   /** The position before the first and after the last record; passed-over events lie inside. */
   readonly from: Position;
   readonly to: Position;

@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../core/event.ts";
-import type { JournalPage, JournalReader } from "../core/journal.ts";
+import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
-import type { Batch, BatchLimits, SinkRecord } from "../core/sink.ts";
+import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 
 /** An event that no batch can hold: too large by itself, or its format failed on it. */
 export interface Misfit {
@@ -44,7 +44,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
   const taken = new Taken(forming);
   let to = from;
   const done = (full: boolean): Formed => ({
-    batch: taken.records.length === 0 ? null : { records: taken.records, from, to },
+    batch: taken.batch(from, to),
     misfits: taken.misfits,
     to,
     full,
@@ -55,22 +55,26 @@ export async function formBatch(forming: Forming): Promise<Formed> {
     const page: JournalPage | null = await reader.read(to);
     if (page === null) return done(false);
     // Better two batches than one that ends inside a page: they hold less in memory.
-    const isTooMuch = taken.records.length > 0 && taken.records.length + page.count > forming.recordsMax;
+    const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
     if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
     const next = taken.takeFrom(page);
     if (next > page.first) to = page.after(next - 1);
     if (taken.isFull || next < page.first + page.count) return done(true);
-    if (taken.records.length >= forming.recordsMax && bound === undefined) return done(true);
+    if (taken.count >= forming.recordsMax && bound === undefined) return done(true);
   }
 }
 
-/** What a batch holds so far. */
+type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
+
+/** What a batch holds so far: stretches of lines, or records once there was an event that is none. */
 class Taken {
-  readonly records: SinkRecord[] = [];
   readonly misfits: Misfit[] = [];
   oldestMs = Number.POSITIVE_INFINITY;
   /** Enough was looked at for one turn, whatever was taken of it. */
   isFull = false;
+  count = 0;
+  readonly #stretches: Writable<Stretch>[] = [];
+  #records: SinkRecord[] | undefined;
   #bytes: number;
   #passedOver = 0;
   readonly #forming: Forming;
@@ -89,48 +93,112 @@ class Taken {
     );
   }
 
+  batch(from: Position, to: Position): Batch | null {
+    if (this.count === 0) return null;
+    return this.#records === undefined
+      ? new LinesBatch(this.#stretches, from, to)
+      : { records: this.#records, from, to };
+  }
+
   /** As many of the page's events as belong to the batch; gives the index after them. */
   takeFrom(page: JournalPage): number {
-    const { bound } = this.#forming;
+    const forming = this.#forming;
+    const { bound } = forming;
+    const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
+    if (lines === undefined) this.#records ??= recordsOf(this.#stretches);
     const end = page.first + page.count;
     let next = page.first;
     for (; next < end && !this.isFull; next++) {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
-      if (!this.#take(page.event(next))) break;
+      const event = lines === undefined ? page.event(next) : lines.look(next);
+      if (!forming.wants(event)) {
+        this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
+        continue;
+      }
+      const record = lines === undefined ? recordOf(forming, event) : undefined;
+      if (record instanceof Error) {
+        this.#bury(page.event(next), `it could not be encoded: ${record.message}`);
+        continue;
+      }
+      const size = record === undefined ? event.size : record.size;
+      if (size > this.#bodyBytesMax) {
+        this.#bury(
+          page.event(next),
+          `its ${size} bytes are more than the ${this.#bodyBytesMax} that the destination takes`,
+        );
+        continue;
+      }
+      if (!this.#makesRoom(size)) break;
+      this.oldestMs = Math.min(this.oldestMs, event.fetchedAtMs);
+      if (record === undefined) this.#addLine(lines!, next);
+      else this.#records!.push(record);
     }
     return next;
   }
 
-  /** False when the event is the next batch's. */
-  #take(event: JournalEvent): boolean {
-    const forming = this.#forming;
-    if (!forming.wants(event)) {
-      this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
-      return true;
-    }
-    const record = recordOf(forming, event);
-    if (record instanceof Error) {
-      this.#bury(event, `it could not be encoded: ${record.message}`);
-    } else if (record.size > this.#bodyBytesMax) {
-      this.#bury(
-        event,
-        `its ${record.size} bytes are more than the ${this.#bodyBytesMax} that the destination takes`,
-      );
-    } else {
-      const bytes = this.#bytes + record.size + this.#overheadBytes;
-      const fits = this.records.length < forming.recordsMax && bytes <= forming.limits.bytesMax;
-      if (forming.bound === undefined && this.records.length > 0 && !fits) return false;
-      this.records.push(record);
-      this.#bytes = bytes;
-      this.oldestMs = Math.min(this.oldestMs, event.fetchedAtMs);
-    }
+  /** False when the next event is the next batch's. */
+  #makesRoom(size: number): boolean {
+    const { bound, limits, recordsMax } = this.#forming;
+    const bytes = this.#bytes + size + this.#overheadBytes;
+    const fits = this.count < recordsMax && bytes <= limits.bytesMax;
+    if (bound === undefined && this.count > 0 && !fits) return false;
+    this.#bytes = bytes;
+    this.count++;
     return true;
+  }
+
+  #addLine(lines: Lines, index: number): void {
+    const last = this.#stretches.at(-1);
+    if (last?.lines === lines && last.to === index) last.to++;
+    else this.#stretches.push({ lines, from: index, to: index + 1 });
   }
 
   #bury(event: JournalEvent, reason: string): void {
     this.misfits.push({ event, reason });
     this.isFull = this.misfits.length >= MISFITS_MAX;
   }
+}
+
+/** Most sinks want records; one that takes lines as they are leaves them unmade. */
+class LinesBatch implements Batch {
+  readonly from: Position;
+  readonly to: Position;
+  readonly stretches: readonly Stretch[];
+  #records: readonly SinkRecord[] | undefined;
+
+  constructor(stretches: readonly Stretch[], from: Position, to: Position) {
+    this.stretches = stretches;
+    this.from = from;
+    this.to = to;
+  }
+
+  get records(): readonly SinkRecord[] {
+    this.#records ??= recordsOf(this.stretches);
+    return this.#records;
+  }
+}
+
+/** How many records a batch has, and the bytes of their bodies; makes none. */
+export function totalsOf(batch: Batch): { readonly count: number; readonly bytes: number } {
+  let count = 0;
+  let bytes = 0;
+  if (batch.stretches === undefined) {
+    count = batch.records.length;
+    for (let index = 0; index < count; index++) bytes += batch.records[index]!.size;
+    return { count, bytes };
+  }
+  for (const { lines, from, to } of batch.stretches) {
+    count += to - from;
+    bytes += lines.bytes(from, to).length - (to - from);
+  }
+  return { count, bytes };
+}
+
+function recordsOf(stretches: readonly Stretch[]): SinkRecord[] {
+  const records: SinkRecord[] = [];
+  for (const { lines, from, to } of stretches)
+    for (let index = from; index < to; index++) records.push(new VerbatimRecord(lines.event(index)));
+  return records;
 }
 
 /** Nothing is held for it but the event: its body is a look at the event's own bytes. */

@@ -20,7 +20,7 @@ import { formatPosition, type Position } from "../core/position.ts";
 import type { Batch, Sink, SinkDefinition, SinkRecord, SinkState } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
-import { formBatch } from "./batching.ts";
+import { formBatch, totalsOf } from "./batching.ts";
 import { createHealth, type DeliveryState } from "./health.ts";
 import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
 
@@ -207,12 +207,13 @@ export function createDelivery(options: DeliveryOptions) {
     }
     if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
     at = to;
-    recent.taken += batch.records.length;
-    sentEvents += batch.records.length;
+    const { count, bytes } = totalsOf(batch);
+    recent.taken += count;
+    sentEvents += count;
     lastWriteMs = clock.now();
     recordsMax = recordsMax * 2 > sink!.limits.recordsMax ? Number.POSITIVE_INFINITY : recordsMax * 2;
-    metrics.add("tidemark_sink_sent_events_total", batch.records.length, { sink: name });
-    metrics.add("tidemark_sink_sent_bytes_total", bytesOf(batch.records), { sink: name });
+    metrics.add("tidemark_sink_sent_events_total", count, { sink: name });
+    metrics.add("tidemark_sink_sent_bytes_total", bytes, { sink: name });
     health.wrote();
   }
 
@@ -261,7 +262,7 @@ export function createDelivery(options: DeliveryOptions) {
     goOnWith(batch, again);
     if (again.length > 0) return;
     const others = batch.records.filter((_, index) => !refused.has(index));
-    if (others.length > 0) await written({ ...batch, records: others }, heldState().sink);
+    if (others.length > 0) await written(withRecords(batch, others), heldState().sink);
     else await pass(batch.to);
   }
 
@@ -288,7 +289,7 @@ export function createDelivery(options: DeliveryOptions) {
   /** The same batch with fewer records; an exactly-once sink forms it again after it was opened anew. */
   function goOnWith(batch: Batch, records: readonly SinkRecord[]): void {
     rest = { to: batch.to, keys: new Set(records.map(({ event }) => keyOf(event))) };
-    retry = exactlyOnce || records.length === 0 ? undefined : { ...batch, records };
+    retry = exactlyOnce || records.length === 0 ? undefined : withRecords(batch, records);
   }
 
   function isRest(event: JournalEvent): boolean {
@@ -418,8 +419,6 @@ function isBefore(a: Position, b: Position): boolean {
   return a.page < b.page || (a.page === b.page && a.event < b.event);
 }
 
-function bytesOf(records: readonly SinkRecord[]): number {
-  let bytes = 0;
-  for (let index = 0; index < records.length; index++) bytes += records[index]!.size;
-  return bytes;
+function withRecords({ from, to }: Batch, records: readonly SinkRecord[]): Batch {
+  return { records, from, to };
 }

@@ -4,8 +4,8 @@ import { IDENTITY_BYTES, type PreparedPage, twinIdentity } from "../core/page.ts
 export type Held = ReadonlyMap<string, number>;
 
 export interface Deduped {
-  /** Indexes of the events that are new, in the page's order. */
-  readonly fresh: readonly number[];
+  /** Indexes of the events that are new, in the page's order; good until the next page is looked at. */
+  readonly fresh: Uint32Array;
   /** The identities of new events that share another's identity fields but not its bytes. */
   readonly twins: ReadonlyMap<number, Buffer>;
   readonly known: number;
@@ -25,14 +25,15 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
   const seen = seenBefore(edge);
   const isSuspect = suspectsIn(page, seen.keys(), held);
   const doubled = digestsOfDoubled(page, isSuspect);
-  const fresh: number[] = [];
+  const fresh = roomFor(page.scanned.count);
+  let freshCount = 0;
   const twins = new Map<number, Buffer>();
   let known = 0;
   let repeated = 0;
   let changed = 0;
   for (let index = 0; index < page.scanned.count; index++) {
     if (!isSuspect(index)) {
-      fresh.push(index);
+      fresh[freshCount++] = index;
       continue;
     }
     const key = keyAt(page, index);
@@ -48,7 +49,7 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
 
     const heldDigest = held.get(key);
     if (heldDigest === undefined && before === undefined) {
-      fresh.push(index);
+      fresh[freshCount++] = index;
     } else if (heldDigest === digest) {
       known++;
     } else {
@@ -56,14 +57,29 @@ export function dedupe(page: PreparedPage, edge: readonly string[], held: Held):
       if (held.has(twin.toString("latin1"))) {
         known++;
       } else if (before !== undefined || doubled.get(key)?.includes(heldDigest!)) {
-        fresh.push(index);
+        fresh[freshCount++] = index;
         twins.set(index, twin);
       } else {
         changed++;
       }
     }
   }
-  return { fresh, twins, known, repeated, changed, edge: edgeOf(page, edge) };
+  return {
+    fresh: fresh.subarray(0, freshCount),
+    twins,
+    known,
+    repeated,
+    changed,
+    edge: edgeOf(page, edge),
+  };
+}
+
+/** Used again for every page, so that it leaves nothing to collect. */
+let room = new Uint32Array(0);
+
+function roomFor(count: number): Uint32Array {
+  if (room.length < count) room = new Uint32Array(count);
+  return room;
 }
 
 function keyAt({ identities }: PreparedPage, index: number): string {

@@ -31,14 +31,9 @@ export function createIdentities(db: State) {
 
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
-        const owner = ownerAt(page, indexes[0]!);
-        let firstMs = Number.POSITIVE_INFINITY;
-        let lastMs = Number.NEGATIVE_INFINITY;
-        for (const index of indexes) {
-          firstMs = Math.min(firstMs, page.timesMs[index]!);
-          lastMs = Math.max(lastMs, page.timesMs[index]!);
-        }
-        insert.run(owner, firstMs, lastMs, pageNumber, entriesOf(page, deduped, indexes, firstMs));
+        const { firstMs, lastMs } = spanOf(page, indexes);
+        const entries = entriesOf(page, deduped, indexes, firstMs);
+        insert.run(ownerAt(page, indexes[0]!), firstMs, lastMs, pageNumber, entries);
       }
     },
   };
@@ -58,14 +53,9 @@ export function createIdentities(db: State) {
   }
 }
 
-function entriesOf(
-  page: PreparedPage,
-  deduped: Deduped,
-  indexes: readonly number[],
-  firstMs: number,
-): Buffer {
+function entriesOf(page: PreparedPage, deduped: Deduped, indexes: Indexes, firstMs: number): Buffer {
   const { identities, digests, timesMs } = page;
-  const entries = Buffer.allocUnsafeSlow(indexes.length * ENTRY_BYTES);
+  const entries = roomFor(indexes.length * ENTRY_BYTES);
   // Whole words at once, as they stand; what is a number of its own is little-endian everywhere.
   const from = new Uint32Array(identities.buffer, identities.byteOffset, identities.length / 4);
   const to = new Uint32Array(entries.buffer);
@@ -78,10 +68,18 @@ function entriesOf(
     view.setUint32(at + 4, timesMs[index]! - firstMs, true);
   }
   for (const [index, twin] of deduped.twins) {
-    const row = indexes.indexOf(index);
+    const row = Array.prototype.indexOf.call(indexes, index);
     if (row >= 0) twin.copy(entries, row * ENTRY_BYTES);
   }
   return entries;
+}
+
+/** Used again for every row, so that it leaves nothing to collect. */
+let room = Buffer.alloc(0);
+
+function roomFor(bytes: number): Buffer {
+  if (room.length < bytes) room = Buffer.allocUnsafeSlow(bytes);
+  return room.subarray(0, bytes);
 }
 
 export type Identities = ReturnType<typeof createIdentities>;
@@ -114,22 +112,44 @@ interface Span {
   lastMs: number;
 }
 
-/** By owner, and cut where the times of one owner lie too far apart for one row. */
-function groupBySpan(page: PreparedPage, indexes: readonly number[]): Iterable<number[]> {
-  const groups = new Map<number, number[]>();
-  let key = Number.NaN;
-  let group: number[] = [];
+function spanOf({ timesMs }: PreparedPage, indexes: Indexes): Span {
+  let firstMs = Number.POSITIVE_INFINITY;
+  let lastMs = Number.NEGATIVE_INFINITY;
   for (let at = 0; at < indexes.length; at++) {
-    const index = indexes[at]!;
-    const span = Math.floor(page.timesMs[index]! / (SPAN_MS_MAX / 2));
-    const own = span * 65_536 + page.organizationIndexes[index]!;
-    if (own !== key) {
-      // Neighbours mostly belong together.
-      key = own;
-      group = groups.get(key) ?? [];
-      groups.set(key, group);
-    }
-    group.push(index);
+    const timeMs = timesMs[indexes[at]!]!;
+    if (timeMs < firstMs) firstMs = timeMs;
+    if (timeMs > lastMs) lastMs = timeMs;
+  }
+  return { firstMs, lastMs };
+}
+
+type Indexes = ArrayLike<number>;
+
+/** By owner, and cut where the times of one owner lie too far apart for one row. */
+function groupBySpan(page: PreparedPage, indexes: Uint32Array): Iterable<Indexes> {
+  const groups = new Map<number, number[]>();
+  let at = sameFrom(page, indexes, 0);
+  // Mostly they all belong together.
+  if (at === indexes.length) return [indexes];
+  for (let from = 0; from < indexes.length; from = at) {
+    at = sameFrom(page, indexes, from);
+    const key = groupAt(page, indexes[from]!);
+    const group = groups.get(key) ?? [];
+    for (let next = from; next < at; next++) group.push(indexes[next]!);
+    groups.set(key, group);
   }
   return groups.values();
+}
+
+/** The end of the neighbours that belong together with the one at `from`. */
+function sameFrom(page: PreparedPage, indexes: Uint32Array, from: number): number {
+  const key = groupAt(page, indexes[from]!);
+  let at = from + 1;
+  while (at < indexes.length && groupAt(page, indexes[at]!) === key) at++;
+  return at;
+}
+
+function groupAt({ timesMs, organizationIndexes }: PreparedPage, index: number): number {
+  const span = Math.floor(timesMs[index]! / (SPAN_MS_MAX / 2));
+  return span * 65_536 + organizationIndexes[index]!;
 }

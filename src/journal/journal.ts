@@ -132,7 +132,7 @@ function journalId(db: State): string {
 }
 
 /** A page of the chosen events alone: their exact bytes, in order. */
-function subset(scanned: ScannedPage, indexes: readonly number[]): ScannedPage {
+function subset(scanned: ScannedPage, indexes: Iterable<number>): ScannedPage {
   const parts: Uint8Array[] = [];
   for (const index of indexes) parts.push(parts.length === 0 ? OPEN : COMMA, eventBytes(scanned, index));
   return scanPage(Buffer.concat([...parts, CLOSE]));
@@ -146,7 +146,7 @@ const CLOSE = Buffer.from("]");
 /** By index in the stored page. */
 function twinsOf(deduped: Deduped): string | null {
   if (deduped.twins.size === 0) return null;
-  const entries = deduped.fresh.flatMap((index, stored) => {
+  const entries = [...deduped.fresh].flatMap((index, stored) => {
     const twin = deduped.twins.get(index);
     return twin === undefined ? [] : [[String(stored), twin.toString("hex")] as const];
   });

@@ -1,7 +1,7 @@
 import { Compressor, Decompressor } from "zstd-napi";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { JournalPage } from "../core/journal.ts";
+import type { JournalPage, Lines } from "../core/journal.ts";
 import { COMPRESSION_LEVEL, identityAt } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
 import { giveRoom } from "../core/room.ts";
@@ -156,6 +156,9 @@ export function createPages(db: State, journalId: string, isDone: IsDone = () =>
       first,
       count: row.events - first,
       event: (index) => new StoredEvent(stored, index),
+      get lines() {
+        return areLines(scanned) ? linesOf(stored) : undefined;
+      },
       hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
       after: (index) => ({ journal: journalId, page: row.number, event: index + 1, hash: row.rolling }),
     };
@@ -196,9 +199,48 @@ function organizationsOf(scanned: ScannedPage, otherwise: string | null): Stored
   };
 }
 
+function linesOf(stored: StoredPage): Lines {
+  const { bytes, columns } = stored.scanned;
+  const shared = new StoredEvent(stored, 0);
+  return {
+    event: (index) => new StoredEvent(stored, index),
+    look(index) {
+      shared.index = index;
+      return shared;
+    },
+    bytes: (from, to) => bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]! + 1),
+  };
+}
+
+const known = new WeakMap<ScannedPage, boolean>();
+
+/**
+ * Makes lines of a page whose events stand side by side: what separates them, a single byte that belongs to
+ * none of them, becomes a line break. The page is no JSON array any more, and nobody needs it as one.
+ */
+function areLines(scanned: ScannedPage): boolean {
+  const before = known.get(scanned);
+  if (before !== undefined) return before;
+  const are = !scanned.hasLineBreaks && standSideBySide(scanned);
+  if (are) {
+    const { bytes, columns, count } = scanned;
+    for (let index = 0; index < count; index++) bytes[columns[index * STRIDE + 1]!] = LINE_BREAK;
+  }
+  known.set(scanned, are);
+  return are;
+}
+
+const LINE_BREAK = 0x0a;
+
+function standSideBySide({ columns, count }: ScannedPage): boolean {
+  for (let index = 1; index < count; index++)
+    if (columns[index * STRIDE]! !== columns[(index - 1) * STRIDE + 1]! + 1) return false;
+  return true;
+}
+
 /** Decodes a field when it is asked for: most sinks need few of them. */
 class StoredEvent implements JournalEvent {
-  readonly index: number;
+  index: number;
   readonly #stored: StoredPage;
 
   constructor(stored: StoredPage, index: number) {

@@ -1,7 +1,10 @@
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { JournalEvent } from "../../src/core/event.ts";
 import type { JournalReader } from "../../src/core/journal.ts";
+import type { Position } from "../../src/core/position.ts";
 import type { BatchLimits } from "../../src/core/sink.ts";
-import { type Forming, formBatch } from "../../src/delivery/batching.ts";
+import { type Formed, type Forming, formBatch, totalsOf } from "../../src/delivery/batching.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
 
@@ -167,4 +170,73 @@ describe("forming a batch", () => {
     expect(formed.batch?.to).toEqual(bound);
     expect(formed.full).toBe(true);
   });
+
+  test("stretches of lines are the records that would have been made one by one", async () => {
+    const size = fc.nat(40);
+    const page = fc.record({ sizes: fc.array(size, { minLength: 1, maxLength: 8 }), blank: fc.boolean() });
+    const scene = fc.record({
+      pages: fc.array(page, { minLength: 1, maxLength: 5 }),
+      recordsMax: fc.integer({ min: 1, max: 20 }),
+      bytesMax: fc.integer({ min: 80, max: 900 }),
+      recordBytesMax: fc.integer({ min: 50, max: 90 }),
+      unwanted: fc.array(fc.nat(8), { maxLength: 4 }),
+      boundAt: fc.option(fc.nat(20), { nil: undefined }),
+    });
+    const seen = { lines: 0, records: 0, misfits: 0 };
+    let number = 0;
+    await fc.assert(
+      fc.asyncProperty(scene, async ({ pages, unwanted, boundAt, ...limits }) => {
+        const from = fixture.journal.end();
+        for (const { sizes, blank } of pages) {
+          const texts = sizes.map((length) => `{"id":"n${number++}","text":"${"y".repeat(length)}"}`);
+          await fixture.journal.append(pageOf(blank ? texts.map((text) => ` ${text}`) : texts));
+        }
+        const ends = await positionsAfter(reader, from);
+        const bound = boundAt === undefined ? undefined : ends[boundAt % ends.length];
+        const over = { from, bound, wants: ({ index }: JournalEvent) => !unwanted.includes(index) };
+        const byOne = await form(limits, { ...over, encode: (event) => event.bytes });
+        const asLines = await form(limits, { ...over, encode: (event) => event.bytes, keepsBytes: true });
+        const { stretches } = asLines.batch ?? {};
+        const lines = stretches?.flatMap(({ lines, from, to }) => lines.bytes(from, to)) ?? [];
+        if (asLines.batch !== null) {
+          expect(totalsOf(asLines.batch)).toEqual(totalsOf(byOne.batch!));
+          if (stretches === undefined) seen.records++;
+          else {
+            seen.lines++;
+            expect(Buffer.concat(lines).toString()).toBe(linesOf(byOne).join(""));
+          }
+        }
+        seen.misfits += asLines.misfits.length;
+        expect(linesOf(asLines)).toEqual(linesOf(byOne));
+        expect(placesOf(asLines)).toEqual(placesOf(byOne));
+      }),
+      { numRuns: 200 },
+    );
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(10);
+  });
 });
+
+/** Every position at which a batch could end. */
+async function positionsAfter(reader: JournalReader, from: Position): Promise<Position[]> {
+  const positions: Position[] = [];
+  for (let page = await reader.read(from); page !== null; page = await reader.read(positions.at(-1)!))
+    for (let index = page.first; index < page.first + page.count; index++) positions.push(page.after(index));
+  return positions;
+}
+
+function linesOf({ batch }: Formed): string[] {
+  return batch?.records.map(({ body }) => `${Buffer.from(body).toString()}\n`) ?? [];
+}
+
+function placesOf({ batch, misfits, to, full, oldestMs }: Formed) {
+  const placeOf = ({ event }: { readonly event: JournalEvent }) => `${event.page}:${event.index}`;
+  return {
+    records: batch?.records.map(placeOf),
+    from: batch?.from,
+    end: batch?.to,
+    misfits: misfits.map((misfit) => `${placeOf(misfit)} ${misfit.reason}`),
+    to,
+    full,
+    oldestMs,
+  };
+}

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
 import { formatPosition, parsePosition } from "../../core/position.ts";
-import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
 import type { FileSettings } from "../file.ts";
-import { type ActiveFile, createAppender } from "./batch.ts";
+import { type ActiveFile, addTo, createAppender, type Part, partsOf } from "./batch.ts";
 import { createCompressor } from "./compress.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
@@ -72,33 +72,30 @@ export function createWriter(opened: Opened): Sink {
       plan.finished.push(target);
     };
     for (const [path, target] of active) if (nowMs - target.createdMs >= rotateAge) finish(path, target);
-    for (let index = 0; index < batch.records.length; ) {
-      index = dealOut(batch.records, index, plan);
-      if (index === batch.records.length) break;
-      const path = pathOf(batch.records[index]!.event);
-      const full = active.get(path);
-      if (full !== undefined) finish(path, full);
-      const target = await newFile(path, nowMs);
-      active.set(path, target);
-      plan.made.push(target);
+    for (const part of partsOf(batch)) {
+      for (let index = dealOut(part, part.from, plan); index < part.to; index = dealOut(part, index, plan)) {
+        const path = pathOf(part.event(index));
+        const full = active.get(path);
+        if (full !== undefined) finish(path, full);
+        const target = await newFile(path, nowMs);
+        active.set(path, target);
+        plan.made.push(target);
+      }
     }
     if (active.size > ACTIVE_MAX) for (const [path, target] of leastUsed(plan)) finish(path, target);
     return plan;
   }
 
   /** From the index on, up to a record whose file is still to be made or is full; gives its index. */
-  function dealOut(records: readonly SinkRecord[], from: number, plan: Plan): number {
+  function dealOut(part: Part, from: number, plan: Plan): number {
     let index = from;
-    for (; index < records.length; index++) {
-      const record = records[index]!;
-      const target = active.get(pathOf(record.event));
-      const size = record.size + 1;
+    for (; index < part.to; index++) {
+      const target = active.get(pathOf(part.event(index)));
       if (target === undefined) break;
-      if (target.length + target.pendingBytes + size > rotateSize && target.length + target.pendingBytes > 0)
-        break;
+      const length = target.length + target.pendingBytes;
+      if (length > 0 && length + part.size(index) + 1 > rotateSize) break;
       if (target.pendingBytes === 0) plan.touched.add(target);
-      target.pending.push(record);
-      target.pendingBytes += size;
+      addTo(target, part, index);
     }
     return index;
   }
