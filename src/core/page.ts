@@ -1,7 +1,18 @@
 import { hash } from "node:crypto";
 import { type Engine, withEngine } from "./engine.ts";
 import { type Allocate, allocateAnew } from "./room.ts";
-import { eventBytes, eventSize, FIELD, fieldText, type ScannedPage, STRIDE, scanPage } from "./scanner.ts";
+import {
+  EVENTS_MAX,
+  eventBytes,
+  eventSize,
+  FIELD,
+  fieldText,
+  PAGE_EVENTS_MAX,
+  type ScannedPage,
+  type Scanning,
+  STRIDE,
+  scanWith,
+} from "./scanner.ts";
 
 /**
  * A page made ready for the journal: scanned, every event attributed to an organization and given its
@@ -21,9 +32,14 @@ export interface PreparedPage {
   readonly compressed?: Buffer | undefined;
 }
 
+type Slices = Pick<ScannedPage, "bytes" | "columns">;
+
 export const IDENTITY_BYTES = 16;
-/** Of zstd, in which the journal stores pages. */
-export const COMPRESSION_LEVEL = 1;
+/**
+ * Of zstd, in which the journal stores pages. The first level looks back less far than events of one kind lie
+ * apart: with more window and more memory for it pages get smaller, and are done sooner.
+ */
+export const COMPRESSION = { compressionLevel: 1, windowLog: 21, hashLog: 15 } as const;
 
 /** Whom the events of a page may belong to. */
 export interface Attribution {
@@ -51,79 +67,92 @@ export function preparePage(
   fetchedAtMs: number,
   allocate: Allocate = allocateAnew,
 ): PreparedPage {
-  return prepareScanned(scanPage(bytes, undefined, allocate), attribution, fetchedAtMs, allocate);
-}
-
-export function prepareScanned(
-  scanned: ScannedPage,
-  attribution: Attribution,
-  fetchedAtMs: number,
-  allocate: Allocate = allocateAnew,
-): PreparedPage {
-  const { count } = scanned;
-  const owners = createOwners(scanned, attribution);
-  const room = allocate(Uint8Array, count * IDENTITY_BYTES);
-  const timesMs = allocate(Float64Array, count);
-  const page = {
-    scanned,
-    identities: Buffer.from(room.buffer, room.byteOffset, room.byteLength),
-    digests: allocate(Uint32Array, count),
-    timesMs,
-    organizations: owners.organizations,
-    organizationIndexes: allocate(Uint16Array, count),
-  };
+  const owners = createOwners(attribution);
   const foreign: number[] = [];
-  withEngine((engine) => {
-    for (let first = 0; first < count; ) first += identify(engine, page, owners, foreign, first);
-  });
+  const scanned = withEngine((engine) =>
+    scanWith(engine, bytes, EVENTS_MAX, allocate, (scanning, first, count, base) =>
+      identify(engine, scanning, owners, foreign, { first, count, base }),
+    ),
+  );
   if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
+  const { count } = scanned;
+  const identities = allocate(Uint8Array, count * IDENTITY_BYTES);
+  const digests = allocate(Uint32Array, count);
+  const timesMs = allocate(Float64Array, count);
+  const organizationIndexes = allocate(Uint16Array, count);
+  identities.set(room.identities.subarray(0, identities.length));
+  digests.set(room.digests.subarray(0, count));
+  organizationIndexes.set(room.organizationIndexes.subarray(0, count));
+  if (count > PAGE_EVENTS_MAX) room = roomOf(0);
   timesMs.set(scanned.timesMs);
   for (let index = 0; index < count; index++) if (Number.isNaN(timesMs[index]!)) timesMs[index] = fetchedAtMs;
-  return page;
+  return {
+    scanned,
+    identities: Buffer.from(identities.buffer, identities.byteOffset, identities.byteLength),
+    digests,
+    timesMs,
+    organizations: owners.organizations,
+    organizationIndexes,
+  };
+}
+
+/** As in scanner.ts: what is made of events while nobody knows how many they are. */
+let room = roomOf(0);
+
+function roomOf(events: number) {
+  return {
+    identities: Buffer.allocUnsafeSlow(events * IDENTITY_BYTES),
+    digests: new Uint32Array(events),
+    organizationIndexes: new Uint16Array(events),
+  };
+}
+
+function roomFor(count: number): typeof room {
+  if (count > room.digests.length) {
+    const larger = roomOf(Math.max(count, 2 * room.digests.length));
+    larger.identities.set(room.identities);
+    larger.digests.set(room.digests);
+    larger.organizationIndexes.set(room.organizationIndexes);
+    room = larger;
+  }
+  return room;
 }
 
 /**
- * Makes the identities and digests of as many events from the first one on as the engine takes, and gives
- * their number. What is unusual, the engine leaves to `identityDigest`.
+ * Makes the identities and digests of events that stand in the engine. What is unusual, the engine leaves to
+ * `identityDigest`.
  */
 function identify(
   engine: Engine,
-  { scanned, identities, digests, organizationIndexes }: PreparedPage,
+  scanning: Scanning,
   owners: Owners,
   foreign: number[],
-  first: number,
-): number {
-  const { call } = engine;
-  const { bytes, columns, count, runs } = scanned;
-  const start = columns[first * STRIDE]!;
-  const endOf = (row: number) => columns[(first + row) * STRIDE + 1]!;
-  if (endOf(0) - start > engine.textBytesMax) engine.grow(endOf(0) - start);
-  let rows = 1;
-  while (rows < engine.rowsMax && first + rows < count && endOf(rows) - start <= engine.textBytesMax) rows++;
-  engine.putText(bytes, start, endOf(rows - 1));
-  engine.memory.rows.set(columns.subarray(first * STRIDE, (first + rows) * STRIDE));
-  for (let from = 0; from < rows; ) {
+  { first, count, base }: { readonly first: number; readonly count: number; readonly base: number },
+): void {
+  const { call, memory } = engine;
+  const { runs } = scanning;
+  const { identities, digests, organizationIndexes } = roomFor(first + count);
+  for (let from = 0; from < count; ) {
     let to = from + 1;
-    while (to < rows && runs[first + to] === 1) to++;
-    const owner = owners.ownerAt(first + from);
+    while (to < count && runs[first + to] === 1) to++;
+    const owner = owners.ownerAt(scanning, first + from);
     organizationIndexes.fill(Math.max(0, owner), first + from, first + to);
     const ownerKey = owner < 0 ? undefined : owners.keys[owner]!;
     if (ownerKey === undefined) for (let row = from; row < to; row++) foreign.push(first + row);
     if (ownerKey !== undefined && ownerKey.length <= engine.ownerBytesMax)
-      call.writeKeys(from, to, ownerKey.copy(engine.memory.owner), start);
-    else engine.memory.keyBlocks.fill(0, from, to);
+      call.writeKeys(from, to, ownerKey.copy(memory.owner), base);
+    else memory.keyBlocks.fill(0, from, to);
     from = to;
   }
-  call.identify(rows, start);
-  identities.set(engine.memory.identities.subarray(0, rows * IDENTITY_BYTES), first * IDENTITY_BYTES);
-  digests.set(engine.memory.digests.subarray(0, rows), first);
-  for (let row = 0; row < rows; row++) {
-    if (engine.memory.keyBlocks[row] !== 0) continue;
+  call.identify(count, base);
+  identities.set(memory.identities.subarray(0, count * IDENTITY_BYTES), first * IDENTITY_BYTES);
+  digests.set(memory.digests.subarray(0, count), first);
+  for (let row = 0; row < count; row++) {
+    if (memory.keyBlocks[row] !== 0) continue;
     const index = first + row;
-    const digest = identityDigest(scanned, index, owners.keys[organizationIndexes[index]!] ?? NO_OWNER);
+    const digest = identityDigest(scanning, index, owners.keys[organizationIndexes[index]!] ?? NO_OWNER);
     identities.write(digest, index * IDENTITY_BYTES, IDENTITY_BYTES, "latin1");
   }
-  return rows;
 }
 
 const NO_OWNER = Buffer.alloc(0);
@@ -138,7 +167,7 @@ export function twinIdentity(identity: Uint8Array, digest: number): Buffer {
 
 /** The identity of one event as 32 hexadecimal digits, given its organization or else its provider. */
 export function identityAt(
-  scanned: ScannedPage,
+  scanned: Slices,
   index: number,
   organization: string | null,
   provider: string | null,
@@ -158,7 +187,7 @@ const key = Buffer.alloc(KEY_BYTES_MAX);
  * The digest, as latin1 text, of the fields that identify an event (R10), each ended by a zero byte; of all
  * its bytes where it has no id. Latin1 is the cheapest form in which a digest can be had.
  */
-function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): string {
+function identityDigest(scanned: Slices, index: number, owner: Buffer): string {
   const row = index * STRIDE;
   if (!hasText(scanned, row + FIELD.id)) return sha256(wholeKey(scanned, index, owner));
   let length = owner.copy(key);
@@ -171,7 +200,7 @@ function identityDigest(scanned: ScannedPage, index: number, owner: Buffer): str
 }
 
 /** All of the event's bytes. */
-function wholeKey(scanned: ScannedPage, index: number, owner: Buffer): Buffer {
+function wholeKey(scanned: Slices, index: number, owner: Buffer): Buffer {
   const length = owner.length + eventSize(scanned, index);
   if (length > KEY_BYTES_MAX) return Buffer.concat([owner, eventBytes(scanned, index)]);
   key.set(eventBytes(scanned, index), owner.copy(key));
@@ -189,7 +218,7 @@ function keyOfLength(length: number): Buffer {
 const IDENTITY_COLUMNS = [FIELD.service, FIELD.eventType, FIELD.timestamp, FIELD.id] as const;
 
 /** A string or a number stands there: null and the rest are no text. */
-function hasText({ bytes, columns }: ScannedPage, column: number): boolean {
+function hasText({ bytes, columns }: Slices, column: number): boolean {
   const start = columns[column]!;
   if (start < 0) return false;
   const first = bytes[start]!;
@@ -197,7 +226,7 @@ function hasText({ bytes, columns }: ScannedPage, column: number): boolean {
 }
 
 /** Copies a field's bytes and a zero behind `at`; -1 when it needs decoding or more room. */
-function copyText({ bytes, columns }: ScannedPage, column: number, at: number): number {
+function copyText({ bytes, columns }: Slices, column: number, at: number): number {
   let start = columns[column]!;
   let end = columns[column + 1]!;
   if (start < 0) return endField(at);
@@ -223,7 +252,7 @@ function endField(at: number): number {
 }
 
 /** The same key where a field is written with escapes, or is very long. */
-function longKey(scanned: ScannedPage, index: number, owner: Buffer): Buffer {
+function longKey(scanned: Slices, index: number, owner: Buffer): Buffer {
   const fields = IDENTITY_COLUMNS.map((column) => `${fieldText(scanned, index, column) ?? ""}\0`);
   return Buffer.concat([owner, Buffer.from(fields.join(""))]);
 }
@@ -238,10 +267,10 @@ interface Owners {
   /** What stands for each of them in the identities of its events. */
   readonly keys: readonly Buffer[];
   /** The index of an event's owner among them; -1 when it belongs to none that was asked for. */
-  ownerAt(index: number): number;
+  ownerAt(scanned: Slices, index: number): number;
 }
 
-function createOwners(scanned: ScannedPage, attribution: Attribution): Owners {
+function createOwners(attribution: Attribution): Owners {
   const organizations: (string | null)[] = [];
   const keys: Buffer[] = [];
   const indexes = new Map<string | null, number>();
@@ -259,7 +288,7 @@ function createOwners(scanned: ScannedPage, attribution: Attribution): Owners {
   return {
     organizations,
     keys,
-    ownerAt(index) {
+    ownerAt(scanned, index) {
       const value = fieldText(scanned, index, FIELD.organization) ?? "";
       if (attribution.provider !== null) return place(value === "" ? null : value.toLowerCase());
       // Without organizations the key's own one was asked for, whatever its id is.

@@ -39,18 +39,17 @@ export class ScanError extends Error {
   override readonly name = "ScanError";
 }
 
-export function scanPage(
-  bytes: Buffer,
-  eventsMax = 1_000_000,
-  allocate: Allocate = allocateAnew,
-): ScannedPage {
-  return withEngine((engine) => scanWith(engine, bytes, eventsMax, allocate));
+/** More than any service puts into a page. */
+export const EVENTS_MAX = 1_000_000;
+
+export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX): ScannedPage {
+  return withEngine((engine) => scanWith(engine, bytes, eventsMax, allocateAnew));
 }
 
 /** Where things are noted while their number is not known: kept, so that a page leaves nothing to collect. */
 let room = roomOf(0);
 /** The most that the service puts into a page; a text with more takes its room along when it is done. */
-const ROOM_EVENTS_MAX = 10_000;
+export const PAGE_EVENTS_MAX = 10_000;
 
 function roomOf(events: number) {
   return {
@@ -71,8 +70,20 @@ function roomFor(count: number): typeof room {
   return room;
 }
 
+/** What is known of a page while it is scanned. */
+export type Scanning = Pick<ScannedPage, "bytes" | "columns" | "runs">;
+
+/** Is told of events while they stand in the engine, the first of them at `first` and the text from `base` on. */
+export type OnEvents = (scanning: Scanning, first: number, count: number, base: number) => void;
+
 /** Scans stretch by stretch; an event that the end of one cuts off is the first of the next. */
-export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, allocate: Allocate): ScannedPage {
+export function scanWith(
+  engine: Engine,
+  bytes: Buffer,
+  eventsMax: number,
+  allocate: Allocate,
+  onEvents: OnEvents = () => {},
+): ScannedPage {
   const { call } = engine;
   let count = 0;
   let at = 0;
@@ -90,6 +101,7 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
     const failure = call.failureKind();
     if (failure !== 0) throw scanErrorOf(failure, bytes, at + call.failureOffset(), count);
     const consumed = call.consumedBytes();
+    if (rows > 0) onEvents({ bytes, columns, runs }, count - rows, rows, at);
     at += consumed;
     if (at === bytes.length) break;
     // Neither a whole event nor anything between events: this one needs more room.
@@ -101,7 +113,7 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
   columns.set(room.columns.subarray(0, count * STRIDE));
   timesMs.set(room.timesMs.subarray(0, count));
   runs.set(room.runs.subarray(0, count));
-  if (room.runs.length > 2 * ROOM_EVENTS_MAX) room = roomOf(0);
+  if (count > PAGE_EVENTS_MAX) room = roomOf(0);
   const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, runs };
   for (let index = 0; index < count; index++)
     if (Number.isNaN(timesMs[index]!))
@@ -110,11 +122,11 @@ export function scanWith(engine: Engine, bytes: Buffer, eventsMax: number, alloc
 }
 
 /** The exact bytes of one event; shares the page's memory. */
-export function eventBytes(page: ScannedPage, index: number): Buffer {
+export function eventBytes(page: Pick<ScannedPage, "bytes" | "columns">, index: number): Buffer {
   return page.bytes.subarray(page.columns[index * STRIDE]!, page.columns[index * STRIDE + 1]!);
 }
 
-export function eventSize({ columns }: ScannedPage, index: number): number {
+export function eventSize({ columns }: Pick<ScannedPage, "columns">, index: number): number {
   return columns[index * STRIDE + 1]! - columns[index * STRIDE]!;
 }
 
@@ -123,7 +135,11 @@ export function hasField({ columns }: ScannedPage, index: number, column: FieldC
 }
 
 /** The value of a steering field: a string's text, a number's digits; undefined for null, absent and the rest. */
-export function fieldText(page: ScannedPage, index: number, column: FieldColumn): string | undefined {
+export function fieldText(
+  page: Pick<ScannedPage, "bytes" | "columns">,
+  index: number,
+  column: FieldColumn,
+): string | undefined {
   const start = page.columns[index * STRIDE + column]!;
   if (start < 0) return undefined;
   const end = page.columns[index * STRIDE + column + 1]!;

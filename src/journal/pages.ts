@@ -2,7 +2,7 @@ import { Compressor, Decompressor } from "zstd-napi";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
-import { COMPRESSION_LEVEL, identityAt } from "../core/page.ts";
+import { COMPRESSION, identityAt } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
 import { giveRoom } from "../core/room.ts";
 import {
@@ -42,7 +42,7 @@ type IsDone = (page: number, events: number) => boolean;
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
 export function createPages(db: State, journalId: string, isDone: IsDone = () => false) {
   const compressor = new Compressor();
-  compressor.setParameters({ compressionLevel: COMPRESSION_LEVEL });
+  compressor.setParameters(COMPRESSION);
   const decompressor = new Decompressor();
   const cache = createCache(isDone);
   const insertPage = db.prepare(

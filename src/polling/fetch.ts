@@ -1,5 +1,5 @@
-import { ForeignEventsError, type PreparedPage, prepareScanned } from "../core/page.ts";
-import { eventBytes, ScanError, scanPage } from "../core/scanner.ts";
+import { ForeignEventsError, type PreparedPage, preparePage } from "../core/page.ts";
+import { eventBytes, ScanError } from "../core/scanner.ts";
 import type { Window } from "../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "./context.ts";
 import type { Priority } from "./pace.ts";
@@ -84,6 +84,7 @@ export async function servedOf(
   { window, query, cursor }: Pick<PageRequest, "window" | "query" | "cursor">,
   { head, body }: SourcePage,
 ): Promise<Served> {
+  context.preparer.expect(head.resultCount ?? 0);
   const bytes = await body();
   context.metrics.add("tidemark_source_received_bytes_total", bytes.length, { account: context.account });
   const { page, count } = await attribute(context, window, bytes, query.fields === undefined);
@@ -143,5 +144,5 @@ function withoutForeign(
   }
   rest.push(Buffer.from(rest.length === 0 ? "[]" : "]"));
   const { organizations, provider } = window.stream;
-  return prepareScanned(scanPage(Buffer.concat(rest)), { organizations, provider }, fetchedAtMs);
+  return preparePage(Buffer.concat(rest), { organizations, provider }, fetchedAtMs);
 }

@@ -1,6 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import zstd from "zstd-napi/binding.js";
-import { type Attribution, COMPRESSION_LEVEL, type PreparedPage, preparePage } from "../core/page.ts";
+import { withEngine } from "../core/engine.ts";
+import { type Attribution, COMPRESSION, type PreparedPage, preparePage } from "../core/page.ts";
 import { roomBehind } from "../core/room.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
@@ -31,15 +32,19 @@ export type Answer =
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
 const context = new zstd.CCtx();
+for (const [name, value] of Object.entries(COMPRESSION))
+  context.setParameter(zstd.CParameter[name as keyof typeof COMPRESSION], value);
 /** Kept from page to page: ten megabytes that nobody has to collect. */
 let room = Buffer.alloc(0);
 
 function compress(bytes: Buffer): Buffer {
   const bound = zstd.compressBound(bytes.length);
   if (room.length < bound) room = Buffer.allocUnsafeSlow(bound);
-  return room.subarray(0, context.compress(room, bytes, COMPRESSION_LEVEL));
+  return room.subarray(0, context.compress2(room, bytes));
 }
 
+// The first page finds it compiled.
+withEngine(() => {});
 parentPort?.on("message", ({ id, body, attribution, fetchedAtMs }: Order) => {
   const answer = answerOf(id, body, attribution, fetchedAtMs);
   const memory = Object.values(answer)

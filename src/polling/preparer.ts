@@ -4,6 +4,8 @@ import type { Answer, Order } from "./prepare-worker.ts";
 
 /** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
 export interface Preparer {
+  /** A page of so many events is on its way: what it takes to prepare it can be made ready meanwhile. */
+  expect(events: number): void;
   /** The body is the preparer's from here on. Rejects as `preparePage` throws. */
   prepare(body: Buffer, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
   close(): Promise<void>;
@@ -11,14 +13,17 @@ export interface Preparer {
 
 /** Below this the way to the thread and back costs more than the work. */
 const BODY_BYTES_MIN = 200_000;
+/** So many events are that large. */
+const EVENTS_MIN = 1000;
 
 /** In this thread; what runs from sources, as tests do, has no other. */
 export const inlinePreparer: Preparer = {
+  expect: () => {},
   prepare: async (body, attribution, fetchedAtMs) => preparePage(body, attribution, fetchedAtMs),
   close: async () => {},
 };
 
-/** With one thread beside this one for large pages; it is started with the first of them. */
+/** With one thread beside this one for large pages; it is started when the first of them is announced. */
 export function createPreparer(): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(page: PreparedPage): void; reject(error: unknown): void }>();
@@ -44,6 +49,9 @@ export function createPreparer(): Preparer {
   }
 
   return {
+    expect(events) {
+      if (events >= EVENTS_MIN) started();
+    },
     async prepare(body, attribution, fetchedAtMs) {
       if (body.length < BODY_BYTES_MIN) return preparePage(body, attribution, fetchedAtMs);
       const own = ownMemory(body);
