@@ -144,6 +144,10 @@ export interface Lines {
   look(index: number): JournalEvent;
   /** Those from `from` to before `to`, each with a line break behind it; shares the page's memory. */
   bytes(from: number, to: number): Uint8Array;
+  /** How many bytes these are. */
+  size(from: number, to: number): number;
+  /** The end of those neighbours from `from` on, `to` at most, that share its organization and its day in UTC. */
+  alikeFrom(from: number, to: number): number;
 }
 
 export interface DeadLetter {

@@ -2,6 +2,7 @@ import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
+import { everything } from "./filter.ts";
 
 /** An event that no batch can hold: too large by itself, or its format failed on it. */
 export interface Misfit {
@@ -107,6 +108,8 @@ class Taken {
     const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
     if (lines === undefined) this.#records ??= recordsOf(this.#stretches);
     const end = page.first + page.count;
+    if (lines !== undefined && bound === undefined && forming.wants === everything)
+      if (this.#takesAll(lines, page)) return end;
     let next = page.first;
     for (; next < end && !this.isFull; next++) {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
@@ -134,6 +137,20 @@ class Taken {
       else this.#records!.push(record);
     }
     return next;
+  }
+
+  /** Takes a page that fits whole without a look at its events; false when it does not. */
+  #takesAll(lines: Lines, { first, count }: JournalPage): boolean {
+    const { limits, recordsMax } = this.#forming;
+    const lineBytes = lines.size(first, first + count);
+    const bytes = this.#bytes + lineBytes - count + count * this.#overheadBytes;
+    if (this.count + count > recordsMax || bytes > limits.bytesMax || lineBytes > this.#bodyBytesMax)
+      return false;
+    this.#bytes = bytes;
+    this.count += count;
+    this.oldestMs = Math.min(this.oldestMs, lines.look(first).fetchedAtMs);
+    this.#stretches.push({ lines, from: first, to: first + count });
+    return true;
   }
 
   /** False when the next event is the next batch's. */
@@ -189,7 +206,7 @@ export function totalsOf(batch: Batch): { readonly count: number; readonly bytes
   }
   for (const { lines, from, to } of batch.stretches) {
     count += to - from;
-    bytes += lines.bytes(from, to).length - (to - from);
+    bytes += lines.size(from, to) - (to - from);
   }
   return { count, bytes };
 }

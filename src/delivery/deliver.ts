@@ -162,7 +162,7 @@ export function createDelivery(options: DeliveryOptions) {
       limits,
       recordsMax: Math.min(limits.recordsMax, recordsMax),
       bound,
-      wants: (event) => options.wants(event) && (rest === undefined || isRest(event)),
+      wants: rest === undefined ? options.wants : (event) => options.wants(event) && isRest(event),
       encode,
       keepsBytes: options.format.keepsBytes === true && sink!.encode === undefined,
     });

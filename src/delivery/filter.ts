@@ -13,6 +13,9 @@ export const routeSchema = z.strictObject({
 
 export type Route = z.output<typeof routeSchema>;
 
+/** The filter that leaves nothing out. */
+export const everything = (): boolean => true;
+
 /** Compiles `only` and `except`; events that are left out are passed over, and the position moves past them (R13). */
 export function filterOf(
   only: Route | undefined,
@@ -21,8 +24,8 @@ export function filterOf(
 ): (event: JournalEvent) => boolean {
   const wanted = only === undefined ? undefined : matcherOf(only);
   const unwanted = except === undefined ? undefined : matcherOf(except);
-  const everything = wanted === undefined && unwanted === undefined && sinceMs === Number.NEGATIVE_INFINITY;
-  if (everything) return () => true;
+  const isEverything = wanted === undefined && unwanted === undefined && sinceMs === Number.NEGATIVE_INFINITY;
+  if (isEverything) return everything;
   return (event) =>
     event.timestampMs >= sinceMs && (wanted === undefined || wanted(event)) && !unwanted?.(event);
 }

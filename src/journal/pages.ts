@@ -157,7 +157,7 @@ export function createPages(db: State, journalId: string, isDone: IsDone = () =>
       count: row.events - first,
       event: (index) => new StoredEvent(stored, index),
       get lines() {
-        return areLines(scanned) ? linesOf(stored) : undefined;
+        return areLines(scanned) ? new StoredLines(stored) : undefined;
       },
       hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
       after: (index) => ({ journal: journalId, page: row.number, event: index + 1, hash: row.rolling }),
@@ -199,18 +199,43 @@ function organizationsOf(scanned: ScannedPage, otherwise: string | null): Stored
   };
 }
 
-function linesOf(stored: StoredPage): Lines {
-  const { bytes, columns } = stored.scanned;
-  const shared = new StoredEvent(stored, 0);
-  return {
-    event: (index) => new StoredEvent(stored, index),
-    look(index) {
-      shared.index = index;
-      return shared;
-    },
-    bytes: (from, to) => bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]! + 1),
-  };
+class StoredLines implements Lines {
+  readonly #stored: StoredPage;
+  readonly #shared: StoredEvent;
+
+  constructor(stored: StoredPage) {
+    this.#stored = stored;
+    this.#shared = new StoredEvent(stored, 0);
+  }
+
+  event(index: number): JournalEvent {
+    return new StoredEvent(this.#stored, index);
+  }
+  look(index: number): JournalEvent {
+    this.#shared.index = index;
+    return this.#shared;
+  }
+  bytes(from: number, to: number): Uint8Array {
+    const { bytes, columns } = this.#stored.scanned;
+    const start = columns[from * STRIDE]!;
+    return bytes.subarray(start, start + this.size(from, to));
+  }
+  size(from: number, to: number): number {
+    const { columns } = this.#stored.scanned;
+    return columns[(to - 1) * STRIDE + 1]! + 1 - columns[from * STRIDE]!;
+  }
+  alikeFrom(from: number, to: number): number {
+    const { runs, timesMs } = this.#stored.scanned;
+    const dayMs = Math.floor(timesMs[from]! / DAY_MS) * DAY_MS;
+    let index = from + 1;
+    // A time that cannot be read is NaN, and so on no day.
+    while (index < to && runs[index] === 1 && timesMs[index]! >= dayMs && timesMs[index]! < dayMs + DAY_MS)
+      index++;
+    return index;
+  }
 }
+
+const DAY_MS = 86_400_000;
 
 const known = new WeakMap<ScannedPage, boolean>();
 

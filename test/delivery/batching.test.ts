@@ -5,6 +5,7 @@ import type { JournalReader } from "../../src/core/journal.ts";
 import type { Position } from "../../src/core/position.ts";
 import type { BatchLimits } from "../../src/core/sink.ts";
 import { type Formed, type Forming, formBatch, totalsOf } from "../../src/delivery/batching.ts";
+import { everything } from "../../src/delivery/filter.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
 
@@ -193,7 +194,8 @@ describe("forming a batch", () => {
         }
         const ends = await positionsAfter(reader, from);
         const bound = boundAt === undefined ? undefined : ends[boundAt % ends.length];
-        const over = { from, bound, wants: ({ index }: JournalEvent) => !unwanted.includes(index) };
+        const wants = ({ index }: JournalEvent) => !unwanted.includes(index);
+        const over = { from, bound, wants: unwanted.length === 0 ? everything : wants };
         const byOne = await form(limits, { ...over, encode: (event) => event.bytes });
         const asLines = await form(limits, { ...over, encode: (event) => event.bytes, keepsBytes: true });
         const { stretches } = asLines.batch ?? {};

@@ -1,8 +1,11 @@
+import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Batch } from "../../src/core/sink.ts";
 import { formBatch } from "../../src/delivery/batching.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { ORGANIZATION, OTHER_ORGANIZATION, pageOf, timeText } from "../support/pages.ts";
-import { linesIn, makeFolder, namesIn, openFile } from "./file-support.ts";
+import { linesIn, linesOf, makeFolder, namesIn, openFile } from "./file-support.ts";
 
 /*
  * What delivery hands over as stretches of lines, from a real journal: large ones are written from the page's
@@ -65,3 +68,68 @@ test.each([
   expect(ofEach(linesIn(folder.path))).toEqual(ofEach(wanted));
   if ("rotateSize" in config) expect(namesIn(folder.path).length).toBeGreaterThan(6);
 });
+
+test.each([
+  "all",
+  "{date}",
+  "{organization}/{date}",
+  "{account}/{organization}",
+  "{service}",
+  "{date}/{event_type}",
+])(
+  "files are the same as from records one by one, days, organizations and gaps in them included: %s",
+  async (path) => {
+    const event = fc.record(
+      {
+        organization: fc.constantFrom(...organizations),
+        timestamp: fc.oneof(
+          fc.integer({ min: -3, max: 3 }).map((steps) => new Date(MIDNIGHT_MS + steps).toISOString()),
+          fc.constantFrom("2026-03-15T00:00:00.000000001Z", "yesterday", "2026-03-14T23:59:59.999999999Z"),
+        ),
+        service: fc.constantFrom("sso", "radius"),
+        event_type: fc.constantFrom("login", "logout"),
+        text: fc.string({ maxLength: 20 }),
+      },
+      { requiredKeys: ["organization"] },
+    );
+    let number = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(event, { minLength: 1, maxLength: 12 }),
+        fc.nat(12),
+        async (events, unwanted) => {
+          const from = fixture.journal.end();
+          const texts = events.map((fields) => JSON.stringify({ ...fields, id: `n${number++}` }));
+          await fixture.journal.append(pageOf(texts, { organizations }));
+          const { batch } = await formBatch({
+            ...{ reader: await fixture.journal.reader("disk"), from, limits: LIMITS, recordsMax: 1000 },
+            ...{ bound: undefined, keepsBytes: true, encode: ({ bytes }) => bytes },
+            wants: ({ index }) => index !== unwanted,
+          });
+          if (batch === null) return;
+          const folders = [makeFolder(), makeFolder()];
+          try {
+            const one = await writtenTo(folders[0]!.path, path, batch);
+            const { records, to } = batch;
+            expect(batch.stretches).toBeDefined();
+            expect(one).toEqual(await writtenTo(folders[1]!.path, path, { records, from, to }));
+          } finally {
+            for (const made of folders) made.remove();
+          }
+        },
+      ),
+      { numRuns: 25 },
+    );
+  },
+);
+
+const MIDNIGHT_MS = Date.parse("2026-03-15T00:00:00Z");
+const LIMITS = { recordsMax: 1000, bytesMax: 1_000_000, ageMsMax: 0 };
+
+/** What stands in a directory after one batch. */
+async function writtenTo(directory: string, path: string, batch: Batch): Promise<Record<string, string[]>> {
+  const sink = await openFile(directory, { path, rotateSize: "1KB" }, { journal: fixture.journal.id });
+  await sink.write(batch, new AbortController().signal);
+  await sink.close();
+  return Object.fromEntries(namesIn(directory).map((name) => [name, linesOf(join(directory, name))]));
+}

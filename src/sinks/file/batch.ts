@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../../core/event.ts";
-import type { Batch } from "../../core/sink.ts";
+import type { Batch, SinkRecord, Stretch } from "../../core/sink.ts";
 import { type OpenFile, writeAll } from "./system.ts";
 
 /** A file that takes events, with what the batch in hand adds to it. */
@@ -23,10 +23,12 @@ export interface Part {
   readonly to: number;
   /** Good until the next call. */
   event(index: number): JournalEvent;
+  /** The end of the neighbours from an index on that share organization and day; the next index will do. */
+  alikeFrom(index: number): number;
+  /** Of those from an index to before another, line ends included. */
+  size(from: number, to: number): number;
   body(index: number): Uint8Array;
-  /** Of the body. */
-  size(index: number): number;
-  /** Many at once with their line ends, where they stand together in memory. */
+  /** Many with their line ends, where they stand together in memory. */
   lines?(from: number, to: number): Uint8Array;
 }
 
@@ -38,33 +40,71 @@ export interface Piece {
 }
 
 export function partsOf(batch: Batch): readonly Part[] {
-  if (batch.stretches === undefined) return [recordsPart(batch)];
-  return batch.stretches.map(({ lines, from, to }) => ({
-    from,
-    to,
-    event: lines.look,
-    body: (index) => lines.look(index).bytes,
-    size: (index) => lines.look(index).size,
-    lines: lines.bytes,
-  }));
+  return batch.stretches === undefined
+    ? [new RecordsPart(batch.records)]
+    : batch.stretches.map((stretch) => new LinesPart(stretch));
 }
 
-function recordsPart({ records }: Batch): Part {
-  return {
-    from: 0,
-    to: records.length,
-    event: (index) => records[index]!.event,
-    body: (index) => records[index]!.body,
-    size: (index) => records[index]!.size,
-  };
+class LinesPart implements Part {
+  readonly from: number;
+  readonly to: number;
+  readonly #lines: Stretch["lines"];
+
+  constructor({ lines, from, to }: Stretch) {
+    this.#lines = lines;
+    this.from = from;
+    this.to = to;
+  }
+
+  event(index: number): JournalEvent {
+    return this.#lines.look(index);
+  }
+  alikeFrom(index: number): number {
+    return this.#lines.alikeFrom(index, this.to);
+  }
+  size(from: number, to: number): number {
+    return this.#lines.size(from, to);
+  }
+  body(index: number): Uint8Array {
+    return this.event(index).bytes;
+  }
+  lines(from: number, to: number): Uint8Array {
+    return this.#lines.bytes(from, to);
+  }
 }
 
-/** Adds a record to what a file is to take. */
-export function addTo(target: ActiveFile, part: Part, index: number): void {
+class RecordsPart implements Part {
+  readonly from = 0;
+  readonly to: number;
+  readonly #records: readonly SinkRecord[];
+
+  constructor(records: readonly SinkRecord[]) {
+    this.#records = records;
+    this.to = records.length;
+  }
+
+  event(index: number): JournalEvent {
+    return this.#records[index]!.event;
+  }
+  alikeFrom(index: number): number {
+    return index + 1;
+  }
+  size(from: number, to: number): number {
+    let bytes = 0;
+    for (let index = from; index < to; index++) bytes += this.#records[index]!.size + 1;
+    return bytes;
+  }
+  body(index: number): Uint8Array {
+    return this.#records[index]!.body;
+  }
+}
+
+/** Adds neighbours to what a file is to take. */
+export function addTo(target: ActiveFile, part: Part, from: number, to: number): void {
   const last = target.pending.at(-1);
-  if (last?.part === part && last.to === index) last.to++;
-  else target.pending.push({ part, from: index, to: index + 1 });
-  target.pendingBytes += part.size(index) + 1;
+  if (last?.part === part && last.to === from) last.to = to;
+  else target.pending.push({ part, from, to });
+  target.pendingBytes += part.size(from, to);
 }
 
 /** Copying into one large buffer beats handing thousands of small ones to the system. */
@@ -106,18 +146,18 @@ export function createAppender(): Appender {
     function fill({ part, to }: Piece, from: number): number {
       let index = from;
       for (; index < to; index++) {
-        const size = part.size(index);
-        if (filled + size + 1 > BUFFER_BYTES) break;
+        const size = part.size(index, index + 1);
+        if (filled + size > BUFFER_BYTES) break;
         buffer.set(part.body(index), filled);
         filled += size;
-        buffer[filled++] = LINE_END;
+        buffer[filled - 1] = LINE_END;
       }
       return index;
     }
     async function addEach(piece: Piece): Promise<void> {
       for (let index = fill(piece, piece.from); index < piece.to; index = fill(piece, index)) {
         await flush();
-        if (piece.part.size(index) < BUFFER_BYTES) continue;
+        if (piece.part.size(index, index + 1) <= BUFFER_BYTES) continue;
         await write(piece.part.body(index++));
         buffer[filled++] = LINE_END;
       }

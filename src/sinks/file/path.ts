@@ -50,6 +50,11 @@ export function pathsOf(template: string): (event: JournalEvent) => string {
   };
 }
 
+/** Whether the events of one organization and one day all have the same path. */
+export function isSharedByDay(template: string): boolean {
+  return !template.includes("{service}") && !template.includes("{event_type}");
+}
+
 const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date"] as const;
 const DAY_MS = 86_400_000;
 const KNOWN_MAX = 20_000;

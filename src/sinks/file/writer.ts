@@ -7,7 +7,7 @@ import { type ActiveFile, addTo, createAppender, type Part, partsOf } from "./ba
 import { createCompressor } from "./compress.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
-import { fileName, pathsOf } from "./path.ts";
+import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
 import { codeOf, type FileSystem, inParallel, sinkError } from "./system.ts";
 
@@ -35,6 +35,7 @@ export function createWriter(opened: Opened): Sink {
   const { directory, context, system, ledger, active, extension } = opened;
   const { rotateSize, rotateAge, gzip, openFiles } = context.config;
   const pathOf = pathsOf(context.config.path);
+  const byDay = isSharedByDay(context.config.path);
   const handles = createHandles(system, openFiles);
   const appender = createAppender();
   const compressor = createCompressor(system, directory, ledger, context.log);
@@ -89,13 +90,18 @@ export function createWriter(opened: Opened): Sink {
   /** From the index on, up to a record whose file is still to be made or is full; gives its index. */
   function dealOut(part: Part, from: number, plan: Plan): number {
     let index = from;
-    for (; index < part.to; index++) {
+    while (index < part.to) {
       const target = active.get(pathOf(part.event(index)));
       if (target === undefined) break;
       const length = target.length + target.pendingBytes;
-      if (length > 0 && length + part.size(index) + 1 > rotateSize) break;
+      const fits = (end: number) => length + part.size(index, end) <= rotateSize;
+      // Neighbours mostly go to one file, and fit.
+      let end = byDay ? part.alikeFrom(index) : index + 1;
+      if (!fits(end)) end = index + 1;
+      if (length > 0 && !fits(end)) break;
       if (target.pendingBytes === 0) plan.touched.add(target);
-      addTo(target, part, index);
+      addTo(target, part, index, end);
+      index = end;
     }
     return index;
   }
