@@ -22,6 +22,13 @@ export interface ImportUser {
   readonly email: string | undefined;
 }
 
+/** False: the correlation's type does not say that it is an import, and nothing needs to be parsed to know it. */
+export function mayBeImport({ bytes }: JournalEvent): boolean {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+  // An escape can spell it too.
+  return /import|\\u/i.test(text);
+}
+
 /** undefined for an event without a correlation, or one that is not a JSON object. */
 export function newsOf(event: JournalEvent): ImportNews | undefined {
   if (event.correlationId === undefined || event.correlationId === "") return undefined;

@@ -2,7 +2,7 @@ import type { Database } from "better-sqlite3";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JobRow } from "./job.ts";
-import { type ImportNews, newsOf } from "./meaning.ts";
+import { type ImportNews, mayBeImport, newsOf } from "./meaning.ts";
 import { openUsers } from "./users.ts";
 
 /**
@@ -35,9 +35,10 @@ export function openTracker(db: Database, clock: Clock, options: TrackerOptions)
      VALUES (@account, @organization, @kind, @source, '{}', 'elsewhere', 'elsewhere', @ms, @ms,
        @serviceJob, @state, @nowMs, @quietAfterMs, @finishAfterMs, @nowMs, @endedMs)`,
   );
+  const awaited = "SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')";
+  const isAnyAwaited = db.prepare<[], unknown>(awaited);
   const isAwaited = db.prepare<[string, string | null], unknown>(
-    `SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')
-       AND account = ? AND (organization IS NULL OR organization = ?)`,
+    `${awaited} AND account = ? AND (organization IS NULL OR organization = ?)`,
   );
   const touch = db.prepare(
     `UPDATE jobs SET active_ms = max(active_ms, @nowMs), source = coalesce(source, @source),
@@ -81,9 +82,17 @@ export function openTracker(db: Database, clock: Clock, options: TrackerOptions)
     run.run(clock.now(), job.id);
   }
 
+  /** Most correlations are of other things than imports: that is seen without parsing the event. */
+  function mayMatter(event: JournalEvent): boolean {
+    const { correlationId } = event;
+    if (correlationId === undefined) return false;
+    return mayBeImport(event) || byServiceJob.get(correlationId, event.account) !== undefined;
+  }
+
   return {
     apply: db.transaction((events: readonly JournalEvent[]) => {
-      for (const event of events) if (event.correlationId !== undefined) applyOne(event);
+      const isAnyone = isAnyAwaited.get() !== undefined;
+      for (const event of events) if (isAnyone || mayMatter(event)) applyOne(event);
     }).immediate,
   };
 }

@@ -140,6 +140,19 @@ describe("the tracker", () => {
     ]);
   });
 
+  it.each([
+    ["an import in capitals", '"USER_IMPORT"', 1],
+    ["an import with an escape in it", '"user_\\u0069mport"', 1],
+    ["something else", '"user_sync"', 0],
+    ["something else with an escape in it", '"user_s\\u0079nc"', 0],
+    ["nothing", "null", 0],
+  ])("makes a job of a correlation whose type says: %s", (_, type, count) => {
+    const event = importEvent("j9", "user_create", "anna", { application: { id: "app1" } });
+    const bytes = Buffer.from(Buffer.from(event.bytes).toString().replace('"user_import"', type));
+    imports.apply([{ ...event, bytes, size: bytes.length }]);
+    expect(jobs.list({})).toHaveLength(count);
+  });
+
   it("calls a job that it finds in history finished", () => {
     imports.apply([
       importEvent("j9", "user_create", "anna", { timestamp: "2026-01-01T00:00:00Z" }),
