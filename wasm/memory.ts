@@ -1,5 +1,5 @@
 /**
- * Where things stand in the memory that this module shares with its caller, src/core/text.ts: a stretch of
+ * Where things stand in the memory that this module shares with its caller, src/core/engine.ts: a stretch of
  * the page's text at the very end, which can grow, and before it what is noted of the events in it.
  */
 
@@ -28,8 +28,8 @@ export const TIMES: usize = memory.data(ROWS_MAX * 8, 16);
 /** A field is copied sixteen bytes at a time: the last may reach a little behind its key. */
 export const KEYS: usize = memory.data(ROWS_MAX * KEY_BYTES + 16, 16);
 /** Blocks of each key; 0 where the caller has to make the identity. */
-export const KEY_BLOCKS: usize = memory.data((ROWS_MAX + 3) * 4, 16);
-export const IDENTITIES: usize = memory.data((ROWS_MAX + 3) * IDENTITY_BYTES, 16);
+export const KEY_BLOCKS: usize = memory.data(ROWS_MAX * 4, 16);
+export const IDENTITIES: usize = memory.data(ROWS_MAX * IDENTITY_BYTES, 16);
 export const DIGESTS: usize = memory.data(ROWS_MAX * 4, 16);
 /** 1 for a row whose organization is that of the row before. */
 export const RUNS: usize = memory.data(ROWS_MAX, 16);

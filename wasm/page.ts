@@ -1,6 +1,6 @@
 /*
  * The work on every byte of a page, on vectors of sixteen bytes: finding its events and the fields that the
- * program steers by, and making the identity and the checksum of each event. src/core/text.ts is its caller.
+ * program steers by, and making the identity and the checksum of each event. src/core/engine.ts is its caller.
  */
 import {
   DIGESTS,
@@ -68,14 +68,46 @@ export function writeKeys(from: i32, to: i32, ownerLength: i32, base: i32): void
 /** Makes the identities of keys and the checksums of the events of the first rows. */
 export function identify(rows: i32, base: i32): void {
   const text = TEXT - base;
-  for (let row = rows; row < rows + 3; row++) store<i32>(KEY_BLOCKS + row * 4, 0);
-  for (let row = 0; row < rows; row += 4) {
-    hashFour(KEYS + row * KEY_BYTES, KEY_BYTES, KEY_BLOCKS + row * 4, IDENTITIES + row * IDENTITY_BYTES);
-  }
+  for (let blocks = 1; blocks <= KEY_BYTES / 64; blocks++) hashKeys(rows, blocks);
   for (let row = 0; row < rows; row++) {
     const columns = ROWS + row * STRIDE * 4;
     store<u32>(DIGESTS + row * 4, <u32>xxh64(text + load<i32>(columns), text + load<i32>(columns, 4)));
   }
+}
+
+/** Makes the identities of keys that have so many blocks. */
+function hashKeys(rows: i32, blocks: i32): void {
+  let waiting = 0;
+  let last = 0;
+  for (let row = 0; row < rows; row++) {
+    if (load<i32>(KEY_BLOCKS + row * 4) != blocks) continue;
+    store<i32>(LANES + waiting * 4, row);
+    last = row;
+    if (++waiting == 4) {
+      hashLanes(blocks);
+      waiting = 0;
+    }
+  }
+  if (waiting == 0) return;
+  for (; waiting < 4; waiting++) store<i32>(LANES + waiting * 4, last);
+  hashLanes(blocks);
+}
+
+/** The rows that are hashed together. */
+const LANES: usize = memory.data(16, 16);
+
+function hashLanes(blocks: i32): void {
+  hashFour(keyOf(0), keyOf(1), keyOf(2), keyOf(3), blocks);
+  for (let lane = 0; lane < 4; lane++) {
+    const row = load<i32>(LANES + lane * 4);
+    v128.store(IDENTITIES + row * IDENTITY_BYTES, v128.load(KEYS + row * KEY_BYTES));
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function keyOf(lane: i32): usize {
+  return KEYS + load<i32>(LANES + lane * 4) * KEY_BYTES;
 }
 
 /** A string or a number stands there: null and the rest are no text. */

@@ -157,10 +157,19 @@ function timeOf(row: usize): f64 {
 
 /** Addresses become offsets; -1 stays. */
 function rebase(row: usize, by: i32): void {
-  for (let column = 0; column < STRIDE; column++) {
-    const address = load<i32>(row + column * 4);
-    if (address >= 0) store<i32>(row + column * 4, address + by);
-  }
+  store<i32>(row, load<i32>(row) + by);
+  store<i32>(row, load<i32>(row, 4) + by, 4);
+  rebaseFour(row + 8, by);
+  rebaseFour(row + 24, by);
+  rebaseFour(row + 40, by);
+}
+
+// @ts-ignore: decorator
+@inline
+function rebaseFour(at: usize, by: i32): void {
+  const addresses = v128.load(at);
+  const isThere = i32x4.ge_s(addresses, i32x4.splat(0));
+  v128.store(at, i32x4.add(addresses, v128.and(isThere, i32x4.splat(by))));
 }
 
 function scanEvent(start: usize, row: usize): usize {
@@ -246,24 +255,37 @@ function scanKey(start: usize): i32 {
   return column;
 }
 
-/** All steering keys differ in length. Letters are compared as numbers, the first one lowest. */
+/**
+ * All steering keys begin with letters of their own. For each letter, as the last five bits of its byte: the
+ * length of the key, its column, and its letters in sixteen bytes.
+ */
+const STEERING_BYTES: i32 = 32;
+const STEERING: usize = memory.data(32 * STEERING_BYTES, 16);
+steer("id", ID);
+steer("service", SERVICE);
+steer("timestamp", TIMESTAMP);
+steer("event_type", EVENT_TYPE);
+steer("correlation", CORRELATION);
+steer("organization", ORGANIZATION);
+
+function steer(key: string, column: i32): void {
+  const entry = STEERING + (<usize>key.charCodeAt(0) & 31) * STEERING_BYTES;
+  store<i32>(entry, key.length);
+  store<i32>(entry, column, 4);
+  for (let at = 0; at < key.length; at++) store<u8>(entry + at, <u8>key.charCodeAt(at), 16);
+}
+
+// @ts-ignore: decorator
+@inline
 function columnOf(at: usize, length: i32): i32 {
-  switch (length) {
-    case 2: // id
-      return load<u16>(at) == 0x6469 ? ID : 0;
-    case 7: // service
-      return (load<u64>(at) & 0xffffffffffffff) == 0x65636976726573 ? SERVICE : 0;
-    case 9: // timestamp
-      return load<u64>(at) == 0x6d617473656d6974 && load<u8>(at, 8) == 0x70 ? TIMESTAMP : 0;
-    case 10: // event_type
-      return load<u64>(at) == 0x79745f746e657665 && load<u16>(at, 8) == 0x6570 ? EVENT_TYPE : 0;
-    case 11: // correlation
-      return load<u64>(at) == 0x74616c6572726f63 && (load<u32>(at, 8) & 0xffffff) == 0x6e6f69 ? CORRELATION : 0;
-    case 12: // organization
-      return load<u64>(at) == 0x617a696e6167726f && load<u32>(at, 8) == 0x6e6f6974 ? ORGANIZATION : 0;
-    default:
-      return 0;
-  }
+  const entry = STEERING + (<usize>load<u8>(at) & 31) * STEERING_BYTES;
+  return load<i32>(entry) == length ? columnIf(at, length, entry) : 0;
+}
+
+function columnIf(at: usize, length: i32, entry: usize): i32 {
+  const same = i8x16.bitmask(i8x16.eq(v128.load(at), v128.load(entry, 16)));
+  const all = (1 << length) - 1;
+  return (same & all) == all ? load<i32>(entry, 4) : 0;
 }
 
 const SPELLED_MAX: i32 = 12;
@@ -357,11 +379,13 @@ function skipString(start: usize): usize {
   if (load<u8>(start) != 0x22) return fail(WANTS_STRING, start);
   const found = stopsIn(v128.load(start, 1));
   const at = start + 1 + ctz(found);
-  return found != 0 && load<u8>(at) == 0x22 ? at + 1 : skipLongString(start);
+  if (found == 0) return skipRest(start + 17);
+  return load<u8>(at) == 0x22 ? at + 1 : skipRest(at);
 }
 
-function skipLongString(start: usize): usize {
-  let at = start + 1;
+/** From anywhere inside a string. */
+function skipRest(from: usize): usize {
+  let at = from;
   while (true) {
     const found = stopsIn(v128.load(at));
     if (found == 0) {

@@ -28,9 +28,11 @@ export function pad(message: usize, length: i32): i32 {
   return blocks;
 }
 
-/** Writes the first sixteen bytes of the digests of four messages, `stride` bytes apart, one after the other. */
-export function hashFour(messages: usize, stride: usize, blocks: usize, digests: usize): void {
-  const count = v128.load(blocks);
+/**
+ * Replaces the beginnings of four messages, of as many blocks each, by the first sixteen bytes of their digests.
+ * The same message may be given twice.
+ */
+export function hashFour(first: usize, second: usize, third: usize, fourth: usize, blocks: i32): void {
   let a0 = i32x4.splat(0x6a09e667);
   let b0 = i32x4.splat(0xbb67ae85);
   let c0 = i32x4.splat(0x3c6ef372);
@@ -39,11 +41,9 @@ export function hashFour(messages: usize, stride: usize, blocks: usize, digests:
   let f0 = i32x4.splat(0x9b05688c);
   let g0 = i32x4.splat(0x1f83d9ab);
   let h0 = i32x4.splat(0x5be0cd19);
-  for (let block = 0; ; block++) {
-    // Messages that have ended keep what they have.
-    const goesOn = i32x4.lt_s(i32x4.splat(block), count);
-    if (!v128.any_true(goesOn)) break;
-    schedule(messages + block * 64, stride);
+  for (let block = 0; block < blocks; block++) {
+    const at = block * 64;
+    schedule(first + at, second + at, third + at, fourth + at);
     let a = a0;
     let b = b0;
     let c = c0;
@@ -56,41 +56,40 @@ export function hashFour(messages: usize, stride: usize, blocks: usize, digests:
       const constant = v128.load_splat<u32>(CONSTANTS + round * 4);
       const word = i32x4.add(v128.load(WORDS + round * 16), constant);
       const choice = v128.bitselect(f, g, e);
-      const first = i32x4.add(i32x4.add(i32x4.add(h, bigSigma1(e)), choice), word);
+      const sum = i32x4.add(i32x4.add(i32x4.add(h, bigSigma1(e)), choice), word);
       const majority = v128.bitselect(b, a, v128.xor(a, c));
       h = g;
       g = f;
       f = e;
-      e = i32x4.add(d, first);
+      e = i32x4.add(d, sum);
       d = c;
       c = b;
       b = a;
-      a = i32x4.add(first, i32x4.add(bigSigma0(b), majority));
+      a = i32x4.add(sum, i32x4.add(bigSigma0(b), majority));
     }
-    a0 = v128.bitselect(i32x4.add(a0, a), a0, goesOn);
-    b0 = v128.bitselect(i32x4.add(b0, b), b0, goesOn);
-    c0 = v128.bitselect(i32x4.add(c0, c), c0, goesOn);
-    d0 = v128.bitselect(i32x4.add(d0, d), d0, goesOn);
-    e0 = v128.bitselect(i32x4.add(e0, e), e0, goesOn);
-    f0 = v128.bitselect(i32x4.add(f0, f), f0, goesOn);
-    g0 = v128.bitselect(i32x4.add(g0, g), g0, goesOn);
-    h0 = v128.bitselect(i32x4.add(h0, h), h0, goesOn);
+    a0 = i32x4.add(a0, a);
+    b0 = i32x4.add(b0, b);
+    c0 = i32x4.add(c0, c);
+    d0 = i32x4.add(d0, d);
+    e0 = i32x4.add(e0, e);
+    f0 = i32x4.add(f0, f);
+    g0 = i32x4.add(g0, g);
+    h0 = i32x4.add(h0, h);
   }
   transpose(a0, b0, c0, d0);
-  v128.store(digests, bigEndian(row0));
-  v128.store(digests, bigEndian(row1), 16);
-  v128.store(digests, bigEndian(row2), 32);
-  v128.store(digests, bigEndian(row3), 48);
+  v128.store(first, bigEndian(row0));
+  v128.store(second, bigEndian(row1));
+  v128.store(third, bigEndian(row2));
+  v128.store(fourth, bigEndian(row3));
 }
 
-function schedule(messages: usize, stride: usize): void {
+function schedule(first: usize, second: usize, third: usize, fourth: usize): void {
   for (let part: usize = 0; part < 64; part += 16) {
-    const at = messages + part;
     transpose(
-      bigEndian(v128.load(at)),
-      bigEndian(v128.load(at + stride)),
-      bigEndian(v128.load(at + 2 * stride)),
-      bigEndian(v128.load(at + 3 * stride)),
+      bigEndian(v128.load(first + part)),
+      bigEndian(v128.load(second + part)),
+      bigEndian(v128.load(third + part)),
+      bigEndian(v128.load(fourth + part)),
     );
     const words = WORDS + part * 4;
     v128.store(words, row0);
