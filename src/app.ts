@@ -11,7 +11,7 @@ import { type Clock, systemClock } from "./core/clock.ts";
 import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
-import { createTraces } from "./core/traces.ts";
+import type { Traces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
@@ -98,7 +98,7 @@ async function assemble(
   const rates = createRates(measured, clock);
   const { metrics } = rates;
   const wake = createWake(clock);
-  const traces = telemetry?.tracer === undefined ? undefined : createTraces(telemetry.tracer);
+  const traces = telemetry?.tracer === undefined ? undefined : await tracesOf(telemetry.tracer);
   const journal = traces === undefined ? untraced : { ...untraced, ...traces.journal(untraced) };
   journal.onAppend(() => wake.wake());
   const loops = createLoops(clock, wake);
@@ -283,4 +283,10 @@ async function assemble(
       lock.release();
     },
   };
+}
+
+/** Loaded where somebody looks at them. */
+async function tracesOf(tracer: NonNullable<Telemetry["tracer"]>): Promise<Traces> {
+  const { createTraces } = await import("./core/traces.ts");
+  return createTraces(tracer);
 }

@@ -1,5 +1,7 @@
 import { setMaxListeners } from "node:events";
-import { Agent, type Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
+// All of undici, with fetch, WebSockets, caches and mocks, would take three times as long to load.
+import Agent from "undici/lib/dispatcher/agent.js";
 import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
 

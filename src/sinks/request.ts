@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gzip as gzipWithCallback } from "node:zlib";
-import { Agent, request } from "undici";
 import type { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError } from "../core/errors.ts";
@@ -62,6 +61,8 @@ const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 
 export async function makeRequester(options: RequesterOptions): Promise<Requester> {
   const { destination, clock, timeoutMs } = options;
+  // Loaded by those that need it: it takes longer than the rest of a sink.
+  const { Agent, request } = await import("undici");
   const agent = new Agent({
     connect: { ...(await readTls(options.tls)), timeout: timeoutMs },
     connections: 4,
