@@ -16,7 +16,7 @@ const parts = {
     console.log(
       `\nExport of ${events} events by \`run --once\`, beside a bare loop that throws the pages away`,
     );
-    console.table(await benchCore(events, ["raw files"]));
+    console.table(await benchCore(events, ["raw files"], 3));
     console.table(await benchCore(Math.ceil(events / 5), ["gzip files", "OCSF files", "bulk receiver"]));
   },
   async formats() {
