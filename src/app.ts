@@ -27,7 +27,7 @@ import { createRoster } from "./journal/roster.ts";
 import { createSpace } from "./journal/space.ts";
 import { createView } from "./journal/view.ts";
 import { storeLive } from "./journal/view-live.ts";
-import { createPreparer } from "./polling/preparer.ts";
+import { createPreparer, type Preparer } from "./polling/preparer.ts";
 import { createSlots } from "./polling/slots.ts";
 import { registerGauges } from "./server/gauges.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
@@ -42,6 +42,8 @@ export interface AppOptions {
   /** Where what is measured goes; without it nothing is measured, and no server is started. */
   readonly telemetry?: Telemetry;
   readonly clock?: Clock;
+  /** One that is ready already. */
+  readonly preparer?: Preparer;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly mending?: boolean;
 }
@@ -112,7 +114,8 @@ async function assemble(
     retentionMs,
   );
   const slots = withinBudget(createSlots(config.polling.pagesInFlight), keeper);
-  const preparer = traces === undefined ? createPreparer() : traces.preparer(createPreparer());
+  const untracedPreparer = options.preparer ?? createPreparer();
+  const preparer = traces === undefined ? untracedPreparer : traces.preparer(untracedPreparer);
   const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
   const accounts = config.accounts.map((account) =>
     openAccount(account, {

@@ -15,13 +15,17 @@ export function registerRun(program: Command, io: Io): void {
     .action(async (flags: { config: string; once?: boolean }) => {
       // What is heavy is loaded by the command that needs it.
       const { loadConfig } = await import("../config/load.ts");
-      const { openApp } = await import("../app.ts");
       const { config } = loadConfig(flags.config, io.env);
       const log = createLog(io, config.log.level);
       const telemetry = await telemetryFor(config.server !== undefined, io);
+      // Its thread gets ready while the rest is loaded.
+      const { createPreparer } = await import("../polling/preparer.ts");
+      const preparer = createPreparer();
+      const { openApp } = await import("../app.ts");
       const app = await openApp({
         config,
         log,
+        preparer,
         stdout: io.stdout,
         ...(telemetry === undefined ? {} : { telemetry }),
       });

@@ -84,7 +84,6 @@ export async function servedOf(
   { window, query, cursor }: Pick<PageRequest, "window" | "query" | "cursor">,
   { head, body }: SourcePage,
 ): Promise<Served> {
-  context.preparer.expect(head.resultCount ?? 0);
   const bytes = await body();
   context.metrics.add("tidemark_source_received_bytes_total", bytes.length, { account: context.account });
   const { page, count } = await attribute(context, window, bytes, query.fields === undefined);

@@ -4,8 +4,6 @@ import type { Answer, Order } from "./prepare-worker.ts";
 
 /** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
 export interface Preparer {
-  /** A page of so many events is on its way: what it takes to prepare it can be made ready meanwhile. */
-  expect(events: number): void;
   /** The body is the preparer's from here on. Rejects as `preparePage` throws. */
   prepare(body: Buffer, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
   close(): Promise<void>;
@@ -13,24 +11,27 @@ export interface Preparer {
 
 /** Below this the way to the thread and back costs more than the work. */
 const BODY_BYTES_MIN = 200_000;
-/** So many events are that large. */
-const EVENTS_MIN = 1000;
+/** A thread that has had nothing to do for so long ends, with its memory. */
+const IDLE_MS = 60_000;
 
 /** In this thread; what runs from sources, as tests do, has no other. */
 export const inlinePreparer: Preparer = {
-  expect: () => {},
   prepare: async (body, attribution, fetchedAtMs) => preparePage(body, attribution, fetchedAtMs),
   close: async () => {},
 };
 
-/** With one thread beside this one for large pages; it is started when the first of them is announced. */
+/** With one thread beside this one for large pages. It is started at once: the first pages after a start are large. */
 export function createPreparer(): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(page: PreparedPage): void; reject(error: unknown): void }>();
   let worker: Worker | undefined;
+  let idle: NodeJS.Timeout | undefined;
   let orders = 0;
+  started();
 
   function started(): Worker {
+    clearTimeout(idle);
+    idle = setTimeout(end, IDLE_MS).unref();
     if (worker !== undefined) return worker;
     worker = new Worker(new URL("./prepare-worker.js", import.meta.url));
     worker.unref();
@@ -48,10 +49,14 @@ export function createPreparer(): Preparer {
     return worker;
   }
 
+  async function end(): Promise<void> {
+    if (waiting.size > 0) return;
+    const ending = worker;
+    worker = undefined;
+    await ending?.terminate();
+  }
+
   return {
-    expect(events) {
-      if (events >= EVENTS_MIN) started();
-    },
     async prepare(body, attribution, fetchedAtMs) {
       if (body.length < BODY_BYTES_MIN) return preparePage(body, attribution, fetchedAtMs);
       const own = ownMemory(body);
@@ -68,6 +73,7 @@ export function createPreparer(): Preparer {
       }
     },
     async close() {
+      clearTimeout(idle);
       await worker?.terminate();
     },
   };
