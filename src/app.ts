@@ -114,7 +114,7 @@ async function assemble(
     retentionMs,
   );
   const slots = withinBudget(createSlots(config.polling.pagesInFlight), keeper);
-  const untracedPreparer = options.preparer ?? createPreparer();
+  const untracedPreparer = options.preparer ?? createPreparer(clock);
   const preparer = traces === undefined ? untracedPreparer : traces.preparer(untracedPreparer);
   const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
   const accounts = config.accounts.map((account) =>

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { systemClock } from "../core/clock.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
@@ -20,7 +21,7 @@ export function registerRun(program: Command, io: Io): void {
       const telemetry = await telemetryFor(config.server !== undefined, io);
       // Its thread gets ready while the rest is loaded.
       const { createPreparer } = await import("../polling/preparer.ts");
-      const preparer = createPreparer();
+      const preparer = createPreparer(systemClock);
       const { openApp } = await import("../app.ts");
       const app = await openApp({
         config,

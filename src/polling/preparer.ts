@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import type { Clock } from "../core/clock.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../core/page.ts";
 import type { Answer, Order } from "./prepare-worker.ts";
 
@@ -21,17 +22,18 @@ export const inlinePreparer: Preparer = {
 };
 
 /** With one thread beside this one for large pages. It is started at once: the first pages after a start are large. */
-export function createPreparer(): Preparer {
+export function createPreparer(clock: Clock): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(page: PreparedPage): void; reject(error: unknown): void }>();
   let worker: Worker | undefined;
-  let idle: NodeJS.Timeout | undefined;
   let orders = 0;
+  let isUsed = true;
+  const closed = new AbortController();
   started();
+  endWhenIdle().catch(() => {});
 
   function started(): Worker {
-    clearTimeout(idle);
-    idle = setTimeout(end, IDLE_MS).unref();
+    isUsed = true;
     if (worker !== undefined) return worker;
     worker = new Worker(new URL("./prepare-worker.js", import.meta.url));
     worker.unref();
@@ -49,11 +51,15 @@ export function createPreparer(): Preparer {
     return worker;
   }
 
-  async function end(): Promise<void> {
-    if (waiting.size > 0) return;
-    const ending = worker;
-    worker = undefined;
-    await ending?.terminate();
+  async function endWhenIdle(): Promise<void> {
+    for (;;) {
+      await clock.sleep(IDLE_MS, closed.signal);
+      if (!isUsed && waiting.size === 0) {
+        worker?.terminate();
+        worker = undefined;
+      }
+      isUsed = false;
+    }
   }
 
   return {
@@ -73,7 +79,7 @@ export function createPreparer(): Preparer {
       }
     },
     async close() {
-      clearTimeout(idle);
+      closed.abort();
       await worker?.terminate();
     },
   };
