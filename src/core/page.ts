@@ -28,8 +28,16 @@ export interface PreparedPage {
   /** The organizations that occur, and for each event the index of its own; null is a portal's own event. */
   readonly organizations: readonly (string | null)[];
   readonly organizationIndexes: Uint16Array;
+  /** For each of the organizations, how many events it has and between which times. */
+  readonly spans: readonly Span[];
   /** All of the page, compressed as the journal stores it, where that was done already. */
   readonly compressed?: Buffer | undefined;
+}
+
+export interface Span {
+  readonly count: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
 }
 
 type Slices = Pick<ScannedPage, "bytes" | "columns">;
@@ -87,6 +95,7 @@ export function preparePage(
   timesMs.set(scanned.timesMs);
   for (let index = 0; index < count; index++) if (Number.isNaN(timesMs[index]!)) timesMs[index] = fetchedAtMs;
   return {
+    spans: spansOf(owners.organizations.length, organizationIndexes, timesMs),
     scanned,
     identities: Buffer.from(identities.buffer, identities.byteOffset, identities.byteLength),
     digests,
@@ -94,6 +103,22 @@ export function preparePage(
     organizations: owners.organizations,
     organizationIndexes,
   };
+}
+
+function spansOf(organizations: number, indexes: Uint16Array, timesMs: Float64Array): Span[] {
+  const spans = Array.from({ length: organizations }, () => ({
+    count: 0,
+    firstMs: Number.POSITIVE_INFINITY,
+    lastMs: Number.NEGATIVE_INFINITY,
+  }));
+  for (let index = 0; index < indexes.length; index++) {
+    const span = spans[indexes[index]!]!;
+    const timeMs = timesMs[index]!;
+    span.count++;
+    if (timeMs < span.firstMs) span.firstMs = timeMs;
+    if (timeMs > span.lastMs) span.lastMs = timeMs;
+  }
+  return spans;
 }
 
 /** As in scanner.ts: what is made of events while nobody knows how many they are. */

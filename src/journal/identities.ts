@@ -1,4 +1,4 @@
-import { IDENTITY_BYTES, type PreparedPage } from "../core/page.ts";
+import { IDENTITY_BYTES, type PreparedPage, type Span } from "../core/page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
 
@@ -19,7 +19,8 @@ export function createIdentities(db: State) {
     /** Everything held for the organizations of a page at the times of its events. */
     heldFor(page: PreparedPage): Held {
       const held = new Map<string, number>();
-      for (const [owner, { firstMs, lastMs }] of spansOf(page)) load(held, owner, firstMs, lastMs);
+      for (const [index, { firstMs, lastMs }] of page.spans.entries())
+        load(held, page.organizations[index] ?? "", firstMs, lastMs);
       return held;
     },
 
@@ -31,7 +32,8 @@ export function createIdentities(db: State) {
 
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
-        const { firstMs, lastMs } = spanOf(page, indexes);
+        const { firstMs, lastMs } =
+          indexes.length === page.scanned.count ? page.spans[0]! : spanOf(page, indexes);
         const entries = entriesOf(page, deduped, indexes, firstMs);
         insert.run(ownerAt(page, indexes[0]!), firstMs, lastMs, pageNumber, entries);
       }
@@ -41,12 +43,13 @@ export function createIdentities(db: State) {
   function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): void {
     for (const row of overlapping.iterate(owner, fromMs, lastMs)) {
       const { firstMs, entries } = row as { firstMs: number; entries: Buffer };
+      const view = new DataView(entries.buffer, entries.byteOffset, entries.length);
       for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
-        const timeMs = firstMs + entries.readUInt32LE(at + IDENTITY_BYTES + 4);
+        const timeMs = firstMs + view.getUint32(at + IDENTITY_BYTES + 4, true);
         if (timeMs < fromMs || timeMs > lastMs) continue;
         held.set(
           entries.toString("latin1", at, at + IDENTITY_BYTES),
-          entries.readUInt32LE(at + IDENTITY_BYTES),
+          view.getUint32(at + IDENTITY_BYTES, true),
         );
       }
     }
@@ -88,31 +91,7 @@ function ownerAt(page: PreparedPage, index: number): string {
   return page.organizations[page.organizationIndexes[index]!] ?? "";
 }
 
-function spansOf(page: PreparedPage): Map<string, Span> {
-  const spans = new Map<string, Span>();
-  const { timesMs, organizationIndexes } = page;
-  let owner = -1;
-  let span: Span = { firstMs: 0, lastMs: 0 };
-  for (let index = 0; index < page.scanned.count; index++) {
-    const timeMs = timesMs[index]!;
-    if (organizationIndexes[index] !== owner) {
-      owner = organizationIndexes[index]!;
-      const name = ownerAt(page, index);
-      span = spans.get(name) ?? { firstMs: timeMs, lastMs: timeMs };
-      spans.set(name, span);
-    }
-    if (timeMs < span.firstMs) span.firstMs = timeMs;
-    if (timeMs > span.lastMs) span.lastMs = timeMs;
-  }
-  return spans;
-}
-
-interface Span {
-  firstMs: number;
-  lastMs: number;
-}
-
-function spanOf({ timesMs }: PreparedPage, indexes: Indexes): Span {
+function spanOf({ timesMs }: PreparedPage, indexes: Indexes): Pick<Span, "firstMs" | "lastMs"> {
   let firstMs = Number.POSITIVE_INFINITY;
   let lastMs = Number.NEGATIVE_INFINITY;
   for (let at = 0; at < indexes.length; at++) {
@@ -127,29 +106,21 @@ type Indexes = ArrayLike<number>;
 
 /** By owner, and cut where the times of one owner lie too far apart for one row. */
 function groupBySpan(page: PreparedPage, indexes: Uint32Array): Iterable<Indexes> {
-  const groups = new Map<number, number[]>();
-  let at = sameFrom(page, indexes, 0);
   // Mostly they all belong together.
-  if (at === indexes.length) return [indexes];
-  for (let from = 0; from < indexes.length; from = at) {
-    at = sameFrom(page, indexes, from);
-    const key = groupAt(page, indexes[from]!);
-    const group = groups.get(key) ?? [];
-    for (let next = from; next < at; next++) group.push(indexes[next]!);
-    groups.set(key, group);
+  const only = page.spans.length === 1 ? page.spans[0]! : undefined;
+  if (only !== undefined && partOf(only.firstMs) === partOf(only.lastMs)) return [indexes];
+  const groups = new Map<number, number[]>();
+  for (let at = 0; at < indexes.length; at++) {
+    const index = indexes[at]!;
+    const key = partOf(page.timesMs[index]!) * 65_536 + page.organizationIndexes[index]!;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [index]);
+    else group.push(index);
   }
   return groups.values();
 }
 
-/** The end of the neighbours that belong together with the one at `from`. */
-function sameFrom(page: PreparedPage, indexes: Uint32Array, from: number): number {
-  const key = groupAt(page, indexes[from]!);
-  let at = from + 1;
-  while (at < indexes.length && groupAt(page, indexes[at]!) === key) at++;
-  return at;
-}
-
-function groupAt({ timesMs, organizationIndexes }: PreparedPage, index: number): number {
-  const span = Math.floor(timesMs[index]! / (SPAN_MS_MAX / 2));
-  return span * 65_536 + organizationIndexes[index]!;
+/** Times in one part lie close enough together. */
+function partOf(timeMs: number): number {
+  return Math.floor(timeMs / (SPAN_MS_MAX / 2));
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, Journal, PageCommit } from "../core/journal.ts";
+import type { PreparedPage } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
@@ -75,10 +76,8 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
 
   function insertFresh(commit: PageCommit, deduped: Deduped): number {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
-    let newestMs = 0;
-    for (let at = 0; at < deduped.fresh.length; at++)
-      newestMs = Math.max(newestMs, page.timesMs[deduped.fresh[at]!]!);
-    const whole = deduped.fresh.length === page.scanned.count;
+    const newestMs = newestOf(page, deduped);
+    const whole = isWhole(page, deduped);
     return pages.insert(
       { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
       whole ? page.scanned : subset(page.scanned, deduped.fresh),
@@ -153,19 +152,30 @@ function twinsOf(deduped: Deduped): string | null {
   return JSON.stringify(Object.fromEntries(entries));
 }
 
-function countByOrganization(commit: PageCommit, deduped: Deduped): Appended["byOrganization"] {
+/** Mostly all of a page is new, and what is known of all its events need not be found out for some. */
+function isWhole({ scanned }: PreparedPage, { fresh }: Deduped): boolean {
+  return fresh.length === scanned.count;
+}
+
+function newestOf(page: PreparedPage, deduped: Deduped): number {
+  if (isWhole(page, deduped)) return Math.max(0, ...page.spans.map(({ lastMs }) => lastMs));
+  let newestMs = 0;
+  for (const index of deduped.fresh) newestMs = Math.max(newestMs, page.timesMs[index]!);
+  return newestMs;
+}
+
+function countByOrganization({ page }: PageCommit, deduped: Deduped): Appended["byOrganization"] {
   const counts = new Map<string | null, { events: number; newestMs: number }>();
-  const { organizations, organizationIndexes, timesMs } = commit.page;
-  let owner = -1;
-  let count = { events: 0, newestMs: 0 };
-  for (let at = 0; at < deduped.fresh.length; at++) {
-    const index = deduped.fresh[at]!;
-    if (organizationIndexes[index] !== owner) {
-      owner = organizationIndexes[index]!;
-      const organization = organizations[owner]!;
-      count = counts.get(organization) ?? { events: 0, newestMs: timesMs[index]! };
-      counts.set(organization, count);
-    }
+  const { organizations, organizationIndexes, timesMs, spans } = page;
+  if (isWhole(page, deduped)) {
+    for (const [index, { count, lastMs }] of spans.entries())
+      counts.set(organizations[index]!, { events: count, newestMs: lastMs });
+    return counts;
+  }
+  for (const index of deduped.fresh) {
+    const organization = organizations[organizationIndexes[index]!]!;
+    const count = counts.get(organization) ?? { events: 0, newestMs: timesMs[index]! };
+    counts.set(organization, count);
     count.events++;
     if (timesMs[index]! > count.newestMs) count.newestMs = timesMs[index]!;
   }

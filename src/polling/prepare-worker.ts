@@ -1,7 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import zstd from "zstd-napi/binding.js";
 import { withEngine } from "../core/engine.ts";
-import { type Attribution, COMPRESSION, type PreparedPage, preparePage } from "../core/page.ts";
+import { type Attribution, COMPRESSION, type PreparedPage, preparePage, type Span } from "../core/page.ts";
 import { roomBehind } from "../core/room.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
@@ -27,6 +27,7 @@ export type Answer =
       readonly timesMs: Float64Array;
       readonly organizations: readonly (string | null)[];
       readonly organizationIndexes: Uint16Array;
+      readonly spans: readonly Span[];
       readonly compressed: Uint8Array;
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
@@ -88,6 +89,7 @@ function answerOf(
     timesMs: page.timesMs,
     organizations: page.organizations,
     organizationIndexes: page.organizationIndexes,
+    spans: page.spans,
     compressed,
   };
 }

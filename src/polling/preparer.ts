@@ -119,6 +119,7 @@ function pageOf({
   timesMs,
   organizations,
   organizationIndexes,
+  spans,
   compressed,
 }: Answer & { kind: "page" }): PreparedPage {
   return {
@@ -128,6 +129,7 @@ function pageOf({
     timesMs,
     organizations,
     organizationIndexes,
+    spans,
     compressed: bufferOf(compressed),
   };
 }

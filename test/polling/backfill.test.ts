@@ -95,7 +95,7 @@ describe("backfill", () => {
     const it = await open({
       simulator: {
         organizations: 2,
-        events: 4000,
+        events: 12_000,
         days: 5,
         liveEventsPerSecond: 2,
         clock: { speed: 1 },
