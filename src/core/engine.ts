@@ -1,20 +1,5 @@
 import { readFileSync } from "node:fs";
 
-/** The part of the platform's WebAssembly that is used here; Node's types leave it out. */
-declare namespace WebAssembly {
-  class Module {
-    constructor(bytes: Uint8Array);
-  }
-  class Instance {
-    constructor(module: Module);
-    readonly exports: unknown;
-  }
-  interface Memory {
-    readonly buffer: ArrayBuffer;
-    grow(pages: number): number;
-  }
-}
-
 interface Place {
   readonly value: number;
 }

@@ -1,5 +1,6 @@
 import { link, lstat, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
+import { directWritesOf } from "./direct.ts";
 
 /** The file-system calls that the sink makes, and no others: a test can end the world at any of them. */
 export interface FileSystem {
@@ -39,13 +40,21 @@ const FOLDER_MODE = 0o750;
 export const nodeFileSystem: FileSystem = {
   async open(path, flags) {
     const handle = await open(path, flags, FILE_MODE);
+    const direct = directWritesOf(path, handle);
     return {
       read: async (buffer, position) => (await handle.read(buffer, 0, buffer.length, position)).bytesRead,
       write: async (buffer, position) =>
+        (await direct.write(buffer, position)) ??
         (await handle.write(buffer, 0, buffer.length, position)).bytesWritten,
       truncate: (length) => handle.truncate(length),
       sync: () => handle.datasync(),
-      close: () => handle.close(),
+      async close() {
+        try {
+          await direct.close();
+        } finally {
+          await handle.close();
+        }
+      },
     };
   },
   read: (path) => readFile(path).catch(absent),

@@ -1,0 +1,95 @@
+import { closeSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { nodeFileSystem, type OpenFile, writeAll } from "../../src/sinks/file/system.ts";
+import { makeFolder } from "./file-support.ts";
+
+/* Large writes go past the page cache, in blocks; what comes before the first and after the last does not. */
+
+const MEGABYTE = 1 << 20;
+
+describe("large writes", () => {
+  let folder: ReturnType<typeof makeFolder>;
+  let path: string;
+  const opened: OpenFile[] = [];
+
+  beforeEach(() => {
+    folder = makeFolder();
+    path = join(folder.path, "events");
+  });
+  afterEach(async () => {
+    for (const file of opened.splice(0)) await file.close();
+    folder.remove();
+  });
+
+  async function made(): Promise<OpenFile> {
+    const file = await nodeFileSystem.open(path, "wx");
+    opened.push(file);
+    return file;
+  }
+
+  test("give the same file as any others, wherever they begin and end", async () => {
+    const edge = fc.constantFrom(0, 1, 4095, 4096, 4097);
+    const size = fc.oneof(
+      fc.nat(9000),
+      fc
+        .tuple(fc.integer({ min: 1, max: 5 }), edge, fc.boolean())
+        .map(([megabytes, more, isLess]) => megabytes * MEGABYTE + (isLess ? -more : more)),
+    );
+    let run = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(size, { minLength: 1, maxLength: 5 }), async (sizes) => {
+        path = join(folder.path, `events-${run++}`);
+        const file = await made();
+        const wanted: Buffer[] = [];
+        let position = 0;
+        for (const [index, length] of sizes.entries()) {
+          const piece = Buffer.alloc(length, `${index} of ${sizes.length}, `);
+          await writeAll(file, piece, position);
+          await file.sync();
+          wanted.push(piece);
+          position += length;
+        }
+        expect(readFileSync(path).equals(Buffer.concat(wanted))).toBe(true);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("go over what was written there before", async () => {
+    const file = await made();
+    await writeAll(file, Buffer.alloc(6 * MEGABYTE, "old"), 0);
+    await file.truncate(MEGABYTE + 77);
+    await writeAll(file, Buffer.alloc(3 * MEGABYTE, "new"), 100);
+    const wanted = Buffer.concat([Buffer.alloc(100, "old"), Buffer.alloc(3 * MEGABYTE, "new")]);
+    expect(readFileSync(path).equals(wanted)).toBe(true);
+  });
+
+  test("are seen by whoever has the file open, with what was written in small pieces", async () => {
+    const file = await made();
+    const other = openSync(path, "r+");
+    try {
+      await writeAll(file, Buffer.alloc(2 * MEGABYTE, "a"), 0);
+      expect(readFileSync(path)[MEGABYTE]).toBe(0x61);
+      writeSync(other, Buffer.from("b"), 0, 1, MEGABYTE);
+      await writeAll(file, Buffer.alloc(2 * MEGABYTE, "c"), 2 * MEGABYTE);
+      expect(
+        readFileSync(path)
+          .subarray(MEGABYTE - 1, MEGABYTE + 2)
+          .toString(),
+      ).toBe("aba");
+    } finally {
+      closeSync(other);
+    }
+  });
+
+  test("never reach another file that has taken the name", async () => {
+    const file = await made();
+    renameSync(path, `${path}.moved`);
+    writeFileSync(path, "somebody else's");
+    await writeAll(file, Buffer.alloc(3 * MEGABYTE, "x"), 0);
+    expect(readFileSync(path, "utf8")).toBe("somebody else's");
+    expect(readFileSync(`${path}.moved`)).toHaveLength(3 * MEGABYTE);
+  });
+});
