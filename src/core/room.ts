@@ -8,7 +8,7 @@ const LARGE_BYTES = 2_000_000;
 const SHARE_BEHIND = 0.25;
 /** Sizes are rounded up, so that pages of about the same size fit into each other's room. */
 const STEP_BYTES = 1_048_576;
-const KEPT_MAX = 2;
+const KEPT_MAX = 4;
 const KEPT_MS = 10_000;
 
 const kept: ArrayBuffer[] = [];
