@@ -36,6 +36,22 @@ export interface Batch {
   readonly to: Position;
 }
 
+/** How many records a batch has, and the bytes of their bodies; makes none. */
+export function totalsOf(batch: Batch): { readonly count: number; readonly bytes: number } {
+  let count = 0;
+  let bytes = 0;
+  if (batch.stretches === undefined) {
+    count = batch.records.length;
+    for (let index = 0; index < count; index++) bytes += batch.records[index]!.size;
+    return { count, bytes };
+  }
+  for (const { lines, from, to } of batch.stretches) {
+    count += to - from;
+    bytes += lines.size(from, to) - (to - from);
+  }
+  return { count, bytes };
+}
+
 /** Delivery forms batches within these; a record that alone exceeds them becomes a dead letter. */
 export interface BatchLimits {
   readonly recordsMax: number;

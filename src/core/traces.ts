@@ -2,7 +2,7 @@ import { context, type Span, SpanStatusCode, type Tracer, trace } from "@opentel
 import type { Journal, JournalReader, PageCommit } from "./journal.ts";
 import type { PreparedPage } from "./page.ts";
 import type { Position } from "./position.ts";
-import type { Sink, SinkDefinition } from "./sink.ts";
+import { type Sink, type SinkDefinition, totalsOf } from "./sink.ts";
 
 const PAGES_MAX = 1000;
 const LINKS_MAX = 64;
@@ -161,7 +161,7 @@ export function createTraces(tracer: Tracer) {
         const span = tracer.startSpan("sink.write", {
           root: true,
           links,
-          attributes: { "tidemark.sink": name, "tidemark.records": batch.records.length },
+          attributes: { "tidemark.sink": name, "tidemark.records": totalsOf(batch).count },
         });
         return ended(span, sink.write(batch, signal));
       },

@@ -195,22 +195,6 @@ class LinesBatch implements Batch {
   }
 }
 
-/** How many records a batch has, and the bytes of their bodies; makes none. */
-export function totalsOf(batch: Batch): { readonly count: number; readonly bytes: number } {
-  let count = 0;
-  let bytes = 0;
-  if (batch.stretches === undefined) {
-    count = batch.records.length;
-    for (let index = 0; index < count; index++) bytes += batch.records[index]!.size;
-    return { count, bytes };
-  }
-  for (const { lines, from, to } of batch.stretches) {
-    count += to - from;
-    bytes += lines.size(from, to) - (to - from);
-  }
-  return { count, bytes };
-}
-
 function recordsOf(stretches: readonly Stretch[]): SinkRecord[] {
   const records: SinkRecord[] = [];
   for (const { lines, from, to } of stretches)

@@ -17,10 +17,17 @@ import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { formatPosition, type Position } from "../core/position.ts";
-import type { Batch, Sink, SinkDefinition, SinkRecord, SinkState } from "../core/sink.ts";
+import {
+  type Batch,
+  type Sink,
+  type SinkDefinition,
+  type SinkRecord,
+  type SinkState,
+  totalsOf,
+} from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
-import { formBatch, totalsOf } from "./batching.ts";
+import { formBatch } from "./batching.ts";
 import { createHealth, type DeliveryState } from "./health.ts";
 import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
 

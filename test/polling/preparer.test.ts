@@ -1,0 +1,70 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { decompress } from "zstd-napi";
+import type { Clock } from "../../src/core/clock.ts";
+import { ForeignEventsError, preparePage } from "../../src/core/page.ts";
+import type { Preparer } from "../../src/polling/preparer.ts";
+import { createFakeClock, type FakeClock } from "../support/clock.ts";
+import { eventTexts, FETCHED_MS, ORGANIZATION } from "../support/pages.ts";
+
+/* The thread for large pages; only the built program has it. */
+
+const ATTRIBUTION = { organizations: [ORGANIZATION], provider: null };
+const IDLE_MS = 60_000;
+
+describe("the thread for large pages", () => {
+  let clock: FakeClock;
+  let preparer: Preparer;
+
+  async function open(): Promise<void> {
+    const built = join(import.meta.dirname, "../../dist/polling/preparer.js");
+    const { createPreparer } = (await import(built)) as { createPreparer(clock: Clock): Preparer };
+    clock = createFakeClock();
+    preparer = createPreparer(clock);
+  }
+  afterEach(() => preparer.close());
+
+  const bodyOf = (text: string) => Buffer.from(new TextEncoder().encode(text).buffer);
+  const large = (from: number) => `[${eventTexts(from, 1200).join(",")}]`;
+
+  test("makes what this thread would make, and the page compressed", async () => {
+    await open();
+    for (const text of [large(0), large(5000), `[${eventTexts(9, 3).join(",")}]`]) {
+      const page = await preparer.prepare(bodyOf(text), ATTRIBUTION, FETCHED_MS);
+      const { compressed, ...rest } = page;
+      expect(rest).toEqual(preparePage(Buffer.from(text), ATTRIBUTION, FETCHED_MS));
+      if (text.length > 200_000) expect(decompress(compressed!).toString()).toBe(text);
+    }
+  });
+
+  test("gives back what is wrong with a page as the error it is", async () => {
+    await open();
+    const foreign = large(0).replace(ORGANIZATION, "0".repeat(24));
+    await expect(preparer.prepare(bodyOf(foreign), ATTRIBUTION, FETCHED_MS)).rejects.toMatchObject({
+      name: ForeignEventsError.name,
+    });
+    await expect(preparer.prepare(bodyOf(large(0).slice(0, -9)), ATTRIBUTION, FETCHED_MS)).rejects.toThrow(
+      "not JSON",
+    );
+  });
+
+  test.skipIf(!existsSync("/proc/self/task"))(
+    "ends when there was nothing for it, and comes again",
+    async () => {
+      const threads = () => readdirSync("/proc/self/task").length;
+      const without = threads();
+      await open();
+      await preparer.prepare(bodyOf(large(0)), ATTRIBUTION, FETCHED_MS);
+      const withIt = threads();
+      expect(withIt).toBeGreaterThan(without);
+      for (let turn = 0; turn < 3; turn++) {
+        await clock.settle();
+        clock.advance(IDLE_MS);
+      }
+      await expect.poll(threads, { timeout: 5000 }).toBeLessThan(withIt);
+      const page = await preparer.prepare(bodyOf(large(0)), ATTRIBUTION, FETCHED_MS);
+      expect(page.scanned.count).toBe(1200);
+    },
+  );
+});
