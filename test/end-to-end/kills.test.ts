@@ -91,8 +91,8 @@ it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
   process.stderr.write(`kills ${KILLS}, events ${total}, lost ${lost}, twice ${twice}\n`);
   const missing = [...simulator.control.allEvents()]
     .map((bytes) => Buffer.from(bytes))
-    .filter((bytes) => !written.has(digestOf(bytes)))
-    .map((bytes) => bytes.toString("utf8", 0, 300));
+    .filter((bytes) => (written.get(digestOf(bytes)) ?? 0) < (served.get(digestOf(bytes)) ?? 0))
+    .map((bytes) => `${served.get(digestOf(bytes))} served: ${bytes.toString("utf8", 0, 600)}`);
   expect({ lost, twice }, `missing: ${missing.slice(0, 5).join("\n")}`).toEqual({ lost: 0, twice: 0 });
   expect(total).toBeGreaterThanOrEqual(EVENTS * 0.9);
   checkOrder(join(folder, "ordered"), total);
