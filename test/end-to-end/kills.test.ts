@@ -81,18 +81,17 @@ it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
   expect(last.stderr).not.toContain('"level":"error"');
   expect(last, last.stderr.slice(-2000)).toMatchObject({ code: 0 });
 
-  const served = countLines([...simulator.control.allEvents()].map((bytes) => Buffer.from(bytes)));
+  // Without an id the same bytes are the same event (R10), and an LDAP search can be logged twice in a second.
+  const served = new Map([...simulator.control.allEvents()].map((bytes) => [digestOf(bytes), bytes]));
   const written = countLines(linesBelow(join(folder, "raw")));
-  let lost = 0;
+  const missing = [...served]
+    .filter(([digest]) => !written.has(digest))
+    .map(([, bytes]) => Buffer.from(bytes).toString("utf8", 0, 300));
+  const lost = missing.length;
   let twice = 0;
-  for (const [digest, count] of served) lost += Math.max(0, count - (written.get(digest) ?? 0));
-  for (const [digest, count] of written) twice += Math.max(0, count - (served.get(digest) ?? 0));
-  const total = [...served.values()].reduce((sum, count) => sum + count, 0);
+  for (const [digest, count] of written) twice += served.has(digest) ? count - 1 : count;
+  const total = served.size;
   process.stderr.write(`kills ${KILLS}, events ${total}, lost ${lost}, twice ${twice}\n`);
-  const missing = [...simulator.control.allEvents()]
-    .map((bytes) => Buffer.from(bytes))
-    .filter((bytes) => (written.get(digestOf(bytes)) ?? 0) < (served.get(digestOf(bytes)) ?? 0))
-    .map((bytes) => `${served.get(digestOf(bytes))} served: ${bytes.toString("utf8", 0, 600)}`);
   expect({ lost, twice }, `missing: ${missing.slice(0, 5).join("\n")}`).toEqual({ lost: 0, twice: 0 });
   expect(total).toBeGreaterThanOrEqual(EVENTS * 0.9);
   checkOrder(join(folder, "ordered"), total);
@@ -130,7 +129,7 @@ function countLines(lines: Iterable<Buffer>): Map<string, number> {
   return counts;
 }
 
-function digestOf(line: Buffer): string {
+function digestOf(line: Uint8Array): string {
   return createHash("sha256").update(line).digest("hex");
 }
 
