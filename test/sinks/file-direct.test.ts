@@ -1,4 +1,15 @@
-import { closeSync, openSync, readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -84,6 +95,22 @@ describe("large writes", () => {
     }
   });
 
+  test("go past the page cache where the file system can do that, and leave no second handle behind", async (context) => {
+    const file = await made();
+    if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
+    await writeAll(file, Buffer.alloc(3 * MEGABYTE, "x"), 0);
+    expect(directHandlesTo(path)).toBe(1);
+    await file.sync();
+    expect(directHandlesTo(path)).toBe(0);
+  });
+
+  test("go on when the name of the file is gone", async () => {
+    const file = await made();
+    renameSync(path, `${path}.moved`);
+    await writeAll(file, Buffer.alloc(3 * MEGABYTE, "x"), 0);
+    expect(readFileSync(`${path}.moved`)).toHaveLength(3 * MEGABYTE);
+  });
+
   test("never reach another file that has taken the name", async () => {
     const file = await made();
     renameSync(path, `${path}.moved`);
@@ -93,3 +120,26 @@ describe("large writes", () => {
     expect(readFileSync(`${path}.moved`)).toHaveLength(3 * MEGABYTE);
   });
 });
+
+function canBeDirect(path: string): boolean {
+  if (constants.O_DIRECT === undefined || !existsSync("/proc/self/fdinfo")) return false;
+  try {
+    closeSync(openSync(path, constants.O_WRONLY | constants.O_DIRECT));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** By the flags that the kernel shows of our open files. */
+function directHandlesTo(path: string): number {
+  return readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      if (readlinkSync(`/proc/self/fd/${fd}`) !== path) return false;
+      const flags = /flags:\s+(\d+)/.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))![1]!;
+      return (Number.parseInt(flags, 8) & constants.O_DIRECT) !== 0;
+    } catch {
+      return false;
+    }
+  }).length;
+}

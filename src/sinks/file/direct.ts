@@ -6,8 +6,8 @@ const BLOCK_BYTES = 4096;
 const STAGE_BYTES = 2 << 20;
 /** Smaller writes are better off in the page cache, where whoever follows the file finds them. */
 const WRITE_BYTES_MIN = 1 << 20;
-/** Of file systems and kernels that cannot do it. */
-const CANNOT = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "EPERM", "EACCES"]);
+/** Of file systems and kernels that can open a file like that, but not write to it. */
+const CANNOT = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP"]);
 
 /**
  * Writes large pieces past the page cache: copying them into fresh memory costs more than all else that is
@@ -17,20 +17,40 @@ const CANNOT = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "EPERM", "EACCES"]);
 export interface DirectWrites {
   /** How many bytes of the buffer are written, which may be few; undefined where nothing was tried. */
   write(buffer: Uint8Array, position: number): Promise<number | undefined>;
-  close(): Promise<void>;
+  /** Before the file is synced or closed: so no more files are open twice than are written to at a time. */
+  end(): Promise<void>;
 }
 
 export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
   let direct: FileHandle | undefined;
   let isPossible = constants.O_DIRECT !== undefined;
 
-  async function opened(): Promise<FileHandle> {
+  /** undefined whatever stands in the way: the handle does not need it. */
+  async function opened(): Promise<FileHandle | undefined> {
     if (direct !== undefined) return direct;
-    direct = await open(path, constants.O_WRONLY | constants.O_DIRECT);
-    const [ours, own] = await Promise.all([direct.stat(), handle.stat()]);
-    // Somebody has moved the file: only the handle knows it.
-    if (ours.ino !== own.ino || ours.dev !== own.dev) throw Object.assign(new Error(), { code: "EINVAL" });
+    const file = await open(path, constants.O_WRONLY | constants.O_DIRECT).catch(() => undefined);
+    if (file === undefined) return undefined;
+    const [there, own] = await Promise.all([file.stat(), handle.stat()]);
+    // Somebody has moved the file and put another in its place.
+    if (there.ino !== own.ino || there.dev !== own.dev) await file.close();
+    else direct = file;
     return direct;
+  }
+
+  async function writeDirectly(piece: Uint8Array, position: number): Promise<number | undefined> {
+    const file = await opened();
+    if (file === undefined) return undefined;
+    const stage = stages.pop() ?? makeStage();
+    if (stage === undefined) return undefined;
+    try {
+      stage.set(piece);
+      return (await file.write(stage, 0, piece.length, position)).bytesWritten;
+    } catch (error) {
+      if (CANNOT.has((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+      throw error;
+    } finally {
+      stages.push(stage);
+    }
   }
 
   return {
@@ -39,38 +59,26 @@ export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
       const past = position % BLOCK_BYTES;
       if (past > 0) return (await handle.write(buffer, 0, BLOCK_BYTES - past, position)).bytesWritten;
       const length = Math.min(STAGE_BYTES, buffer.length - (buffer.length % BLOCK_BYTES));
-      try {
-        const file = await opened();
-        return await withStage(async (stage) => {
-          stage.set(buffer.subarray(0, length));
-          return (await file.write(stage, 0, length, position)).bytesWritten;
-        });
-      } catch (error) {
-        if (!isInability(error)) throw error;
-        isPossible = false;
-        return undefined;
-      }
+      const written = await writeDirectly(buffer.subarray(0, length), position);
+      isPossible = written !== undefined;
+      return written;
     },
-    async close() {
-      await direct?.close();
+    async end() {
+      const ending = direct;
+      direct = undefined;
+      await ending?.close();
     },
   };
 }
 
-/** A RangeError: there is no address space for a stage. */
-function isInability(error: unknown): boolean {
-  return error instanceof RangeError || CANNOT.has((error as NodeJS.ErrnoException).code ?? "");
-}
+/** As many as files are written to at a time. */
+const stages: Buffer[] = [];
 
-let kept: Buffer | undefined;
-
-/** Memory that begins at a page of the system's, which is true of WebAssembly's. */
-async function withStage<Result>(work: (stage: Buffer) => Promise<Result>): Promise<Result> {
-  const stage = kept ?? Buffer.from(new WebAssembly.Memory({ initial: STAGE_BYTES / 65_536 }).buffer);
-  kept = undefined;
+/** Memory that begins at a page of the system's, which is true of WebAssembly's; undefined where there is none. */
+function makeStage(): Buffer | undefined {
   try {
-    return await work(stage);
-  } finally {
-    kept = stage;
+    return Buffer.from(new WebAssembly.Memory({ initial: STAGE_BYTES / 65_536 }).buffer);
+  } catch {
+    return undefined;
   }
 }

@@ -47,10 +47,13 @@ export const nodeFileSystem: FileSystem = {
         (await direct.write(buffer, position)) ??
         (await handle.write(buffer, 0, buffer.length, position)).bytesWritten,
       truncate: (length) => handle.truncate(length),
-      sync: () => handle.datasync(),
+      async sync() {
+        await direct.end();
+        await handle.datasync();
+      },
       async close() {
         try {
-          await direct.close();
+          await direct.end();
         } finally {
           await handle.close();
         }
