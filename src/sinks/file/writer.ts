@@ -90,14 +90,15 @@ export function createWriter(opened: Opened): Sink {
   /** From the index on, up to a record whose file is still to be made or is full; gives its index. */
   function dealOut(part: Part, from: number, plan: Plan): number {
     let index = from;
+    let alike = from;
     while (index < part.to) {
       const target = active.get(pathOf(part.event(index)));
       if (target === undefined) break;
       const length = target.length + target.pendingBytes;
       const fits = (end: number) => length + part.size(index, end) <= rotateSize;
-      // Neighbours mostly go to one file, and fit.
-      let end = byDay ? part.alikeFrom(index) : index + 1;
-      if (!fits(end)) end = index + 1;
+      // Neighbours mostly go to one file, and all fit; where they do not, one after the other.
+      if (index === alike) alike = byDay ? part.alikeFrom(index) : index + 1;
+      const end = fits(alike) ? alike : index + 1;
       if (length > 0 && !fits(end)) break;
       if (target.pendingBytes === 0) plan.touched.add(target);
       addTo(target, part, index, end);
