@@ -10,6 +10,8 @@ COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY wasm ./wasm
+COPY scripts ./scripts
+COPY simulator ./simulator
 COPY src ./src
 # What compiling left behind is not shipped, nor the SQLite binding for older Nodes.
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund && \
@@ -24,8 +26,6 @@ WORKDIR /app
 COPY package.json LICENSE ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
-COPY src/journal/migrations ./src/journal/migrations
-COPY src/server/page ./src/server/page
 # All that is ever written lies below this one folder; the rest of the file system may be read-only.
 RUN install -d -o node -g node -m 0700 /var/lib/tidemark
 VOLUME /var/lib/tidemark
@@ -35,5 +35,5 @@ EXPOSE 9464
 # The server must be in the config; at another address than the default, set TIDEMARK_LIVEZ.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(process.env.TIDEMARK_LIVEZ ?? 'http://127.0.0.1:9464/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "/app/dist/main.js"]
+ENTRYPOINT ["node", "/app/dist/src/main.js"]
 CMD ["run", "--config", "/etc/tidemark/tidemark.yaml"]

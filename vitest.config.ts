@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
+    include: ["test/**/*.test.ts", "simulator/test/**/*.test.ts"],
     globalSetup: ["test/support/build.ts"],
     pool: "forks",
     testTimeout: 30_000,

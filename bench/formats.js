@@ -1,11 +1,11 @@
 // Events per second and core, for each format, for parsing alone, and for drift.
 // `npm run build`, then `node bench/formats.js`.
 import { fileURLToPath } from "node:url";
-import { eventBytes, eventTimeMs, FIELD, fieldText, scanPage } from "../dist/core/scanner.js";
-import { formats } from "../dist/formats/index.js";
-import { createDrift } from "../dist/services/drift.js";
-import { describe } from "../dist/services/index.js";
 import { startSimulator } from "../dist/simulator/index.js";
+import { eventBytes, eventTimeMs, FIELD, fieldText, scanPage } from "../dist/src/core/scanner.js";
+import { formats } from "../dist/src/formats/index.js";
+import { createDrift } from "../dist/src/services/drift.js";
+import { describe } from "../dist/src/services/index.js";
 
 const ROUNDS = 40;
 const BATCH = 1000;

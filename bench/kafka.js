@@ -8,11 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import kafkajs from "kafkajs";
-import { systemClock } from "../dist/core/clock.js";
-import { silentLog } from "../dist/core/log.js";
-import { formats } from "../dist/formats/index.js";
-import { describe } from "../dist/services/index.js";
-import { kafka } from "../dist/sinks/kafka.js";
+import { systemClock } from "../dist/src/core/clock.js";
+import { silentLog } from "../dist/src/core/log.js";
+import { formats } from "../dist/src/formats/index.js";
+import { describe } from "../dist/src/services/index.js";
+import { kafka } from "../dist/src/sinks/kafka/sink.js";
 import { simulatedEvents } from "./formats.js";
 
 const JOURNAL = "be4c0000-0000-4000-8000-000000000000";

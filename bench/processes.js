@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-export const PROGRAM = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+export const PROGRAM = fileURLToPath(new URL("../dist/src/main.js", import.meta.url));
 
 /** Starts the simulator in its own process; resolves when it serves. */
 export async function startSimulator(...flags) {

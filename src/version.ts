@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** The package's own version; the path is the same seen from src and from dist. */
+/** The version in package.json, which the build copies to dist/. */
 export const VERSION = (
   JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }
 ).version;

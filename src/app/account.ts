@@ -16,12 +16,12 @@ import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
 import { nextRun } from "../imports/schedule.ts";
 import { createLearned, type PollContext } from "../polling/context.ts";
-import { createPace } from "../polling/pace.ts";
+import { createPace } from "../polling/limits/pace.ts";
+import type { Slots } from "../polling/limits/page-slots.ts";
+import { createServiceClock } from "../polling/limits/service-clock.ts";
 import { createPoller, type Poller } from "../polling/poller.ts";
-import type { Preparer } from "../polling/preparer.ts";
-import { createServiceClock } from "../polling/service-clock.ts";
-import type { Slots } from "../polling/slots.ts";
-import type { Fault, Source } from "../polling/source.ts";
+import type { Preparer } from "../polling/prepare/preparer.ts";
+import type { Fault, Source } from "../polling/read/source.ts";
 
 export interface AccountParts {
   readonly journal: Journal;

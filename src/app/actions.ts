@@ -5,10 +5,10 @@ import { explain, UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Delivery } from "../delivery/deliver.ts";
 import { resolutionOf } from "../delivery/position.ts";
+import type { createRequests } from "../journal/command-queue.ts";
 import type { State } from "../journal/database.ts";
 import { createDeadLetters } from "../journal/dead-letters.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
-import type { createRequests } from "../journal/requests.ts";
 import type { Account } from "./account.ts";
 
 const letters = z.strictObject({

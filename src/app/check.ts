@@ -12,9 +12,9 @@ import type { Held } from "../delivery/position.ts";
 import { REGIONS } from "../directory/account.ts";
 import type { InsightsClient, InsightsScope } from "../directory/insights.ts";
 import { openStateForReading } from "../journal/database.ts";
-import { heldOf } from "../journal/held.ts";
 import { isLocked, takeLock } from "../journal/lock.ts";
-import { liveFrom, readStoredLive } from "../journal/view-live.ts";
+import { heldOf } from "../journal/reader-row.ts";
+import { liveFrom, readStoredLive } from "../journal/view/live.ts";
 import { faultOf, openClients } from "./account.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "./sinks.ts";
 

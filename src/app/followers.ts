@@ -4,7 +4,7 @@ import type { JournalEvent } from "../core/event.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { createFollower, type Follower } from "../delivery/follow.ts";
 import type { State } from "../journal/database.ts";
-import { createDriftStore } from "../journal/drift.ts";
+import { createDriftStore } from "../journal/drift-counts.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { createDrift } from "../services/drift.ts";
 import { DRIFT, TRACKER } from "./sinks.ts";

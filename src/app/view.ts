@@ -5,7 +5,7 @@ import type { Delivery } from "../delivery/deliver.ts";
 import type { State } from "../journal/database.ts";
 import { createDeadLetters } from "../journal/dead-letters.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
-import type { ViewOptions } from "../journal/view.ts";
+import type { ViewOptions } from "../journal/view/view.ts";
 import { VERSION } from "../version.ts";
 import type { Account } from "./account.ts";
 import type { Actions } from "./actions.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { explain, UsageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format, FormatDefinition } from "../core/format.ts";
-import { IDENTITY_BYTES, preparePage } from "../core/page.ts";
+import { IDENTITY_BYTES, preparePage } from "../core/prepare-page.ts";
 import { eventBytes, eventSize, FIELD, fieldText } from "../core/scanner.ts";
 import { formats } from "../formats/index.ts";
 import { describe } from "../services/index.ts";

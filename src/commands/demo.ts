@@ -39,7 +39,7 @@ export function registerDemo(program: Command, io: Io): void {
 async function demo(flags: Flags, io: Io): Promise<void> {
   const { openApp } = await import("../app.ts");
   const { parseConfig } = await import("../config/load.ts");
-  const { startSimulator } = await import("../simulator/index.ts");
+  const { startSimulator } = await import("../../simulator/index.ts");
   const { startTelemetry } = await import("../telemetry.ts");
   const signal =
     flags.seconds === undefined

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { loadConfig } from "../config/load.ts";
 import { openStateForReading } from "../journal/database.ts";
-import { createDriftStore } from "../journal/drift.ts";
+import { createDriftStore } from "../journal/drift-counts.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
 

@@ -8,7 +8,7 @@ import type { View } from "../core/view.ts";
 import { connectionOf } from "../directory/account.ts";
 import { type ManagementClient, openSystem } from "../directory/management.ts";
 import { openState, openStateForReading, type State } from "../journal/database.ts";
-import { createView } from "../journal/view.ts";
+import { createView } from "../journal/view/view.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 import type { ManagementContext } from "./management.ts";

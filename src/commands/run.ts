@@ -20,7 +20,7 @@ export function registerRun(program: Command, io: Io): void {
       const log = createLog(io, config.log.level);
       const telemetry = await telemetryFor(config.server !== undefined, io);
       // Its thread gets ready while the rest is loaded.
-      const { createPreparer } = await import("../polling/preparer.ts");
+      const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const preparer = createPreparer(systemClock);
       const { openApp } = await import("../app.ts");
       const app = await openApp({

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { type Command, InvalidArgumentError } from "commander";
-import type { Fault, Simulator, SimulatorOptions } from "../simulator/index.ts";
+import type { Fault, Simulator, SimulatorOptions } from "../../simulator/index.ts";
 import type { Io } from "./io.ts";
 
 interface Flags {
@@ -116,7 +116,7 @@ async function simulate(flags: Flags, io: Io): Promise<void> {
     flags.options === undefined
       ? {}
       : (JSON.parse(await readFile(flags.options, "utf8")) as SimulatorOptions);
-  const { startSimulator } = await import("../simulator/index.ts");
+  const { startSimulator } = await import("../../simulator/index.ts");
   const simulator = await startSimulator({ ...optionsOf(flags), ...further });
   try {
     io.stdout.write(flags.json === true ? `${JSON.stringify(summary(simulator))}\n` : words(simulator));

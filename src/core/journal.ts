@@ -1,6 +1,6 @@
 import type { JournalEvent } from "./event.ts";
-import type { PreparedPage } from "./page.ts";
 import type { Position } from "./position.ts";
+import type { PreparedPage } from "./prepare-page.ts";
 import type { SinkState } from "./sink.ts";
 import type { Stream, Window, WindowChange, WindowState } from "./window.ts";
 

@@ -1,6 +1,6 @@
-import { type Engine, withEngine } from "./engine.ts";
-import { type Allocate, allocateAnew } from "./room.ts";
+import { type Allocate, allocateAnew } from "./buffer-pool.ts";
 import { timestampMsOf } from "./time.ts";
+import { type Engine, withEngine } from "./wasm-engine.ts";
 
 /**
  * Cuts a page, the JSON text of an array of objects, into the exact slices of its events, and notes where

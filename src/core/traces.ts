@@ -1,7 +1,7 @@
 import { context, type Span, SpanStatusCode, type Tracer, trace } from "@opentelemetry/api";
 import type { Journal, JournalReader, PageCommit } from "./journal.ts";
-import type { PreparedPage } from "./page.ts";
 import type { Position } from "./position.ts";
+import type { PreparedPage } from "./prepare-page.ts";
 import { type Sink, type SinkDefinition, totalsOf } from "./sink.ts";
 
 const PAGES_MAX = 1000;

@@ -1,5 +1,5 @@
 import { createGunzip } from "node:zlib";
-import { takeRoom } from "../core/room.ts";
+import { takeRoom } from "../core/buffer-pool.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError } from "./errors.ts";
 
 /** Takes the pieces of a body as they come. */

@@ -1,4 +1,4 @@
-import { IDENTITY_BYTES, type PreparedPage, twinIdentity } from "../core/page.ts";
+import { IDENTITY_BYTES, type PreparedPage, twinIdentity } from "../core/prepare-page.ts";
 
 /** What is held of some organizations and times: identity (as latin1 text) to the digest of the bytes. */
 export type Held = ReadonlyMap<string, number>;

@@ -1,4 +1,4 @@
-import { IDENTITY_BYTES, type PreparedPage, type Span } from "../core/page.ts";
+import { IDENTITY_BYTES, type PreparedPage, type Span } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
 

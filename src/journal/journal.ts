@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, Journal, PageCommit } from "../core/journal.ts";
-import type { PreparedPage } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
+import type { PreparedPage } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
+import { createTurns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import { type Deduped, dedupe, type Held } from "./dedupe.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
 import { createReaders, type Readers } from "./readers.ts";
-import { createTurns } from "./turns.ts";
 import { createWindows } from "./windows.ts";
 
 /** Upper bounds of the histogram of delays; the last takes the rest. */

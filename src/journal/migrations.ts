@@ -7,8 +7,8 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** The path is the same seen from src/journal and from dist/journal. */
-const FOLDER = new URL("../../src/journal/migrations/", import.meta.url);
+/** The build copies this folder to dist/, so the path is the same there. */
+const FOLDER = new URL("./migrations/", import.meta.url);
 
 /** In the order of their numbers, which are theirs for good. */
 export function migrations(): readonly Migration[] {

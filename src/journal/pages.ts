@@ -1,9 +1,9 @@
 import { Compressor, Decompressor } from "zstd-napi";
+import { giveRoom } from "../core/buffer-pool.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
-import { COMPRESSION } from "../core/page.ts";
 import type { Position } from "../core/position.ts";
-import { giveRoom } from "../core/room.ts";
+import { COMPRESSION } from "../core/prepare-page.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
 import { type PageRow, storedPage } from "./stored-page.ts";

@@ -2,9 +2,9 @@ import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import { formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
+import type { Turns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
-import type { Turns } from "./turns.ts";
 
 interface ReaderRow {
   readonly name: string;

@@ -1,6 +1,6 @@
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
-import { identityAt } from "../core/page.ts";
+import { identityAt } from "../core/prepare-page.ts";
 import {
   eventSize,
   eventTimeMs,

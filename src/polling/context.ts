@@ -5,12 +5,12 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Roster } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
-import type { Pace, Priority } from "./pace.ts";
-import type { Times } from "./plan.ts";
-import type { Preparer } from "./preparer.ts";
-import type { ServiceClock } from "./service-clock.ts";
-import type { Slots } from "./slots.ts";
-import type { Source, SourcePage, SourceQuery, SourceScope } from "./source.ts";
+import type { Pace, Priority } from "./limits/pace.ts";
+import type { Slots } from "./limits/page-slots.ts";
+import type { ServiceClock } from "./limits/service-clock.ts";
+import type { Times } from "./plan/sweep-times.ts";
+import type { Preparer } from "./prepare/preparer.ts";
+import type { Source, SourcePage, SourceQuery, SourceScope } from "./read/source.ts";
 
 export interface PollingSettings extends Times {
   readonly pageSize: number;

@@ -3,17 +3,17 @@ import { isDiskTrouble } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
 import { StaleWindowError } from "../core/window.ts";
-import { type AgendaOptions, createAgenda, type Work } from "./agenda.ts";
 import { type PollContext, subjectOf } from "./context.ts";
-import { createDiscovery, type DiscoveryOptions } from "./discovery.ts";
-import { addHistory, type HistoryRequest } from "./missing.ts";
-import { planWindows } from "./planner.ts";
-import { createCanaries, faultOf } from "./probe.ts";
-import { type ReconcileRequest, reconcile } from "./reconcile.ts";
-import { type Consequence, meetFault } from "./refusals.ts";
-import type { Fault } from "./source.ts";
-import { createUpkeep } from "./upkeep.ts";
-import { doWork } from "./work.ts";
+import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
+import { createDiscovery, type DiscoveryOptions } from "./plan/discovery.ts";
+import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
+import { planWindows } from "./plan/plan-windows.ts";
+import { type ReconcileRequest, reconcile } from "./plan/reconcile-windows.ts";
+import { createUpkeep } from "./plan/upkeep.ts";
+import { type Consequence, meetFault } from "./read/meet-fault.ts";
+import { createCanaries, faultOf } from "./read/probe.ts";
+import type { Fault } from "./read/source.ts";
+import { doWork } from "./read/work.ts";
 
 export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
   readonly context: PollContext;

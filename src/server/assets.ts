@@ -5,8 +5,8 @@ import { dirname, extname, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
-/** The folder is the same seen from src/server and from dist/server. */
-const PAGE = new URL("../../src/server/page/", import.meta.url);
+/** The build copies this folder to dist/, so the path is the same there. */
+const PAGE = new URL("./page/", import.meta.url);
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",

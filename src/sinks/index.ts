@@ -1,17 +1,17 @@
 import type { SinkDefinition } from "../core/sink.ts";
+import { elasticsearch } from "./bulk/elasticsearch.ts";
+import { opensearch } from "./bulk/opensearch.ts";
 import { console } from "./console.ts";
 import { datadog } from "./datadog.ts";
-import { elasticsearch } from "./elasticsearch.ts";
-import { file } from "./file.ts";
+import { file } from "./file/sink.ts";
 import { http } from "./http.ts";
-import { kafka } from "./kafka.ts";
-import { opensearch } from "./opensearch.ts";
+import { kafka } from "./kafka/sink.ts";
 import { otlp } from "./otlp.ts";
-import { s3 } from "./s3.ts";
-import { sentinel } from "./sentinel.ts";
+import { s3 } from "./s3/sink.ts";
+import { sentinel } from "./sentinel/sink.ts";
 import { splunkHec } from "./splunk-hec.ts";
 import { sumo } from "./sumo.ts";
-import { syslog } from "./syslog.ts";
+import { syslog } from "./syslog/sink.ts";
 
 /** Every destination that a config can name as a sink's type. */
 export const sinks: readonly SinkDefinition[] = [

@@ -3,10 +3,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Fault } from "../../simulator/index.ts";
 import { type App, openApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { silentLog } from "../../src/core/log.ts";
-import type { Fault } from "../../src/simulator/index.ts";
 import { openWorld, type World } from "../support/world.ts";
 
 describe("the whole program in one process", () => {

@@ -32,7 +32,7 @@ describe.skipIf(!mountable)("a full disk under the state file", () => {
     mkdirSync(mounted);
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", mounted]).status).toBe(0);
     const config = world.configure({ state: `${mounted}/state.db` });
-    child = spawn(process.execPath, ["dist/main.js", "run", "-c", config], {
+    child = spawn(process.execPath, ["dist/src/main.js", "run", "-c", config], {
       env: { PATH: process.env.PATH!, KEY: world.simulator.apiKey },
       stdio: ["ignore", "pipe", "pipe"],
     });

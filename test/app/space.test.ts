@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createSpaceKeeper } from "../../src/app/space.ts";
+import { createSpaceKeeper } from "../../src/app/disk-budget.ts";
 import { type Alarms, createAlarms } from "../../src/core/alarms.ts";
 import type { Log } from "../../src/core/log.ts";
 import { createSpace } from "../../src/journal/space.ts";

@@ -23,7 +23,7 @@ describe("the program as real processes", () => {
   });
 
   function start(args: readonly string[], env: Record<string, string> = {}) {
-    const child = spawn(process.execPath, ["dist/main.js", ...args], {
+    const child = spawn(process.execPath, ["dist/src/main.js", ...args], {
       env: { PATH: process.env.PATH!, KEY: world.simulator.apiKey, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 test("aborts what was made from it although nobody else holds it and garbage is collected", () => {
-  const module = join(import.meta.dirname, "../../dist/core/timeout.js");
+  const module = join(import.meta.dirname, "../../dist/src/core/timeout.js");
   const script = `
     import { timeoutSignal } from ${JSON.stringify(module)};
     const combined = AbortSignal.any([new AbortController().signal, timeoutSignal(300)]);

@@ -67,7 +67,7 @@ describe("the image", () => {
   it("runs as a plain user by number, with one volume, and starts the program", () => {
     expect(only("USER")).toEqual(["1000:1000"]);
     expect(only("VOLUME")).toEqual(["/var/lib/tidemark"]);
-    expect(JSON.parse(only("ENTRYPOINT")[0]!)).toEqual(["node", "/app/dist/main.js"]);
+    expect(JSON.parse(only("ENTRYPOINT")[0]!)).toEqual(["node", "/app/dist/src/main.js"]);
     expect(JSON.parse(only("CMD")[0]!)).toEqual(["run", "--config", "/etc/tidemark/tidemark.yaml"]);
   });
 

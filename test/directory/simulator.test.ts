@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import {
@@ -17,7 +18,6 @@ import {
 import { type InsightsClient, type InsightsQuery, openInsights } from "../../src/directory/insights.ts";
 import { type ManagementClient, openManagement, openSystem } from "../../src/directory/management.ts";
 import { systemIdentityOf } from "../../src/directory/signature.ts";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { caught, connectionTo, forever } from "./support.ts";
 
 let simulator: Simulator;

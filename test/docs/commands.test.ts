@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { createProgram } from "../../src/commands/index.ts";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { blocks, pages, proseOf, ROOT } from "./pages.ts";
 
 const shell = blocks.filter(({ kind }) => kind.split(" ")[0] === "sh");
@@ -74,7 +74,7 @@ const CHECKS: Readonly<Record<string, (words: readonly string[]) => unknown>> = 
     const file = words[words.indexOf("-f") + 1];
     if (words[0] === "compose") expect(existsSync(join(ROOT, file!)), file).toBe(true);
     if (words[0] === "build") expect(existsSync(join(ROOT, "Dockerfile"))).toBe(true);
-    if (words[0] === "exec") await parseOnly(words.slice(words.indexOf("/app/dist/main.js") + 1));
+    if (words[0] === "exec") await parseOnly(words.slice(words.indexOf("/app/dist/src/main.js") + 1));
   },
   helm: (words) => expect(existsSync(join(ROOT, words[2]!, "Chart.yaml"))).toBe(true),
   sudo: ([program, ...words]) => {
@@ -134,7 +134,7 @@ describe("the first export", () => {
   it("works as it is written, against the simulator", async () => {
     const here = (text: string) => text.replaceAll("http://127.0.0.1:8080", simulator.url);
     writeFileSync(join(folder, "tidemark.yaml"), here(practice("yaml practice")));
-    const program = `tidemark() { "${process.execPath}" "${join(ROOT, "dist/main.js")}" "$@"; }`;
+    const program = `tidemark() { "${process.execPath}" "${join(ROOT, "dist/src/main.js")}" "$@"; }`;
     const script = ["set -eu", program, here(practice("sh run"))].join("\n");
 
     const output = await new Promise<string>((resolve, reject) => {
@@ -149,7 +149,7 @@ describe("the first export", () => {
   }, 120_000);
 
   it("shows the config that init writes", () => {
-    const init = [join(ROOT, "dist/main.js"), "init", "--yes", "--output", "init.yaml"];
+    const init = [join(ROOT, "dist/src/main.js"), "init", "--yes", "--output", "init.yaml"];
     execFileSync(process.execPath, init, { cwd: folder });
     const written = readFileSync(join(folder, "init.yaml"), "utf8");
     const shown = page.find(({ kind }) => kind === "yaml")!.text;

@@ -24,7 +24,7 @@ describe("the README", () => {
     const shown = (name: string) =>
       new RegExp(`<!-- event: ${name} -->\\n\`\`\`\\w+\\n([\\s\\S]*?)\\n\`\`\``).exec(readme)![1]!;
     const convert = (format: string) =>
-      execFileSync(process.execPath, [join(ROOT, "dist/main.js"), "convert", "--format", format], {
+      execFileSync(process.execPath, [join(ROOT, "dist/src/main.js"), "convert", "--format", format], {
         input: `${shown("raw")}\n`,
         encoding: "utf8",
       }).trimEnd();

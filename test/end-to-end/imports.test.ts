@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { secretOf } from "../../src/core/secret.ts";
@@ -13,7 +14,6 @@ import { orderOf } from "../../src/imports/scheduler.ts";
 import { startImport } from "../../src/imports/start.ts";
 import { type Jobs, openJobs } from "../../src/imports/store.ts";
 import { openState } from "../../src/journal/database.ts";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { type Running, startProcess } from "../support/process.ts";
 
 const USERS = 5000;
@@ -68,7 +68,7 @@ function definition(organization: string, application: string) {
 }
 
 function run(file: string, state: string): Promise<Running> {
-  return startProcess("node", ["dist/main.js", "run", "--config", file], {
+  return startProcess("node", ["dist/src/main.js", "run", "--config", file], {
     env: { ...process.env, DIRECTORY_API_KEY: simulator.apiKey },
     isReady: async () => existsSync(state),
   });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { runProgram, startProgram } from "../support/program.ts";
 
 /** TIDEMARK_KILLS=120 is the long campaign. */

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
+import { type Fault, type Simulator, startSimulator } from "../../simulator/index.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
-import { type Fault, type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
 
 /** TIDEMARK_KILLS=100 TIDEMARK_EVENTS=100000 is the long campaign. */

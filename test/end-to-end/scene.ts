@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect } from "vitest";
+import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/index.ts";
 import { viewOptions } from "../../src/app/view.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { SinkView } from "../../src/core/view.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
-import { createView } from "../../src/journal/view.ts";
-import { type Simulator, type SimulatorOptions, startSimulator } from "../../src/simulator/index.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
 
 export interface SceneSink {

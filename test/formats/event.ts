@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../../src/core/event.ts";
-import { IDENTITY_BYTES, preparePage } from "../../src/core/page.ts";
+import { IDENTITY_BYTES, preparePage } from "../../src/core/prepare-page.ts";
 import { eventBytes, eventSize, FIELD, fieldText } from "../../src/core/scanner.ts";
 
 export const FETCHED_AT_MS = Date.parse("2026-11-15T00:00:00Z");

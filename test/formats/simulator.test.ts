@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import type { Fields } from "../../src/core/meaning.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
 import { describe } from "../../src/services/index.ts";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { ecsValidator } from "./ecs-validator.ts";
 import { journalEvent } from "./event.ts";
 import { none } from "./leaves.ts";

@@ -5,6 +5,7 @@ import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { registerApps } from "../../src/commands/apps.ts";
 import { csvOf, registerImports } from "../../src/commands/imports.ts";
 import type { Io } from "../../src/commands/io.ts";
@@ -21,7 +22,6 @@ import { importSchema } from "../../src/imports/config.ts";
 import { createImports } from "../../src/imports/imports.ts";
 import type { Job, JobUser } from "../../src/imports/job.ts";
 import { openJobs } from "../../src/imports/store.ts";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
 import { eventOf, forever, openState } from "./support.ts";
 
 let simulator: Simulator;

@@ -2,13 +2,13 @@
 // Event numbers rise without end. The cursor of the one window counts the pages that were appended, and the
 // reader's state the events that it has passed, so that whoever opens the file later can tell what fits.
 
-import { systemClock } from "../../dist/core/clock.js";
-import { preparePage } from "../../dist/core/page.js";
-import { newWindow } from "../../dist/core/window.js";
-import { openState } from "../../dist/journal/database.js";
-import { createJournal } from "../../dist/journal/journal.js";
-import { takeLock } from "../../dist/journal/lock.js";
-import { createSpace } from "../../dist/journal/space.js";
+import { systemClock } from "../../dist/src/core/clock.js";
+import { preparePage } from "../../dist/src/core/prepare-page.js";
+import { newWindow } from "../../dist/src/core/window.js";
+import { openState } from "../../dist/src/journal/database.js";
+import { createJournal } from "../../dist/src/journal/journal.js";
+import { takeLock } from "../../dist/src/journal/lock.js";
+import { createSpace } from "../../dist/src/journal/space.js";
 
 const PAGE_EVENTS = 7;
 const ORGANIZATION = "5f0c5f0c5f0c5f0c5f0c5f0c";

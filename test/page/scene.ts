@@ -1,7 +1,7 @@
 import type { LiveView, RatesView } from "../../src/core/view.ts";
 import { importRoutes, type RoutesContext } from "../../src/imports/routes.ts";
 import { openJobs } from "../../src/imports/store.ts";
-import { createView } from "../../src/journal/view.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import { serve, type TestServer } from "../server/start.ts";
 import { HOUR_MS, liveOf, type TestState } from "../server/state.ts";
 

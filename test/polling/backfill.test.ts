@@ -5,9 +5,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { registerCoverage } from "../../src/commands/coverage.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { newWindow } from "../../src/core/window.ts";
-import { createView } from "../../src/journal/view.ts";
-import { createAgenda } from "../../src/polling/agenda.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import type { PollContext } from "../../src/polling/context.ts";
+import { createAgenda } from "../../src/polling/plan/agenda.ts";
 import {
   COMPLETE,
   DAY,

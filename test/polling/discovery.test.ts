@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { groupsOf } from "../../src/polling/groups.ts";
+import { groupsOf } from "../../src/polling/plan/groups.ts";
 import {
   COMPLETE,
   DAY,

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { preparePage } from "../../src/core/page.ts";
+import { preparePage } from "../../src/core/prepare-page.ts";
 import { newWindow, StaleWindowError } from "../../src/core/window.ts";
-import { mergedRuns } from "../../src/polling/merge.ts";
-import { missingStretches, piecesOf, settle, uncovered } from "../../src/polling/plan.ts";
+import { mergedRuns } from "../../src/polling/plan/merge-windows.ts";
+import { missingStretches, piecesOf, settle, uncovered } from "../../src/polling/plan/sweep-times.ts";
 import { COMPLETE, DAY, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
 
 const times = { sweepsMs: [10 * MINUTE, HOUR, DAY], lastSweepMs: 12 * HOUR, retentionMs: 90 * DAY };

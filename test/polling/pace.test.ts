@@ -9,8 +9,8 @@ import {
   type Priority,
   type Refusal,
   SWEEP,
-} from "../../src/polling/pace.ts";
-import { createSlots } from "../../src/polling/slots.ts";
+} from "../../src/polling/limits/pace.ts";
+import { createSlots } from "../../src/polling/limits/page-slots.ts";
 import { COMPLETE, DAY, openWorld, type World } from "./support.ts";
 
 const forever = new AbortController().signal;

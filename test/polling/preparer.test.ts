@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { decompress } from "zstd-napi";
 import type { Clock } from "../../src/core/clock.ts";
-import { ForeignEventsError, preparePage } from "../../src/core/page.ts";
-import type { Preparer } from "../../src/polling/preparer.ts";
+import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
+import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventTexts, FETCHED_MS, ORGANIZATION } from "../support/pages.ts";
 
@@ -18,7 +18,7 @@ describe("the thread for large pages", () => {
   let preparer: Preparer;
 
   async function open(): Promise<void> {
-    const built = join(import.meta.dirname, "../../dist/polling/preparer.js");
+    const built = join(import.meta.dirname, "../../dist/src/polling/prepare/preparer.js");
     const { createPreparer } = (await import(built)) as { createPreparer(clock: Clock): Preparer };
     clock = createFakeClock();
     preparer = createPreparer(clock);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Simulator, startSimulator } from "../../src/simulator/index.ts";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { type Received, type Reply, type StandInServer, startServer } from "../stand-ins/server.ts";
 import { startSplunk } from "../stand-ins/splunk.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";

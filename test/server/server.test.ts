@@ -6,7 +6,7 @@ import { z } from "zod";
 import { defineRoute, RouteError } from "../../src/core/route.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { statusSchema, type View } from "../../src/core/view.ts";
-import { createView } from "../../src/journal/view.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import { loadAssets } from "../../src/server/assets.ts";
 import { serverSchema } from "../../src/server/config.ts";
 import { ask, bearer, serve, type TestServer } from "./start.ts";

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../src/core/clock.ts";
-import { preparePage } from "../../src/core/page.ts";
+import { preparePage } from "../../src/core/prepare-page.ts";
 import type { LiveView } from "../../src/core/view.ts";
 import { newWindow, type Stream } from "../../src/core/window.ts";
 import { openState, type State } from "../../src/journal/database.ts";
 import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
 import { createRoster } from "../../src/journal/roster.ts";
-import type { ViewOptions } from "../../src/journal/view.ts";
+import type { ViewOptions } from "../../src/journal/view/view.ts";
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;

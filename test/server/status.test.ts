@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
 import { registerStatus } from "../../src/commands/status.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
-import { createView } from "../../src/journal/view.ts";
-import { storeLive } from "../../src/journal/view-live.ts";
+import { storeLive } from "../../src/journal/view/live.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import { fillSmall, liveOf, makeState, NOW_MS, type TestState } from "./state.ts";
 
 let state: TestState;

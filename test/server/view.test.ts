@@ -13,8 +13,8 @@ import {
   windowsSchema,
 } from "../../src/core/view.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
-import { createView } from "../../src/journal/view.ts";
-import { storeLive } from "../../src/journal/view-live.ts";
+import { storeLive } from "../../src/journal/view/live.ts";
+import { createView } from "../../src/journal/view/view.ts";
 import {
   append,
   DAY_MS,

@@ -1,4 +1,4 @@
-import { file } from "../../src/sinks/file.ts";
+import { file } from "../../src/sinks/file/sink.ts";
 import { testSink } from "../contract/sink.ts";
 import { linesIn, makeFolder } from "./file-support.ts";
 

@@ -5,10 +5,10 @@
  *     node file-driver.js DIRECTORY DATABASE UNTIL
  */
 
-import { systemClock } from "../../dist/core/clock.js";
-import { silentLog } from "../../dist/core/log.js";
-import { Sqlite } from "../../dist/core/sqlite.js";
-import { file } from "../../dist/sinks/file.js";
+import { systemClock } from "../../dist/src/core/clock.js";
+import { silentLog } from "../../dist/src/core/log.js";
+import { Sqlite } from "../../dist/src/core/sqlite.js";
+import { file } from "../../dist/src/sinks/file/sink.js";
 
 const [directory, database, until] = process.argv.slice(2);
 const JOURNAL = "0b5e7a52-9c1d-4a6e-8f30-1d2c3b4a5f60";

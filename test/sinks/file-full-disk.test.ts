@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
 import { RetryableError } from "../../src/core/errors.ts";
-import { file } from "../../src/sinks/file.ts";
+import { file } from "../../src/sinks/file/sink.ts";
 import { drive } from "../contract/drive.ts";
 import { makeEvents } from "../support/events.ts";
 import { linesIn, makeFolder, textOf } from "./file-support.ts";

@@ -7,8 +7,8 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format } from "../../src/core/format.ts";
 import { type Log, silentLog } from "../../src/core/log.ts";
 import type { Sink, SinkContext } from "../../src/core/sink.ts";
+import { type FileSettings, file, openFileSink } from "../../src/sinks/file/sink.ts";
 import type { FileSystem } from "../../src/sinks/file/system.ts";
-import { type FileSettings, file, openFileSink } from "../../src/sinks/file.ts";
 import { type Committed, nothingCommitted } from "../contract/drive.ts";
 import { makeBatch, rawFormat, TEST_JOURNAL } from "../support/events.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DecisionNeededError, PausedError, RetryableError } from "../../src/core/errors.ts";
-import { createKafka } from "../../src/sinks/kafka.ts";
+import { createKafka } from "../../src/sinks/kafka/sink.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { makeBatch, makeEvents, positionAfter } from "../support/events.ts";
 import { readTopic } from "../support/kafka.ts";

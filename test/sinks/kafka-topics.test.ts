@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
-import { createKafka } from "../../src/sinks/kafka.ts";
+import { createKafka } from "../../src/sinks/kafka/sink.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
 import { placeByKcat, readTopic } from "../support/kafka.ts";

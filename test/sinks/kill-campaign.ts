@@ -15,7 +15,7 @@ const SERVER_KILLS = Math.max(1, Math.round((KILLS * 3) / 20));
 const EVENTS_PER_KILL = 500;
 
 export interface Campaign {
-  /** The sink's file in `dist/sinks`, without its ending, and the name it exports. */
+  /** The sink's file in `dist/src/sinks`, without its ending, and the name it exports. */
   readonly file: string;
   readonly name: string;
   readonly config: Record<string, unknown>;
@@ -53,7 +53,7 @@ async function runIn(folder: string, campaign: Campaign): Promise<CampaignResult
   writeFileSync(
     settings,
     JSON.stringify({
-      module: pathToFileURL(resolve("dist/sinks", `${campaign.file}.js`)).href,
+      module: pathToFileURL(resolve("dist/src/sinks", `${campaign.file}.js`)).href,
       name: campaign.name,
       config: campaign.config,
       secrets: campaign.secrets ?? {},

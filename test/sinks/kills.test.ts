@@ -19,7 +19,7 @@ describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the
       const server = await startOpenSearch(opensearch!);
       try {
         const { events, ...figures } = await runCampaign({
-          file: "opensearch",
+          file: "bulk/opensearch",
           name: "opensearch",
           config: { url: server.url, index: "campaign-{date}" },
           server,
@@ -53,7 +53,7 @@ describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server",
       try {
         await client.send(new CreateBucketCommand({ Bucket: "campaign" }));
         const { events, ...figures } = await runCampaign({
-          file: "s3",
+          file: "s3/sink",
           name: "s3",
           config: {
             bucket: "campaign",

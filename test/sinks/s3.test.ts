@@ -11,7 +11,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { DecisionNeededError, PausedError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { s3 } from "../../src/sinks/s3.ts";
+import { s3 } from "../../src/sinks/s3/sink.ts";
 import { attempt, drive, openSink, type Target } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { type Reply, type StandInServer, startServer } from "../stand-ins/server.ts";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { sentinel } from "../../src/sinks/sentinel.ts";
+import { sentinel } from "../../src/sinks/sentinel/sink.ts";
 import { attempt, openSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { memberSlices } from "../stand-ins/json-slices.ts";

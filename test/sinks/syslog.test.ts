@@ -6,7 +6,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { explain, PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { syslog } from "../../src/sinks/syslog.ts";
+import { syslog } from "../../src/sinks/syslog/sink.ts";
 import { attempt, drive, openSink, type Target } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";

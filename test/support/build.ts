@@ -7,7 +7,7 @@ import { join } from "node:path";
  * source is newer. A type error does not keep unrelated tests from running: `npm run build` reports it.
  */
 export default function setup(): void {
-  if (Math.max(newest("src"), newest("wasm")) <= newest("dist")) return;
+  if (Math.max(newest("src"), newest("simulator"), newest("wasm")) <= newest("dist")) return;
   const build = spawnSync("npm", ["run", "build"], { stdio: ["ignore", "ignore", "inherit"] });
   if (build.status !== 0) console.warn("The build has type errors; run `npm run build` to see them.");
 }

@@ -3,9 +3,9 @@
 // `committed` is a file in the journal's place: the position as it was last committed here.
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemClock } from "../../dist/core/clock.js";
-import { silentLog } from "../../dist/core/log.js";
-import { kafka } from "../../dist/sinks/kafka.js";
+import { systemClock } from "../../dist/src/core/clock.js";
+import { silentLog } from "../../dist/src/core/log.js";
+import { kafka } from "../../dist/src/sinks/kafka/sink.js";
 
 const settings = JSON.parse(process.argv[2]);
 const JOURNAL = "0b5e7a52-9c1d-4a6e-8f30-1d2c3b4a5f60";

@@ -3,7 +3,7 @@ import kafkajs, { type Admin, type Kafka } from "kafkajs";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { createKafka } from "../../src/sinks/kafka.ts";
+import { createKafka } from "../../src/sinks/kafka/sink.ts";
 import { type Committed, openSink, type Target } from "../contract/drive.ts";
 import { programOnPath, skipUnless } from "./components.ts";
 import { type Broker, KAFKA_REMEDY, KCAT_REMEDY, kafkaForTests, readTopic, startBroker } from "./kafka.ts";

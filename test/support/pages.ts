@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Journal, JournalReader, PageCommit } from "../../src/core/journal.ts";
-import { preparePage } from "../../src/core/page.ts";
 import type { Position } from "../../src/core/position.ts";
+import { preparePage } from "../../src/core/prepare-page.ts";
 
 export const ORGANIZATION = "5f0c5f0c5f0c5f0c5f0c5f0c";
 export const OTHER_ORGANIZATION = "6a1b6a1b6a1b6a1b6a1b6a1b";

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 
-const PROGRAM = join(import.meta.dirname, "../../dist/main.js");
+const PROGRAM = join(import.meta.dirname, "../../dist/src/main.js");
 
 /** The built program as a process of its own. */
 export interface Program {

@@ -2,9 +2,9 @@ import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { gunzipSync } from "node:zlib";
+import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/index.ts";
 import { main } from "../../src/commands/index.ts";
 import type { Io } from "../../src/commands/io.ts";
-import { type Simulator, type SimulatorOptions, startSimulator } from "../../src/simulator/index.ts";
 import { temporaryFolder } from "../journal/support.ts";
 
 /** A simulated service, a folder, and a config between them. */

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { dirname } from "node:path";
 import { DecisionNeededError } from "../../core/errors.ts";
 import type { SinkContext } from "../../core/sink.ts";
-import type { FileSettings } from "../file.ts";
 import type { ActiveFile } from "./batch.ts";
 import type { LedgerModel } from "./ledger.ts";
 import { pathOfName } from "./path.ts";
+import type { FileSettings } from "./sink.ts";
 import { codeOf, type FileSystem } from "./system.ts";
 
 /** A directory without a ledger is new, unless the journal says that it should have one. */

@@ -2,13 +2,13 @@ import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
 import { formatPosition, parsePosition } from "../../core/position.ts";
 import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
-import type { FileSettings } from "../file.ts";
 import { type ActiveFile, addTo, createAppender, type Part, partsOf } from "./batch.ts";
 import { createCompressor } from "./compress.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
 import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
+import type { FileSettings } from "./sink.ts";
 import { codeOf, type FileSystem, inParallel, sinkError } from "./system.ts";
 
 const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };

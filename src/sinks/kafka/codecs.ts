@@ -1,5 +1,5 @@
 import { PausedError } from "../../core/errors.ts";
-import type { KafkaConfig } from "../kafka.ts";
+import type { KafkaConfig } from "./sink.ts";
 
 type Library = typeof import("kafkajs");
 

@@ -7,10 +7,10 @@ import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import { secretSchema } from "../../core/secret.ts";
 import type { SinkContext } from "../../core/sink.ts";
-import type { KafkaConfig } from "../kafka.ts";
 import { codecOf } from "./codecs.ts";
 import { tokenProvider } from "./oauth.ts";
 import { calmRequestQueues } from "./quirks.ts";
+import type { KafkaConfig } from "./sink.ts";
 
 const username = z.string().min(1).meta({ description: "The user." });
 const password = secretSchema("The user's password.");

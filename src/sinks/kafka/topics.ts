@@ -4,8 +4,8 @@ import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
 import type { SinkContext } from "../../core/sink.ts";
-import type { KafkaConfig } from "../kafka.ts";
 import type { Connection } from "./connect.ts";
+import type { KafkaConfig } from "./sink.ts";
 
 type Context = SinkContext<KafkaConfig>;
 

@@ -1,0 +1,117 @@
+import type { Alarms } from "../core/alarms.ts";
+import type { Clock } from "../core/clock.ts";
+import { explain, isDiskTrouble } from "../core/errors.ts";
+import type { createSpace, Usage } from "../journal/space.ts";
+import type { Slots } from "../polling/limits/page-slots.ts";
+
+const CHECK_MS = 1000;
+const EXPIRE_MS = 3_600_000;
+const SAMPLE_MS = 3_600_000;
+/** A pace is not told from less than this. */
+const PACE_MS_MIN = 60_000;
+const HOURS = [1, 2, 4, 8, 12, 24, 48, 96, 168];
+
+interface Sample {
+  readonly ms: number;
+  readonly bytes: number;
+}
+
+/**
+ * Keeps the state file within its budget: what every reader has passed is trimmed; at the budget polling
+ * waits, since the service still holds the events; long before that an alarm names the reader that holds
+ * it up and the hours left. Nothing is ever dropped to make room (R13).
+ */
+export function createSpaceKeeper(
+  space: ReturnType<typeof createSpace>,
+  clock: Clock,
+  alarms: Alarms,
+  retentionMs: number,
+) {
+  let usedBytes = space.usedBytes();
+  let checkedMs = 0;
+  let expiredMs = clock.now();
+  let samples: readonly Sample[] = [{ ms: clock.now(), bytes: usedBytes }];
+  const budgetBytes = space.usage().budgetBytes;
+
+  function keep(): void {
+    checkedMs = clock.now();
+    try {
+      makeRoom();
+      alarms.clear("state_unwritable", "state");
+    } catch (error) {
+      if (!isDiskTrouble(error)) throw error;
+      alarms.raise({
+        kind: "state_unwritable",
+        subject: "state",
+        message: `The state file cannot be written: ${explain(error)}.`,
+        remedy: "Make room on its disk, or mend it; nothing is lost, and everything goes on by itself.",
+        severity: "critical",
+      });
+    }
+    usedBytes = space.usedBytes();
+    sample();
+    if (usedBytes < budgetBytes / 2) alarms.clear("journal_filling", "journal");
+    else warn(space.usage());
+  }
+
+  function makeRoom(): void {
+    for (let turn = 0; turn < 10 && space.trim(); turn++);
+    if (clock.now() - expiredMs > EXPIRE_MS) {
+      expiredMs = clock.now();
+      for (let turn = 0; turn < 100 && space.expire(clock.now(), retentionMs); turn++);
+    }
+    if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
+  }
+
+  /** Two are kept, so that the older one always lies an hour or two back. */
+  function sample(): void {
+    if (clock.now() - samples.at(-1)!.ms < SAMPLE_MS) return;
+    samples = [samples.at(-1)!, { ms: clock.now(), bytes: usedBytes }];
+  }
+
+  /** In steps, so that the alarm is told again when it has become another one, not with every second. */
+  function hoursLeft(): number | undefined {
+    const { ms, bytes } = samples[0]!;
+    const tookMs = clock.now() - ms;
+    if (tookMs < PACE_MS_MIN || usedBytes <= bytes) return undefined;
+    const hours = (budgetBytes - usedBytes) / ((usedBytes - bytes) / tookMs) / 3_600_000;
+    return HOURS.findLast((step) => step <= hours) ?? 1;
+  }
+
+  function warn(usage: Usage): void {
+    const share = Math.floor((usedBytes / budgetBytes) * 100);
+    const reader = usage.heldUpBy === null ? "no reader" : `the sink "${usage.heldUpBy}"`;
+    const step = share >= 100 ? "all" : share >= 80 ? "more than 80%" : "more than half";
+    const hours = share >= 100 ? undefined : hoursLeft();
+    const soon = hours === undefined ? "" : `, and at this pace it is full in about ${hours}h`;
+    alarms.raise({
+      kind: "journal_filling",
+      subject: "journal",
+      message: `The journal uses ${step} of its budget; it is held up by ${reader}${soon}.`,
+      remedy:
+        "Mend or forget that sink, or raise journal.budget. When the budget is reached polling waits; nothing is dropped.",
+      severity: share >= 80 ? "critical" : "warning",
+    });
+  }
+
+  return {
+    /** To be called often; works once a second. */
+    turn(): void {
+      if (clock.now() - checkedMs >= CHECK_MS) keep();
+    },
+    hasRoom: () => usedBytes < budgetBytes,
+    /** Resolves when there is room for another page. */
+    async room(signal: AbortSignal): Promise<void> {
+      while (usedBytes >= budgetBytes) {
+        await clock.sleep(CHECK_MS / 4, signal);
+        // Many may be waiting; one look serves them all.
+        if (clock.now() - checkedMs >= CHECK_MS / 4) keep();
+      }
+    },
+  };
+}
+
+/** At the budget no page is asked for ahead either; the one after it then waits for room. */
+export function withinBudget(slots: Slots, keeper: { hasRoom(): boolean }): Slots {
+  return { ...slots, tryTake: (events) => (keeper.hasRoom() ? slots.tryTake(events) : undefined) };
+}

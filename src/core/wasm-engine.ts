@@ -1,0 +1,126 @@
+import { readFileSync } from "node:fs";
+
+interface Place {
+  readonly value: number;
+}
+
+/** What wasm/page.ts exports. */
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  readonly TEXT: Place;
+  readonly ROWS: Place;
+  readonly ROWS_MAX: Place;
+  readonly OWNER: Place;
+  readonly OWNER_BYTES: Place;
+  readonly RUNS: Place;
+  readonly TIMES: Place;
+  readonly KEY_BLOCKS: Place;
+  readonly IDENTITIES: Place;
+  readonly DIGESTS: Place;
+  readonly PADDING_BYTES: Place;
+  begin(): void;
+  scan(length: number, isLast: number, base: number): number;
+  consumedBytes(): number;
+  failureKind(): number;
+  failureOffset(): number;
+  hasLineBreaks(): number;
+  writeKeys(from: number, to: number, ownerLength: number, base: number): void;
+  identify(rows: number, base: number): void;
+}
+
+const WASM_PAGE_BYTES = 65_536;
+/** Small enough to stay in a processor's cache until all is made of it. */
+const TEXT_BYTES = 262_144;
+/** An engine that a huge event has made larger than this is not kept. */
+const KEPT_BYTES_MAX = 16_777_216;
+
+/**
+ * A machine for the work on every byte of a page, with a memory of its own: a stretch of text is put into it,
+ * and what it makes of that is taken out.
+ */
+export interface Engine {
+  readonly call: Exports;
+  readonly rowsMax: number;
+  readonly ownerBytesMax: number;
+  /** How much text it takes; more with every `grow`. */
+  readonly textBytesMax: number;
+  grow(bytes: number): void;
+  /** A stretch of the bytes, with zeros behind it. */
+  putText(bytes: Uint8Array, from: number, to: number): void;
+  /** What stands in its memory, by place; made anew when it grows. */
+  readonly memory: EngineMemory;
+}
+
+export interface EngineMemory {
+  readonly rows: Int32Array;
+  readonly timesMs: Float64Array;
+  /** 1 for a row whose organization is that of the row before. */
+  readonly runs: Uint8Array;
+  readonly owner: Buffer;
+  readonly keyBlocks: Int32Array;
+  readonly identities: Uint8Array;
+  readonly digests: Uint32Array;
+}
+
+// Sources, as tests run them, use what was built beside them.
+const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/page.wasm" : "./page.wasm";
+let compiled: WebAssembly.Module | undefined;
+let kept: Engine | undefined;
+
+/** Lends an engine for a piece of work that does not wait for anything. */
+export function withEngine<Result>(work: (engine: Engine) => Result): Result {
+  const engine = kept ?? createEngine();
+  kept = undefined;
+  try {
+    return work(engine);
+  } finally {
+    if (engine.textBytesMax <= KEPT_BYTES_MAX) kept = engine;
+  }
+}
+
+export function createEngine(textBytes = TEXT_BYTES): Engine {
+  compiled ??= new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
+  const call = new WebAssembly.Instance(compiled).exports as Exports;
+  const rowsMax = call.ROWS_MAX.value;
+  const text = call.TEXT.value;
+  const padding = call.PADDING_BYTES.value;
+  let textBytesMax = textBytes;
+  let memory = memoryNow();
+
+  function memoryNow(): EngineMemory & { readonly all: Uint8Array } {
+    const { ROWS, OWNER, OWNER_BYTES, RUNS, TIMES, KEY_BLOCKS, IDENTITIES, DIGESTS } = call;
+    const missing = text + textBytesMax + padding - call.memory.buffer.byteLength;
+    if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
+    const { buffer } = call.memory;
+    return {
+      all: new Uint8Array(buffer),
+      rows: new Int32Array(buffer, ROWS.value),
+      timesMs: new Float64Array(buffer, TIMES.value, rowsMax),
+      runs: new Uint8Array(buffer, RUNS.value, rowsMax),
+      owner: Buffer.from(buffer, OWNER.value, OWNER_BYTES.value),
+      keyBlocks: new Int32Array(buffer, KEY_BLOCKS.value, rowsMax),
+      identities: new Uint8Array(buffer, IDENTITIES.value),
+      digests: new Uint32Array(buffer, DIGESTS.value),
+    };
+  }
+
+  return {
+    call,
+    rowsMax,
+    ownerBytesMax: call.OWNER_BYTES.value,
+    get textBytesMax() {
+      return textBytesMax;
+    },
+    grow(bytes) {
+      textBytesMax = bytes;
+      memory = memoryNow();
+    },
+    putText(bytes, from, to) {
+      memory.all.set(bytes.subarray(from, to), text);
+      memory.all.fill(0, text + to - from, text + to - from + padding);
+    },
+    get memory() {
+      return memory;
+    },
+  };
+}

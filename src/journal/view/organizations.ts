@@ -1,0 +1,150 @@
+import type { Clock } from "../../core/clock.ts";
+import type { RosterEntry } from "../../core/roster.ts";
+import type { OrganizationsQuery, OrganizationsView, OrganizationView } from "../../core/view.ts";
+import type { State } from "../database.ts";
+import type { createLedgerView, StreamRow, Survey } from "./ledger.ts";
+
+const FRESH_MS_MIN = 1000;
+const FRESH_FACTOR = 20;
+
+interface Row extends Omit<OrganizationView, "lagMs"> {
+  readonly liveToMs: number | null;
+  readonly text: string;
+}
+
+/** The organizations, providers and keys' own organizations, with what the ledger says of each. */
+export function createOrganizationsView(
+  db: State,
+  clock: Clock,
+  ledger: ReturnType<typeof createLedgerView>,
+  serviceNowMs: (account: string) => number,
+) {
+  const roster = db.prepare(
+    `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
+     FROM organizations`,
+  );
+  const newestHeld = db.prepare("SELECT MAX(last_ms) FROM identities WHERE owner = ?").pluck();
+  let made:
+    | { ms: number; tookMs: number; rows: readonly Row[]; sorted: Map<string, readonly Row[]> }
+    | undefined;
+
+  async function rowsNow() {
+    const survey = await ledger.survey();
+    const ageMs = made === undefined ? -1 : clock.now() - made.ms;
+    if (made !== undefined && ageMs >= 0 && ageMs < Math.max(FRESH_MS_MIN, FRESH_FACTOR * made.tookMs))
+      return made;
+    const begun = performance.now();
+    const rows = [...listed(survey), ...unlisted(survey)];
+    made = { ms: clock.now(), tookMs: performance.now() - begun, rows, sorted: new Map() };
+    return made;
+  }
+
+  function listed(survey: Survey): Row[] {
+    return (roster.all() as RosterEntry[]).map((entry) => {
+      const { account, id, name, state, reason, nextMs, lastEventMs, events, traffic } = entry;
+      return row(survey, ledger.streams.of(account, id), {
+        ...{ account, id, kind: "organization", name, state, reason, nextMs, lastEventMs, events },
+        eventsPerHour: Math.round(traffic * 100) / 100,
+      });
+    });
+  }
+
+  /** What is read without being an organization of the list: a provider's portal, the key's own organization. */
+  function unlisted(survey: Survey): Row[] {
+    const rows: Row[] = [];
+    const seen = new Set<string>();
+    for (const stream of ledger.streams.all()) {
+      const key = `${stream.account} ${stream.provider ?? ""}`;
+      if (stream.organizations.length > 0 || seen.has(key) || !survey.streams.has(stream.id)) continue;
+      seen.add(key);
+      rows.push(row(survey, ledger.streams.of(stream.account, stream.provider ?? ""), unlistedOf(stream)));
+    }
+    return rows;
+  }
+
+  function row(
+    survey: Survey,
+    streams: readonly number[],
+    what: Omit<Row, "liveToMs" | "text" | "unreadMs" | "gapMs" | "groupSize">,
+  ): Row {
+    let liveToMs: number | null = null;
+    let [unreadMs, gapMs, groupSize] = [0, 0, 0];
+    for (const id of streams) {
+      const facts = survey.streams.get(id);
+      if (facts === undefined) continue;
+      unreadMs += facts.unreadMs;
+      gapMs += facts.expiredMs;
+      if (facts.liveToMs === null) continue;
+      // Services that are read apart have a live window each; the one furthest behind counts.
+      liveToMs = Math.min(liveToMs ?? facts.liveToMs, facts.liveToMs);
+      groupSize = Math.max(groupSize, ledger.streams.get(id)!.organizations.length || 1);
+    }
+    const text = `${what.name}\n${what.id}\n${what.account}`.toLowerCase();
+    return { ...what, liveToMs, unreadMs, gapMs, groupSize, text };
+  }
+
+  function lagOf({ account, state, liveToMs }: Row): number | null {
+    if (liveToMs === null || state !== "active") return null;
+    return Math.max(0, serviceNowMs(account) - liveToMs);
+  }
+
+  return {
+    async list(query: OrganizationsQuery): Promise<OrganizationsView> {
+      const { rows, sorted } = await rowsNow();
+      const order = sorted.get(query.sort) ?? [...rows].sort(ORDERS[query.sort]);
+      sorted.set(query.sort, order);
+      const wanted = query.search.trim().toLowerCase();
+      const matched = order.filter(
+        (row) =>
+          (query.account === undefined || row.account === query.account) &&
+          (wanted === "" || row.text.includes(wanted)),
+      );
+      const lags = rows.map(lagOf).filter((lag) => lag !== null);
+      return {
+        total: rows.length,
+        matched: matched.length,
+        worstLagMs: lags.reduce<number | null>((worst, lag) => Math.max(worst ?? 0, lag), null),
+        rows: matched.slice(query.offset, query.offset + query.limit).map(shown),
+      };
+    },
+    /** A provider's portal is read like an organization, and is none. */
+    count: async () => (await rowsNow()).rows.filter(({ kind }) => kind !== "provider").length,
+  };
+
+  function shown(row: Row): OrganizationView {
+    const { liveToMs: _, text: __, ...rest } = row;
+    return { ...rest, lagMs: lagOf(row), lastEventMs: lastEventOf(row) };
+  }
+
+  /** The roster is written now and then; the identities are there with the event. */
+  function lastEventOf({ kind, id, lastEventMs }: Row): number | null {
+    const heldMs = kind === "organization" ? (newestHeld.get(id) as number | null) : null;
+    return heldMs === null ? lastEventMs : Math.max(heldMs, lastEventMs ?? 0);
+  }
+}
+
+function unlistedOf({ account, provider }: StreamRow) {
+  return {
+    ...{ account, id: provider ?? "", kind: provider === null ? ("own" as const) : ("provider" as const) },
+    name: provider === null ? "The key's own organization" : "The provider's portal",
+    ...{ state: "active" as const, reason: null, nextMs: null },
+    ...{ lastEventMs: null, events: null, eventsPerHour: null },
+  };
+}
+
+/** Refused ones do not arrive at all; then those nobody reads live, then by how far behind they are; vanished ones last. */
+function rank({ state, liveToMs }: Row): number {
+  if (state === "refused") return 0;
+  if (state === "vanished") return 3;
+  return liveToMs === null ? 1 : 2;
+}
+
+const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.id < b.id ? -1 : 1);
+
+const ORDERS: Record<OrganizationsQuery["sort"], (a: Row, b: Row) => number> = {
+  lag: (a, b) => rank(a) - rank(b) || (a.liveToMs ?? 0) - (b.liveToMs ?? 0) || byName(a, b),
+  name: byName,
+  traffic: (a, b) =>
+    (b.eventsPerHour ?? 0) - (a.eventsPerHour ?? 0) || (b.events ?? 0) - (a.events ?? 0) || byName(a, b),
+  last_event: (a, b) => (a.lastEventMs ?? 0) - (b.lastEventMs ?? 0) || byName(a, b),
+};

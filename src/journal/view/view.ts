@@ -1,0 +1,245 @@
+import type { Clock } from "../../core/clock.ts";
+import type {
+  AccountView,
+  LiveAccount,
+  LiveView,
+  SinkView,
+  StatusView,
+  View,
+  WindowCounts,
+} from "../../core/view.ts";
+import type { State } from "../database.ts";
+import { createSpace } from "../space.ts";
+import { createDeadLettersView } from "./dead-letters.ts";
+import { createLedgerView, noWindows, type Survey } from "./ledger.ts";
+import { liveFrom, readStoredLive } from "./live.ts";
+import { createOrganizationsView } from "./organizations.ts";
+import { createBacklogs, type ReaderRow } from "./readers.ts";
+import { createRecent } from "./recent.ts";
+import { windowsOf } from "./windows.ts";
+
+export interface ViewOptions {
+  readonly clock: Clock;
+  readonly version: string;
+  /** The state file's path; its log lies beside it. */
+  readonly file: string;
+  readonly budgetBytes: number | null;
+  /** As the config has them, in its order. */
+  readonly accounts: readonly { readonly name: string; readonly retentionMs: number }[];
+  readonly sinks: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly guarantee: "exactly_once" | "at_least_once";
+    readonly promise: string;
+  }[];
+  /** Readers of the journal that are no sinks, beside those whose name begins with ~, as no sink's can. */
+  readonly internalReaders?: readonly string[];
+}
+
+/**
+ * Answers from the state file, and from what only the running process knows. Without the latter (`null`:
+ * another process runs, or none) what the running process stored last counts, if that is recent.
+ */
+export function createView(db: State, live: LiveView | null, options: ViewOptions): View {
+  const { clock } = options;
+  const known = () => live ?? liveFrom(readStoredLive(db), clock.now());
+  const ledger = createLedgerView(db, clock);
+  const backlogs = createBacklogs(db);
+  const deadLetters = createDeadLettersView(db);
+  const space = createSpace(db, options.file, options.budgetBytes ?? 0);
+  const recent = createRecent(db);
+  const accountOf = (name: string) =>
+    known()
+      ?.accounts()
+      .find((account) => account.name === name);
+  const serviceNowMs = (name: string) => clock.now() + (accountOf(name)?.clockOffsetMs ?? 0);
+  const organizations = createOrganizationsView(db, clock, ledger, serviceNowMs);
+  const readers = db.prepare(
+    "SELECT name, page, event, hash, committed_ms AS committedMs FROM readers ORDER BY name",
+  );
+  const journalId = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck();
+  const organizationCounts = db
+    .prepare("SELECT account, state, COUNT(*) FROM organizations GROUP BY account, state")
+    .raw();
+  const lateness = db.prepare(
+    "SELECT at_most_ms AS atMostMs, SUM(events) AS events FROM lateness GROUP BY at_most_ms ORDER BY at_most_ms",
+  );
+  const driftRows = db.prepare(
+    `SELECT service, kind, path, detail, first_ms AS firstMs, last_ms AS lastMs, events FROM drift
+     ORDER BY events DESC, service, kind, path, detail LIMIT ?`,
+  );
+  const importJobs = db.prepare("SELECT state, COUNT(*) FROM jobs GROUP BY state").raw();
+  const driftCount = db.prepare("SELECT COUNT(*) FROM drift").pluck();
+
+  async function sinks(): Promise<SinkView[]> {
+    const rows = new Map((readers.all() as ReaderRow[]).map((row) => [row.name, row]));
+    const buried = deadLetters.counts();
+    const deliveries = new Map((known()?.deliveries() ?? []).map((delivery) => [delivery.name, delivery]));
+    const configured = new Set(options.sinks.map(({ name }) => name));
+    const others = [...rows.keys()].filter(
+      (name) =>
+        !configured.has(name) && !name.startsWith("~") && !(options.internalReaders ?? []).includes(name),
+    );
+    const list: SinkView[] = [];
+    for (const name of [...configured, ...others]) {
+      const row = rows.get(name) ?? { name, page: 0, event: 0, hash: "", committedMs: 0 };
+      const backlog = await backlogs.of(row);
+      const delivery = deliveries.get(name);
+      const definition = options.sinks.find((sink) => sink.name === name);
+      list.push({
+        name,
+        type: definition?.type ?? null,
+        guarantee: definition?.guarantee ?? null,
+        promise: definition?.promise ?? null,
+        state: delivery?.state ?? "unknown",
+        sinceMs: delivery?.sinceMs ?? null,
+        reason: delivery?.reason ?? null,
+        remedy: delivery?.remedy ?? null,
+        position: `${journalId.get() ?? ""}:${row.page}:${row.event}:${row.hash}`,
+        lagEvents: backlog.events,
+        lagMs: backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs),
+        sentEvents: delivery?.sentEvents ?? null,
+        committedMs: row.committedMs,
+        lastWriteMs: delivery?.lastWriteMs ?? null,
+        deadLetters: buried.get(name) ?? 0,
+      });
+    }
+    return list;
+  }
+
+  async function status(): Promise<StatusView> {
+    const survey = await ledger.survey();
+    const running = known();
+    const alarms = [...(running?.alarms() ?? [])].sort(bySeverity);
+    const accounts = options.accounts.map((account) => accountView(account, survey));
+    const buried = deadLetters.counts();
+    const all = await sinks();
+    return {
+      version: options.version,
+      nowMs: clock.now(),
+      startedMs: running?.startedMs ?? null,
+      health: healthOf(alarms, all),
+      alarms,
+      accounts,
+      journal: await journal(),
+      totals: {
+        events: await backlogs.total(),
+        apiCount: survey.apiCount,
+        heldCount: survey.heldCount,
+        differing: survey.differing,
+        late: survey.late,
+        organizations: await organizations.count(),
+        deadLetters: [...buried.values()].reduce((sum, letters) => sum + letters, 0),
+        importJobs: Object.fromEntries(importJobs.all() as [string, number][]),
+        windows: accounts.reduce((sum, { windows }) => addCounts(sum, windows), noWindows()),
+      },
+      lateness: lateness.all() as { atMostMs: number; events: number }[],
+    };
+  }
+
+  async function journal(): Promise<StatusView["journal"]> {
+    const rows = (readers.all() as ReaderRow[]).sort((a, b) => a.page - b.page || a.event - b.event);
+    const slowest = rows[0];
+    const backlog = slowest === undefined ? undefined : await backlogs.of(slowest);
+    return {
+      usedBytes: space.usedBytes(),
+      budgetBytes: options.budgetBytes,
+      heldUpBy: backlog !== undefined && backlog.events > 0 ? slowest!.name : null,
+      backlogBytes: backlog?.bytes ?? 0,
+      backlogEvents: backlog?.events ?? 0,
+      endPage: backlogs.endPage(),
+    };
+  }
+
+  function accountView({ name, retentionMs }: ViewOptions["accounts"][number], survey: Survey): AccountView {
+    const running = accountOf(name);
+    const nowMs = serviceNowMs(name);
+    const windows = noWindows();
+    let liveToMs: number | null = null;
+    let unreadFromMs: number | null = null;
+    for (const [id, facts] of survey.streams) {
+      if (ledger.streams.get(id)?.account !== name) continue;
+      addCounts(windows, facts.counts);
+      if (facts.liveToMs !== null) liveToMs = Math.min(liveToMs ?? facts.liveToMs, facts.liveToMs);
+      if (facts.unreadFromMs !== null)
+        unreadFromMs = Math.min(unreadFromMs ?? facts.unreadFromMs, facts.unreadFromMs);
+    }
+    return {
+      name,
+      ...pollingView(running, clock.now()),
+      organizations: countsOf(name),
+      windows,
+      liveLagMs: liveToMs === null ? null : Math.max(0, nowMs - liveToMs),
+      unreadFromMs,
+      lossInMs: unreadFromMs === null ? null : Math.max(0, unreadFromMs + retentionMs - nowMs),
+    };
+  }
+
+  function countsOf(account: string): AccountView["organizations"] {
+    const counts = { active: 0, vanished: 0, refused: 0 };
+    for (const [name, state, count] of organizationCounts.all() as [string, keyof typeof counts, number][])
+      if (name === account) counts[state] = count;
+    return counts;
+  }
+
+  return {
+    status,
+    sinks,
+    rates: () => known()?.rates() ?? { bucketMs: 5000, fromMs: clock.now(), received: [], sent: {} },
+    organizations: (query) => organizations.list(query),
+    async calendar() {
+      const { madeMs, days } = await ledger.survey();
+      return { madeMs, days: [...days] };
+    },
+    windows: async (query) => windowsOf(db, ledger.streams, query, clock.now()),
+    deadLetters: async (query) => deadLetters.list(query),
+    deadLetter: async (id) => deadLetters.one(id),
+    async drift(limit) {
+      return {
+        total: driftCount.get() as number,
+        rows: driftRows.all(limit) as Awaited<ReturnType<View["drift"]>>["rows"],
+      };
+    },
+    recent: async (afterPage, limit) => recent(afterPage, limit),
+  };
+}
+
+function pollingView(account: LiveAccount | undefined, nowMs: number) {
+  if (account === undefined)
+    return { state: "unknown" as const, pausedUntilMs: null, clockOffsetMs: null, pace: null };
+  const paused = account.pausedUntilMs !== null && account.pausedUntilMs > nowMs;
+  const { concurrency, running, rate, requests, refused, pausedUntilMs } = account.pace;
+  return {
+    state: paused ? ("paused" as const) : ("reading" as const),
+    pausedUntilMs: account.pausedUntilMs,
+    clockOffsetMs: account.clockOffsetMs,
+    pace: {
+      ...{ concurrency, running, requests, refused, pausedUntilMs },
+      requestsPerSecondMax: Number.isFinite(rate) ? rate : null,
+    },
+  };
+}
+
+function healthOf(
+  alarms: readonly { readonly severity: string }[],
+  sinks: readonly SinkView[],
+): StatusView["health"] {
+  if (alarms.some(({ severity }) => severity === "critical")) return "bad";
+  const waiting = sinks.some(
+    ({ state }) => state === "retrying" || state === "paused" || state === "stopped",
+  );
+  return alarms.length > 0 || waiting ? "degraded" : "good";
+}
+
+function bySeverity(
+  a: { severity: string; sinceMs: number },
+  b: { severity: string; sinceMs: number },
+): number {
+  if (a.severity !== b.severity) return a.severity === "critical" ? -1 : 1;
+  return a.sinceMs - b.sinceMs;
+}
+
+function addCounts(sum: WindowCounts, more: WindowCounts): WindowCounts {
+  for (const state of Object.keys(sum) as (keyof WindowCounts)[]) sum[state] += more[state];
+  return sum;
+}

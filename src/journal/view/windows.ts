@@ -1,0 +1,52 @@
+import type { WindowsQuery, WindowsView, WindowView } from "../../core/view.ts";
+import type { WindowState } from "../../core/window.ts";
+import type { State } from "../database.ts";
+import { createDays, type createLedgerView } from "./ledger.ts";
+
+interface Row extends Omit<WindowView, "state" | "services" | "groupSize"> {
+  readonly stream: number;
+  readonly live: number;
+  readonly state: WindowState;
+}
+
+/** One organization's windows, whichever queries they were read by; undefined when nothing is known of it. */
+export function windowsOf(
+  db: State,
+  streams: ReturnType<typeof createLedgerView>["streams"],
+  { account, organization, limit }: WindowsQuery,
+  nowMs: number,
+): WindowsView | undefined {
+  const owner = organization.toLowerCase();
+  const ids = [...new Set([...streams.of(account, owner), ...streams.of(account, organization)])];
+  const name = db
+    .prepare("SELECT name FROM organizations WHERE account = ? AND id = ?")
+    .pluck()
+    .get(account, owner) as string | undefined;
+  if (ids.length === 0 && name === undefined) return undefined;
+  const rows = db
+    .prepare(
+      `SELECT id, stream, from_ms AS fromMs, to_ms AS toMs, live, state, asked_ms AS askedMs, next_ms AS nextMs,
+         api_count AS apiCount, held_count AS heldCount, late, repeated, changed, reason, reader
+       FROM windows WHERE stream IN (SELECT value FROM json_each(?)) ORDER BY to_ms DESC, id DESC`,
+    )
+    .all(JSON.stringify(ids)) as Row[];
+  const windows = rows.map(({ stream, live, state, ...rest }): WindowView => {
+    const { services, organizations } = streams.get(stream)!;
+    return {
+      ...rest,
+      state: live === 1 ? "live" : state,
+      services: [...services],
+      groupSize: organizations.length || 1,
+    };
+  });
+  const days = createDays(nowMs);
+  for (const window of windows) if (window.reader === null) days.add(window, 1);
+  return {
+    account,
+    organization,
+    name: name ?? (organization === "" ? "The key's own organization" : "The provider's portal"),
+    days: days.list(),
+    total: windows.length,
+    windows: windows.slice(0, limit),
+  };
+}

@@ -1,0 +1,228 @@
+import type { Clock } from "../../core/clock.ts";
+
+/** live before sweep before backfill. */
+export type Priority = 0 | 1 | 2;
+export const LIVE: Priority = 0;
+export const SWEEP: Priority = 1;
+export const BACKFILL: Priority = 2;
+
+export interface PaceOptions {
+  readonly concurrencyMax: number;
+  /** 0: no ceiling is set. */
+  readonly requestsPerSecondMax: number;
+}
+
+/** What an answer says about our pace: too_many is a rate limit (429), overloaded is trouble on the other side (503). */
+export interface Refusal {
+  readonly kind: "too_many" | "overloaded";
+  readonly retryAfterMs: number | undefined;
+}
+
+const CONCURRENCY_START = 4;
+/** What goes first leaves every fourth request to what waits below: a slow service must not starve it for ever. */
+const PASSED_OVER_MAX = 3;
+const BACK_OFF_MS_MIN = 500;
+const BACK_OFF_MS_MAX = 60_000;
+
+/**
+ * One limiter per key. Concurrency grows while answers are about as quick as ever: it doubles each round
+ * until the service has refused once, and then grows by one a round. It halves when the service says it is
+ * too much; then there is a pause, as long as the service asks for or longer with each refusal in a row.
+ * How many requests a second a limit lets through is learned apart.
+ */
+export function createPace(clock: Clock, options: PaceOptions) {
+  const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
+  const rate = createRate(clock, options.requestsPerSecondMax || Number.POSITIVE_INFINITY);
+  let concurrency = Math.min(CONCURRENCY_START, options.concurrencyMax);
+  /** How often in a row those that wait below have been passed over. */
+  let passedOver = 0;
+  let running = 0;
+  let pausedUntilMs = 0;
+  let countedMs = Number.NEGATIVE_INFINITY;
+  let backOffMs = BACK_OFF_MS_MIN;
+  let quickMs = Number.POSITIVE_INFINITY;
+  let timer: AbortController | undefined;
+  let requests = 0;
+  let refused = 0;
+
+  function startWaiting(): void {
+    for (;;) {
+      const [first, below] = waiting.filter((candidates) => candidates.length > 0);
+      if (first === undefined || running >= Math.floor(concurrency)) return;
+      const nowMs = clock.now();
+      const readyMs = Math.max(pausedUntilMs, rate.nextStartMs());
+      if (readyMs > nowMs) {
+        wakeAfter(readyMs - nowMs);
+        return;
+      }
+      rate.started();
+      running++;
+      requests++;
+      const isBelow = below !== undefined && passedOver >= PASSED_OVER_MAX;
+      passedOver = below === undefined || isBelow ? 0 : passedOver + 1;
+      (isBelow ? below : first).shift()!.start();
+    }
+  }
+
+  function wakeAfter(ms: number): void {
+    if (timer !== undefined) return;
+    timer = new AbortController();
+    clock.sleep(ms, timer.signal).then(
+      () => {
+        timer = undefined;
+        startWaiting();
+      },
+      () => {},
+    );
+  }
+
+  function succeeded(startedMs: number): void {
+    const tookMs = clock.now() - startedMs;
+    rate.accepted();
+    // What was under way when the service refused another says nothing about how long to wait.
+    if (startedMs >= countedMs) backOffMs = BACK_OFF_MS_MIN;
+    quickMs = Math.min(quickMs * 1.01, tookMs);
+    if (tookMs < quickMs * 3 + 200)
+      concurrency = Math.min(options.concurrencyMax, concurrency + (refused === 0 ? 1 : 1 / concurrency));
+  }
+
+  function tooMuch({ kind, retryAfterMs }: Refusal, startedMs: number): void {
+    const nowMs = clock.now();
+    refused++;
+    // Those under way at the same time are refused together: that is one refusal, not many.
+    const counts = startedMs >= countedMs;
+    const waitMs = retryAfterMs ?? (counts ? backOffMs * (0.5 + Math.random() / 2) : 0);
+    pausedUntilMs = Math.max(pausedUntilMs, nowMs + waitMs);
+    if (!counts) return;
+    countedMs = nowMs;
+    concurrency = Math.max(1, concurrency / 2);
+    backOffMs = Math.min(backOffMs * 2, BACK_OFF_MS_MAX);
+    if (kind === "too_many") rate.refused();
+  }
+
+  return {
+    /** Runs a request when its turn has come; `refusalIn` tells from its error whether it was too much. */
+    async run<T>(
+      priority: Priority,
+      signal: AbortSignal,
+      request: () => Promise<T>,
+      refusalIn: (error: unknown) => Refusal | undefined,
+    ): Promise<T> {
+      await turn(priority, signal);
+      const startedMs = clock.now();
+      try {
+        const result = await request();
+        succeeded(startedMs);
+        return result;
+      } catch (error) {
+        const refusal = refusalIn(error);
+        if (refusal !== undefined) tooMuch(refusal, startedMs);
+        throw error;
+      } finally {
+        running--;
+        startWaiting();
+      }
+    },
+    statistics: () => ({
+      concurrency: Math.floor(concurrency),
+      running,
+      rate: rate.perSecond(),
+      requests,
+      refused,
+      pausedUntilMs,
+    }),
+    stop(): void {
+      timer?.abort(new Error("The pace was stopped."));
+      timer = undefined;
+    },
+  };
+
+  function turn(priority: Priority, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      const waiter: Waiter = {
+        start() {
+          signal.removeEventListener("abort", leave);
+          resolve();
+        },
+      };
+      const leave = () => {
+        const queue = waiting[priority];
+        queue.splice(queue.indexOf(waiter), 1);
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      waiting[priority].push(waiter);
+      startWaiting();
+    });
+  }
+}
+
+export type Pace = ReturnType<typeof createPace>;
+
+interface Waiter {
+  start(): void;
+}
+
+const SPAN_MS = 3000;
+const SPAN_MS_MIN = 500;
+/** After a refusal requests stay this far below the rate that was too much … */
+const BACK = 0.05;
+/** … and come back to it after so long; beyond that the rate grows ever faster, as the limit may be gone. */
+const RETURN_S = 20;
+const RATE_MIN = 0.2;
+/** Pauses make what was let through look like less than it was: one refusal lowers the rate by no more than this. */
+const STEP_DOWN = 0.9;
+/** Few requests before the first refusal say little about the limit: it is looked for from here downwards. */
+const FIRST_CEILING_MIN = 10;
+/** After a quiet time so much of a second's worth may start at once. */
+const BURST_MS = 100;
+
+/**
+ * Learns a rate limit that nobody publishes. The rate at which the service refused is the ceiling:
+ * requests go on a little below it, approach it slowly, stay near it and then try beyond, along a cubic.
+ * So they settle there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
+ */
+function createRate(clock: Clock, perSecondMax: number) {
+  const lately: number[] = [];
+  let ceiling = Number.POSITIVE_INFINITY;
+  let refusedMs = 0;
+  let nextStartMs = 0;
+
+  function perSecond(): number {
+    if (ceiling === Number.POSITIVE_INFINITY) return perSecondMax;
+    const seconds = Math.max(0, clock.now() - refusedMs) / 1000;
+    const grown = ceiling * (1 + BACK * ((seconds - RETURN_S) / RETURN_S) ** 3);
+    return Math.min(perSecondMax, Math.max(RATE_MIN, grown));
+  }
+
+  function forgetOld(): void {
+    const sinceMs = clock.now() - SPAN_MS;
+    while (lately.length > 0 && lately[0]! < sinceMs) lately.shift();
+  }
+
+  return {
+    perSecond,
+    nextStartMs: () => nextStartMs,
+    started(): void {
+      const rate = perSecond();
+      if (rate !== Number.POSITIVE_INFINITY)
+        nextStartMs = Math.max(nextStartMs, clock.now() - BURST_MS) + 1000 / rate;
+    },
+    accepted(): void {
+      lately.push(clock.now());
+      forgetOld();
+    },
+    refused(): void {
+      forgetOld();
+      if (lately.length === 0) return;
+      const spanMs = Math.max(SPAN_MS_MIN, clock.now() - lately[0]!);
+      const measured = (lately.length * 1000) / spanMs;
+      const tried = perSecond();
+      ceiling = Number.isFinite(tried)
+        ? Math.min(tried, Math.max(measured, tried * STEP_DOWN))
+        : Math.max(measured, FIRST_CEILING_MIN);
+      refusedMs = clock.now();
+    },
+  };
+}

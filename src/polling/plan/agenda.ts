@@ -1,0 +1,180 @@
+import type { Window } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+
+export type WorkKind = "live" | "sweep" | "history";
+
+export interface Work {
+  readonly kind: WorkKind;
+  readonly window: Window;
+}
+
+export interface AgendaOptions {
+  /** When a live window is polled next, given that it was polled at that time. */
+  nextPollMs(polledMs: number): number;
+  /** Pieces of history at once; beside them there is always somebody for what is new. */
+  readonly workers: number;
+}
+
+const LATER_MS_MIN = 1000;
+const LATER_MS_MAX = 300_000;
+const IDLE_MS_MIN = 20;
+const IDLE_MS_MAX = 1000;
+/** Among so many of the next unread windows the one is chosen whose stream is least under way. */
+const CHOICE = 64;
+
+/**
+ * What is to be done next: live windows whose poll is due, windows whose sweep is due, and history, in this
+ * order. Windows under way, and those that wait after a failure, are left out. Looking for work when there
+ * is none costs two short queries, however many windows there are.
+ */
+export function createAgenda(context: PollContext, options: AgendaOptions) {
+  const { account, journal, clock, serviceClock, settings } = context;
+  const running = new Map<number, Work>();
+  const later = new Map<number, { untilMs: number; failures: number }>();
+  const polledMs = new Map<number, number>();
+  /** Live windows whose pass began here: one that began before, in another process, has not seen what came since. */
+  const begun = new Set<number>();
+  let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
+
+  async function liveWindows() {
+    live ??= (await journal.windows({ account, live: true })).map(({ id, stream }) => ({
+      id,
+      stream: stream.id,
+    }));
+    return live;
+  }
+
+  function isFree(id: number): boolean {
+    return !running.has(id) && !isWaiting(later.get(id)?.untilMs);
+  }
+
+  /** A clock that was set back must not make anything wait for as long. */
+  function isWaiting(untilMs: number | undefined): boolean {
+    const leftMs = (untilMs ?? 0) - clock.now();
+    return leftMs > 0 && leftMs <= LATER_MS_MAX;
+  }
+
+  /** Failures of windows that a plan has replaced since are nobody's. */
+  async function forgetReplaced(): Promise<void> {
+    for (const [id, { untilMs }] of later)
+      if (!isWaiting(untilMs) && !running.has(id) && (await journal.windows({ id })).length === 0)
+        later.delete(id);
+  }
+
+  function nextPollMs(stream: number): number {
+    const polled = polledMs.get(stream);
+    return polled === undefined || polled > clock.now() ? 0 : options.nextPollMs(polled);
+  }
+
+  async function nextLive(onceOnly: boolean): Promise<Window | undefined> {
+    let best: { id: number; dueMs: number } | undefined;
+    for (const { id, stream } of await liveWindows()) {
+      const dueMs = nextPollMs(stream);
+      const isDue = onceOnly ? !polledMs.has(stream) : dueMs <= clock.now();
+      if (isDue && isFree(id) && (best === undefined || dueMs < best.dueMs)) best = { id, dueMs };
+    }
+    if (best === undefined) return undefined;
+    const [window] = await journal.windows({ id: best.id });
+    if (window === undefined) live = undefined;
+    return window;
+  }
+
+  async function nextSweep(): Promise<Window | undefined> {
+    const limit = running.size + later.size + 1;
+    const dueMs = serviceClock.now();
+    const due = await journal.windows({ account, states: ["read", "sealed"], dueMs, limit });
+    return due.find(({ id }) => isFree(id));
+  }
+
+  /** The stream with the fewest windows under way comes first, so that no organization waits for another's history. */
+  async function nextHistory(): Promise<Window | undefined> {
+    const underWay = new Map<number, number>();
+    let count = 0;
+    for (const { kind, window } of running.values()) {
+      if (kind !== "history") continue;
+      count++;
+      underWay.set(window.stream.id, (underWay.get(window.stream.id) ?? 0) + 1);
+    }
+    if (count >= options.workers) return undefined;
+    const limit = running.size + later.size + CHOICE;
+    const newestFirst = settings.order === "newest_first";
+    let best: Window | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (const window of await journal.windows({
+      account,
+      states: ["unread"],
+      live: false,
+      newestFirst,
+      limit,
+    })) {
+      const under = underWay.get(window.stream.id) ?? 0;
+      if (isFree(window.id) && under < least) [best, least] = [window, under];
+    }
+    return best;
+  }
+
+  return {
+    /** The most urgent piece of work, marked as under way. `onceOnly` leaves out live windows that were polled already. */
+    async next(onceOnly = false): Promise<Work | undefined> {
+      const finders = [
+        ["live", () => nextLive(onceOnly)],
+        ["sweep", nextSweep],
+        ["history", nextHistory],
+      ] as const;
+      for (const [kind, find] of finders) {
+        const window = await find();
+        // Another step may have taken it while this one was looking.
+        if (window === undefined || running.has(window.id)) continue;
+        const work = { kind, window };
+        running.set(window.id, work);
+        if (kind === "live" && window.pass === null) begun.add(window.id);
+        return work;
+      }
+      await forgetReplaced();
+      return undefined;
+    },
+
+    finished({ window }: Work): void {
+      running.delete(window.id);
+    },
+
+    succeeded({ window }: Work, startedMs: number): void {
+      later.delete(window.id);
+      if (begun.delete(window.id)) polledMs.set(window.stream.id, startedMs);
+    },
+
+    /** Counts a failure of the window; with `waits` it is left out for a while, longer each time. Gives the number in a row. */
+    failed({ window }: Work, waits: boolean): number {
+      const failures = (later.get(window.id)?.failures ?? 0) + 1;
+      const waitMs = Math.min(LATER_MS_MAX, LATER_MS_MIN * 2 ** Math.min(failures - 1, 10));
+      const untilMs = waits ? clock.now() + waitMs * (0.5 + Math.random() / 2) : 0;
+      later.set(window.id, { untilMs, failures });
+      return failures;
+    },
+
+    /** Windows were replaced: what is known of them is looked up anew. */
+    changed(replaced?: Window): void {
+      live = undefined;
+      if (replaced !== undefined) later.delete(replaced.id);
+    },
+
+    isRunning: ({ id }: Window) => running.has(id),
+    get running(): number {
+      return running.size;
+    },
+    get waiting(): number {
+      return later.size;
+    },
+
+    /** Until the next poll is due or a failed window has waited; sweeps can wait for a second. */
+    idleMs(): number {
+      let nextMs = clock.now() + IDLE_MS_MAX;
+      for (const { id, stream } of live ?? [])
+        if (!running.has(id)) nextMs = Math.min(nextMs, nextPollMs(stream));
+      for (const [id, { untilMs }] of later) if (!running.has(id)) nextMs = Math.min(nextMs, untilMs);
+      return Math.max(IDLE_MS_MIN, nextMs - clock.now());
+    },
+  };
+}
+
+export type Agenda = ReturnType<typeof createAgenda>;

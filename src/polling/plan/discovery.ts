@@ -1,0 +1,137 @@
+import type { RosterEntry } from "../../core/roster.ts";
+import { ask, type PollContext, timeText } from "../context.ts";
+import { LIVE } from "../limits/pace.ts";
+import { REFUSED_RETRY_MS } from "../read/meet-fault.ts";
+import { faultOf, probe } from "../read/probe.ts";
+import type { Scope } from "./scope.ts";
+import { DAY_MS } from "./sweep-times.ts";
+
+export interface DiscoveryOptions {
+  /** The organizations that exist now; null: the key's own. */
+  discover(signal: AbortSignal): Promise<readonly { readonly id: string; readonly name: string }[] | null>;
+  readonly provider: string | null;
+  readonly discoveryMs: number;
+}
+
+const HOUR_MS = 3_600_000;
+/** So many refused organizations are tried again in one turn. */
+const RETRIES_MAX = 20;
+
+/**
+ * Whom the account reads. The list is asked for at start and on a schedule: new organizations join by
+ * themselves, vanished ones are set aside, refused ones are tried again.
+ */
+export function createDiscovery(context: PollContext, options: DiscoveryOptions) {
+  const { account, roster, clock, serviceClock, alarms, log, settings } = context;
+  let discoveredMs = Number.NEGATIVE_INFINITY;
+  let hasOrganizations = true;
+
+  async function scope(signal: AbortSignal): Promise<Scope> {
+    if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs) await look(signal);
+    await learnTime(known(), signal);
+    return known();
+  }
+
+  function known(): Scope {
+    return { organizations: hasOrganizations ? roster.list(account) : null, provider: options.provider };
+  }
+
+  /** A list that cannot be had now is no reason not to read the organizations that are known. */
+  async function look(signal: AbortSignal): Promise<void> {
+    try {
+      const found = await options.discover(signal);
+      discoveredMs = clock.now();
+      hasOrganizations = found !== null;
+      if (found !== null) compare(found);
+      alarms.clear("discovery_failed", account);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const fault = faultOf(context, error);
+      if (fault.kind === "bug" || fault.kind === "unauthorized" || roster.list(account).length === 0)
+        throw error;
+      alarms.raise({
+        kind: "discovery_failed",
+        subject: account,
+        message: `The list of organizations cannot be had: ${fault.message}`,
+        remedy:
+          "The organizations that are known are read all the same; new ones join when the list is there again.",
+        severity: "warning",
+      });
+    }
+  }
+
+  function compare(found: readonly { readonly id: string; readonly name: string }[]): void {
+    const known = new Map(roster.list(account).map((entry) => [entry.id, entry]));
+    roster.seen(account, found, clock.now());
+    const ids = new Set(found.map(({ id }) => id.toLowerCase()));
+    const vanished = [...known.values()].filter((entry) => !ids.has(entry.id) && entry.state !== "vanished");
+    if (vanished.length > 0) setVanished(vanished);
+    const joined = [...ids].filter((id) => !known.has(id)).length;
+    if (joined > 0) log.info({ count: joined }, "Organizations joined.");
+  }
+
+  function setVanished(entries: readonly RosterEntry[]): void {
+    const ids = entries.map(({ id }) => id);
+    const reason = "the service no longer lists it, or the config leaves it out";
+    roster.setState(account, ids, "vanished", reason, null);
+    for (const id of ids) alarms.clear("organization_refused", `${account}/${id}`);
+    log.warn({ organizations: ids.slice(0, 20), count: ids.length }, "Organizations are gone from the list.");
+  }
+
+  /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */
+  async function learnTime({ organizations, provider }: Scope, signal: AbortSignal): Promise<void> {
+    if (serviceClock.isFresh) return;
+    const first = organizations?.find((entry) => entry.state === "active");
+    if (organizations !== null && first === undefined && provider === null) return;
+    const whom =
+      first === undefined ? (provider === null ? {} : { provider }) : { organizations: [first.id] };
+    const query = {
+      service: settings.services,
+      startTime: timeText(clock.now() - DAY_MS),
+      limit: 1,
+      sort: "ASC" as const,
+    };
+    try {
+      (await ask(context, query, whom, undefined, LIVE, signal)).discard();
+    } catch (error) {
+      if (signal.aborted || !serviceClock.isFresh) throw error;
+    }
+  }
+
+  return {
+    scope,
+    /** Asks for the service's time where the last answer is long ago. */
+    async refreshTime(signal: AbortSignal): Promise<void> {
+      if (!serviceClock.isFresh) await learnTime(known(), signal);
+    },
+    /** The list is asked for again with the next plan. */
+    expire(): void {
+      discoveredMs = Number.NEGATIVE_INFINITY;
+    },
+    /** Tries refused organizations again whose time has come; true when one is back. */
+    async retryRefused(signal: AbortSignal): Promise<boolean> {
+      const due = roster
+        .list(account)
+        .filter((entry) => entry.state === "refused" && (entry.nextMs ?? 0) <= clock.now());
+      let isBack = false;
+      for (const entry of due.slice(0, RETRIES_MAX)) isBack = (await retry(entry, signal)) || isBack;
+      return isBack;
+    },
+  };
+
+  async function retry({ id }: RosterEntry, signal: AbortSignal): Promise<boolean> {
+    const services = settings.services;
+    const stream = { id: 0, account, provider: null, organizations: [id], services };
+    const nowMs = serviceClock.now();
+    const fault = await probe(context, { stream, fromMs: nowMs - HOUR_MS, toMs: nowMs }, [id], signal);
+    if (fault === undefined) {
+      roster.setState(account, [id], "active", null, null);
+      alarms.clear("organization_refused", `${account}/${id}`);
+      return true;
+    }
+    roster.setState(account, [id], "refused", fault.message, clock.now() + REFUSED_RETRY_MS);
+    return false;
+  }
+}
+
+export type Discovery = ReturnType<typeof createDiscovery>;

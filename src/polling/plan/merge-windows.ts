@@ -1,0 +1,58 @@
+import type { Window, WindowChange } from "../../core/window.ts";
+import { DAY_MS, sweepDueMs, type Times } from "./sweep-times.ts";
+
+/** A merged window never has more events than are compared with the service at ease. */
+const EVENTS_MAX = 100_000;
+/** What the service has forgotten is never asked for again: a month of it may stand in one row. */
+const FORGOTTEN_MS_MAX = 31 * DAY_MS;
+
+/** Sealed neighbours of one stream become one row, up to a day long. `windows` in the order of their time. */
+export function mergedRuns(windows: readonly Window[], times: Times, nowMs: number) {
+  const put: Window[] = [];
+  const remove: number[] = [];
+  const forgottenMs = nowMs - times.retentionMs - 7 * DAY_MS;
+  const runs = new Map<string, Window[]>();
+  for (const window of windows) {
+    if (window.state !== "sealed" || window.live) continue;
+    const key = `${window.stream.id} ${window.sweeps} ${window.nextMs === null} ${window.reader}`;
+    const run = runs.get(key) ?? [];
+    const fits = run.length > 0 && run.at(-1)!.toMs === window.fromMs && isSmall(run[0]!, run, window);
+    if (!fits) flush(run);
+    runs.set(key, fits ? [...run, window] : [window]);
+  }
+  for (const run of runs.values()) flush(run);
+  return { put, remove } satisfies WindowChange;
+
+  function isSmall(first: Window, run: readonly Window[], next: Window): boolean {
+    const lengthMs = next.toMs - first.fromMs;
+    if (next.toMs <= forgottenMs) return lengthMs <= FORGOTTEN_MS_MAX;
+    const events = [...run, next].reduce((total, { apiCount }) => total + (apiCount ?? 0), 0);
+    return lengthMs <= DAY_MS && events <= EVENTS_MAX;
+  }
+
+  function flush(run: readonly Window[]): void {
+    if (run.length < 2) return;
+    const merged = run.reduce(joined);
+    const nextMs = merged.nextMs === null ? null : sweepDueMs(merged, merged.sweeps, times);
+    put.push({ ...merged, nextMs });
+    remove.push(...run.slice(1).map(({ id }) => id));
+  }
+}
+
+function joined(left: Window, right: Window): Window {
+  return {
+    ...left,
+    toMs: right.toMs,
+    askedMs: Math.min(left.askedMs ?? 0, right.askedMs ?? 0),
+    apiCount: sum(left.apiCount, right.apiCount),
+    heldCount: sum(left.heldCount, right.heldCount),
+    late: left.late + right.late,
+    repeated: left.repeated + right.repeated,
+    changed: left.changed + right.changed,
+    reason: left.reason ?? right.reason,
+  };
+}
+
+function sum(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : a + b;
+}

@@ -1,0 +1,141 @@
+import type { RosterEntry } from "../../core/roster.ts";
+import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import { endedWindow } from "../read/commit-page.ts";
+import { groupsFor } from "./groups.ts";
+import { addMissing, setRefusedAside } from "./missing-windows.ts";
+import { activeOf, type Scope, streamOf } from "./scope.ts";
+
+/** A live window further behind than this is closed, and what it missed is read as history, in parallel. */
+const LIVE_BEHIND_MS_MAX = 3_600_000;
+
+export const NOT_IN_CONFIG = "not in the config any more";
+
+/**
+ * Brings the ledger in line with the config, the organizations that exist and the time: windows of
+ * organizations that are gone are set aside, those of organizations that are back are unread again, every
+ * organization has its place in one live window, and what no window covers gets one (R2).
+ */
+export async function planWindows(context: PollContext, scope: Scope): Promise<void> {
+  await setAside(context, scope);
+  await closeStragglers(context);
+  await placeLive(context, scope);
+  await addMissing(context, scope);
+  await setRefusedAside(context, scope);
+}
+
+async function setAside(context: PollContext, scope: Scope): Promise<void> {
+  const { journal, account } = context;
+  const active = new Set(activeOf(scope).map((entry) => entry.id));
+  const reasons = new Map(
+    (scope.organizations ?? []).map((entry) => [entry.id, entry.reason ?? entry.state]),
+  );
+  for (const window of await journal.windows({ account, states: ["unread", "refused"] })) {
+    const { organizations } = window.stream;
+    if (organizations.length === 0) continue;
+    const here = organizations.filter((id) => active.has(id));
+    if (window.state === "refused" && (here.length === 0 || window.nextMs === null)) continue;
+    if (window.state === "unread" && here.length === organizations.length) continue;
+    const add = window.live ? endedWindow(context, window) : [];
+    if (!window.live) {
+      if (here.length > 0) add.push(await part(context, window, here, null));
+      for (const id of organizations.filter((id) => !active.has(id)))
+        add.push(await part(context, window, [id], reasons.get(id) ?? NOT_IN_CONFIG));
+    }
+    await journal.changeWindows({ remove: [window.id], add });
+  }
+}
+
+/** Some of a window's organizations, to be read anew, or refused with a reason. */
+async function part(
+  context: PollContext,
+  window: Window,
+  organizations: readonly string[],
+  reason: string | null,
+): Promise<NewWindow> {
+  const stream = await streamOf(context, window.stream, organizations);
+  const { fromMs, toMs, reader } = window;
+  return reason === null
+    ? newWindow(stream, fromMs, toMs, { reader })
+    : newWindow(stream, fromMs, toMs, { reader, state: "refused", reason, nextMs: toMs });
+}
+
+async function closeStragglers(context: PollContext): Promise<void> {
+  const { journal, account, serviceClock } = context;
+  for (const window of await journal.windows({ account, live: true })) {
+    if (serviceClock.now() - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
+    await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
+  }
+}
+
+/** Every active organization in exactly one live window of the services that are read now. */
+async function placeLive(context: PollContext, scope: Scope): Promise<void> {
+  const { journal, account, serviceClock } = context;
+  const nowMs = serviceClock.now();
+  const live = await journal.windows({ account, live: true });
+  const wanted = await wantedStreams(context, scope, live);
+  const kept = new Set<number>();
+  for (const window of live) {
+    // Of two live windows of one stream, which a regrouping may have left, the first is enough.
+    if (wanted.has(window.stream.id) && !kept.has(window.stream.id)) kept.add(window.stream.id);
+    else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
+  }
+  const add = [...wanted.values()]
+    .filter((stream) => !kept.has(stream.id))
+    .map((stream) => newWindow(stream, nowMs, nowMs, { live: true }));
+  if (add.length > 0) await journal.changeWindows({ add });
+}
+
+/** Groups that still fit stay as they are; the others' members are grouped anew. */
+async function wantedStreams(
+  context: PollContext,
+  scope: Scope,
+  live: readonly Window[],
+): Promise<Map<number, Stream>> {
+  const { journal, account, settings } = context;
+  const services = [...settings.services].sort();
+  const wanted = new Map<number, Stream>();
+  const want = async (provider: string | null, organizations: readonly string[]) => {
+    const stream = await journal.stream({ account, provider, organizations, services });
+    wanted.set(stream.id, stream);
+  };
+  if (scope.provider !== null) await want(scope.provider, []);
+  if (scope.organizations === null) {
+    await want(null, []);
+    return wanted;
+  }
+  const active = activeOf(scope);
+  const ideal = groupsFor(context, active);
+  const standing = standingGroups(context, active, services, live);
+  const taken = new Set(standing.flat());
+  const rest = groupsFor(
+    context,
+    active.filter((entry) => !taken.has(entry.id)),
+  );
+  const groups = standing.length + rest.length <= ideal.length * 1.2 + 1 ? [...standing, ...rest] : ideal;
+  for (const group of groups) await want(null, group);
+  return wanted;
+}
+
+/** The live groups of these services that grouping their members anew would not cut; none shares a member with another. */
+function standingGroups(
+  context: PollContext,
+  active: readonly RosterEntry[],
+  services: readonly string[],
+  live: readonly Window[],
+): (readonly string[])[] {
+  const members = new Map(active.map((entry) => [entry.id, entry]));
+  const taken = new Set<string>();
+  const standing: (readonly string[])[] = [];
+  for (const { stream } of live) {
+    const entries = stream.organizations.map((id) => members.get(id)).filter((entry) => entry !== undefined);
+    if (stream.provider !== null || entries.length === 0) continue;
+    if (entries.length < stream.organizations.length || entries.some((entry) => taken.has(entry.id)))
+      continue;
+    if (JSON.stringify(stream.services) !== JSON.stringify(services)) continue;
+    if (groupsFor(context, entries).length > 1) continue;
+    standing.push(stream.organizations);
+    for (const { id } of entries) taken.add(id);
+  }
+  return standing;
+}

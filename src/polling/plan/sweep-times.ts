@@ -1,0 +1,163 @@
+import type { StreamCoverage } from "../../core/journal.ts";
+import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
+
+/** The times at which windows are due, by the config. */
+export interface Times {
+  readonly sweepsMs: readonly number[];
+  readonly lastSweepMs: number;
+  readonly retentionMs: number;
+}
+
+export const DAY_MS = 86_400_000;
+/** Windows up to this long are swept for the last time as a whole; longer ones a day at a time. */
+export const SLICE_MS_MAX = DAY_MS + 2 * 3_600_000;
+
+export interface Stretch {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** When the sweep with this number is due; the one after the listed ones comes before the service forgets. */
+export function sweepDueMs(window: Stretch, sweep: number, times: Times): number | null {
+  if (sweep < times.sweepsMs.length) return window.toMs + times.sweepsMs[sweep]!;
+  if (sweep > times.sweepsMs.length) return null;
+  return Math.max(
+    window.fromMs + times.retentionMs - times.lastSweepMs,
+    window.toMs + times.sweepsMs.at(-1)!,
+  );
+}
+
+/**
+ * The state of a window after a whole pass or sweep that began at `begunMs` (R3): it counts as every sweep
+ * that was due by then. The window is sealed when the last listed one is done and nothing late was found;
+ * a find schedules another.
+ */
+export function settle<W extends Window | NewWindow>(
+  window: W,
+  begunMs: number,
+  foundLate: number,
+  times: Times,
+): W {
+  const listed = times.sweepsMs.length;
+  let sweeps = window.sweeps;
+  while (sweeps < listed && sweepDueMs(window, sweeps, times)! <= begunMs) sweeps++;
+  const lastDueMs = sweepDueMs(window, listed, times)!;
+  if (sweeps === listed && lastDueMs <= begunMs && window.toMs - window.fromMs <= SLICE_MS_MAX) sweeps++;
+  if (foundLate > 0 && sweeps >= listed) {
+    // Not sealed yet: the last sweep is done again after the shortest wait.
+    return {
+      ...window,
+      state: "read",
+      sweeps: listed - 1,
+      nextMs: begunMs + times.sweepsMs[0]!,
+      askedMs: begunMs,
+    };
+  }
+  return {
+    ...window,
+    state: sweeps >= listed ? "sealed" : "read",
+    sweeps,
+    nextMs: sweepDueMs(window, sweeps, times),
+    askedMs: begunMs,
+  };
+}
+
+/** What of `wanted` no stretch of `covered` covers. */
+export function uncovered(wanted: Stretch, covered: readonly Stretch[]): Stretch[] {
+  const missing: Stretch[] = [];
+  let atMs = wanted.fromMs;
+  for (const stretch of [...covered].sort((a, b) => a.fromMs - b.fromMs)) {
+    if (stretch.toMs <= atMs) continue;
+    if (stretch.fromMs >= wanted.toMs) break;
+    if (stretch.fromMs > atMs) missing.push({ fromMs: atMs, toMs: stretch.fromMs });
+    atMs = stretch.toMs;
+    if (atMs >= wanted.toMs) return missing;
+  }
+  if (atMs < wanted.toMs) missing.push({ fromMs: atMs, toMs: wanted.toMs });
+  return missing;
+}
+
+/** Organizations that miss the same stretches of the same services. */
+export interface Missing {
+  readonly organizations: readonly string[];
+  readonly services: readonly string[];
+  readonly stretches: readonly Stretch[];
+}
+
+/** The one rule that makes windows (R2): organizations × services × (since … until), less what the ledger covers. */
+export function missingStretches(
+  organizations: readonly string[],
+  services: readonly string[],
+  wanted: Stretch,
+  ledger: readonly StreamCoverage[],
+): readonly Missing[] {
+  const byOwner = new Map<string, StreamCoverage[]>();
+  for (const coverage of ledger) {
+    for (const owner of ownersOf(coverage.stream)) {
+      const list = byOwner.get(owner);
+      if (list === undefined) byOwner.set(owner, [coverage]);
+      else list.push(coverage);
+    }
+  }
+  const groups = new Map<string, Missing & { organizations: string[] }>();
+  for (const organization of organizations) {
+    const streams = byOwner.get(organization) ?? [];
+    const missingOf = (service: string) =>
+      uncovered(
+        wanted,
+        streams.filter(({ stream }) => stream.services.includes(service)).flatMap(({ covered }) => covered),
+      );
+    for (const [key, missing] of byService(services, missingOf)) {
+      if (missing.stretches.length === 0) continue;
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, { organizations: [organization], ...missing });
+      else group.organizations.push(organization);
+    }
+  }
+  return [...groups.values()];
+}
+
+/** The services that miss the same stretches are asked for together. */
+function byService(services: readonly string[], missingOf: (service: string) => Stretch[]) {
+  const groups = new Map<string, { services: string[]; stretches: Stretch[] }>();
+  for (const service of services) {
+    const stretches = missingOf(service);
+    const key = JSON.stringify(stretches);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { services: [service], stretches });
+    else group.services.push(service);
+  }
+  return [...groups.values()].map((group) => [JSON.stringify(group), group] as const);
+}
+
+/** Whom a stream's events belong to: its organizations, or "" for a provider's portal and a key's own one. */
+export function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
+  return stream.organizations.length > 0 ? stream.organizations : [""];
+}
+
+/** Windows for a missing stretch: what is old enough to be sealed at once stands apart from the rest. */
+export function windowsFor(stream: Stream, stretch: Stretch, nowMs: number, times: Times): NewWindow[] {
+  const settledMs = nowMs - times.sweepsMs.at(-1)!;
+  if (stretch.fromMs < settledMs && settledMs < stretch.toMs) {
+    return [newWindow(stream, stretch.fromMs, settledMs), newWindow(stream, settledMs, stretch.toMs)];
+  }
+  return [newWindow(stream, stretch.fromMs, stretch.toMs)];
+}
+
+const PIECES_MAX = 48;
+
+/**
+ * Cuts what is left of a dense window into pieces that can be read in parallel. The first page, which was
+ * full, reached `reachedMs`; all before that has been read. null: going on with the cursor is as good.
+ */
+export function piecesOf(window: Stretch, reachedMs: number): Stretch[] | null {
+  const read = reachedMs - window.fromMs;
+  const left = window.toMs - reachedMs;
+  if (read <= 0 || left <= 1) return null;
+  const pagesLeft = left / read;
+  if (pagesLeft < 3) return null;
+  const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 3), left);
+  if (pieces < 2) return null;
+  const edges = Array.from({ length: pieces + 1 }, (_, at) => reachedMs + Math.floor((left * at) / pieces));
+  return edges.slice(0, -1).map((fromMs, at) => ({ fromMs, toMs: edges[at + 1]! }));
+}

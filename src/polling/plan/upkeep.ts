@@ -1,0 +1,96 @@
+import { formatDuration } from "../../core/time.ts";
+import type { Window } from "../../core/window.ts";
+import { type PollContext, timeText } from "../context.ts";
+import { mergedRuns } from "./merge-windows.ts";
+
+const SMOOTHING_MS = 3_600_000;
+const ALARM_MS = 48 * 3_600_000;
+const STUCK_MS = 600_000;
+
+/** What is done now and then: counts are written, sealed neighbours merged, and a person is warned in time. */
+export function createUpkeep(context: PollContext, isRunning: (window: Window) => boolean) {
+  const { account, journal, roster, clock, serviceClock, settings, alarms } = context;
+  const swept = new Set<number>();
+  let smoothedMs = clock.now();
+  let oldestUnread: { fromMs: number; sinceMs: number } | undefined;
+
+  function writeCounts(): void {
+    const isDue = clock.now() - smoothedMs >= SMOOTHING_MS;
+    roster.flush(account, isDue ? (clock.now() - smoothedMs) / SMOOTHING_MS : undefined);
+    if (isDue) smoothedMs = clock.now();
+  }
+
+  async function merge(): Promise<void> {
+    for (const stream of swept) {
+      const sealed = await journal.windows({ stream, states: ["sealed"] });
+      const change = mergedRuns(
+        sealed.filter((window) => !isRunning(window)),
+        settings,
+        serviceClock.now(),
+      );
+      if (change.put!.length > 0) await journal.changeWindows(change);
+    }
+    swept.clear();
+  }
+
+  /** An unread stretch that nears the service's retention is an alarm with a countdown. */
+  async function warnOfLoss(): Promise<void> {
+    const oldest = await oldestOf("unread");
+    if (oldest?.fromMs !== oldestUnread?.fromMs)
+      oldestUnread = oldest && { fromMs: oldest.fromMs, sinceMs: clock.now() };
+    // A first read begins at the horizon: what is being read at a good pace is no cause for alarm.
+    const isStuck = oldestUnread !== undefined && clock.now() - oldestUnread.sinceMs > STUCK_MS;
+    warn(
+      "loss_near",
+      isStuck ? oldest : undefined,
+      "See the other alarms: something keeps it from being read.",
+    );
+    warn(
+      "loss_of_refused_near",
+      await oldestOf("refused"),
+      "See why the organization is refused, or leave it out.",
+    );
+  }
+
+  /** Of the refused ones those that are tried again, as long as the service holds a part of them. */
+  async function oldestOf(state: "unread" | "refused"): Promise<Window | undefined> {
+    const filter = { account, states: [state], live: false, limit: 1 };
+    const tried = { dueMs: Number.MAX_SAFE_INTEGER, fromMs: serviceClock.now() - settings.retentionMs };
+    return (await journal.windows(state === "refused" ? { ...filter, ...tried } : filter))[0];
+  }
+
+  function warn(
+    kind: "loss_near" | "loss_of_refused_near",
+    oldest: Window | undefined,
+    remedy: string,
+  ): void {
+    const leftMs =
+      oldest === undefined
+        ? Number.POSITIVE_INFINITY
+        : oldest.fromMs + settings.retentionMs - serviceClock.now();
+    if (oldest === undefined || leftMs > ALARM_MS) {
+      alarms.clear(kind, account);
+      return;
+    }
+    const left = leftMs <= 0 ? "has begun to forget them" : `forgets them in ${formatDuration(leftMs)}`;
+    alarms.raise({
+      kind,
+      subject: account,
+      message: `Events from ${timeText(oldest.fromMs)} on are unread${oldest.reason === null ? "" : ` (${oldest.reason})`}, and the service ${left}.`,
+      remedy,
+      severity: kind === "loss_near" && leftMs < ALARM_MS / 4 ? "critical" : "warning",
+    });
+  }
+
+  return {
+    /** Its sealed windows may have neighbours now. */
+    swept: (stream: number) => void swept.add(stream),
+    async turn(): Promise<void> {
+      alarms.clear("state_unwritable", account);
+      writeCounts();
+      await merge();
+      await warnOfLoss();
+    },
+    flush: () => roster.flush(account),
+  };
+}

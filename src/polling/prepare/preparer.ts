@@ -1,0 +1,135 @@
+import { Worker } from "node:worker_threads";
+import type { Clock } from "../../core/clock.ts";
+import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
+import type { Answer, Order } from "./worker.ts";
+
+/** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
+export interface Preparer {
+  /** The body is the preparer's from here on. Rejects as `preparePage` throws. */
+  prepare(body: Buffer, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
+  close(): Promise<void>;
+}
+
+/** Below this the way to the thread and back costs more than the work. */
+const BODY_BYTES_MIN = 200_000;
+/** A thread that has had nothing to do for so long ends, with its memory. */
+const IDLE_MS = 60_000;
+
+/** In this thread; what runs from sources, as tests do, has no other. */
+export const inlinePreparer: Preparer = {
+  prepare: async (body, attribution, fetchedAtMs) => preparePage(body, attribution, fetchedAtMs),
+  close: async () => {},
+};
+
+/** With one thread beside this one for large pages. It is started at once: the first pages after a start are large. */
+export function createPreparer(clock: Clock): Preparer {
+  if (import.meta.url.endsWith(".ts")) return inlinePreparer;
+  const waiting = new Map<number, { resolve(page: PreparedPage): void; reject(error: unknown): void }>();
+  let worker: Worker | undefined;
+  let orders = 0;
+  let isUsed = true;
+  const closed = new AbortController();
+  started();
+  endWhenIdle().catch(() => {});
+
+  function started(): Worker {
+    isUsed = true;
+    if (worker !== undefined) return worker;
+    worker = new Worker(new URL("./worker.js", import.meta.url));
+    worker.unref();
+    worker.on("message", (answer: Answer) => {
+      const order = waiting.get(answer.id);
+      waiting.delete(answer.id);
+      if (answer.kind === "page") order?.resolve(pageOf(answer));
+      else order?.reject(new PreparationFailedError(answer.body));
+    });
+    worker.on("error", (error) => {
+      for (const order of waiting.values()) order.reject(error);
+      waiting.clear();
+      worker = undefined;
+    });
+    return worker;
+  }
+
+  async function endWhenIdle(): Promise<void> {
+    for (;;) {
+      await clock.sleep(IDLE_MS, closed.signal);
+      if (!isUsed && waiting.size === 0) {
+        worker?.terminate();
+        worker = undefined;
+      }
+      isUsed = false;
+    }
+  }
+
+  return {
+    async prepare(body, attribution, fetchedAtMs) {
+      if (body.length < BODY_BYTES_MIN) return preparePage(body, attribution, fetchedAtMs);
+      const own = ownMemory(body);
+      const order: Order = { id: ++orders, body: own, attribution, fetchedAtMs };
+      try {
+        return await new Promise<PreparedPage>((resolve, reject) => {
+          waiting.set(order.id, { resolve, reject });
+          started().postMessage(order, [own.buffer]);
+        });
+      } catch (error) {
+        // What is wrong with it is told by doing it again here, where errors keep their types.
+        if (error instanceof PreparationFailedError) return preparePage(error.body, attribution, fetchedAtMs);
+        throw error;
+      }
+    },
+    async close() {
+      closed.abort();
+      await worker?.terminate();
+    },
+  };
+}
+
+class PreparationFailedError extends Error {
+  override readonly name = "PreparationFailedError";
+  readonly body: Buffer;
+
+  constructor(body: Uint8Array) {
+    super("A page could not be prepared.");
+    this.body = bufferOf(body);
+  }
+}
+
+/** Memory is handed over, not copied; a slice of Node's pool, which is small, cannot be. */
+function ownMemory(body: Buffer): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = body;
+  return buffer instanceof ArrayBuffer && byteOffset === 0 && buffer.byteLength > Buffer.poolSize
+    ? new Uint8Array(buffer, 0, byteLength)
+    : new Uint8Array(body);
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function pageOf({
+  body,
+  columns,
+  scannedTimesMs,
+  runs,
+  count,
+  hasLineBreaks,
+  identities,
+  digests,
+  timesMs,
+  organizations,
+  organizationIndexes,
+  spans,
+  compressed,
+}: Answer & { kind: "page" }): PreparedPage {
+  return {
+    scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs, runs },
+    identities: bufferOf(identities),
+    digests,
+    timesMs,
+    organizations,
+    organizationIndexes,
+    spans,
+    compressed: bufferOf(compressed),
+  };
+}

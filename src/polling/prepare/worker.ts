@@ -1,0 +1,101 @@
+import { parentPort } from "node:worker_threads";
+import zstd from "zstd-napi/binding.js";
+import { roomBehind } from "../../core/buffer-pool.ts";
+import {
+  type Attribution,
+  COMPRESSION,
+  type PreparedPage,
+  preparePage,
+  type Span,
+} from "../../core/prepare-page.ts";
+import { withEngine } from "../../core/wasm-engine.ts";
+
+/** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
+export interface Order {
+  readonly id: number;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly attribution: Attribution;
+  readonly fetchedAtMs: number;
+}
+
+export type Answer =
+  | {
+      readonly id: number;
+      readonly kind: "page";
+      readonly body: Uint8Array<ArrayBuffer>;
+      readonly count: number;
+      readonly hasLineBreaks: boolean;
+      readonly columns: Int32Array;
+      readonly scannedTimesMs: Float64Array;
+      readonly runs: Uint8Array;
+      readonly identities: Uint8Array;
+      readonly digests: Uint32Array;
+      readonly timesMs: Float64Array;
+      readonly organizations: readonly (string | null)[];
+      readonly organizationIndexes: Uint16Array;
+      readonly spans: readonly Span[];
+      readonly compressed: Uint8Array;
+    }
+  | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
+
+const context = new zstd.CCtx();
+for (const [name, value] of Object.entries(COMPRESSION))
+  context.setParameter(zstd.CParameter[name as keyof typeof COMPRESSION], value);
+// Looks at fewer places, which on large pages costs hardly any size as long as literals stay compressed. The
+// binding has no name for that parameter, ZSTD_c_literalCompressionMode.
+context.setParameter(zstd.CParameter.targetLength, 4);
+context.setParameter(1002 as never, 1);
+/** Kept from page to page: ten megabytes that nobody has to collect. */
+let room = Buffer.alloc(0);
+
+function compress(bytes: Buffer): Buffer {
+  const bound = zstd.compressBound(bytes.length);
+  if (room.length < bound) room = Buffer.allocUnsafeSlow(bound);
+  return room.subarray(0, context.compress2(room, bytes));
+}
+
+// The first page finds it compiled.
+withEngine(() => {});
+parentPort?.on("message", ({ id, body, attribution, fetchedAtMs }: Order) => {
+  const answer = answerOf(id, body, attribution, fetchedAtMs);
+  const memory = Object.values(answer)
+    .filter((value) => ArrayBuffer.isView(value))
+    .map((view) => view.buffer as ArrayBuffer);
+  parentPort!.postMessage(answer, [...new Set(memory)]);
+});
+
+function answerOf(
+  id: number,
+  body: Uint8Array<ArrayBuffer>,
+  attribution: Attribution,
+  fetchedAtMs: number,
+): Answer {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const allocate = roomBehind(body);
+  let page: PreparedPage;
+  try {
+    page = preparePage(bytes, attribution, fetchedAtMs, allocate);
+  } catch {
+    return { id, kind: "failed", body };
+  }
+  const packed = compress(bytes);
+  const compressed = allocate(Uint8Array, packed.length);
+  compressed.set(packed);
+  return {
+    id,
+    kind: "page",
+    body,
+    count: page.scanned.count,
+    hasLineBreaks: page.scanned.hasLineBreaks,
+    columns: page.scanned.columns,
+    scannedTimesMs: page.scanned.timesMs,
+    runs: page.scanned.runs,
+    identities: page.identities,
+    digests: page.digests,
+    timesMs: page.timesMs,
+    organizations: page.organizations,
+    organizationIndexes: page.organizationIndexes,
+    spans: page.spans,
+    compressed,
+  };
+}

@@ -1,0 +1,175 @@
+import type { Appended } from "../../core/journal.ts";
+import type { PreparedPage } from "../../core/prepare-page.ts";
+import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import { piecesOf, settle } from "../plan/sweep-times.ts";
+import type { Served } from "./fetch-page.ts";
+
+/** Commits a page and what it means for its window; null when the window is done with this pass. */
+export async function commitPage(
+  context: PollContext,
+  window: Window,
+  { page, last }: Served,
+  cursor: string | null,
+): Promise<Window | null> {
+  const pass = window.pass!;
+  let next: Window | null = null;
+  await append(context, window, page, {
+    edge: pass.edge,
+    lateBeforeMs: lateBeforeMs(window),
+    change(found): WindowChange {
+      const progressed = progress(window, pass, page, found, cursor);
+      if (last) return finish(context, progressed);
+      const split = pass.pages === 0 ? cutUp(context, progressed, page) : null;
+      if (split !== null) return split;
+      next = progressed;
+      return { put: [progressed] };
+    },
+  });
+  return next;
+}
+
+/** Appends a page of a window to the journal, and reports what was new in it. */
+export async function append(
+  context: PollContext,
+  window: Window,
+  page: PreparedPage,
+  commit: {
+    readonly edge: readonly string[];
+    readonly lateBeforeMs: number;
+    change(found: Appended): WindowChange;
+  },
+): Promise<Appended> {
+  const { organizations, provider } = window.stream;
+  const appended = await context.journal.append({
+    account: context.account,
+    provider,
+    organization: organizations.length === 1 ? organizations[0]! : null,
+    page,
+    fetchedAtMs: context.serviceClock.now(),
+    reader: window.reader,
+    ...commit,
+  });
+  report(context, window, appended);
+  return appended;
+}
+
+/** Before this time every new event of the window is late. */
+function lateBeforeMs(window: Window): number {
+  const unread = window.live ? window.askedMs === null : window.state === "unread";
+  return unread ? Number.NEGATIVE_INFINITY : window.toMs;
+}
+
+function progress(
+  window: Window,
+  pass: Pass,
+  page: PreparedPage,
+  found: Appended,
+  cursor: string | null,
+): Window {
+  return {
+    ...window,
+    late: window.late + found.late,
+    repeated: window.repeated + found.repeated,
+    changed: window.changed + found.changed,
+    pass: {
+      ...pass,
+      cursor,
+      pages: pass.pages + 1,
+      events: pass.events + countInside(window, page),
+      repeated: pass.repeated + found.repeated,
+      changed: pass.changed + found.changed,
+      fresh: pass.fresh + found.fresh,
+      edge: found.edge,
+    },
+  };
+}
+
+function countInside(window: Window, page: PreparedPage): number {
+  if (window.live) return page.scanned.count;
+  return countBetween(page, window.fromMs, window.toMs);
+}
+
+/** How many of its events lie in a half-open stretch of time. */
+function countBetween({ timesMs }: PreparedPage, fromMs: number, toMs: number): number {
+  let count = 0;
+  for (let index = 0; index < timesMs.length; index++) {
+    const timeMs = timesMs[index]!;
+    if (timeMs >= fromMs && timeMs < toMs) count++;
+  }
+  return count;
+}
+
+/** A whole pass has reached its last page (R3). */
+function finish(context: PollContext, window: Window): WindowChange {
+  const { settings } = context;
+  const pass = window.pass!;
+  // Read again for one reader alone: nothing of it is left to compare later.
+  if (window.reader !== null) return { remove: [window.id] };
+  if (!window.live) {
+    const apiCount = pass.events - pass.repeated;
+    const foundLate = window.state === "unread" ? 0 : pass.fresh;
+    const read = { ...window, pass: null, apiCount, heldCount: apiCount - (pass.skipped ?? 0) };
+    return { put: [settle(read, pass.begunMs, foundLate, settings)] };
+  }
+  const toMs = Math.max(window.toMs, pass.begunMs);
+  const moved: Window = { ...window, pass: null, toMs, askedMs: pass.begunMs };
+  if (toMs - window.fromMs < settings.windowMs) return { put: [moved] };
+  // Grown long enough: it becomes a window of its own, and the live one goes on behind it.
+  return {
+    put: [{ ...moved, fromMs: toMs, late: 0, repeated: 0, changed: 0, reason: null }],
+    add: closedWindow(context, moved),
+  };
+}
+
+/** What a live window has read, as a window of its own. */
+export function closedWindow(context: PollContext, window: Window) {
+  if (window.toMs <= window.fromMs) return [];
+  const { late, repeated, changed, reason } = window;
+  const read = newWindow(window.stream, window.fromMs, window.toMs, { late, repeated, changed, reason });
+  return [settle(read, window.askedMs ?? window.toMs, 0, context.settings)];
+}
+
+/**
+ * What a live window that ends here has read, and its last stretch to be read once more: what is indexed late
+ * there was left to its next pass, and whoever follows it may begin too late to see it (R3).
+ */
+export function endedWindow(context: PollContext, window: Window) {
+  const { stream, toMs } = window;
+  const { overlapMs } = context.settings;
+  const again = overlapMs > 0 ? [newWindow(stream, toMs - overlapMs, toMs)] : [];
+  return [...closedWindow(context, window), ...again];
+}
+
+/** All before the last timestamp of a full first page has been read; the rest is cut up for parallel reading (R2). */
+function cutUp({ settings }: PollContext, window: Window, page: PreparedPage): WindowChange | null {
+  if (window.live || window.state !== "unread") return null;
+  const reachedMs = page.timesMs[page.scanned.count - 1]!;
+  const pieces = piecesOf(window, reachedMs);
+  if (pieces === null || window.pass!.begunMs < reachedMs) return null;
+  const count = countBetween(page, window.fromMs, reachedMs) - window.pass!.repeated;
+  const { stream, reader } = window;
+  const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
+  if (reader !== null) return { remove: [window.id], add };
+  const read = settle(
+    { ...window, pass: null, toMs: reachedMs, apiCount: count, heldCount: count },
+    window.pass!.begunMs,
+    0,
+    settings,
+  );
+  return { put: [read], add };
+}
+
+function report(context: PollContext, window: Window, appended: Appended): void {
+  const { account, metrics, roster } = context;
+  if (appended.fresh > 0) {
+    roster.addEvents(account, appended.byOrganization, window.live);
+    metrics.add("tidemark_journal_appended_events_total", appended.fresh, { account });
+  }
+  if (appended.known > 0) metrics.add("tidemark_journal_known_events_total", appended.known, { account });
+  if (appended.repeated > 0)
+    metrics.add("tidemark_journal_repeated_events_total", appended.repeated, { account });
+  if (appended.changed > 0)
+    metrics.add("tidemark_journal_changed_events_total", appended.changed, { account });
+  if (appended.late > 0) metrics.add("tidemark_journal_late_events_total", appended.late, { account });
+}

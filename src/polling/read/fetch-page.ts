@@ -1,0 +1,147 @@
+import { ForeignEventsError, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
+import { eventBytes, ScanError } from "../../core/scanner.ts";
+import type { Window } from "../../core/window.ts";
+import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
+import type { Priority } from "../limits/pace.ts";
+import { InconsistentPageError, type SourcePage, type SourceQuery } from "./source.ts";
+
+/** One request of a window. */
+export interface PageRequest {
+  readonly window: Window;
+  readonly query: SourceQuery;
+  readonly cursor: string | null;
+  readonly priority: Priority;
+  readonly signal: AbortSignal;
+}
+
+/** A page whose headers are there, with its room in memory. */
+export interface Fetched {
+  readonly page: SourcePage;
+  /** When it was asked for, by the service's clock. */
+  readonly askedMs: number;
+  release(): void;
+}
+
+/** An estimate that the answer's own Date contradicts by more was a jump of the local clock. */
+const CLOCK_DOUBT_MS = 2000;
+
+export function queryOf(
+  window: Window,
+  stretch: { readonly startMs: number; readonly endMs: number | null; readonly limit: number },
+  fields?: readonly string[],
+): SourceQuery {
+  return {
+    service: window.stream.services,
+    startTime: timeText(stretch.startMs),
+    endTime: stretch.endMs === null ? undefined : timeText(stretch.endMs),
+    limit: stretch.limit,
+    sort: "ASC",
+    fields,
+  };
+}
+
+export async function fetchPage(context: PollContext, request: PageRequest): Promise<Fetched> {
+  const { query, priority, signal } = request;
+  await context.room(signal);
+  return fetchWith(context, request, await context.slots.take(query.limit, priority, signal));
+}
+
+/** Asks for the page after, unless there is no room for it; a failure is met when its turn comes. */
+export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
+  const release = context.slots.tryTake(request.query.limit);
+  if (release === undefined) return undefined;
+  const ahead = fetchWith(context, request, release);
+  ahead.catch(() => {});
+  return ahead;
+}
+
+async function fetchWith(
+  context: PollContext,
+  { window, query, cursor, priority, signal }: PageRequest,
+  release: () => void,
+): Promise<Fetched> {
+  try {
+    const guessMs = context.serviceClock.now();
+    const page = await ask(context, query, scopeOf(window.stream), cursor ?? undefined, priority, signal);
+    const dateMs = page.head.dateMs ?? guessMs;
+    return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** A page made ready, and how many events the service sent in it. */
+export interface Served {
+  readonly page: PreparedPage;
+  readonly count: number;
+  readonly last: boolean;
+}
+
+/** Reads, scans and checks a page; when anything does not hold together it is an error, and nothing of it is committed. */
+export async function servedOf(
+  context: PollContext,
+  { window, query, cursor }: Pick<PageRequest, "window" | "query" | "cursor">,
+  { head, body }: SourcePage,
+): Promise<Served> {
+  const bytes = await body();
+  context.metrics.add("tidemark_source_received_bytes_total", bytes.length, { account: context.account });
+  const { page, count } = await attribute(context, window, bytes, query.fields === undefined);
+  if (head.resultCount !== undefined && head.resultCount !== count) {
+    throw new InconsistentPageError(`The service announced ${head.resultCount} events and sent ${count}.`);
+  }
+  const last = count < (head.limit ?? query.limit);
+  if (!last && (head.searchAfter === undefined || head.searchAfter === cursor)) {
+    throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
+  }
+  return { page, count, last };
+}
+
+/** Of a single organization's page a foreign event is kept apart and the rest goes on (R7). */
+async function attribute(
+  context: PollContext,
+  window: Window,
+  body: Buffer,
+  whole: boolean,
+): Promise<{ page: PreparedPage; count: number }> {
+  const { organizations, provider } = window.stream;
+  const fetchedAtMs = context.serviceClock.now();
+  try {
+    const page = await context.preparer.prepare(body, { organizations, provider }, fetchedAtMs);
+    return { page, count: page.scanned.count };
+  } catch (error) {
+    if (error instanceof ScanError) throw new InconsistentPageError(error.message, { cause: error });
+    if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
+    if (whole) keepApart(context, window, error);
+    return { page: withoutForeign(window, error, fetchedAtMs), count: error.scanned.count };
+  }
+}
+
+function keepApart(context: PollContext, window: Window, { scanned, indexes }: ForeignEventsError): void {
+  for (const index of indexes) context.keepUnattributed(window.stream, eventBytes(scanned, index));
+  context.alarms.raise({
+    kind: "foreign_events",
+    subject: subjectOf(context, window.stream),
+    message:
+      "The service sent events of an organization that was not asked for; they are kept apart, not delivered.",
+    remedy:
+      "Compare the organization's id in the config with the service's; ask the vendor why a query for one organization answers with another's events.",
+    severity: "critical",
+  });
+}
+
+function withoutForeign(
+  window: Window,
+  { scanned, indexes }: ForeignEventsError,
+  fetchedAtMs: number,
+): PreparedPage {
+  const foreign = new Set(indexes);
+  const rest: Uint8Array[] = [];
+  for (let index = 0; index < scanned.count; index++) {
+    if (foreign.has(index)) continue;
+    rest.push(Buffer.from(rest.length === 0 ? "[" : ","), eventBytes(scanned, index));
+  }
+  rest.push(Buffer.from(rest.length === 0 ? "[]" : "]"));
+  const { organizations, provider } = window.stream;
+  return preparePage(Buffer.concat(rest), { organizations, provider }, fetchedAtMs);
+}

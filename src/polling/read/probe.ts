@@ -1,0 +1,100 @@
+import type { Window } from "../../core/window.ts";
+import { ask, type PollContext, scopeOf, timeText } from "../context.ts";
+import { LIVE } from "../limits/pace.ts";
+import { type Fault, InconsistentPageError } from "./source.ts";
+
+export function faultOf(context: PollContext, error: unknown): Fault {
+  if (error instanceof InconsistentPageError) return { kind: "nonsense", message: error.message };
+  return context.source.fault(error);
+}
+
+/** The window's own body with other organizations and one event a page; the fault it meets, or undefined. */
+export async function probe(
+  context: PollContext,
+  window: Pick<Window, "stream" | "fromMs" | "toMs">,
+  organizations: readonly string[],
+  signal: AbortSignal,
+): Promise<Fault | undefined> {
+  const query = {
+    service: window.stream.services,
+    startTime: timeText(window.fromMs),
+    endTime: window.toMs > window.fromMs ? timeText(window.toMs) : undefined,
+    limit: 1,
+    sort: "ASC" as const,
+  };
+  const scope = organizations.length === 0 ? scopeOf(window.stream) : { organizations };
+  try {
+    (await ask(context, query, scope, undefined, LIVE, signal)).discard();
+    return undefined;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return faultOf(context, error);
+  }
+}
+
+/** Organizations that lately worked: with one of them alone a fault of the query or the account is told from one of an organization (R6). */
+export interface Canaries {
+  worked(organizations: readonly string[]): void;
+  list(): readonly string[];
+}
+
+const REMEMBERED_MAX = 3;
+/** So many others are asked for where none is known to work. */
+const SAMPLE_MAX = 8;
+
+export function createCanaries(): Canaries {
+  let remembered: string[] = [];
+  return {
+    worked(organizations) {
+      const [organization] = organizations;
+      if (organization === undefined || organization === remembered[0]) return;
+      remembered = [organization, ...remembered.filter((id) => id !== organization)].slice(0, REMEMBERED_MAX);
+    },
+    list: () => remembered,
+  };
+}
+
+/**
+ * How the same body fares with other organizations, each alone: `works` with one of them, so an organization
+ * of this window is at fault; `same` fault with all, so it is the query or the account; `nobody` else is
+ * there to ask; `unclear` when they failed otherwise.
+ */
+export type Verdict = "works" | "same" | "nobody" | "unclear";
+
+export async function verdictOfOthers(
+  context: PollContext,
+  window: Window,
+  fault: Fault,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  const others = othersOf(context, window, canaries);
+  let isSame = others.length > 0;
+  for (const organization of others) {
+    const answer = await probe(context, window, [organization], signal);
+    if (answer === undefined) {
+      canaries.worked([organization]);
+      return "works";
+    }
+    if (answer.kind !== fault.kind) isSame = false;
+  }
+  if (others.length === 0) return "nobody";
+  return isSame ? "same" : "unclear";
+}
+
+/** First those that lately worked, then a sample of the window's own and of the account's, both ends included. */
+function othersOf(context: PollContext, window: Window, canaries: Canaries): readonly string[] {
+  const own = window.stream.organizations;
+  const active = context.roster
+    .list(context.account)
+    .filter((entry) => entry.state === "active")
+    .map((entry) => entry.id);
+  const candidates = [...canaries.list(), ...sample(own, SAMPLE_MAX / 2), ...sample(active, SAMPLE_MAX)];
+  const alone = own.length === 1 ? own[0] : undefined;
+  return [...new Set(candidates)].filter((id) => id !== alone).slice(0, SAMPLE_MAX);
+}
+
+function sample(list: readonly string[], count: number): string[] {
+  if (list.length <= count) return [...list];
+  return Array.from({ length: count }, (_, at) => list[Math.floor((at * (list.length - 1)) / (count - 1))]!);
+}

@@ -1,0 +1,80 @@
+import type { Window } from "../../core/window.ts";
+import { type PollContext, timeText } from "../context.ts";
+import { BACKFILL, LIVE } from "../limits/pace.ts";
+import type { Work } from "../plan/agenda.ts";
+import { halvesOf, REFUSED_RETRY_MS, replace } from "./meet-fault.ts";
+import { readWindow } from "./read-window.ts";
+import { sweepWindow } from "./sweep-window.ts";
+
+/** Does one piece of work to its end. `active` are the organizations that are neither gone nor refused. */
+export async function doWork(
+  context: PollContext,
+  { kind, window }: Work,
+  active: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (await cutTooLong(context, window)) return;
+  switch (kind) {
+    case "live":
+      return readWindow(context, window, LIVE, signal);
+    case "sweep":
+      if (!(await setInactiveAside(context, window, active))) await sweepWindow(context, window, signal);
+      return;
+    case "history":
+      if (!(await expire(context, window))) await readWindow(context, window, BACKFILL, signal);
+  }
+}
+
+/** A group that was made before a smaller limit of header blocks was learned is cut up without asking. */
+async function cutTooLong(context: PollContext, window: Window): Promise<boolean> {
+  const { organizations } = window.stream;
+  const { headerBytesMax } = context.learned;
+  if (organizations.length < 2 || context.source.headerBytes({ organizations }) <= headerBytesMax)
+    return false;
+  await replace(context, window, halvesOf(organizations));
+  return true;
+}
+
+/** A window that was read is not swept for organizations that are gone or refused; the others go on without them. */
+async function setInactiveAside(
+  context: PollContext,
+  window: Window,
+  active: ReadonlySet<string>,
+): Promise<boolean> {
+  const { organizations } = window.stream;
+  const { journal, serviceClock, settings } = context;
+  const gone = organizations.filter((id) => !active.has(id));
+  // What the service has forgotten is not asked for, whoever it belongs to.
+  if (gone.length === 0 || window.fromMs < serviceClock.now() - settings.retentionMs) return false;
+  if (gone.length === organizations.length) {
+    const nextMs = serviceClock.now() + REFUSED_RETRY_MS;
+    await journal.changeWindows({ put: [{ ...window, nextMs }] });
+    return true;
+  }
+  const here = organizations.filter((id) => active.has(id));
+  await replace(context, window, [here, ...gone.map((id) => [id])]);
+  return true;
+}
+
+/** What the service has forgotten before its first whole pass is a gap, never "0 of 0" (R5). */
+async function expire(context: PollContext, window: Window): Promise<boolean> {
+  const { account, journal, alarms, serviceClock, settings } = context;
+  const horizonMs = serviceClock.now() - settings.retentionMs;
+  if (window.fromMs >= horizonMs || window.pass !== null) return false;
+  const toMs = Math.min(window.toMs, horizonMs);
+  const reason = "the service had forgotten it before it was read";
+  const { id: _, ...rest } = { ...window, fromMs: toMs };
+  await journal.changeWindows({
+    put: [{ ...window, toMs, state: "expired", reason, nextMs: null }],
+    add: toMs < window.toMs ? [rest] : [],
+  });
+  alarms.raise({
+    kind: "expired",
+    subject: account,
+    message: `The service forgot events from ${timeText(window.fromMs)} to ${timeText(toMs)} before they were read.`,
+    remedy:
+      "This stretch is a gap. Shorten `since`, or find out from the log why it could not be read in time.",
+    severity: "critical",
+  });
+  return true;
+}

@@ -1,0 +1,92 @@
+import { PausedError, RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
+import type { Answer, Requester } from "../request.ts";
+import { jsonOf, saying, statusError } from "../status.ts";
+
+export interface BulkConnection {
+  readonly destination: string;
+  readonly base: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly send: Requester["send"];
+}
+
+export interface Item {
+  readonly status: number;
+  readonly type: string;
+  readonly reason: string;
+}
+
+/** HTTP 200 hides failures: every item has a status of its own, in the order they were sent. */
+export function itemsOf(answer: Answer, count: number): readonly Item[] {
+  const { errors, items } = jsonOf(answer) ?? {};
+  if (errors === false) return [];
+  if (!answer.isWhole || !Array.isArray(items) || items.length !== count)
+    throw new RetryableError("The answer to a bulk request is not complete.");
+  return items.map((item: Record<string, { status?: number; error?: Record<string, unknown> }>) => {
+    const { status = 0, error = {} } = Object.values(item)[0] ?? {};
+    return { status, type: String(error.type ?? ""), reason: String(error.reason ?? "") };
+  });
+}
+
+/** These are about the cluster or the index, whatever their status is, and never about one event. */
+const TYPES_TO_PAUSE = new Set([
+  "cluster_block_exception",
+  "index_closed_exception",
+  "index_create_block_exception",
+  "index_not_found_exception",
+  "invalid_index_name_exception",
+  "security_exception",
+  "validation_exception",
+]);
+
+/** Throws what the items mean together; those that are there already (409) count as done. */
+export function judge(items: readonly Item[], indexes: readonly number[], product: string): void {
+  const rejected: Rejection[] = [];
+  const remaining: number[] = [];
+  let paused: Item | undefined;
+  let retried: Item | undefined;
+  for (const [at, item] of items.entries()) {
+    const index = indexes[at]!;
+    if (item.status === 409 || (item.status >= 200 && item.status < 300)) continue;
+    if ([401, 403, 404].includes(item.status) || TYPES_TO_PAUSE.has(item.type)) paused ??= item;
+    else if (item.status === 429 || item.status >= 500 || item.status < 400) retried ??= item;
+    else {
+      rejected.push({ index, reason: `${product} answered ${item.status}: ${reasonOf(item)}` });
+      continue;
+    }
+    remaining.push(index);
+  }
+  if (rejected.length > 0)
+    throw new RejectedEventsError(`${product} refused events.`, rejected, { remaining });
+  if (paused)
+    throw new PausedError(
+      `${product} answered ${paused.status} for events: ${reasonOf(paused)}`,
+      "Allow the user to create and write these indexes, and lift blocks on them.",
+    );
+  if (retried)
+    throw new RetryableError(`${product} answered ${retried.status} for events: ${reasonOf(retried)}`, {
+      remaining,
+    });
+}
+
+/** The type and reason without the previews of an event's values that some reasons end with. */
+function reasonOf({ type, reason }: Pick<Item, "type" | "reason">): string {
+  const plain = reason.replace(/(Preview of field's value|prefix of the first immense term).*$/s, "").trim();
+  return saying(type ? `${type}:` : "", plain) ?? "no reason given";
+}
+
+export function saidOf(answer: Answer): string | undefined {
+  const error = jsonOf(answer)?.error;
+  if (typeof error === "string") return saying(error);
+  const { type, reason } = (error ?? {}) as Record<string, unknown>;
+  return error === undefined
+    ? undefined
+    : reasonOf({ type: String(type ?? ""), reason: String(reason ?? "") });
+}
+
+export function bulkError(answer: Answer, destination: string): Error | undefined {
+  return statusError(answer, {
+    destination,
+    said: saidOf(answer),
+    remedy: "Correct url and credentials in this sink's config, or the user's permissions.",
+  });
+}

@@ -1,0 +1,35 @@
+import type { JournalEvent } from "../../core/event.ts";
+import { bytesOf, isObject, singleLine, spliceMember, textOf } from "../body.ts";
+
+const START_WITH_TIMESTAMP = Buffer.from('{"@timestamp":');
+const TIMESTAMP_KEY = Buffer.from("@timestamp");
+const ESCAPED_AT = Buffer.from("\\u0040");
+
+/**
+ * The document of an event: the format's bytes as they are, with @timestamp spliced in where they have none,
+ * because a data stream wants it. What is no JSON object becomes the document's message.
+ */
+export function documentOf(
+  event: JournalEvent,
+  body: string | Uint8Array,
+  isJsonFormat: boolean,
+): Uint8Array {
+  const bytes = singleLine(bytesOf(body));
+  const timestamp = `"@timestamp":"${timestampOf(event)}"`;
+  if (!isJsonFormat || !isObject(bytes))
+    return Buffer.from(`{${timestamp},"message":${JSON.stringify(textOf(bytes))}}`);
+  return hasTimestamp(bytes) ? bytes : spliceMember(bytes, timestamp);
+}
+
+/** At full precision where the served text is one that every version parses as a date. */
+function timestampOf(event: JournalEvent): string {
+  const isPlain = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(event.timestamp);
+  return isPlain ? event.timestamp : new Date(event.timestampMs).toISOString();
+}
+
+function hasTimestamp(object: Uint8Array): boolean {
+  const buffer = Buffer.from(object.buffer, object.byteOffset, object.byteLength);
+  if (buffer.subarray(0, START_WITH_TIMESTAMP.length).equals(START_WITH_TIMESTAMP)) return true;
+  if (!buffer.includes(TIMESTAMP_KEY) && !buffer.includes(ESCAPED_AT)) return false;
+  return Object.hasOwn(JSON.parse(buffer.toString()) as object, "@timestamp");
+}

@@ -1,0 +1,25 @@
+import { z } from "zod";
+import { secretSchema } from "../../core/secret.ts";
+import { defineSink } from "../../core/sink.ts";
+import { basicCredentials } from "./credentials.ts";
+import { BULK_PROMISE, bulkFields, openBulk } from "./sink.ts";
+
+export const elasticsearch = defineSink({
+  type: "elasticsearch",
+  summary: "Writes events to Elasticsearch, into an index per day or a data stream.",
+  config: z.strictObject({
+    ...bulkFields,
+    password: secretSchema("The password of basic authentication.").optional(),
+    apiKey: secretSchema("An API key, encoded as Elasticsearch gives it; instead of a user.").optional(),
+  }),
+  defaultFormat: "ecs",
+  guarantee: "exactly_once",
+  promise: BULK_PROMISE,
+  async open(context) {
+    const { apiKey } = context.config;
+    const credentials = apiKey
+      ? { authorization: `ApiKey ${apiKey.reveal()}`, secrets: [apiKey] }
+      : basicCredentials(context.config);
+    return openBulk(context, "Elasticsearch", credentials);
+  },
+});

@@ -1,0 +1,169 @@
+import { z } from "zod";
+import { PausedError } from "../../core/errors.ts";
+import type { JournalEvent } from "../../core/event.ts";
+import { compileTemplate } from "../../core/names.ts";
+import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
+import type { Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import { isJson } from "../body.ts";
+import { halveUntilNamed } from "../halve.ts";
+import { makeRequester, timeoutSchema } from "../request.ts";
+import { isSuccess } from "../status.ts";
+import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
+import type { Credentials } from "./credentials.ts";
+import { documentOf } from "./document.ts";
+import { putTemplate } from "./template.ts";
+
+const INDEX_LENGTH_MAX = 255;
+const PLACEHOLDERS = ["date", "organization", "service", "account"] as const;
+const PLACEHOLDER_LENGTHS: Readonly<Record<string, number>> = { date: 10 };
+
+const indexSchema = z
+  .string()
+  .superRefine((template, context) => {
+    const problem = indexProblem(template);
+    if (problem) context.addIssue({ code: "custom", message: problem });
+  })
+  .optional()
+  .meta({
+    description:
+      "The index, from {date} (the event's own day, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{date}, or tidemark for a data stream.",
+  });
+
+/** What Elasticsearch and OpenSearch have in common. */
+export const bulkFields = {
+  url: z.url({ protocol: /^https?$/ }).meta({ description: "The cluster's address." }),
+  username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
+  index: indexSchema,
+  dataStream: z.boolean().default(false).meta({
+    description:
+      "Writes to a data stream instead of indexes. A repeated event is recognized only until the stream rolls over; with an index per day always.",
+  }),
+  template: z.boolean().default(false).meta({
+    description:
+      "Puts an index template with mappings that suit ECS, OCSF and raw events when the sink is opened.",
+  }),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest bulk request, before compression.", {
+    min: 10_000,
+    max: 100e6,
+  }).prefault("5MB"),
+  batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+    maxMs: 3_600_000,
+  }).prefault("0s"),
+  timeout: timeoutSchema,
+  tls: tlsSchema.optional(),
+};
+
+export type BulkConfig = z.output<z.ZodObject<typeof bulkFields>>;
+
+export const BULK_PROMISE =
+  "Exactly once in indexes: an event's _id and index come from the event itself, and `create` takes each _id once. In a data stream at least once: a batch repeated across a rollover is taken again.";
+
+/** The bulk API of both, with `create` and a deterministic _id: to repeat a request is harmless. */
+export async function openBulk(
+  context: SinkContext<BulkConfig>,
+  product: string,
+  credentials: Credentials,
+): Promise<Sink> {
+  const { config, format } = context;
+  const { origin } = new URL(config.url);
+  const destination = `${product} at ${origin}`;
+  const template = config.index ?? (config.dataStream ? "tidemark" : "tidemark-{date}");
+  if (config.dataStream && template.includes("{date}"))
+    throw new PausedError(
+      "The index has a {date}, which a data stream cannot have.",
+      "Leave {date} out of index, or set dataStream: false.",
+    );
+  const indexOf = compileTemplate(template, PLACEHOLDERS);
+  const requester = await makeRequester({
+    destination,
+    clock: context.clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: credentials.secrets,
+  });
+  const connection: BulkConnection = {
+    destination,
+    base: config.url.replace(/\/+$/, ""),
+    headers: credentials.authorization ? { authorization: credentials.authorization } : {},
+    send: (outgoing, signal) => requester.send(outgoing, signal),
+  };
+  const isJsonFormat = isJson(format);
+  // An index whose shard is not there yet is told by its items before our own time is up.
+  const waitMs = Math.ceil(config.timeout / 3);
+  const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
+
+  async function send(records: readonly SinkRecord[], indexes: readonly number[], signal: AbortSignal) {
+    const headers = { ...connection.headers, "content-type": "application/x-ndjson" };
+    const body = Buffer.concat(records.map((record) => record.body));
+    const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
+    if (!isSuccess(answer)) {
+      const error = bulkError(answer, destination);
+      if (error) throw error;
+      return { reason: `${product} answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}` };
+    }
+    judge(itemsOf(answer, records.length), indexes, product);
+    return undefined;
+  }
+
+  try {
+    await probe(connection, context.signal);
+    if (config.template) {
+      const { name } = context;
+      await putTemplate(connection, { sink: name, template, isStream: config.dataStream }, context.signal);
+    }
+  } catch (error) {
+    await requester.close();
+    throw error;
+  }
+
+  return {
+    limits: { recordsMax: 5000, bytesMax: config.batchBytesMax, ageMsMax: config.batchAgeMax },
+    encode: (event: JournalEvent) =>
+      Buffer.concat([
+        Buffer.from(`{"create":{"_index":"${indexOf(event)}","_id":"${event.identity}"}}\n`),
+        documentOf(event, format.encode(event), isJsonFormat),
+        BREAK,
+      ]),
+    async write(batch, signal) {
+      await halveUntilNamed(batch.records.length, (indexes) =>
+        send(
+          indexes.map((index) => batch.records[index]!),
+          indexes,
+          signal,
+        ),
+      );
+      return undefined;
+    },
+    close: () => requester.close(),
+  };
+}
+
+const BREAK = Buffer.from("\n");
+
+/** Whether the cluster is there and knows us; a user who may only write is not allowed to ask more. */
+async function probe(connection: BulkConnection, signal: AbortSignal): Promise<void> {
+  const { base, headers, destination } = connection;
+  const answer = await connection.send({ method: "GET", url: `${base}/`, headers }, signal);
+  if (isSuccess(answer) || answer.status === 403 || answer.status === 404) return;
+  const error = bulkError(answer, destination);
+  if (error) throw error;
+}
+
+/** What is wrong with an index template; names made from it must be valid whatever the events hold. */
+function indexProblem(template: string): string | undefined {
+  try {
+    compileTemplate(template, PLACEHOLDERS);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  if (!/^[a-z0-9]/.test(template))
+    return "begin with a small letter or a digit: an index name must not begin with a placeholder";
+  const literal = template.replace(/\{[^}]*\}/g, "");
+  if (!/^[a-z0-9._~-]*$/.test(literal))
+    return "use small letters, digits, dots, hyphens and underscores only";
+  let length = literal.length;
+  for (const [, name] of template.matchAll(/\{([^}]*)\}/g)) length += PLACEHOLDER_LENGTHS[name!] ?? 100;
+  if (length > INDEX_LENGTH_MAX) return `a name could become longer than ${INDEX_LENGTH_MAX} characters`;
+  return undefined;
+}

@@ -1,0 +1,60 @@
+import { z } from "zod";
+import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
+import { secretSchema } from "../../core/secret.ts";
+import { timeoutSchema } from "../request.ts";
+
+const objectLockSchema = z
+  .strictObject({
+    mode: z.enum(["governance", "compliance"]).meta({
+      description:
+        "Who may still delete an object before its time: with governance some users, with compliance nobody.",
+    }),
+    retention: durationSchema("How long an object cannot be deleted or replaced, from its writing on.", {
+      minMs: 1000,
+    }),
+  })
+  .meta({ description: "Locks every object; the bucket must have Object Lock enabled." });
+
+export const configSchema = z.strictObject({
+  bucket: z.string().min(1).meta({ description: "The bucket." }),
+  prefix: z
+    .string()
+    .max(300)
+    .regex(/^[^/]/, { error: "do not begin with a slash" })
+    .default("tidemark/")
+    .meta({ description: "What every key begins with; end it with a slash to make it a folder." }),
+  region: z.string().min(1).default("us-east-1").meta({ description: "The bucket's region." }),
+  endpoint: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .meta({ description: "The address of an S3-compatible service; by default Amazon's for the region." }),
+  pathStyle: z.boolean().default(false).meta({
+    description:
+      "Writes the bucket into the path instead of the host name, as many compatible services want.",
+  }),
+  accessKeyId: secretSchema(
+    "The access key's id; by default credentials come from the environment, the shared config, or the machine's role.",
+  ).optional(),
+  secretAccessKey: secretSchema("The access key's secret.").optional(),
+  sessionToken: secretSchema("The session token of temporary credentials.").optional(),
+  gzip: z.boolean().default(true).meta({ description: "Compresses objects with gzip." }),
+  objectBytesMax: sizeSchema("The largest object, before compression.", { min: 1000, max: 512e6 }).prefault(
+    "16MB",
+  ),
+  objectEventsMax: z.int().min(1).max(1_000_000).default(100_000).meta({
+    description: "The most events in one object.",
+  }),
+  objectAgeMax: durationSchema("How long events wait for an object to fill before it is written as it is.", {
+    maxMs: 86_400_000,
+  }).prefault("5m"),
+  objectLock: objectLockSchema.optional(),
+  encryption: z.enum(["AES256", "aws:kms"]).optional().meta({
+    description: "Server-side encryption; by default the bucket's own setting.",
+  }),
+  kmsKeyId: z.string().min(1).optional().meta({ description: "The KMS key for aws:kms encryption." }),
+  storageClass: z.string().min(1).optional().meta({ description: "The objects' storage class." }),
+  timeout: timeoutSchema,
+  tls: tlsSchema.optional(),
+});
+
+export type S3Config = z.output<typeof configSchema>;

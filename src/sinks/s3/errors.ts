@@ -1,0 +1,58 @@
+import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
+import { transportError } from "../request.ts";
+import { saying } from "../status.ts";
+
+const CODES_TO_RETRY = new Set([
+  "BadDigest",
+  "ConditionalRequestConflict",
+  "IncompleteBody",
+  "InternalError",
+  "OperationAborted",
+  "RequestTimeout",
+  "ServiceUnavailable",
+  "SlowDown",
+  "Throttling",
+  "ThrottlingException",
+  "XAmzContentSHA256Mismatch",
+]);
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  AccessDenied:
+    "Allow s3:PutObject and s3:GetObject (with Object Lock also s3:PutObjectRetention) on the prefix.",
+  CredentialsProviderError: "Set accessKeyId and secretAccessKey, or give the machine a role.",
+  ExpiredToken: "Renew the temporary credentials.",
+  InvalidAccessKeyId: "Correct accessKeyId.",
+  NoSuchBucket: "Create the bucket, or correct bucket and endpoint.",
+  NotImplemented: "This service lacks conditional writes (If-None-Match) or another setting used here.",
+  PermanentRedirect: "Correct region and endpoint.",
+  RequestTimeTooSkewed: "Set this machine's clock.",
+  SignatureDoesNotMatch: "Correct secretAccessKey.",
+};
+
+/** The service's name for an error and the status it came with. */
+export function codeOf(error: unknown): { readonly name: string; readonly status: number | undefined } {
+  const { name, Code, $metadata, $response } = error as {
+    readonly name?: string;
+    readonly Code?: string;
+    readonly $metadata?: { readonly httpStatusCode?: number };
+    readonly $response?: { readonly statusCode?: number };
+  };
+  return { name: Code ?? name ?? "", status: $metadata?.httpStatusCode ?? $response?.statusCode };
+}
+
+/**
+ * What an error of the service means. S3 never judges an event: whatever it refuses for good is about the
+ * bucket, the credentials or the request, and pauses. The service's error itself is not passed on, because
+ * it can repeat parts of the signed request.
+ */
+export function s3Error(error: unknown, place: string): Error {
+  if (error instanceof RetryableError || error instanceof PausedError) return error;
+  const { name, status } = codeOf(error);
+  if (status === undefined && name !== "CredentialsProviderError") return transportError(place, error);
+  const message = `${place} answered ${saying(status, name, (error as Error).message)}`;
+  if (name === "EntityTooLarge" || status === 413) return new TooLargeError(message);
+  const isTransient =
+    status !== undefined && status !== 501 && (status >= 500 || [408, 409, 425, 429].includes(status));
+  if (isTransient || CODES_TO_RETRY.has(name)) return new RetryableError(message);
+  return new PausedError(message, REMEDIES[name] ?? "Correct this sink's config, or the bucket's settings.");
+}

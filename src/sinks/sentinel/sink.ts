@@ -1,0 +1,164 @@
+import { z } from "zod";
+import { PausedError, RejectedEventsError, type Rejection } from "../../core/errors.ts";
+import type { JournalEvent } from "../../core/event.ts";
+import { tlsSchema } from "../../core/schema.ts";
+import { secretSchema } from "../../core/secret.ts";
+import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
+import { isJson, textOf } from "../body.ts";
+import { halveUntilNamed } from "../halve.ts";
+import { arrayOverheads, joinElements } from "../json-array.ts";
+import { type Answer, makeRequester, timeoutSchema } from "../request.ts";
+import { isSuccess, jsonOf, saying, statusError } from "../status.ts";
+import { makeTokens } from "./token.ts";
+
+const API_VERSION = "2023-01-01";
+/** For the body as it is and compressed alike. */
+const BODY_BYTES_MAX = 1_000_000;
+/** Azure Monitor cuts longer values. */
+const FIELD_BYTES_MAX = 65_536;
+
+export const sentinel = defineSink({
+  type: "sentinel",
+  summary: "Sends events to Microsoft Sentinel through Azure Monitor's Logs Ingestion API.",
+  config: z.strictObject({
+    endpoint: z
+      .url({ protocol: /^https?$/ })
+      .meta({ description: "The logs ingestion address of the data collection endpoint or rule." }),
+    ruleId: z
+      .string()
+      .regex(/^[\w-]+$/, { error: "the immutable id of the rule, dcr-…" })
+      .meta({ description: "The immutable id of the data collection rule, dcr-…" }),
+    stream: z
+      .string()
+      .regex(/^[\w-]+$/, { error: "the stream's name, Custom-…" })
+      .meta({
+        description:
+          "The stream in the rule, Custom-… with the columns TimeGenerated (datetime), Identity, Account, Organization, Service, EventType (string) and Event (dynamic, or string for text formats).",
+      }),
+    tenantId: z
+      .string()
+      .regex(/^[\w.-]+$/, { error: "the tenant's id or domain" })
+      .meta({ description: "The Entra tenant." }),
+    clientId: z.string().min(1).meta({ description: "The application (client) id." }),
+    clientSecret: secretSchema("The application's client secret."),
+    authority: z
+      .url({ protocol: /^https?$/ })
+      .default("https://login.microsoftonline.com")
+      .meta({ description: "Where tokens come from; another one in sovereign clouds." }),
+    scope: z.string().min(1).default("https://monitor.azure.com/.default").meta({
+      description: "What tokens are for; another one in sovereign clouds.",
+    }),
+    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+    timeout: timeoutSchema,
+    tls: tlsSchema.optional(),
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise: "At least once, with the identity as a column of every row.",
+
+  async open({ config, format, clock, signal }) {
+    const base = config.endpoint.replace(/\/+$/, "");
+    const url = `${base}/dataCollectionRules/${config.ruleId}/streams/${config.stream}?api-version=${API_VERSION}`;
+    const destination = `Azure Monitor at ${new URL(base).origin}`;
+    const requester = await makeRequester({
+      destination,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: [config.clientSecret],
+    });
+    const tokens = makeTokens(requester, clock, config);
+    const isJsonFormat = isJson(format);
+
+    async function post(body: Uint8Array, abort: AbortSignal): Promise<Answer> {
+      const token = await tokens.get(abort);
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      return requester.send({ url, headers, body, gzip: config.gzip }, abort);
+    }
+
+    async function send(records: readonly SinkRecord[], abort: AbortSignal) {
+      const body = joinElements("[", records, "]");
+      let answer = await post(body, abort);
+      if (answer.status === 401) {
+        // The token may have been revoked before its time: once more with a new one.
+        tokens.forget();
+        answer = await post(body, abort);
+      }
+      if (isSuccess(answer)) return undefined;
+      const said = saidOf(answer);
+      const error = sentinelError(answer, destination, said);
+      if (error) throw error;
+      return { reason: `Azure Monitor answered ${answer.status}: ${said ?? "no reason given"}` };
+    }
+
+    try {
+      await tokens.get(signal);
+    } catch (error) {
+      await requester.close();
+      throw error;
+    }
+
+    return {
+      limits: { recordsMax: 10_000, bytesMax: BODY_BYTES_MAX, ...arrayOverheads("[", "]"), ageMsMax: 0 },
+      encode(event) {
+        const body = textOf(format.encode(event));
+        return `${rowHead(event)}${isJsonFormat ? body : JSON.stringify(body)}}`;
+      },
+      async write(batch, abort) {
+        abort.throwIfAborted();
+        refuseTooLarge(batch);
+        await halveUntilNamed(batch.records.length, (indexes) =>
+          send(
+            indexes.map((index) => batch.records[index]!),
+            abort,
+          ),
+        );
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+});
+
+/** A row up to the value of its last column. */
+function rowHead(event: JournalEvent): string {
+  const columns = JSON.stringify({
+    TimeGenerated: new Date(event.timestampMs).toISOString(),
+    Identity: event.identity,
+    Account: event.account,
+    Organization: event.organization ?? undefined,
+    Service: event.service || undefined,
+    EventType: event.eventType || undefined,
+  });
+  return `${columns.slice(0, -1)},"Event":`;
+}
+
+function refuseTooLarge(batch: Batch): void {
+  const rejected: Rejection[] = [];
+  const remaining: number[] = [];
+  for (const [index, { event, body }] of batch.records.entries()) {
+    const bytes = body.length - Buffer.byteLength(rowHead(event)) - 1;
+    if (bytes <= FIELD_BYTES_MAX) remaining.push(index);
+    else
+      rejected.push({ index, reason: `the event has ${bytes} bytes; a column of Azure Monitor takes 64 KB` });
+  }
+  if (rejected.length > 0)
+    throw new RejectedEventsError("Events are too large for Azure Monitor.", rejected, { remaining });
+}
+
+function sentinelError(answer: Answer, destination: string, said: string | undefined): Error | undefined {
+  const remedy =
+    answer.status === 403
+      ? "Give the application the role Monitoring Metrics Publisher on the data collection rule, and wait half an hour."
+      : "Correct endpoint, ruleId, stream or credentials in this sink's config.";
+  const code = (jsonOf(answer)?.error as Record<string, unknown> | undefined)?.code;
+  // A stream that the rule does not have is a 400 about the config, not about an event.
+  if (answer.status === 400 && /stream/i.test(String(code)))
+    return new PausedError(`${destination} answered 400: ${said}`, remedy);
+  return statusError(answer, { destination, said, remedy });
+}
+
+function saidOf(answer: Answer): string | undefined {
+  const { code, message } = (jsonOf(answer)?.error ?? {}) as Record<string, unknown>;
+  return saying(code, message);
+}

@@ -1,0 +1,184 @@
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import type { Clock } from "../../core/clock.ts";
+import { PausedError, RetryableError } from "../../core/errors.ts";
+import { readTls, type TlsConfig, transportError, withDeadline } from "../request.ts";
+
+export interface ConnectionOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly isTls: boolean;
+  readonly tls: TlsConfig | undefined;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+}
+
+/** One connection to a receiver that never answers; made anew whenever it is gone. */
+export interface Connection {
+  connect(signal: AbortSignal): Promise<void>;
+  /** Resolves when the kernel has taken all bytes and the connection still stands. */
+  send(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function makeConnection(options: ConnectionOptions): Connection {
+  const { clock, timeoutMs } = options;
+  const destination = `${options.host}:${options.port}`;
+  let socket: Socket | undefined;
+
+  async function connected(signal: AbortSignal): Promise<Socket> {
+    if (socket && isStanding(socket)) return socket;
+    socket?.destroy();
+    socket = await openSocket(options, signal);
+    return socket;
+  }
+
+  /** Runs one step against the socket. A step that fails leaves half a message behind: the socket goes. */
+  function guarded<Result>(
+    signal: AbortSignal,
+    work: (inner: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    return withDeadline({ clock, timeoutMs, signal }, async (inner) => {
+      try {
+        return await work(inner);
+      } catch (error) {
+        socket?.destroy();
+        socket = undefined;
+        if (inner.aborted) throw inner.reason;
+        throw error instanceof PausedError ? error : connectionError(destination, error);
+      }
+    });
+  }
+
+  return {
+    connect: (signal) => guarded(signal, async (inner) => void (await connected(inner))),
+    send: (bytes, signal) =>
+      guarded(signal, async (inner) => {
+        const open = await connected(inner);
+        await settled(open, inner, (done) => open.write(bytes, done));
+        // A reset or an end that arrived in the meantime is told in the next turn of the loop.
+        await new Promise((resolve) => setImmediate(resolve));
+        if (!isStanding(open)) throw new RetryableError(`${destination} closed the connection.`);
+      }),
+    async close() {
+      const open = socket;
+      socket = undefined;
+      if (!open || open.destroyed) return;
+      await new Promise<void>((resolve) => {
+        open.once("close", resolve);
+        open.end();
+        open.destroySoon();
+      });
+    },
+  };
+}
+
+function isStanding(socket: Socket): boolean {
+  return !socket.destroyed && socket.writable && !socket.readableEnded;
+}
+
+async function openSocket(options: ConnectionOptions, signal: AbortSignal): Promise<Socket> {
+  const { host, port, isTls } = options;
+  if (!isTls) {
+    const socket = connectTcp({ host, port, keepAlive: true, noDelay: true });
+    return ready(socket, "connect", signal);
+  }
+  const servername = options.tls?.serverName ?? (isAddress(host) ? undefined : host);
+  const files = await readTls(options.tls);
+  const socket = connectTls({ host, port, ...files, ...(servername && { servername }) });
+  await ready(socket, "secureConnect", signal);
+  try {
+    await accepted(socket, options.clock, signal);
+  } catch (cause) {
+    socket.destroy();
+    if (signal.aborted || isAlert(cause)) throw cause;
+    const message = `${host}:${port} closed the connection right after the handshake: it may not trust tls.cert.`;
+    throw new RetryableError(message, { cause });
+  }
+  return socket;
+}
+
+async function ready<Kind extends Socket>(socket: Kind, event: string, signal: AbortSignal): Promise<Kind> {
+  // The receiver sends nothing; reading is how its end is noticed.
+  socket.resume();
+  try {
+    await settled(socket, signal, (done) => socket.once(event, () => done()));
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+  // Later errors are found by `isStanding`; without a listener they would end the process.
+  socket.on("error", () => {});
+  return socket;
+}
+
+const ACCEPTANCE_MS_MAX = 500;
+
+/**
+ * In TLS 1.3 the client is done before the server has looked at its certificate, and what it sends until
+ * then is lost if the server refuses. A session ticket says that it was accepted; where none is sent, a
+ * moment without an alert has to do.
+ */
+async function accepted(socket: TLSSocket, clock: Clock, signal: AbortSignal): Promise<void> {
+  if (socket.getProtocol() !== "TLSv1.3") return;
+  const waited = new AbortController();
+  try {
+    await settled(socket, signal, (done) => {
+      socket.once("session", () => done());
+      clock.sleep(ACCEPTANCE_MS_MAX, waited.signal).then(
+        () => done(),
+        () => {},
+      );
+    });
+  } finally {
+    waited.abort();
+  }
+}
+
+/** Waits for `done`, unless the socket fails, ends or closes, or the signal aborts, before it. */
+function settled(
+  socket: Socket,
+  signal: AbortSignal,
+  start: (done: (error?: Error | null) => void) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const finish = (error?: unknown) => {
+      socket.off("error", onError);
+      socket.off("close", onClose);
+      socket.off("end", onClose);
+      signal.removeEventListener("abort", onAbort);
+      if (error) reject(error);
+      else resolve();
+    };
+    const onError = (error: Error) => finish(error);
+    const onClose = () => finish(new Error("the receiver closed the connection"));
+    const onAbort = () => finish(signal.reason ?? new Error("aborted"));
+    socket.on("error", onError);
+    socket.on("close", onClose);
+    socket.on("end", onClose);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) return onAbort();
+    start((error) => finish(error ?? undefined));
+  });
+}
+
+/** A receiver's alert about our certificate needs a person; so does theirs about an unknown authority. */
+function connectionError(destination: string, error: unknown): Error {
+  if (isAlert(error)) {
+    return new PausedError(
+      `${destination} refuses the client's certificate.`,
+      "Set tls.cert and tls.key to a certificate that the receiver trusts.",
+      { cause: error },
+    );
+  }
+  return error instanceof RetryableError ? error : transportError(destination, error);
+}
+
+function isAlert(error: unknown): boolean {
+  const code = String((error as { code?: unknown } | null)?.code ?? "");
+  return /ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/.test(code);
+}
+
+function isAddress(host: string): boolean {
+  return /^[\d.]+$/.test(host) || host.includes(":");
+}
