@@ -11,11 +11,13 @@ import { type Clock, systemClock } from "./core/clock.ts";
 import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
+import type { SinkDefinition } from "./core/sink.ts";
 import type { Traces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
 import { importSourceOf } from "./directory/import-source.ts";
+import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/imports.ts";
 import { isAsRestored } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
@@ -44,6 +46,10 @@ export interface AppOptions {
   readonly clock?: Clock;
   /** One that is ready already. */
   readonly preparer?: Preparer;
+  /** Takes the requests to the service instead of the network; the simulation gives one. */
+  readonly dispatcher?: RequestDispatcher;
+  /** Changes how a sink is opened; the simulation gives the file sink another disk. */
+  readonly sinkOf?: (definition: SinkDefinition) => SinkDefinition;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly mending?: boolean;
 }
@@ -129,6 +135,7 @@ async function assemble(
       preparer,
       traces,
       polling: config.polling,
+      dispatcher: options.dispatcher,
       keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
       room,
     }),
@@ -156,10 +163,11 @@ async function assemble(
   const deliveries: Delivery[] = [];
   for (const sink of options.mending ? [] : sinkConfigs(config)) {
     const reader = await journal.reader(sink.name);
+    const definition = options.sinkOf?.(definitionOf(sink)) ?? definitionOf(sink);
     deliveries.push(
       createDelivery({
         name: sink.name,
-        definition: traces === undefined ? definitionOf(sink) : traces.sink(sink.name, definitionOf(sink)),
+        definition: traces === undefined ? definition : traces.sink(sink.name, definition),
         config: ownConfig(sink),
         format: formatOf(sink),
         reader,

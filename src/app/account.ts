@@ -14,6 +14,7 @@ import { connectionOf } from "../directory/account.ts";
 import { DirectoryError } from "../directory/errors.ts";
 import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
+import type { RequestDispatcher } from "../directory/transport.ts";
 import { nextRun } from "../imports/schedule.ts";
 import { createLearned, type PollContext } from "../polling/context.ts";
 import { createPace } from "../polling/limits/pace.ts";
@@ -36,6 +37,8 @@ export interface AccountParts {
   readonly polling: Config["polling"];
   readonly keepUnattributed: PollContext["keepUnattributed"];
   readonly room: PollContext["room"];
+  /** Takes the requests instead of the network. */
+  readonly dispatcher?: RequestDispatcher | undefined;
 }
 
 export interface Account {
@@ -50,7 +53,7 @@ export interface Account {
 /** The clients of one account, and the poller over them. */
 export function openAccount(config: AccountConfig, parts: AccountParts): Account {
   const { polling, clock, log } = parts;
-  const clients = openClients(config, clock, polling.concurrency);
+  const clients = openClients(config, clock, polling.concurrency, parts.dispatcher);
   const context: PollContext = {
     ...parts,
     account: config.name,
@@ -84,11 +87,16 @@ export function openAccount(config: AccountConfig, parts: AccountParts): Account
   };
 }
 
-export function openClients(config: AccountConfig, clock: Clock, connectionsMax: number) {
+export function openClients(
+  config: AccountConfig,
+  clock: Clock,
+  connectionsMax: number,
+  dispatcher?: RequestDispatcher,
+) {
   const connection = connectionOf(config);
   const ca = config.ca === undefined ? undefined : readFileSync(config.ca, "utf8");
-  const insights = openInsights(connection, { clock, ca, connectionsMax });
-  const management = openManagement(connection, { clock, ca });
+  const insights = openInsights(connection, { clock, ca, connectionsMax, dispatcher });
+  const management = openManagement(connection, { clock, ca, dispatcher });
   return {
     insights,
     management,

@@ -11,7 +11,7 @@ import {
 } from "./errors.ts";
 import { type Exchange, exchangeOf, headerValue, whereOf } from "./exchange.ts";
 import { bounded, dateMsOf, requestIdOf } from "./facts.ts";
-import { openTransport, type TransportResponse } from "./transport.ts";
+import { openTransport, type RequestDispatcher, type TransportResponse } from "./transport.ts";
 
 export interface InsightsQuery {
   readonly service: readonly string[];
@@ -70,6 +70,7 @@ export interface ClientOptions {
   readonly ca?: string | undefined;
   readonly userAgent?: string | undefined;
   readonly connectionsMax?: number | undefined;
+  readonly dispatcher?: RequestDispatcher | undefined;
 }
 
 const EVENTS_PATH = "/insights/directory/v1/events";
@@ -80,6 +81,7 @@ export function openInsights(connection: Connection, options: ClientOptions): In
     bodyTimeoutMs: connection.bodyTimeoutMs,
     ca: options.ca,
     userAgent: options.userAgent,
+    dispatcher: options.dispatcher,
     ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax }),
   });
   const auth = authOf(connection.credentials, transport, options.clock);

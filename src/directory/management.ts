@@ -62,6 +62,7 @@ function transportOf(address: Address, options: ClientOptions): Transport {
     ca: options.ca,
     userAgent: options.userAgent,
     connectionsMax: options.connectionsMax ?? 8,
+    dispatcher: options.dispatcher,
   });
 }
 

@@ -15,6 +15,14 @@ export interface TransportOptions {
   /** PEM text of the authorities to trust, instead of the system's. */
   readonly ca?: string | undefined;
   readonly userAgent?: string | undefined;
+  /** Takes the requests instead of a connection pool; the simulation's model of the service is one. */
+  readonly dispatcher?: RequestDispatcher | undefined;
+}
+
+/** The part of an undici dispatcher that is used here. */
+export interface RequestDispatcher {
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+  destroy(): Promise<void>;
 }
 
 export interface TransportRequest {
@@ -51,7 +59,15 @@ export interface Transport {
 }
 
 export function openTransport(options: TransportOptions): Transport {
-  const agent = new Agent({
+  const agent = options.dispatcher ?? poolOf(options);
+  return {
+    send: (request) => send(agent, request, options),
+    close: () => agent.destroy(),
+  };
+}
+
+function poolOf(options: TransportOptions): Agent {
+  return new Agent({
     connections: options.connectionsMax ?? 64,
     pipelining: 1,
     headersTimeout: options.headersTimeoutMs,
@@ -65,14 +81,10 @@ export function openTransport(options: TransportOptions): Transport {
       ...(options.ca === undefined ? {} : { ca: options.ca }),
     },
   });
-  return {
-    send: (request) => send(agent, request, options),
-    close: () => agent.destroy(),
-  };
 }
 
 function send(
-  agent: Agent,
+  agent: RequestDispatcher,
   request: TransportRequest,
   options: TransportOptions,
 ): Promise<TransportResponse> {
