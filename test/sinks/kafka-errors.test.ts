@@ -112,7 +112,7 @@ describe("kafka's errors in terms of delivery", () => {
     expect(inTermsOfDelivery(cut, "doing")).toBeInstanceOf(RetryableError);
   });
 
-  test("our own errors pass, and what nobody knows stays what it is", () => {
+  test("our own errors pass unchanged", () => {
     for (const error of [
       new RetryableError("a"),
       new PausedError("a", "b"),
@@ -121,7 +121,17 @@ describe("kafka's errors in terms of delivery", () => {
       expect(inTermsOfDelivery(error, "doing")).toBe(error);
       expect(inTermsOfDelivery(new Error("around", { cause: error }), "doing")).toBe(error);
     }
-    const bug = new TypeError("undefined is not a function");
-    expect(inTermsOfDelivery(bug, "doing")).toBe(bug);
+  });
+
+  test.each([
+    new Error("Broker not connected"),
+    new TypeError("undefined is not a function"),
+    exceeded(new Error("Broker not connected")),
+    "not even an error",
+  ])("R38 an unknown error is tried again: %s", (unknown) => {
+    const mapped = inTermsOfDelivery(unknown, "doing");
+    expect(mapped).toBeInstanceOf(RetryableError);
+    expect(mapped.message).toMatch(/^doing: \S/);
+    expect(mapped.cause).toBe(unknown);
   });
 });

@@ -114,11 +114,55 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     await drive(suite.newTarget(), makeEvents(1));
     const target = suite.newTarget();
     const { createTopics: _, ...config } = target.config;
-    const sink = await suite.open({ ...target, config });
-    const error = await attempt(sink, makeBatch(sink, makeEvents(3)));
+    const error = await suite.open({ ...target, config }).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(PausedError);
     expect((error as PausedError).message).toBe(`The topic ${target.topic} does not exist.`);
     expect((error as PausedError).remedy).toContain("kafka-topics.sh --create");
+  });
+
+  test("and names one of the missing topics where they come from the events", async () => {
+    const target = suite.newTarget();
+    const { createTopics: _, ...config } = target.config;
+    const topic = `${target.topic}-{service}`;
+    await suite.createTopic(`${target.topic}-sso`);
+    const sink = await suite.open({ ...target, config: { ...config, topic } });
+    const error = await attempt(sink, makeBatch(sink, makeEvents(8)));
+    expect(error).toBeInstanceOf(PausedError);
+    expect((error as PausedError).message).toBe(
+      `The topic ${target.topic}-directory does not exist. Neither do 2 more.`,
+    );
+  });
+
+  test.each(["compact", "compact,delete"])(
+    "R38 a topic of events with cleanup.policy=%s is refused before anything is written",
+    async (policy) => {
+      const target = suite.newTarget();
+      await suite.createTopic(target.topic, 1, { "cleanup.policy": policy });
+      const error = await suite.open(target).catch((thrown) => thrown);
+      expect(error).toBeInstanceOf(PausedError);
+      expect(error.message).toContain(`The topic ${target.topic} is compacted`);
+      expect(error.remedy).toContain("cleanup.policy=delete");
+      const dynamic = suite.newTarget({ topic: `${target.topic}-{service}` });
+      await suite.createTopic(`${target.topic}-directory`, 1, { "cleanup.policy": policy });
+      const sink = await suite.open(dynamic);
+      expect(await attempt(sink, makeBatch(sink, makeEvents(3)))).toBeInstanceOf(PausedError);
+      expect(await suite.bodiesOf(`${target.topic}-directory`)).toEqual([]);
+    },
+  );
+
+  test("300 topics are prepared with a handful of requests, not three for each", async () => {
+    const target = suite.newTarget({ topic: "unused" });
+    const topic = `${target.topic}-{organization}`;
+    const events = Array.from({ length: 300 }, (_, at) =>
+      makeEvent({ organization: `org${at}`, index: at, id: `${at}` }),
+    );
+    const sink = await suite.open({ ...target, config: { ...target.config, topic } });
+    await sink.write(makeBatch(sink, events), new AbortController().signal);
+    const again = await suite.open({ ...target, config: { ...target.config, topic } });
+    const before = suite.proxy.requests();
+    await again.write(makeBatch(again, events), new AbortController().signal);
+    const requests = suite.proxy.requests() - before;
+    expect(requests).toBeLessThan(60);
   });
 
   test("R22 a topic for each organization, which no two share, in names that Kafka allows", async () => {

@@ -34,6 +34,8 @@ export interface FaultyProxy {
   accept(): void;
   /** Ends all connections; new ones are accepted. */
   cutAll(): void;
+  /** How many requests have passed so far. */
+  requests(): number;
   close(): Promise<void>;
 }
 
@@ -49,13 +51,17 @@ export async function startProxy(): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   const traps: Trap[] = [];
   let refusing = false;
+  let requests = 0;
   const proxy = { target: 0 };
   const server: Server = createServer((client) => {
     track(sockets, client);
     if (refusing) return client.destroy();
     const broker = connect(proxy.target, "127.0.0.1");
     track(sockets, broker);
-    relay(client, broker, (api) => takeTrap(traps, api));
+    relay(client, broker, (api) => {
+      requests++;
+      return takeTrap(traps, api);
+    });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const cutAll = () => {
@@ -76,6 +82,7 @@ export async function startProxy(): Promise<FaultyProxy> {
       traps.length = 0;
     },
     cutAll,
+    requests: () => requests,
     async close() {
       cutAll();
       await new Promise((done) => server.close(done));

@@ -49,6 +49,10 @@ export interface Broker {
   port(listener: string): number;
   /** kill -9. */
   kill(): Promise<void>;
+  /** SIGSTOP: its sockets stay open and answer nothing. */
+  hang(): void;
+  /** SIGCONT. */
+  resume(): void;
   /** After `kill`: the same broker with the same data and ports. */
   start(): Promise<void>;
   /** Ends it and removes its data. */
@@ -71,6 +75,8 @@ export async function startBroker(jars: string, options: BrokerOptions = {}): Pr
     address: `127.0.0.1:${ports.get("DIRECT")}`,
     port: (listener) => ports.get(listener)!,
     kill: () => end(server),
+    hang: () => void server.kill("SIGSTOP"),
+    resume: () => void server.kill("SIGCONT"),
     async start() {
       server = await launch(jars, file, folder);
     },

@@ -1,5 +1,5 @@
 import { PausedError } from "../../core/errors.ts";
-import type { KafkaConfig } from "./sink.ts";
+import type { KafkaConfig } from "./config.ts";
 
 type Library = typeof import("kafkajs");
 

@@ -2,39 +2,12 @@ import { readFile } from "node:fs/promises";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { type ConnectionOptions, connect as tlsConnect } from "node:tls";
 import type { ISocketFactory, Kafka, KafkaConfig as KafkaOptions, logCreator, SASLOptions } from "kafkajs";
-import { z } from "zod";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import { secretSchema } from "../../core/secret.ts";
-import type { SinkContext } from "../../core/sink.ts";
 import { codecOf } from "./codecs.ts";
+import type { KafkaConfig, KafkaContext } from "./config.ts";
 import { tokenProvider } from "./oauth.ts";
 import { calmRequestQueues } from "./quirks.ts";
-import type { KafkaConfig } from "./sink.ts";
-
-const username = z.string().min(1).meta({ description: "The user." });
-const password = secretSchema("The user's password.");
-
-export const saslSchema = z
-  .discriminatedUnion("mechanism", [
-    z.strictObject({
-      mechanism: z
-        .enum(["plain", "scram_sha_256", "scram_sha_512"])
-        .meta({ description: "How the brokers know us: by name and password." }),
-      username,
-      password,
-    }),
-    z.strictObject({
-      mechanism: z.literal("oauthbearer").meta({ description: "By a token of an authorization server." }),
-      tokenUrl: z
-        .url({ protocol: /^https?$/ })
-        .meta({ description: "Where tokens are had, by the client credentials grant." }),
-      clientId: z.string().min(1).meta({ description: "The client's id at the authorization server." }),
-      clientSecret: secretSchema("The client's secret at the authorization server."),
-      scope: z.string().optional().meta({ description: "The scope to ask for." }),
-    }),
-  ])
-  .meta({ description: "How to log in; without it, not at all." });
 
 const CONNECTION_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -50,13 +23,16 @@ export interface Connection {
   readonly library: typeof import("kafkajs");
   readonly kafka: Kafka;
   readonly compression: number;
-  /** Cuts every connection and allows no new one: from here on nothing of this client reaches a broker. */
+  /** Cuts every connection and allows no new one: nothing of this client reaches a broker afterwards. */
   end(): void;
-  /** The promise, or an error as soon as the connection is ended; kafkajs's retries may last longer. */
-  untilEnded<Value>(promise: Promise<Value>): Promise<Value>;
+  /**
+   * The promise's outcome, or a RetryableError as soon as the connection is ended or the time is over. The
+   * client's own retries against a broker that hangs can last ten minutes (R38).
+   */
+  within<Value>(limitMs: number, promise: Promise<Value>): Promise<Value>;
 }
 
-export async function connect(context: SinkContext<KafkaConfig>): Promise<Connection> {
+export async function connect(context: KafkaContext): Promise<Connection> {
   const { config } = context;
   const library = (await import("kafkajs")).default;
   await calmRequestQueues();
@@ -79,10 +55,12 @@ export async function connect(context: SinkContext<KafkaConfig>): Promise<Connec
     library,
     compression,
     kafka: new library.Kafka(options),
-    end: sockets.end,
-    untilEnded: (promise) => {
+    end: () => sockets.end(new RetryableError("The connection to Kafka was closed.")),
+    within: (limitMs, promise) => {
       promise.catch(() => {});
-      return Promise.race([promise, sockets.ended]);
+      const late = `Kafka did not answer within ${Math.round(limitMs / 1000)} s.`;
+      const timer = setTimeout(() => sockets.end(new RetryableError(late)), limitMs).unref();
+      return Promise.race([promise, sockets.ended]).finally(() => clearTimeout(timer));
     },
   };
 }
@@ -106,10 +84,9 @@ function trackedSockets() {
   return {
     factory,
     ended,
-    end(): void {
+    end(reason: Error): void {
       if (isEnded) return;
       isEnded = true;
-      const reason = new RetryableError("The connection to Kafka was closed.");
       for (const socket of sockets) socket.destroy(reason);
       reject(reason);
     },
@@ -146,7 +123,7 @@ async function pem(path: string): Promise<string> {
   }
 }
 
-function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: SinkContext<KafkaConfig>): SASLOptions {
+function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: KafkaContext): SASLOptions {
   switch (sasl.mechanism) {
     case "plain":
       return { mechanism: "plain", username: sasl.username, password: sasl.password.reveal() };

@@ -43,7 +43,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   UNSUPPORTED_COMPRESSION_TYPE: "choose a compression that the topic accepts",
 };
 
-/** Certificates do not mend themselves; a cut connection does. */
+/** A person must replace a certificate; everything else may pass by itself. */
 const TLS_CODES =
   /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO$)/;
 
@@ -51,13 +51,16 @@ export function isTooLarge(error: unknown): boolean {
   return causesOf(error).some(({ type }) => type !== undefined && TOO_LARGE.includes(type));
 }
 
-/** One of the four errors for whatever the client says; what it does not know is a bug and stays as it is. */
-export function inTermsOfDelivery(error: unknown, doing: string, records = 0): unknown {
-  if (isOurs(error)) return error;
+/**
+ * One of the four errors for every error of the client. An unknown one is tried again (R38): the client throws
+ * plain errors too, such as "Broker not connected" when a broker hangs. Fenced producers, lost coordinators
+ * and cut connections are retried as well: the position that is read at the next opening shows the outcome.
+ */
+export function inTermsOfDelivery(error: unknown, doing: string, records = 0): Error {
   const causes = causesOf(error);
   const ours = causes.find(isOurs);
   if (ours) return ours;
-  const message = `${doing}: ${explain(causes.at(-1))}`;
+  const message = `${doing}: ${explain(causes.at(-1) ?? error)}`;
   const types = causes.map(({ type }) => type ?? "");
   if (types.some((type) => TOO_LARGE.includes(type) || UNNAMED_REFUSALS.includes(type))) {
     if (records > 1) return new TooLargeError(message, { cause: error });
@@ -73,11 +76,10 @@ export function inTermsOfDelivery(error: unknown, doing: string, records = 0): u
       cause: error,
     });
   }
-  if (causes.some(isClientError)) return new RetryableError(message, { cause: error });
-  return error;
+  return new RetryableError(message, { cause: error });
 }
 
-function isOurs(error: unknown): boolean {
+function isOurs(error: Error): boolean {
   return (
     error instanceof RetryableError ||
     error instanceof TooLargeError ||
@@ -92,12 +94,7 @@ function isRefusedLogin({ name, message }: ClientError): boolean {
   return name === "KafkaJSSASLAuthenticationError" && !/connection|timed? ?out/i.test(message);
 }
 
-/** Fencing, lost coordinators and cut connections alike: opened again, the position tells what came of it. */
-function isClientError({ name, code }: ClientError): boolean {
-  return name.startsWith("KafkaJS") || code === "ECONNREFUSED" || code === "ECONNRESET" || code === "EPIPE";
-}
-
-/** From the outside in: retries that were exceeded and aggregates hide what happened. */
+/** From the outermost error inwards: exceeded retries and aggregates hide the reason. */
 function causesOf(error: unknown): readonly ClientError[] {
   const causes: ClientError[] = [];
   for (let at = error; at instanceof Error && causes.length < 10; ) {

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { Producer, Transaction } from "kafkajs";
-import { z } from "zod";
 import {
   DecisionNeededError,
   PausedError,
@@ -9,82 +8,15 @@ import {
   RetryableError,
 } from "../../core/errors.ts";
 import type { Position } from "../../core/position.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
-import { type Batch, defineSink, type Sink, type SinkContext, type SinkDefinition } from "../../core/sink.ts";
-import { type Connection, connect, saslSchema } from "./connect.ts";
+import { type Batch, defineSink, type Sink, type SinkDefinition } from "../../core/sink.ts";
+import { advise, configSchema, type KafkaConfig, type KafkaContext } from "./config.ts";
+import { type Connection, connect } from "./connect.ts";
 import { inTermsOfDelivery, isTooLarge } from "./errors.ts";
 import { endHanging } from "./hanging.ts";
 import { type Layout, layOut, type Touched, touchedBy } from "./layout.ts";
 import { encodePosition, type HeldPosition, readPosition } from "./positions.ts";
-import { checkTemplate, type TopicBook, topicBook, topicNamer } from "./topics.ts";
-
-const config = z.strictObject({
-  brokers: z
-    .array(z.string().regex(/^[^\s:/]+:\d{1,5}$/, { error: "write a broker as host:port" }))
-    .min(1)
-    .meta({ description: "Brokers to ask first, as `host:port`; the others are learned from them." }),
-  topic: z
-    .string()
-    .superRefine((template, check) => {
-      const problem = checkTemplate(template);
-      if (problem !== undefined) check.addIssue({ code: "custom", message: problem });
-    })
-    .meta({
-      description:
-        "The topic, or a template of {account}, {organization} and {service}: `audit-{organization}`.",
-    }),
-  positionsTopic: z
-    .string()
-    .regex(/^[a-zA-Z0-9._-]{1,249}$/, { error: "letters, digits, `.`, `_` and `-`, at most 249" })
-    .default("tidemark-positions")
-    .meta({
-      description: "The compacted topic that holds the position, written in one transaction with the events.",
-    }),
-  transactionalId: z.string().min(1).max(200).optional().meta({
-    description:
-      "Who this sink is to Kafka, also the key of its position; by default `tidemark-` and the sink's name. Must differ wherever two installations share a cluster.",
-  }),
-  createTopics: z
-    .strictObject({
-      partitions: z.int().min(1).max(10_000).meta({ description: "Partitions of a new topic of events." }),
-      replication: z.int().min(1).max(32).meta({ description: "Replicas of a new topic." }),
-    })
-    .optional()
-    .meta({ description: "Creates topics that are missing; without it a missing topic pauses the sink." }),
-  compression: z.enum(["none", "gzip", "snappy", "lz4", "zstd"]).default("gzip").meta({
-    description: "How batches are compressed; snappy and lz4 need the package kafkajs-snappy or kafkajs-lz4.",
-  }),
-  tls: tlsSchema.optional().meta({
-    description: "Present, if only as `{}`: connect by TLS. The broker's certificate is always verified.",
-  }),
-  sasl: saslSchema.optional(),
-  clientId: z
-    .string()
-    .min(1)
-    .default("tidemark")
-    .meta({ description: "The client's name in the brokers' logs." }),
-  batchRecordsMax: z
-    .int()
-    .min(1)
-    .max(100_000)
-    .default(10_000)
-    .meta({ description: "Events in one transaction." }),
-  batchBytesMax: sizeSchema("Bytes of events in one transaction, before compression.", {
-    min: 1024,
-    max: 64_000_000,
-  }).default(8_000_000),
-  transactionTimeout: durationSchema(
-    "How long the brokers keep a transaction open that nobody ends; readers wait for it.",
-    { minMs: 1_000, maxMs: 900_000 },
-  ).default(60_000),
-  openTimeout: durationSchema(
-    "How long to wait at opening for another producer's open transaction that holds a position of this sink.",
-    { minMs: 1_000, maxMs: 900_000 },
-  ).default(90_000),
-});
-
-export type KafkaConfig = z.output<typeof config>;
-type Context = SinkContext<KafkaConfig>;
+import { topicNamer } from "./topic-names.ts";
+import { type TopicBook, topicBook } from "./topics.ts";
 
 /** What one process remembers of a sink between two openings, to tell a second instance (R25). */
 interface Memory {
@@ -92,6 +24,10 @@ interface Memory {
   /** The newest position record when it was last opened. */
   seen: string | undefined;
 }
+
+/** Added to the time that the config allows for waiting. */
+const OPEN_MS_MAX = 60_000;
+const WRITE_MS_MAX = 60_000;
 
 export const kafka = createKafka();
 
@@ -101,7 +37,7 @@ export function createKafka(): SinkDefinition {
   return defineSink({
     type: "kafka",
     summary: "Apache Kafka, one record per event, in transactions that carry the position.",
-    config,
+    config: configSchema,
     defaultFormat: "raw",
     guarantee: "exactly_once",
     promise:
@@ -111,27 +47,16 @@ export function createKafka(): SinkDefinition {
   });
 }
 
-function advise(config: KafkaConfig): readonly string[] {
-  const words: string[] = [];
-  if (config.sasl && !config.tls) {
-    words.push("sasl without tls: credentials and events cross the network in the clear; add `tls: {}`.");
-  }
-  if (config.sasl?.mechanism === "oauthbearer" && config.sasl.tokenUrl.startsWith("http:")) {
-    words.push("sasl.tokenUrl is http: the client's secret crosses the network in the clear; use https.");
-  }
-  if (config.createTopics?.replication === 1) {
-    words.push("createTopics.replication is 1: what Kafka holds is lost with a single disk.");
-  }
-  return words;
-}
-
-async function open(context: Context, memories: Map<string, Memory>): Promise<Sink> {
+async function open(context: KafkaContext, memories: Map<string, Memory>): Promise<Sink> {
   context.signal.throwIfAborted();
   const connection = await connect(context);
   const stop = () => connection.end();
   context.signal.addEventListener("abort", stop, { once: true });
   try {
-    return await connection.untilEnded(openOver(connection, context, memories));
+    return await connection.within(
+      OPEN_MS_MAX + context.config.openTimeout,
+      openOver(connection, context, memories),
+    );
   } catch (error) {
     connection.end();
     context.signal.throwIfAborted();
@@ -144,7 +69,7 @@ async function open(context: Context, memories: Map<string, Memory>): Promise<Si
 /** R24: InitProducerId comes first, since it ends our old transaction; only then is the position read. */
 async function openOver(
   connection: Connection,
-  context: Context,
+  context: KafkaContext,
   memories: Map<string, Memory>,
 ): Promise<Sink> {
   const { config } = context;
@@ -154,6 +79,8 @@ async function openOver(
   }
   const topics = topicBook(connection, context);
   const partitions = await topics.preparePositions();
+  // A fixed topic that is missing or compacted is found now, not with the first event.
+  if (!config.topic.includes("{")) await topics.prepare(new Set([config.topic]));
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
   const read = (waitMs: number) =>
@@ -220,7 +147,7 @@ function remember(memories: Map<string, Memory>, key: string, held: HeldPosition
 
 interface Opened {
   readonly connection: Connection;
-  readonly context: Context;
+  readonly context: KafkaContext;
   readonly producer: Producer;
   readonly topics: TopicBook;
   readonly position: Position | undefined;
@@ -268,7 +195,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
       const stop = () => connection.end();
       signal.addEventListener("abort", stop, { once: true });
       try {
-        await connection.untilEnded(send(batch));
+        await connection.within(WRITE_MS_MAX + config.transactionTimeout, send(batch));
         usable = true;
         return undefined;
       } catch (error) {

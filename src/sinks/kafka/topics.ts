@@ -1,51 +1,13 @@
-import { hash } from "node:crypto";
 import type { Admin } from "kafkajs";
 import { PausedError, RetryableError } from "../../core/errors.ts";
-import type { JournalEvent } from "../../core/event.ts";
-import { compileTemplate } from "../../core/names.ts";
-import type { SinkContext } from "../../core/sink.ts";
+import type { KafkaContext } from "./config.ts";
 import type { Connection } from "./connect.ts";
-import type { KafkaConfig } from "./sink.ts";
-
-type Context = SinkContext<KafkaConfig>;
-
-const NAME_LENGTH_MAX = 249;
-const PLACEHOLDERS = ["account", "organization", "service"] as const;
-
-/** Why a template cannot name topics, or undefined. */
-export function checkTemplate(template: string): string | undefined {
-  try {
-    compileTemplate(template, PLACEHOLDERS);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  const fixed = template.replaceAll(/\{[^}]*\}/g, "");
-  if (template === "" || !/^[a-zA-Z0-9._-]*$/.test(fixed)) {
-    return "a topic's name is made of letters, digits, `.`, `_` and `-`";
-  }
-  if (fixed.length > NAME_LENGTH_MAX) return `a topic's name has at most ${NAME_LENGTH_MAX} characters`;
-  return template === "." || template === ".." ? "a topic cannot have this name" : undefined;
-}
-
-/**
- * R22 in Kafka's alphabet: `~`, which marks an encoded name's hash, is not allowed, and capitals occur in
- * no encoded name. A name never equals that of the positions topic.
- */
-export function topicNamer(template: string, positionsTopic: string): (event: JournalEvent) => string {
-  const fill = compileTemplate(template, PLACEHOLDERS);
-  return (event) => {
-    const name = fill(event).replaceAll("~", "Z");
-    if (name === positionsTopic) return `${name.slice(0, NAME_LENGTH_MAX - 2)}_X`;
-    if (name.length <= NAME_LENGTH_MAX) return name;
-    return `${name.slice(0, NAME_LENGTH_MAX - 34)}_Y${hash("sha256", name, "hex").slice(0, 32)}`;
-  };
-}
 
 interface Topic {
   readonly partitions: number;
-  /** What the messages of one record batch may add up to, before compression. */
+  /** Upper bound for the messages of one record batch, before compression. */
   readonly chunkBytesMax: number;
-  /** Where keys belong that were met; emptied when it grows too large. */
+  /** The partition of each key seen so far; cleared when it grows too large. */
   readonly places: Map<string, Place>;
 }
 
@@ -55,24 +17,23 @@ export interface Place {
 }
 
 export interface TopicBook {
-  /** The number of partitions of the positions topic, which is there and compacted. */
+  /** Makes sure that the positions topic exists and is compacted; returns its number of partitions. */
   preparePositions(): Promise<number>;
-  /** Every one of these is there afterwards. */
+  /** Makes sure that all of these topics of events exist and keep every event. */
   prepare(names: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
   place(topic: string, key: string | null): Place;
 }
 
-/** Where the broker does not say: its default is 1 MiB and 12 bytes. */
+/** The broker's default, 1 MiB and 12 bytes, for brokers that do not tell. */
 const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
-const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
-const KNOWN_MS_MAX = 10_000;
-const KNOWN_POLL_MS = 50;
 const PLACES_MAX = 10_000;
-/** The positions topic has partitions to spare: sinks that share one wait for each other when they open. */
+/** More than one partition: sinks that share a partition wait for each other when they open. */
 const POSITIONS_PARTITIONS = 16;
+/** Topics in one request. */
+const TOPICS_AT_ONCE = 200;
 
-export function topicBook(connection: Connection, context: Context): TopicBook {
+export function topicBook(connection: Connection, context: KafkaContext): TopicBook {
   const { config } = context;
   const topics = new Map<string, Topic>();
   const partitionOf = connection.library.Partitioners.DefaultPartitioner();
@@ -87,31 +48,44 @@ export function topicBook(connection: Connection, context: Context): TopicBook {
     }
   }
 
+  async function prepareSome(admin: Admin, names: readonly string[]): Promise<void> {
+    const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
+    const partitions = await existing(admin, context, names, wanted);
+    const settings = await settingsOf(connection, admin, names);
+    for (const name of names) {
+      requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
+      topics.set(name, {
+        partitions: partitions.get(name)!,
+        chunkBytesMax: chunkBytesMaxOf(settings.get(name)?.get("max.message.bytes")),
+        places: new Map(),
+      });
+    }
+  }
+
   return {
     preparePositions: () =>
       withAdmin(async (admin) => {
         const name = config.positionsTopic;
         const wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
-        const partitions = await countPartitions(admin, context, name, wanted);
-        await requireCompaction(connection, admin, name);
-        return partitions;
+        const partitions = await existing(admin, context, [name], wanted);
+        requireCompaction(
+          name,
+          (await settingsOf(connection, admin, [name])).get(name)?.get("cleanup.policy"),
+        );
+        return partitions.get(name)!;
       }),
-    prepare: async (names) => {
+    async prepare(names) {
       const missing = [...names].filter((name) => !topics.has(name));
       if (missing.length === 0) return;
       await withAdmin(async (admin) => {
-        for (const name of missing) {
-          const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
-          const partitions = await countPartitions(admin, context, name, wanted);
-          const chunkBytesMax = await chunkBytesMaxOf(connection, admin, name);
-          topics.set(name, { partitions, chunkBytesMax, places: new Map() });
-        }
+        for (let at = 0; at < missing.length; at += TOPICS_AT_ONCE)
+          await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE));
       });
     },
     place(topic, key) {
       const known = topics.get(topic);
       if (!known) throw new Error(`the topic ${topic} was not prepared`);
-      // No key is one key here, for its order.
+      // All events without a key go to one partition, which keeps their order.
       const text = key ?? "";
       const met = known.places.get(text);
       if (met) return met;
@@ -126,60 +100,95 @@ export function topicBook(connection: Connection, context: Context): TopicBook {
   };
 }
 
-async function countPartitions(
-  admin: Admin,
-  context: Context,
-  topic: string,
-  wanted: { readonly numPartitions: number; readonly compacted: boolean },
-): Promise<number> {
-  const found = await partitionsOf(admin, topic);
-  if (found !== undefined) return found;
-  const { config } = context;
-  const compaction = wanted.compacted ? " --config cleanup.policy=compact" : "";
-  if (!config.createTopics) {
-    throw new PausedError(
-      `The topic ${topic} does not exist.`,
-      `create it (kafka-topics.sh --create --topic ${topic} --partitions ${wanted.numPartitions} --replication-factor 3${compaction}), or state createTopics`,
-    );
-  }
-  await admin.createTopics({
-    waitForLeaders: false,
-    topics: [
-      {
-        topic,
-        numPartitions: wanted.numPartitions,
-        replicationFactor: config.createTopics.replication,
-        configEntries: wanted.compacted ? [{ name: "cleanup.policy", value: "compact" }] : [],
-      },
-    ],
-  });
-  return untilKnown(admin, topic, context);
+interface Wanted {
+  readonly numPartitions: number;
+  readonly compacted: boolean;
 }
 
-/** The broker that is asked may hear of a new topic a moment later than the one that has created it. */
-async function untilKnown(admin: Admin, topic: string, { clock, signal }: Context): Promise<number> {
+/** The number of partitions of each topic; missing topics are created where the config allows it. */
+async function existing(
+  admin: Admin,
+  context: KafkaContext,
+  names: readonly string[],
+  wanted: Wanted,
+): Promise<ReadonlyMap<string, number>> {
+  const found = await partitionsOf(admin, names);
+  const missing = names.filter((name) => !found.has(name));
+  if (missing.length === 0) return found;
+  const { createTopics } = context.config;
+  if (!createTopics) throw missingTopics(missing, wanted);
+  await admin.createTopics({
+    waitForLeaders: false,
+    topics: missing.map((topic) => ({
+      topic,
+      numPartitions: wanted.numPartitions,
+      replicationFactor: createTopics.replication,
+      configEntries: wanted.compacted ? [{ name: "cleanup.policy", value: "compact" }] : [],
+    })),
+  });
+  return untilKnown(admin, names, context);
+}
+
+function missingTopics(missing: readonly string[], { numPartitions, compacted }: Wanted): PausedError {
+  const [topic] = missing;
+  const others = missing.length > 1 ? ` Neither do ${missing.length - 1} more.` : "";
+  const compaction = compacted ? " --config cleanup.policy=compact" : "";
+  return new PausedError(
+    `The topic ${topic} does not exist.${others}`,
+    `create it (kafka-topics.sh --create --topic ${topic} --partitions ${numPartitions} --replication-factor 3${compaction}), or state createTopics`,
+  );
+}
+
+const KNOWN_MS_MAX = 10_000;
+const KNOWN_POLL_MS = 50;
+
+/** Another broker than the one that created a topic may learn of it a moment later. */
+async function untilKnown(admin: Admin, names: readonly string[], { clock, signal }: KafkaContext) {
   const deadlineMs = clock.now() + KNOWN_MS_MAX;
   for (;;) {
-    const found = await partitionsOf(admin, topic);
-    if (found !== undefined) return found;
-    if (clock.now() >= deadlineMs) throw new RetryableError(`The new topic ${topic} is not known yet.`);
+    const found = await partitionsOf(admin, names);
+    const unknown = names.find((name) => !found.has(name));
+    if (unknown === undefined) return found;
+    if (clock.now() >= deadlineMs) throw new RetryableError(`The new topic ${unknown} is not known yet.`);
     await clock.sleep(KNOWN_POLL_MS, signal);
   }
 }
 
-async function partitionsOf(admin: Admin, topic: string): Promise<number | undefined> {
+const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
+
+/**
+ * The number of partitions of those topics that exist, in one request. The client rejects the whole answer
+ * when one topic is missing; only then are the halves asked for.
+ */
+async function partitionsOf(admin: Admin, names: readonly string[]): Promise<ReadonlyMap<string, number>> {
   try {
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-    return topics[0]?.partitions.length || undefined;
+    const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+    return new Map(
+      topics.flatMap(({ name, partitions }) => (partitions.length > 0 ? [[name, partitions.length]] : [])),
+    );
   } catch (error) {
-    if (UNKNOWN.includes((error as { type?: string }).type ?? "")) return undefined;
-    throw error;
+    if (!UNKNOWN.includes((error as { type?: string }).type ?? "")) throw error;
+    if (names.length === 1) return new Map();
   }
+  const half = Math.ceil(names.length / 2);
+  const halves = await Promise.all([
+    partitionsOf(admin, names.slice(0, half)),
+    partitionsOf(admin, names.slice(half)),
+  ]);
+  return new Map(halves.flatMap((found) => [...found]));
 }
 
-/** R24: deletion by age or size would delete the position of a sink that has nothing to do for a while. */
-async function requireCompaction(connection: Connection, admin: Admin, topic: string): Promise<void> {
-  const policy = await settingOf(connection, admin, topic, "cleanup.policy");
+/** A compacted topic keeps the newest record of each key: one event for each organization. */
+function requireAllKept(topic: string, policy: string | undefined): void {
+  if (policy === undefined || !policy.split(",").includes("compact")) return;
+  throw new PausedError(
+    `The topic ${topic} is compacted: Kafka would delete all events of an organization but its newest.`,
+    `set it to keep every event (kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config cleanup.policy=delete), or name another topic`,
+  );
+}
+
+/** R24: with another policy the position of a sink that has had nothing to do for a while is deleted. */
+function requireCompaction(topic: string, policy: string | undefined): void {
   if (policy === "compact") return;
   throw new PausedError(
     `The positions topic ${topic} is not compacted: its cleanup.policy is ${policy}.`,
@@ -187,25 +196,35 @@ async function requireCompaction(connection: Connection, admin: Admin, topic: st
   );
 }
 
-/** With room for the batch's own header and for what compression adds to bytes that do not compress. */
-async function chunkBytesMaxOf(connection: Connection, admin: Admin, topic: string): Promise<number> {
-  let messageBytesMax = MESSAGE_BYTES_MAX_DEFAULT;
-  try {
-    messageBytesMax = Number(await settingOf(connection, admin, topic, "max.message.bytes"));
-  } catch (error) {
-    // Whoever may write may not always ask for settings.
-    if (!/_AUTHORIZATION_FAILED$/.test((error as { type?: string }).type ?? "")) throw error;
-  }
+/** Leaves space for the batch's header and for the growth of bytes that do not compress. */
+function chunkBytesMaxOf(setting: string | undefined): number {
+  const messageBytesMax = Number(setting ?? MESSAGE_BYTES_MAX_DEFAULT);
   return Math.max(1, Math.floor(messageBytesMax * 0.99) - 512);
 }
 
-async function settingOf(connection: Connection, admin: Admin, topic: string, setting: string) {
+/** The settings of each topic that matter here; empty where the user may write but not ask for settings. */
+async function settingsOf(
+  connection: Connection,
+  admin: Admin,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {
   const type = connection.library.ConfigResourceTypes.TOPIC;
-  const { resources } = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: [{ type, name: topic, configNames: [setting] }],
-  });
-  return resources[0]?.configEntries.find(({ configName }) => configName === setting)?.configValue;
+  const configNames = ["cleanup.policy", "max.message.bytes"];
+  try {
+    const { resources } = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: names.map((name) => ({ type, name, configNames })),
+    });
+    return new Map(
+      resources.map(({ resourceName, configEntries }) => [
+        resourceName,
+        new Map(configEntries.map(({ configName, configValue }) => [configName, configValue])),
+      ]),
+    );
+  } catch (error) {
+    if (/_AUTHORIZATION_FAILED$/.test((error as { type?: string }).type ?? "")) return new Map();
+    throw error;
+  }
 }
 
 function metadataOf(partitions: number) {

@@ -1,0 +1,112 @@
+import { z } from "zod";
+import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
+import { secretSchema } from "../../core/secret.ts";
+import type { SinkContext } from "../../core/sink.ts";
+import { checkTemplate } from "./topic-names.ts";
+
+const username = z.string().min(1).meta({ description: "The user." });
+const password = secretSchema("The user's password.");
+
+const saslSchema = z
+  .discriminatedUnion("mechanism", [
+    z.strictObject({
+      mechanism: z
+        .enum(["plain", "scram_sha_256", "scram_sha_512"])
+        .meta({ description: "How the brokers know us: by name and password." }),
+      username,
+      password,
+    }),
+    z.strictObject({
+      mechanism: z.literal("oauthbearer").meta({ description: "By a token of an authorization server." }),
+      tokenUrl: z
+        .url({ protocol: /^https?$/ })
+        .meta({ description: "Where tokens are had, by the client credentials grant." }),
+      clientId: z.string().min(1).meta({ description: "The client's id at the authorization server." }),
+      clientSecret: secretSchema("The client's secret at the authorization server."),
+      scope: z.string().optional().meta({ description: "The scope to ask for." }),
+    }),
+  ])
+  .meta({ description: "How to log in; without it, not at all." });
+
+export const configSchema = z.strictObject({
+  brokers: z
+    .array(z.string().regex(/^[^\s:/]+:\d{1,5}$/, { error: "write a broker as host:port" }))
+    .min(1)
+    .meta({ description: "Brokers to ask first, as `host:port`; the others are learned from them." }),
+  topic: z
+    .string()
+    .superRefine((template, check) => {
+      const problem = checkTemplate(template);
+      if (problem !== undefined) check.addIssue({ code: "custom", message: problem });
+    })
+    .meta({
+      description:
+        "The topic, or a template of {account}, {organization} and {service}: `audit-{organization}`.",
+    }),
+  positionsTopic: z
+    .string()
+    .regex(/^[a-zA-Z0-9._-]{1,249}$/, { error: "letters, digits, `.`, `_` and `-`, at most 249" })
+    .default("tidemark-positions")
+    .meta({
+      description: "The compacted topic that holds the position, written in one transaction with the events.",
+    }),
+  transactionalId: z.string().min(1).max(200).optional().meta({
+    description:
+      "Who this sink is to Kafka, also the key of its position; by default `tidemark-` and the sink's name. Must differ wherever two installations share a cluster.",
+  }),
+  createTopics: z
+    .strictObject({
+      partitions: z.int().min(1).max(10_000).meta({ description: "Partitions of a new topic of events." }),
+      replication: z.int().min(1).max(32).meta({ description: "Replicas of a new topic." }),
+    })
+    .optional()
+    .meta({ description: "Creates topics that are missing; without it a missing topic pauses the sink." }),
+  compression: z.enum(["none", "gzip", "snappy", "lz4", "zstd"]).default("gzip").meta({
+    description: "How batches are compressed; snappy and lz4 need the package kafkajs-snappy or kafkajs-lz4.",
+  }),
+  tls: tlsSchema.optional().meta({
+    description: "Present, if only as `{}`: connect by TLS. The broker's certificate is always verified.",
+  }),
+  sasl: saslSchema.optional(),
+  clientId: z
+    .string()
+    .min(1)
+    .default("tidemark")
+    .meta({ description: "The client's name in the brokers' logs." }),
+  batchRecordsMax: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .default(10_000)
+    .meta({ description: "Events in one transaction." }),
+  batchBytesMax: sizeSchema("Bytes of events in one transaction, before compression.", {
+    min: 1024,
+    max: 64_000_000,
+  }).default(8_000_000),
+  transactionTimeout: durationSchema(
+    "How long the brokers keep a transaction open that nobody ends; readers wait for it.",
+    { minMs: 1_000, maxMs: 900_000 },
+  ).default(60_000),
+  openTimeout: durationSchema(
+    "How long to wait at opening for another producer's open transaction that holds a position of this sink.",
+    { minMs: 1_000, maxMs: 900_000 },
+  ).default(90_000),
+});
+
+export type KafkaConfig = z.output<typeof configSchema>;
+export type KafkaContext = SinkContext<KafkaConfig>;
+
+/** Warnings that need nothing but the config. */
+export function advise(config: KafkaConfig): readonly string[] {
+  const words: string[] = [];
+  if (config.sasl && !config.tls) {
+    words.push("sasl without tls: credentials and events cross the network in the clear; add `tls: {}`.");
+  }
+  if (config.sasl?.mechanism === "oauthbearer" && config.sasl.tokenUrl.startsWith("http:")) {
+    words.push("sasl.tokenUrl is http: the client's secret crosses the network in the clear; use https.");
+  }
+  if (config.createTopics?.replication === 1) {
+    words.push("createTopics.replication is 1: what Kafka holds is lost with a single disk.");
+  }
+  return words;
+}
