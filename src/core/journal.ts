@@ -1,4 +1,5 @@
 import type { JournalEvent } from "./event.ts";
+import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import type { SinkState } from "./sink.ts";
@@ -29,6 +30,10 @@ export interface Journal {
   covered(account: string): Promise<readonly StreamCoverage[]>;
   /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
   held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
+
+  /** What is missing, and why; in the order of time. Refused windows are among them as open gaps. */
+  gaps(query?: GapQuery): Promise<readonly Gap[]>;
+  gapTotals(query?: GapQuery): Promise<GapTotals>;
 
   /** A named reader with its own durable position; made at the journal's start when it is new. */
   reader(name: string): Promise<JournalReader>;

@@ -1,3 +1,5 @@
+import type { FilledStretch, NewGap } from "./gap.ts";
+
 /**
  * What one query reads: an organization, a group of organizations read together, or a provider's portal,
  * with the services asked for. Fixed once it is made (R1).
@@ -88,6 +90,10 @@ export interface WindowChange {
   readonly put?: readonly Window[];
   readonly add?: readonly NewWindow[];
   readonly remove?: readonly number[];
+  /** Stretches that are lost with this change. A gap that is recorded already is not recorded twice. */
+  readonly gaps?: readonly NewGap[];
+  /** Stretches that have been read after all; applied before `gaps`. */
+  readonly filled?: readonly FilledStretch[];
 }
 
 export function newWindow(

@@ -7,6 +7,7 @@ import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import { createTurns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import { type Deduped, dedupe, type Held } from "./dedupe.ts";
+import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
 import { createReaders, type Readers } from "./readers.ts";
@@ -38,7 +39,8 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
   const turns = createTurns();
   const pages = createPages(db, id, turns.isDone);
   const identities = createIdentities(db);
-  const windows = createWindows(db);
+  const gaps = createGaps(db, clock);
+  const windows = createWindows(db, gaps);
   const readers = createReaders(db, pages, turns, id, clock);
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
@@ -111,6 +113,8 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
       const held = identities.held(owners, fromMs, toMs);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
     },
+    gaps: async (query) => gaps.list(query),
+    gapTotals: async (query) => gaps.totals(query),
     reader: async (name) => readers.open(name),
     onAppend(listener) {
       listeners.add(listener);

@@ -10,6 +10,7 @@ import {
   type WindowState,
 } from "../core/window.ts";
 import type { State } from "./database.ts";
+import type { Gaps } from "./gaps.ts";
 
 interface WindowRow {
   readonly id: number;
@@ -37,7 +38,7 @@ const VALUES =
   "@stream, @from_ms, @to_ms, @live, @state, @pass, @asked_ms, @sweeps, @next_ms, @api_count, @held_count, @late, @repeated, @changed, @reason, @reader";
 
 /** The ledger of windows, and the streams they belong to. */
-export function createWindows(db: State) {
+export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   const streams = new Map<number, Stream>();
   const statements = new Map<string, Statement>();
   const insert = db.prepare(`INSERT INTO windows (${COLUMNS}) VALUES (${VALUES})`);
@@ -67,6 +68,8 @@ export function createWindows(db: State) {
         if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
           throw new StaleWindowError(window.id);
       for (const window of change.add ?? []) insert.run(rowOf(window));
+      if (change.filled !== undefined) gaps.fill(change.filled);
+      if (change.gaps !== undefined) gaps.add(change.gaps);
     },
 
     stream(description: Omit<Stream, "id">): Stream {

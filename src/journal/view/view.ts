@@ -9,6 +9,7 @@ import type {
   WindowCounts,
 } from "../../core/view.ts";
 import type { State } from "../database.ts";
+import { createGapQueries } from "../gaps.ts";
 import { createSpace } from "../space.ts";
 import { createDeadLettersView } from "./dead-letters.ts";
 import { createLedgerView, noWindows, type Survey } from "./ledger.ts";
@@ -46,6 +47,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const ledger = createLedgerView(db, clock);
   const backlogs = createBacklogs(db);
   const deadLetters = createDeadLettersView(db);
+  const gaps = createGapQueries(db);
   const space = createSpace(db, options.file, options.budgetBytes ?? 0);
   const recent = createRecent(db);
   const accountOf = (name: string) =>
@@ -132,6 +134,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         deadLetters: [...buried.values()].reduce((sum, letters) => sum + letters, 0),
         importJobs: Object.fromEntries(importJobs.all() as [string, number][]),
         windows: accounts.reduce((sum, { windows }) => addCounts(sum, windows), noWindows()),
+        gaps: gaps.totals(),
       },
       lateness: lateness.all() as { atMostMs: number; events: number }[],
     };
@@ -192,6 +195,11 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
       return { madeMs, days: [...days] };
     },
     windows: async (query) => windowsOf(db, ledger.streams, query, clock.now()),
+    async gaps({ organization, ...query }) {
+      const found = { ...query, owner: organization };
+      const list = gaps.list(found).map((gap) => ({ ...gap, services: [...gap.services] }));
+      return { totals: gaps.totals(found), gaps: list };
+    },
     deadLetters: async (query) => deadLetters.list(query),
     deadLetter: async (id) => deadLetters.one(id),
     async drift(limit) {

@@ -1,0 +1,75 @@
+import type { Stream } from "./window.ts";
+
+/**
+ * Why events of a stretch of time are missing, or may be.
+ * expired: the service forgot it before it was read.
+ * refused: the service refused it, or the config left it out, until the service forgot it.
+ * unchecked: it was read, but not compared again before the service forgot it. Events that were indexed late may be missing.
+ * unreadable: a single event that could not be read; `detail` says whether its bytes were kept.
+ */
+export type GapReason = "expired" | "refused" | "unchecked" | "unreadable";
+
+/** A stretch of one organization's time line, half-open. Remembered for as long as the state file lives. */
+export interface Gap {
+  /** null while the gap is open: it is a refused window then, not a row of its own. */
+  readonly id: number | null;
+  readonly account: string;
+  /** Set for a portal's own events; organization is null then. */
+  readonly provider: string | null;
+  /** Lower case; null also for the key's own organization. */
+  readonly organization: string | null;
+  readonly services: readonly string[];
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly reason: GapReason;
+  readonly detail: string;
+  /** How many events are missing, where that is known. */
+  readonly events: number | null;
+  readonly foundMs: number | null;
+  /** Open: refused now, but the service may still hold it, and it is tried again at `nextMs`. */
+  readonly open: boolean;
+  readonly nextMs: number | null;
+}
+
+/** A gap of every organization of the stream. */
+export interface NewGap {
+  readonly stream: Stream;
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly reason: GapReason;
+  readonly detail: string;
+  readonly events: number | null;
+}
+
+/** A stretch that has been read as a whole: gaps of these reasons end inside it. */
+export interface FilledStretch {
+  readonly stream: Stream;
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly reasons: readonly GapReason[];
+}
+
+export interface GapQuery {
+  readonly account?: string | undefined;
+  /** An organization's or a provider's id, whatever its case; "" is the key's own organization. */
+  readonly owner?: string | undefined;
+  /** Only gaps that overlap this half-open stretch. */
+  readonly fromMs?: number | undefined;
+  readonly toMs?: number | undefined;
+  readonly reasons?: readonly GapReason[] | undefined;
+  /** Only those that were found at or after this time; leaves out open ones. */
+  readonly foundSinceMs?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** All gaps that a query finds, in sum. Open ones are counted apart. */
+export interface GapTotals {
+  readonly gaps: number;
+  readonly organizations: number;
+  /** Summed over organizations. */
+  readonly durationMs: number;
+  /** Of the gaps whose number of events is known. */
+  readonly events: number;
+  readonly open: number;
+  readonly openMs: number;
+}

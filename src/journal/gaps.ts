@@ -1,0 +1,210 @@
+import type { Clock } from "../core/clock.ts";
+import type { FilledStretch, Gap, GapQuery, GapReason, GapTotals, NewGap } from "../core/gap.ts";
+import type { Stream } from "../core/window.ts";
+import type { State } from "./database.ts";
+
+interface GapRow {
+  readonly id: number;
+  readonly account: string;
+  readonly provider: string | null;
+  readonly organization: string;
+  readonly services: string;
+  readonly from_ms: number;
+  readonly to_ms: number;
+  readonly reason: GapReason;
+  readonly detail: string;
+  readonly events: number | null;
+  readonly found_ms: number;
+}
+
+const LIMIT_MAX = 100_000;
+
+/** The ledger of what is missing. `add` and `fill` run inside the caller's transaction. */
+export function createGaps(db: State, clock: Clock) {
+  const insert = db.prepare(
+    `INSERT INTO gaps (account, provider, organization, services, from_ms, to_ms, reason, detail, events, found_ms)
+     VALUES (@account, @provider, @organization, @services, @from_ms, @to_ms, @reason, @detail, @events, @found_ms)`,
+  );
+  const touching = db.prepare(
+    `SELECT * FROM gaps WHERE account = ? AND provider IS ? AND organization = ? AND services = ? AND reason = ?
+       AND to_ms >= ? AND from_ms <= ? ORDER BY from_ms`,
+  );
+  const overlapping = db.prepare(
+    "SELECT * FROM gaps WHERE account = ? AND provider IS ? AND to_ms > ? AND from_ms < ?",
+  );
+  const remove = db.prepare("DELETE FROM gaps WHERE id = ?");
+
+  /** Neighbours of one cause become one row, so that a gap that grows stays one gap. */
+  function addFor(gap: NewGap, organization: string): void {
+    const { stream, fromMs, toMs, reason, detail, events } = gap;
+    const { account, provider } = stream;
+    const services = servicesText(stream);
+    const row = { account, provider, organization, services, reason, detail, events };
+    const near = touching.all(account, provider, organization, services, reason, fromMs, toMs) as GapRow[];
+    const same = near.filter((other) => other.detail === detail);
+    // The same event again, found by a later pass.
+    if (reason === "unreadable" && same.length > 0) return;
+    if (same.some((other) => other.from_ms <= fromMs && other.to_ms >= toMs)) return;
+    for (const { id } of same) remove.run(id);
+    insert.run({
+      ...row,
+      from_ms: Math.min(fromMs, ...same.map(({ from_ms }) => from_ms)),
+      to_ms: Math.max(toMs, ...same.map(({ to_ms }) => to_ms)),
+      found_ms: clock.now(),
+    });
+  }
+
+  return {
+    add(gaps: readonly NewGap[]): void {
+      for (const gap of gaps)
+        if (gap.toMs > gap.fromMs) for (const owner of ownersOf(gap.stream)) addFor(gap, owner);
+    },
+
+    fill(stretches: readonly FilledStretch[]): void {
+      for (const { stream, fromMs, toMs, reasons } of stretches) {
+        const owners = new Set(ownersOf(stream));
+        for (const row of overlapping.all(stream.account, stream.provider, fromMs, toMs) as GapRow[]) {
+          if (!owners.has(row.organization) || !reasons.includes(row.reason)) continue;
+          if (!asksFor(stream, row)) continue;
+          const { id, ...rest } = row;
+          const isInside = row.from_ms >= fromMs && row.to_ms <= toMs;
+          if (row.reason === "unreadable" && !isInside) continue;
+          remove.run(id);
+          if (row.from_ms < fromMs) insert.run({ ...rest, to_ms: fromMs });
+          if (row.to_ms > toMs) insert.run({ ...rest, from_ms: toMs });
+        }
+      }
+    },
+
+    ...createGapQueries(db),
+  };
+}
+
+export type Gaps = ReturnType<typeof createGaps>;
+
+/** Reads alone, for processes that only look at the state file. */
+export function createGapQueries(db: State) {
+  /** Refused windows are gaps that may still close. */
+  function openGaps(query: GapQuery): Gap[] {
+    if (query.foundSinceMs !== undefined) return [];
+    if (query.reasons !== undefined && !query.reasons.includes("refused")) return [];
+    const rows = db
+      .prepare(
+        `SELECT s.account, s.provider, s.organizations, s.services, w.from_ms, w.to_ms, w.reason, w.next_ms
+         FROM windows w JOIN streams s ON s.id = w.stream
+         WHERE w.state = 'refused' AND w.live = 0 AND w.reader IS NULL AND w.to_ms > ? AND w.from_ms < ?
+           AND (? IS NULL OR s.account = ?) ORDER BY w.from_ms`,
+      )
+      .all(...spanOf(query), query.account ?? null, query.account ?? null) as OpenRow[];
+    return rows.flatMap((row) => openOf(row).filter((gap) => isOf(gap, query.owner)));
+  }
+
+  function lostGaps(query: GapQuery): Gap[] {
+    const { account = null, foundSinceMs = 0, reasons } = query;
+    const rows = db
+      .prepare(
+        `SELECT * FROM gaps WHERE to_ms > ? AND from_ms < ? AND (? IS NULL OR account = ?) AND found_ms >= ?
+         ORDER BY from_ms, id`,
+      )
+      .all(...spanOf(query), account, account, foundSinceMs) as GapRow[];
+    return rows
+      .filter(({ reason }) => reasons === undefined || reasons.includes(reason))
+      .map(gapOf)
+      .filter((gap) => isOf(gap, query.owner));
+  }
+
+  return {
+    /** In the order of their beginnings; open ones included. */
+    list(query: GapQuery = {}): Gap[] {
+      const all = [...lostGaps(query), ...openGaps(query)].sort((a, b) => a.fromMs - b.fromMs);
+      return all.slice(0, Math.min(query.limit ?? LIMIT_MAX, LIMIT_MAX));
+    },
+
+    totals(query: GapQuery = {}): GapTotals {
+      const lost = lostGaps(query);
+      const open = openGaps(query);
+      return {
+        gaps: lost.length,
+        organizations: new Set(lost.map(ownerKey)).size,
+        durationMs: lost.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0),
+        events: lost.reduce((sum, gap) => sum + (gap.events ?? 0), 0),
+        open: open.length,
+        openMs: open.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0),
+      };
+    },
+  };
+}
+
+function ownersOf({ organizations }: Stream): readonly string[] {
+  return organizations.length === 0 ? [""] : organizations;
+}
+
+function servicesText({ services }: Stream): string {
+  return JSON.stringify([...services].sort());
+}
+
+/** Whether the stream reads every service that the gap is about. */
+function asksFor({ services }: Stream, row: GapRow): boolean {
+  return (JSON.parse(row.services) as string[]).every((service) => services.includes(service));
+}
+
+function spanOf({ fromMs, toMs }: GapQuery): [number, number] {
+  return [fromMs ?? Number.MIN_SAFE_INTEGER, toMs ?? Number.MAX_SAFE_INTEGER];
+}
+
+function ownerKey({ account, provider, organization }: Gap): string {
+  return JSON.stringify([account, provider, organization]);
+}
+
+function isOf(gap: Gap, owner: string | undefined): boolean {
+  if (owner === undefined) return true;
+  return (gap.organization ?? gap.provider ?? "").toLowerCase() === owner.toLowerCase();
+}
+
+function gapOf(row: GapRow): Gap {
+  return {
+    id: row.id,
+    account: row.account,
+    provider: row.provider,
+    organization: row.organization === "" ? null : row.organization,
+    services: JSON.parse(row.services) as string[],
+    fromMs: row.from_ms,
+    toMs: row.to_ms,
+    reason: row.reason,
+    detail: row.detail,
+    events: row.events,
+    foundMs: row.found_ms,
+    open: false,
+    nextMs: null,
+  };
+}
+
+interface OpenRow {
+  readonly account: string;
+  readonly provider: string | null;
+  readonly organizations: string;
+  readonly services: string;
+  readonly from_ms: number;
+  readonly to_ms: number;
+  readonly reason: string | null;
+  readonly next_ms: number | null;
+}
+
+function openOf(row: OpenRow): Gap[] {
+  const organizations = JSON.parse(row.organizations) as string[];
+  return (organizations.length === 0 ? [null] : organizations).map((organization) => ({
+    id: null,
+    account: row.account,
+    provider: row.provider,
+    organization,
+    services: JSON.parse(row.services) as string[],
+    fromMs: row.from_ms,
+    toMs: row.to_ms,
+    reason: "refused" as const,
+    detail: row.reason ?? "refused",
+    events: null,
+    foundMs: null,
+    open: true,
+    nextMs: row.next_ms,
+  }));
+}

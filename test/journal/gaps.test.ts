@@ -1,0 +1,92 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { GapReason, NewGap } from "../../src/core/gap.ts";
+import { newWindow, type Stream } from "../../src/core/window.ts";
+import { openState, type State } from "../../src/journal/database.ts";
+import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
+
+const HOUR = 3_600_000;
+let folder: string;
+let db: State;
+let journal: SqliteJournal;
+let group: Stream;
+const clock = { now: () => 1000, sleep: async () => {} };
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-gaps-"));
+  reopen();
+  group = await streamOf(["a", "b"]);
+});
+afterEach(() => {
+  db.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function reopen(): void {
+  db?.close();
+  db = openState(join(folder, "state.db"));
+  journal = createJournal(db, clock);
+}
+
+function streamOf(organizations: readonly string[]): Promise<Stream> {
+  return journal.stream({ account: "acme", provider: null, organizations, services: ["all"] });
+}
+
+function gap(stream: Stream, from: number, to: number, more: Partial<NewGap> = {}): NewGap {
+  const reason: GapReason = "expired";
+  return { stream, fromMs: from * HOUR, toMs: to * HOUR, reason, detail: "forgotten", events: null, ...more };
+}
+
+async function hours(owner: string): Promise<string[]> {
+  return (await journal.gaps({ owner })).map((found) => `${found.fromMs / HOUR}-${found.toMs / HOUR}`);
+}
+
+test("a gap of a group is one of each of its organizations, and is remembered by the next process", async () => {
+  await journal.changeWindows({ gaps: [gap(group, 1, 3)] });
+  reopen();
+  expect(await journal.gaps()).toMatchObject([
+    { organization: "a", fromMs: HOUR, toMs: 3 * HOUR, reason: "expired", foundMs: 1000, open: false },
+    { organization: "b", fromMs: HOUR, toMs: 3 * HOUR },
+  ]);
+  expect(await journal.gapTotals()).toMatchObject({ gaps: 2, organizations: 2, durationMs: 4 * HOUR });
+});
+
+test("neighbours of one cause are one gap, and the same one again is not recorded twice", async () => {
+  await journal.changeWindows({ gaps: [gap(group, 1, 2)] });
+  await journal.changeWindows({ gaps: [gap(group, 2, 3)] });
+  await journal.changeWindows({ gaps: [gap(group, 1, 2), gap(group, 5, 6)] });
+  expect(await hours("a")).toEqual(["1-3", "5-6"]);
+});
+
+test("a stretch that is read after all ends the gap inside it, for the organizations that were read", async () => {
+  await journal.changeWindows({ gaps: [gap(group, 1, 6)] });
+  const stream = await streamOf(["a"]);
+  await journal.changeWindows({
+    filled: [{ stream, fromMs: 2 * HOUR, toMs: 3 * HOUR, reasons: ["expired"] }],
+  });
+  expect(await hours("a")).toEqual(["1-2", "3-6"]);
+  expect(await hours("b")).toEqual(["1-6"]);
+});
+
+test("an unreadable event is counted once however often it is found", async () => {
+  const one = gap(group, 1, 2, { reason: "unreadable", detail: "bytes kept as 12ab", events: 1 });
+  for (let time = 0; time < 3; time++) await journal.changeWindows({ gaps: [one] });
+  expect(await journal.gapTotals({ owner: "a" })).toMatchObject({ gaps: 1, events: 1 });
+});
+
+test("a refused window is an open gap with its reason and its next try", async () => {
+  const window = newWindow(group, HOUR, 2 * HOUR, { state: "refused", reason: "402", nextMs: 5 * HOUR });
+  await journal.changeWindows({ add: [window] });
+  expect(await journal.gaps({ owner: "B" })).toMatchObject([
+    { organization: "b", open: true, detail: "402", nextMs: 5 * HOUR, reason: "refused" },
+  ]);
+  expect(await journal.gapTotals()).toMatchObject({ gaps: 0, open: 2, openMs: 2 * HOUR });
+});
+
+test("all or nothing: a change that fails leaves no gap", async () => {
+  await expect(journal.changeWindows({ gaps: [gap(group, 1, 2)], remove: [99] })).rejects.toThrow();
+  await expect(journal.changeWindows({ remove: [99], gaps: [gap(group, 1, 2)] })).rejects.toThrow("replaced");
+  expect(await journal.gaps()).toEqual([]);
+});
