@@ -18,6 +18,10 @@ export interface Access {
   resetKey(previous: string, next: string): void;
   /** Answers Insights queries that include this organization with this status; null ends that. */
   refuse(organizationId: string, status: number | null): void;
+  /** Answers 402 to queries of this organization that reach further back than so many days; null ends that. */
+  limitHistory(organizationId: string, days: number | null): void;
+  /** Throws the 402 where a plan limits one of these organizations to less history. */
+  checkHistory(organizations: readonly number[], fromMs: number, nowMs: number): void;
 }
 
 export interface Caller {
@@ -40,6 +44,7 @@ export function createAccess(
   const callers = new Map(keys.map((option) => [option.key, createCaller(option, directory)]));
   const tenants = new Map(directory.tenants.map((tenant) => [tenant.id, tenant]));
   const refused = new Map(refusals);
+  const historyDays = new Map<number, number>();
 
   function find(id: string, caller: Caller): Tenant {
     if (!idPattern.test(id)) throw new Problem(400, `x-org-id is malformed: ${printable(id)}`);
@@ -96,6 +101,20 @@ export function createAccess(
       if (status === null) refused.delete(organizationId.toLowerCase());
       else refused.set(organizationId.toLowerCase(), status);
     },
+    limitHistory(organizationId, days) {
+      const tenant = tenants.get(organizationId.toLowerCase());
+      if (tenant === undefined) throw new Problem(404, "Organization ID not found");
+      if (days === null) historyDays.delete(tenant.number);
+      else historyDays.set(tenant.number, days);
+    },
+    checkHistory(organizations, fromMs, nowMs) {
+      if (historyDays.size === 0) return;
+      for (const number of organizations) {
+        const days = historyDays.get(number);
+        if (days !== undefined && fromMs < nowMs - days * 86_400_000)
+          throw new Problem(402, `Your plan keeps ${days} days of Directory Insights`);
+      }
+    },
   };
 }
 
@@ -145,6 +164,7 @@ export function headerValues(request: IncomingMessage, name: string): readonly s
 
 function refusalMessage(status: number): string {
   if (status === 402) return "Directory Insights is not enabled for this organization";
+  if (status >= 500) return "Internal server error";
   return status === 404 ? "Organization ID not found" : "Forbidden";
 }
 

@@ -100,6 +100,14 @@ export function createControlHttp(control: Control) {
       const { organization, ...option } = parse(systemBody, body);
       return control.world.addSystem(organization, option as SystemOption);
     },
+    "POST /history-limits": (body) => {
+      const { organization, days } = parse(
+        z.strictObject({ organization: z.string(), days: z.number().positive().nullable() }),
+        body,
+      );
+      control.limitHistory(organization, days);
+      return { organization, days };
+    },
     "POST /refusals": (body) => {
       const { organization, status } = parse(
         z.strictObject({ organization: z.string(), status: z.number().nullable() }),
@@ -148,12 +156,25 @@ function changeUser(control: Control, { organization, user, action }: z.infer<ty
   return { deleted: user };
 }
 
-/** A JSON body with objects, or lines of JSON that are kept byte for byte (?organization=…&delayMs=…). */
+/**
+ * A JSON body with objects, or lines of JSON that are kept byte for byte (?organization=…&delayMs=…). With
+ * &timestamp=… the whole body is one event, malformed or not, at that place.
+ */
 function appendEvents(control: Control, body: Buffer, query: URLSearchParams) {
   const organization = query.get("organization");
   if (organization === null) {
     const { organization: id, events, delayMs } = parse(eventsBody, body);
     return { added: control.append(id, events, delayMs) };
+  }
+  const timestamp = query.get("timestamp");
+  if (timestamp !== null) {
+    const service = query.get("service") ?? "directory";
+    control.appendMalformed(organization, body, {
+      timestamp,
+      service,
+      delayMs: Number(query.get("delayMs") ?? 0),
+    });
+    return { added: 1 };
   }
   const exact = splitLines(body);
   return { added: control.append(organization, exact, Number(query.get("delayMs") ?? 0)) };

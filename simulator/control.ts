@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { parseTimestamp } from "../src/query/instant.ts";
 import type { Access } from "./access.ts";
 import type { ClockState, SimulatorClock } from "./clock.ts";
 import type { Events } from "./events.ts";
@@ -29,6 +30,15 @@ export interface Control {
     events: readonly (string | Uint8Array | Readonly<Record<string, unknown>>)[],
     delayMs?: number,
   ): number;
+  /**
+   * Adds bytes that no JSON parser accepts (or that are no object) at a place of the time line. They are lost
+   * when a simulator with a file is opened again.
+   */
+  appendMalformed(
+    organization: string,
+    text: string | Uint8Array,
+    place: { readonly timestamp: string; readonly service?: string; readonly delayMs?: number },
+  ): void;
   /** So many events of ordinary traffic at once; how many become visible when is up to the lateness. */
   burst(count: number): void;
   setLiveRate(eventsPerSecond: number): void;
@@ -43,6 +53,8 @@ export interface Control {
   resetKey(next?: string): string;
   /** Insights answers queries that include this organization with this status; null ends that. */
   refuseOrganization(organization: string, status: number | null): void;
+  /** The organization's plan keeps so many days: older queries answer 402, until null lifts the limit. */
+  limitHistory(organization: string, days: number | null): void;
   readonly world: WorldControl;
 }
 
@@ -111,6 +123,11 @@ export function createControl(parts: ControlParts): Control {
       }
       return list.length;
     },
+    appendMalformed(organization, text, { timestamp, service = "directory", delayMs = 0 }) {
+      const instant = parseTimestamp(timestamp);
+      if (instant === null) throw new Problem(400, "A malformed event needs a place: an RFC 3339 timestamp");
+      events.appendMalformed(text, numberOf(organization), { instant, service, delayMs });
+    },
     burst: events.burst,
     setLiveRate: events.setRate,
     allEvents,
@@ -128,6 +145,7 @@ export function createControl(parts: ControlParts): Control {
       return next;
     },
     refuseOrganization: access.refuse,
+    limitHistory: access.limitHistory,
     world: createWorldControl(parts.management),
   };
 

@@ -1,3 +1,4 @@
+import { type Instant, parseTimestamp } from "../src/query/instant.ts";
 import type { SimulatorClock } from "./clock.ts";
 import type { Directory } from "./generator/directory.ts";
 import { writeHistory } from "./generator/history.ts";
@@ -8,7 +9,6 @@ import { Problem } from "./http/problem.ts";
 import type { Settings } from "./options.ts";
 import { createRandom } from "./random.ts";
 import { createEventStore, type EventStore } from "./store/event-store.ts";
-import { parseTimestamp } from "./timestamps.ts";
 
 /** All events of the world: history, live traffic, and those that changes produce. */
 export interface Events {
@@ -20,8 +20,16 @@ export interface Events {
   setRate(eventsPerSecond: number): void;
   /** Adds one event as it is. Its own timestamp and service count; the organization says whose query finds it. */
   append(text: string | Uint8Array, organization: number, delayMs: number): void;
+  /** Adds bytes that need not be JSON, at a place of the time line that is given with them. */
+  appendMalformed(text: string | Uint8Array, organization: number, facts: MalformedFacts): void;
   /** The bytes of everything that was visible at any time. */
   visible(filter: { organization?: number; pending?: boolean }): Generator<Uint8Array>;
+}
+
+export interface MalformedFacts {
+  readonly instant: Instant;
+  readonly service: string;
+  readonly delayMs: number;
 }
 
 /** Called with events that are not part of the history, so that they outlive the process. */
@@ -85,6 +93,10 @@ export function createEvents(parts: EventsParts): Events {
     setRate: (eventsPerSecond) => live.setRate(eventsPerSecond, clock.now()),
     append(text, organization, delayMs) {
       kept([addRaw(store, text, organization, clock.now() + delayMs)]);
+    },
+    appendMalformed(text, organization, { instant, service, delayMs }) {
+      const visibleAt = clock.now() + delayMs;
+      store.add(text, { ...instant, visibleAt, organization, service: store.serviceNumber(service) });
     },
     *visible(filter) {
       const until = filter.pending === true ? Number.POSITIVE_INFINITY : clock.indexedUntil();

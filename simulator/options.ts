@@ -45,6 +45,11 @@ export interface SimulatorOptions {
   readonly headerBytesMax?: number;
   /** Above this many search terms, or a tenth as many levels, the answer is 500. */
   readonly searchTermsMax?: number;
+  /**
+   * Service names that a query may ask for beside those of the specification; "exporter" stands for the ones
+   * that the vendor's own exporter sends.
+   */
+  readonly furtherServices?: readonly string[] | "exporter";
   readonly imports?: Partial<ImportOptions>;
   /** Routes of the management API that answer 403 when x-org-id is sent. */
   readonly routesWithoutOrgId?: readonly string[];
@@ -105,6 +110,9 @@ export interface ImportOptions {
   readonly indexingDelayMs: number;
 }
 
+/** What the vendor's exporter asks for although the specification does not list it. */
+const exporterServices: readonly string[] = ["alerts", "saas_app_management", "workflows"];
+
 export type Settings = ReturnType<typeof settle>;
 
 const latenessDefault: Lateness = {
@@ -154,6 +162,8 @@ export function settle(options: SimulatorOptions) {
     throttle: options.throttle ?? null,
     headerBytesMax: options.headerBytesMax ?? null,
     searchTermsMax: options.searchTermsMax ?? 1000,
+    furtherServices:
+      options.furtherServices === "exporter" ? exporterServices : (options.furtherServices ?? []),
     imports: { ...importsDefault, ...options.imports },
     routesWithoutOrgId: options.routesWithoutOrgId ?? ["/organizations"],
   };

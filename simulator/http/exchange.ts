@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import { QueryError } from "../../src/query/errors.ts";
 import type { Effects } from "./faults.ts";
 import { Problem } from "./problem.ts";
 import type { Ongoing } from "./statistics.ts";
@@ -34,6 +35,7 @@ export function json(status: number, value: unknown, headers: Readonly<Record<st
 }
 
 export function problemAnswer(error: unknown): Answer {
+  if (error instanceof QueryError) return json(error.status, { message: error.message, ...error.extra });
   if (!(error instanceof Problem)) throw error;
   return json(error.status, { message: error.message, ...error.extra }, error.headers);
 }

@@ -51,7 +51,15 @@ export type FaultEffect =
   /** An event of an organization that was not asked for is added to the page. */
   | { readonly kind: "foreign_event" }
   /** The body is cut in the middle of an event, with headers that say it is whole. */
-  | { readonly kind: "broken_json" };
+  | { readonly kind: "broken_json" }
+  /** X-Limit claims this number; null leaves the header out. */
+  | { readonly kind: "wrong_limit"; readonly value: number | null }
+  /** No page has more events than this, whatever was asked; X-Limit says so, unless wrong_limit changes it. */
+  | { readonly kind: "page_cap"; readonly events: number }
+  /** The body begins with a byte order mark. */
+  | { readonly kind: "byte_order_mark" }
+  /** An element that is not a well-formed event is added to the page; NaN as a value when no text is given. */
+  | { readonly kind: "malformed_event"; readonly text?: string };
 
 /** Every kind; the type makes sure that none is forgotten. */
 const kinds: Readonly<Record<FaultEffect["kind"], true>> = {
@@ -68,6 +76,10 @@ const kinds: Readonly<Record<FaultEffect["kind"], true>> = {
   gzip: true,
   foreign_event: true,
   broken_json: true,
+  wrong_limit: true,
+  page_cap: true,
+  byte_order_mark: true,
+  malformed_event: true,
 };
 
 export interface FaultSubject {

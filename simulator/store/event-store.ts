@@ -1,4 +1,4 @@
-import type { Instant } from "../timestamps.ts";
+import type { Instant } from "../../src/query/instant.ts";
 import { openByteLog } from "./byte-log.ts";
 import { createColumns, growColumns } from "./columns.ts";
 import { createSortedIndex, type SortedIndex } from "./sorted-index.ts";

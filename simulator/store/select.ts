@@ -1,4 +1,4 @@
-import type { Instant } from "../timestamps.ts";
+import type { Instant } from "../../src/query/instant.ts";
 import type { EventStore } from "./event-store.ts";
 import type { SortedIndex } from "./sorted-index.ts";
 

@@ -58,6 +58,30 @@ describe("tidemark simulate", () => {
     await expect(organizations()).rejects.toThrow();
   });
 
+  it("prints the OAuth client, whose token opens both APIs, and takes the exporter's service names", async () => {
+    const running = start(["--json", "--events", "50", "--exporter-services"]);
+    const ready = JSON.parse(await firstOutput(running.stdout));
+    const basic = Buffer.from(`${ready.oauth.clientId}:${ready.oauth.clientSecret}`).toString("base64");
+    const issued = await fetch(ready.oauth.tokenUrl, {
+      method: "POST",
+      headers: { authorization: `Basic ${basic}` },
+      body: new URLSearchParams({ scope: "api", grant_type: "client_credentials" }),
+    });
+    const { access_token } = (await issued.json()) as { access_token: string };
+    const headers = { authorization: `Bearer ${access_token}`, "x-org-id": ready.organizations[0].id };
+    expect((await call("GET", `${ready.managementUrl}/applications`, headers)).status).toBe(200);
+    const asked = (service: string) =>
+      call("POST", `${ready.insightsUrl}/insights/directory/v1/events`, headers, {
+        service: [service],
+        start_time: "2024-01-01T00:00:00Z",
+      });
+    for (const service of ["alerts", "saas_app_management", "workflows"])
+      expect((await asked(service)).status).toBe(200);
+    expect((await asked("nonsense")).status).toBe(400);
+    running.stop();
+    await running.done;
+  });
+
   it("says in words where it listens otherwise", async () => {
     const running = start(["--events", "0"]);
     expect(await firstOutput(running.stdout)).toMatch(/listens at http:\/\/127\.0\.0\.1:\d+\n/);

@@ -2,7 +2,7 @@ import { gunzipSync } from "node:zlib";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Fault, Simulator } from "../index.ts";
-import { ask, manage, readAll, startStill } from "./support.ts";
+import { ask, call, manage, readAll, startStill } from "./support.ts";
 
 describe("the simulator fails on demand", () => {
   let simulator: Simulator;
@@ -189,4 +189,117 @@ describe("the simulator fails on demand", () => {
       await other.close();
     }
   });
+
+  it("claims a larger X-Limit than was asked, or sends none", async () => {
+    fail({ kind: "wrong_limit", value: 10_000, times: 1 }, { kind: "wrong_limit", value: null, times: 2 });
+    const larger = await ask(simulator, { limit: 5 });
+    expect([larger.body.length, larger.headers["x-limit"]]).toEqual([5, "10000"]);
+    const none = await ask(simulator, { limit: 5 });
+    expect([none.body.length, none.headers["x-limit"]]).toEqual([5, undefined]);
+  });
+
+  it("caps its pages below what was asked and says so, and pages go on without a gap", async () => {
+    const all = await readAll(simulator, { limit: 10_000 });
+    fail({ kind: "page_cap", events: 70 });
+    const page = await ask(simulator, { limit: 1_000 });
+    expect([page.body.length, page.headers["x-limit"]]).toEqual([70, "70"]);
+    expect(await readAll(simulator, { limit: 1_000 })).toEqual(all);
+  });
+
+  it("sends a byte order mark before the body", async () => {
+    fail({ kind: "byte_order_mark" });
+    const response = await request(`${simulator.insightsUrl}/insights/directory/v1/events`, {
+      method: "POST",
+      headers: { "x-api-key": simulator.apiKey, "x-org-id": simulator.organizations[0]!.id },
+      body: JSON.stringify({ service: ["all"], start_time: "2025-01-01T00:00:00Z", limit: 2 }),
+    });
+    const bytes = Buffer.from(await response.body.arrayBuffer());
+    expect([...bytes.subarray(0, 4)]).toEqual([0xef, 0xbb, 0xbf, 0x5b]);
+  });
+
+  it("adds a malformed element to a page", async () => {
+    fail({ kind: "malformed_event", text: '{"value":NaN}' });
+    const spoiled = await raw(simulator, { limit: 3 });
+    expect(spoiled.text.endsWith(',{"value":NaN}]')).toBe(true);
+    expect(spoiled.headers["x-result-count"]).toBe("4");
+  });
+
+  it("keeps a malformed event at its place in time, and answers for the others", async () => {
+    const world = await startStill({ events: 300 });
+    try {
+      const organization = world.organizations[1]!.id;
+      const bytes = '{"id":"x","deep":[[[';
+      world.control.appendMalformed(organization, bytes, { timestamp: "2025-02-20T10:00:00Z" });
+      const around = { start_time: "2025-02-20T09:59:59Z", end_time: "2025-02-20T10:00:01Z" };
+      expect((await raw(world, around)).text).toContain(bytes);
+      expect((await ask(world, { start_time: "2025-02-20T10:00:01Z" })).status).toBe(200);
+      const search = { search_term: { and: [{ service: "directory" }] } };
+      const found = await ask(world, { ...search, limit: 10_000 });
+      expect(found.body.length).toBeGreaterThan(10);
+      expect((await raw(world, { ...around, fields: ["id"] })).text).toContain(bytes);
+    } finally {
+      await world.close();
+    }
+  });
+
+  it("answers 500 for one tenant, and for every query that includes it", async () => {
+    const [first, second] = simulator.organizations.map(({ id }) => id);
+    simulator.control.refuseOrganization(first!, 500);
+    const asked = [[first!], [second!], [first!, second!]];
+    const replies = await Promise.all(asked.map((ids) => ask(simulator, {}, { "x-org-id": ids })));
+    simulator.control.refuseOrganization(first!, null);
+    expect(replies.map(({ status }) => status)).toEqual([500, 200, 500]);
+  });
+
+  it("limits a plan's history with 402 until the limit is lifted", async () => {
+    const organization = simulator.organizations[0]!.id;
+    const asked = (start: string) => ask(simulator, { start_time: start }, { "x-org-id": organization });
+    simulator.control.limitHistory(organization, 15);
+    const [old, recent] = [await asked("2025-02-10T00:00:00Z"), await asked("2025-02-20T00:00:00Z")];
+    expect([old.status, recent.status]).toEqual([402, 200]);
+    expect(old.text).toContain("15 days");
+    simulator.control.limitHistory(organization, null);
+    expect((await asked("2025-02-10T00:00:00Z")).status).toBe(200);
+  });
+
+  it("asks to wait for a whole day", async () => {
+    fail({ kind: "status", status: 429, retryAfter: 86_400, times: 1 });
+    expect((await ask(simulator, {})).headers["retry-after"]).toBe("86400");
+    expect((await ask(simulator, {})).status).toBe(200);
+  });
+
+  it("takes all of these as control calls over HTTP", async () => {
+    const control = `${simulator.url}/_control`;
+    const organization = simulator.organizations[2]!.id;
+    const faults = [
+      { kind: "wrong_limit", value: 10_000 },
+      { kind: "page_cap", events: 3 },
+      { kind: "byte_order_mark" },
+      { kind: "malformed_event" },
+    ];
+    expect((await call("PUT", `${control}/faults`, {}, faults)).body).toMatchObject(faults);
+    await call("DELETE", `${control}/faults`, {});
+    const days = { organization, days: 15 };
+    expect((await call("POST", `${control}/history-limits`, {}, days)).body).toEqual(days);
+    const headers = { "x-org-id": organization };
+    expect((await ask(simulator, {}, headers)).status).toBe(402);
+    await call("POST", `${control}/history-limits`, {}, { organization, days: null });
+    await call("POST", `${control}/refusals`, {}, { organization, status: 500 });
+    expect((await ask(simulator, {}, headers)).status).toBe(500);
+    await call("POST", `${control}/refusals`, {}, { organization, status: null });
+    const place = `organization=${organization}&timestamp=2025-02-22T10:00:00Z`;
+    expect((await call("POST", `${control}/events?${place}`, {}, "{broken")).body).toEqual({ added: 1 });
+    const around = { start_time: "2025-02-22T10:00:00Z", end_time: "2025-02-22T10:00:01Z" };
+    expect((await raw(simulator, around, headers)).text).toContain("{broken");
+  });
 });
+
+/** An answer whose body need not be JSON. */
+async function raw(simulator: Simulator, query: object, headers: Record<string, string> = {}) {
+  const response = await request(`${simulator.insightsUrl}/insights/directory/v1/events`, {
+    method: "POST",
+    headers: { "x-api-key": simulator.apiKey, "x-org-id": simulator.organizations[1]!.id, ...headers },
+    body: JSON.stringify({ service: ["all"], start_time: "2025-01-01T00:00:00Z", ...query }),
+  });
+  return { text: await response.body.text(), headers: response.headers };
+}

@@ -19,6 +19,7 @@ interface Flags {
   readonly skew: number;
   readonly apiKey?: string;
   readonly optionalEndpoints: boolean;
+  readonly exporterServices: boolean;
   readonly gzip: boolean;
   readonly file?: string;
   readonly fault: readonly Fault[];
@@ -39,7 +40,7 @@ Examples:
   $ tidemark simulate --fault '{"kind":"status","status":429,"retryAfter":2,"share":0.1}'
   $ curl -s http://127.0.0.1:8080/_control/statistics`;
 
-/** `tidemark simulate`: the directory service in this process, until it is told to stop. */
+/** `tidemark simulate`: the directory service in this process, until a signal stops it. */
 export function registerSimulate(program: Command, io: Io): void {
   program
     .command("simulate")
@@ -73,6 +74,11 @@ export function registerSimulate(program: Command, io: Io): void {
     .option(
       "--optional-endpoints",
       "also serve count, interval and distinct; e.g. --optional-endpoints",
+      false,
+    )
+    .option(
+      "--exporter-services",
+      "also accept the service names that the vendor's exporter sends; e.g. --exporter-services",
       false,
     )
     .option("--no-gzip", "never compress answers; e.g. --no-gzip")
@@ -130,6 +136,7 @@ function optionsOf(flags: Flags): SimulatorOptions {
   const { port, host, seed, organizations, events, days, eventBytes, optionalEndpoints, gzip } = flags;
   return {
     ...{ port, host, seed, organizations, events, days, eventBytes, optionalEndpoints, gzip },
+    ...(flags.exporterServices ? { furtherServices: "exporter" as const } : {}),
     liveEventsPerSecond: flags.live,
     ...(flags.late ? {} : { lateness: "none" }),
     clock: {
@@ -151,8 +158,8 @@ function optionsOf(flags: Flags): SimulatorOptions {
 }
 
 function summary(simulator: Simulator) {
-  const { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId } = simulator;
-  return { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId };
+  const { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId, oauth } = simulator;
+  return { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId, oauth };
 }
 
 function words(simulator: Simulator): string {
@@ -165,6 +172,7 @@ function words(simulator: Simulator): string {
     `  control     ${simulator.url}/_control/`,
     `  x-api-key   ${simulator.apiKey}`,
     `  provider    ${simulator.providerId}`,
+    `  OAuth       ${simulator.oauth.tokenUrl}, client ${simulator.oauth.clientId}`,
     `Organizations (${simulator.organizations.length}):`,
     ...shown,
     ...(more > 0 ? [`  … and ${more} more`] : []),

@@ -1,7 +1,7 @@
-/** The events' fields as the specification lists them, per kind of value; what is not here is unknown. */
+/** The events' fields by kind of value: those of the specification, and those that are seen in the field. */
 export type FieldKind = "string" | "numeric" | "timestamp" | "boolean";
 
-const strings = `
+const STRINGS = `
 id event_type service organization category severity username correlation.id correlation.type resource.id
 resource.context resource.source_id resource.source_type resource.reference_id resource.type resource.username
 resource.recipient_email resource.email_type resource.name resource.email resource.description resource.resources
@@ -23,43 +23,57 @@ config referrer_object_id referrer_type object_storage_item_object_id object_sto
 object_storage_item_version_name object_storage_item_version_sha_256_sum system_object_id account_id catalog_app_id
 login_identifier detail pid access_request_id workflow.type workflow.id workflow.name workflow.desc
 geoip.country_code geoip.timezone geoip.continent_code geoip.region_name geoip.city_name @version
-changes useragent system_timestamp
+changes changes.field changes.from changes.to useragent useragent.name useragent.version useragent.os
+useragent.os_name useragent.os_version useragent.device system_timestamp user_agent.version user_agent.os
+association.op association.action_source association.connection.from.type association.connection.from.object_id
+association.connection.from.name association.connection.to.type association.connection.to.object_id
+association.connection.to.name application.sso_type jc_initiated_by_email asn.organization
+auth_meta.jumpcloud_protect_device.id auth_meta.jumpcloud_protect_device.make
+auth_meta.jumpcloud_protect_device.model auth_meta.jumpcloud_protect_device.os
+auth_meta.jumpcloud_protect_device.os_version auth_meta.jumpcloud_protect_device.app_version
+auth_meta.jumpcloud_protect_device.username auth_meta.jumpcloud_protect_device.user_id
+auth_meta.jumpcloud_protect_device.ip auth_context.jumpcloud_protect_device.id
+auth_context.jumpcloud_protect_device.username auth_context.policies_applied.metadata.action
+mdm_device_id mdm_device_manager_id config.name config.value
 `;
 
-const numbers = `
+const NUMBERS = `
 operation_number error_code scope deref number_of_results object_storage_item_version_size total_software_item_count
 total_space_used windows_meta.logon_type geoip.latitude geoip.longitude error_chain.error_code
+asn.number
 `;
 
-const booleans = `
+const BOOLEANS = `
 success mfa idp_initiated start_tls tls_established windows_meta.elevated initiated_by.administrator
 auth_context.auth_methods.totp.success auth_context.auth_methods.webauthn.success
 auth_context.auth_methods.duo.success auth_context.auth_methods.password.success auth_meta.auth_methods.totp.success
-auth_meta.auth_methods.password.success sso_token_success
+auth_meta.auth_methods.password.success auth_meta.auth_methods.jumpcloud_protect.success
+auth_context.auth_methods.jumpcloud_protect.success association.attributes.sudo.enabled
+association.attributes.sudo.withoutPassword sso_token_success
 `;
 
-const kinds = new Map<string, FieldKind>([
-  ...list(strings, "string"),
-  ...list(numbers, "numeric"),
-  ...list(booleans, "boolean"),
+const KINDS: ReadonlyMap<string, FieldKind> = new Map<string, FieldKind>([
+  ...list(STRINGS, "string"),
+  ...list(NUMBERS, "numeric"),
+  ...list(BOOLEANS, "boolean"),
   ["timestamp", "timestamp"],
 ]);
 
-const parents = new Set([...kinds.keys()].flatMap(prefixes));
+const PARENTS: ReadonlySet<string> = new Set([...KINDS.keys()].flatMap(prefixes));
 
-/** Fields that cannot be searched, whatever stands below them. */
-const unsearchable = ["changes", "useragent", "system_timestamp"];
+/** Fields that cannot be searched, with all their members. */
+const UNSEARCHABLE = ["changes", "useragent", "system_timestamp"];
 
 export function kindOf(field: string): FieldKind | null {
-  return kinds.get(field) ?? null;
+  return KINDS.get(field) ?? null;
 }
 
 export function isKnown(field: string): boolean {
-  return kinds.has(field) || parents.has(field);
+  return KINDS.has(field) || PARENTS.has(field);
 }
 
 export function isSearchable(field: string): boolean {
-  return !unsearchable.includes(field.split(".")[0]!);
+  return !UNSEARCHABLE.includes(field.split(".")[0]!);
 }
 
 function list(text: string, kind: FieldKind): [string, FieldKind][] {

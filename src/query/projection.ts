@@ -1,8 +1,11 @@
+/** Reduces an event's JSON text to some of its fields. */
+export type Projection = (json: string) => string;
+
 /**
- * Keeps only some fields of an event, on its JSON text: what stays is copied, so that numbers and escapes keep their
- * spelling. Lists on a dotted path are gone through.
+ * Works on the text, so that numbers and escapes keep their spelling. A dotted path that meets a list applies
+ * to each of its items.
  */
-export function createProjection(fields: readonly string[]): (json: string) => string {
+export function createProjection(fields: readonly string[]): Projection {
   const tree = buildTree(fields);
   return (json) => project(json, tree, skipSpace(json, 0)).text ?? "{}";
 }

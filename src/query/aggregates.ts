@@ -1,0 +1,95 @@
+import { QueryError } from "./errors.ts";
+import type { Query } from "./parse-query.ts";
+import { valuesAt } from "./predicate.ts";
+import { matching, slices } from "./read-page.ts";
+import type { QueryStore } from "./store.ts";
+
+/** Operations of the vendor's OpenAPI that the specification does not list. */
+export const AGGREGATES = ["count", "interval", "distinct"] as const;
+export type Aggregate = (typeof AGGREGATES)[number];
+
+export function isAggregate(name: string): name is Aggregate {
+  return (AGGREGATES as readonly string[]).includes(name);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = {
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 7 * 86_400_000,
+};
+const BUCKETS_MAX = 10_000;
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** The answer's body. `body` is the same request body that the query was parsed from. */
+export async function aggregate<Event>(
+  operation: Aggregate,
+  store: QueryStore<Event>,
+  query: Query,
+  body: unknown,
+): Promise<object> {
+  switch (operation) {
+    case "count":
+      return { count: await count(store, query) };
+    case "interval":
+      return { buckets: await interval(store, query, body as Body) };
+    case "distinct":
+      return { buckets: await distinct(store, query, body as Body) };
+  }
+}
+
+async function count<Event>(store: QueryStore<Event>, query: Query): Promise<number> {
+  const events = matching(store, query, null);
+  let found = 0;
+  if (Symbol.iterator in events) for (const _ of events) found++;
+  else for await (const _ of events) found++;
+  return found;
+}
+
+async function interval<Event>(store: QueryStore<Event>, query: Query, body: Body) {
+  const unitMs = UNITS_MS[String(body.interval_unit)];
+  const value = Number(body.interval_value ?? 1);
+  if (unitMs === undefined || !Number.isInteger(value) || value < 1) {
+    throw new QueryError(400, "interval_unit must be s, m, h, d or w and interval_value a positive integer");
+  }
+  const stepMs = unitMs * value;
+  const offsetMs = zoneOffsetMs(body.timezone);
+  const buckets = new Map<number, number>();
+  for await (const event of matching(store, query, null)) {
+    const key = Math.floor((store.timeMs(event) + offsetMs) / stepMs) * stepMs - offsetMs;
+    buckets.set(key, (buckets.get(key) ?? 0) + 1);
+    if (buckets.size > BUCKETS_MAX) throw new QueryError(400, "The interval makes too many buckets");
+  }
+  const sorted = [...buckets].sort(([a], [b]) => a - b);
+  return sorted.map(([key, docCount]) => ({
+    key,
+    key_as_string: new Date(key).toISOString(),
+    doc_count: docCount,
+  }));
+}
+
+/** "+0530" or "-07:00"; anything else counts as UTC. */
+function zoneOffsetMs(zone: unknown): number {
+  const match = typeof zone === "string" ? /^([+-])(\d\d):?(\d\d)$/.exec(zone) : null;
+  if (match === null) return 0;
+  const minutes = Number(match[2]) * 60 + Number(match[3]);
+  return (match[1] === "-" ? -minutes : minutes) * 60_000;
+}
+
+async function distinct<Event>(store: QueryStore<Event>, query: Query, body: Body) {
+  const { field } = body;
+  if (typeof field !== "string" || field === "") throw new QueryError(400, "field is required");
+  const path = field.split(".");
+  const buckets = new Map<string, number>();
+  for await (const slice of slices(matching(store, query, null))) {
+    for (const event of await store.parse(slice)) {
+      // An event counts once for each different value, as a search index counts documents.
+      const values = valuesAt(event, path, 0).filter((value) => value !== null && typeof value !== "object");
+      for (const value of new Set(values.map(String))) buckets.set(value, (buckets.get(value) ?? 0) + 1);
+    }
+  }
+  const sorted = [...buckets].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+  return sorted.slice(0, BUCKETS_MAX).map(([key, docCount]) => ({ key, doc_count: docCount }));
+}
