@@ -13,7 +13,7 @@ const stop = new AbortController();
 let code = 0;
 for (const name of ["SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
-    // A second one means: at once. Nothing is lost by it either.
+    // A second signal ends the process at once. Nothing is lost: the state is as after kill -9.
     if (stop.signal.aborted) process.exit(130);
     stop.abort(new Error(`stopped by ${name}`));
   });

@@ -19,11 +19,11 @@ import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trac
 
 export interface Telemetry {
   readonly meter: Meter;
-  /** undefined: nobody wants traces, so none are made. */
+  /** undefined: tracing is off. */
   readonly tracer: Tracer | undefined;
   /** Everything measured, in Prometheus' text format. */
   metricsText(): Promise<string>;
-  /** Sends what is left and stops. */
+  /** Sends the remaining data and stops. */
   close(): Promise<void>;
 }
 
@@ -31,9 +31,9 @@ const SERIES_MAX = 20_000;
 const PUSH_MS = 60_000;
 
 /**
- * The SDK behind the API that the parts use; no other file knows it. Metrics can always be scraped. They and
- * traces are pushed by OTLP when the standard OTEL_ variables ask for it; the exporters read the rest of
- * those variables (headers, time-outs, certificates) themselves.
+ * Starts the OpenTelemetry SDK; only this file knows it. Metrics can always be scraped. Metrics and traces are
+ * pushed by OTLP when the standard OTEL_ variables ask for it. The exporters read the remaining variables
+ * (headers, timeouts, certificates) themselves.
  */
 export function startTelemetry(
   env: Readonly<Record<string, string | undefined>>,
@@ -80,7 +80,7 @@ export function startTelemetry(
   };
 }
 
-/** Seconds from a fast disk write to a destination that hangs. */
+/** Buckets in seconds, from a fast disk write to a destination that hangs. */
 const VIEWS: ViewOptions[] = [
   {
     instrumentType: InstrumentType.HISTOGRAM,
@@ -93,7 +93,7 @@ const VIEWS: ViewOptions[] = [
   { instrumentName: "*", instrumentType: InstrumentType.COUNTER, aggregationCardinalityLimit: SERIES_MAX },
 ];
 
-/** OTLP is used where an endpoint is set for it, or where it is asked for by name. */
+/** OTLP is used if an endpoint is set, or if the exporter is named. */
 function wants(env: Readonly<Record<string, string | undefined>>, signal: "METRICS" | "TRACES"): boolean {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return false;
   const exporter = env[`OTEL_${signal}_EXPORTER`];

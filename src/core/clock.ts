@@ -1,4 +1,4 @@
-/** All effects of time go through a clock, so that tests own it. */
+/** All time goes through a clock, so that tests can control it. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;

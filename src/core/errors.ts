@@ -1,14 +1,14 @@
 /**
- * The four errors between a sink and delivery. Each has one consequence; anything else that a sink
- * throws is a bug and stops that sink visibly.
+ * The four errors between a sink and delivery. Each has exactly one consequence. Any other error is unexpected:
+ * delivery retries it and raises an alarm (R38).
  */
 
-/** The same batch again, with back-off. */
+/** Delivery sends the same batch again, with back-off. */
 export class RetryableError extends Error {
   override readonly name = "RetryableError";
-  /** What the destination asked for (Retry-After), if it did. */
+  /** The delay that the destination asked for (Retry-After), if any. */
   readonly retryAfterMs: number | undefined;
-  /** Indexes into the batch's records that are not written yet; absent: none is. */
+  /** Indexes of the records that are not written yet. Absent: none was written. */
   readonly remaining: readonly number[] | undefined;
 
   constructor(
@@ -25,7 +25,7 @@ export class RetryableError extends Error {
   }
 }
 
-/** The batch is halved and sent again; a single record that is too large becomes a dead letter. */
+/** Delivery halves the batch and sends it again. A single record that is too large becomes a dead letter. */
 export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
 }
@@ -33,15 +33,15 @@ export class TooLargeError extends Error {
 export interface Rejection {
   /** Index into the batch's records. */
   readonly index: number;
-  /** What the destination said, without the event's content and without secrets. */
+  /** The destination's own answer, without event content and without secrets. */
   readonly reason: string;
 }
 
-/** These records become dead letters with their reason; the rest go on. */
+/** These records become dead letters with their reasons. Delivery continues with the others. */
 export class RejectedEventsError extends Error {
   override readonly name = "RejectedEventsError";
   readonly rejected: readonly Rejection[];
-  /** Indexes of records that are still to be written; absent: all but the rejected are written. */
+  /** Indexes of the records that are not written yet. Absent: all others were written. */
   readonly remaining: readonly number[] | undefined;
 
   constructor(
@@ -55,10 +55,10 @@ export class RejectedEventsError extends Error {
   }
 }
 
-/** The destination refuses us (wrong token, no permission): stop, alarm, probe now and then, lose nothing. */
+/** The destination refuses us (wrong token, no permission). Delivery pauses, raises an alarm and probes. */
 export class PausedError extends Error {
   override readonly name = "PausedError";
-  /** What a person can do about it. */
+  /** What the operator can do about it. */
   readonly remedy: string;
 
   constructor(message: string, remedy: string, options: { cause?: unknown } = {}) {
@@ -67,7 +67,7 @@ export class PausedError extends Error {
   }
 }
 
-/** A person has to decide before this part can go on; nothing was skipped or truncated. */
+/** The operator has to decide before this part can continue. Nothing was skipped or truncated. */
 export class DecisionNeededError extends Error {
   override readonly name = "DecisionNeededError";
   readonly choices: readonly string[];
@@ -78,19 +78,19 @@ export class DecisionNeededError extends Error {
   }
 }
 
-/** Wrong usage or config: exit code 2. Every line says what is wrong and what to do. */
+/** Wrong usage or config; exit code 2. Each line says what is wrong and what to do. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** A disk that is full, failing or busy, told by SQLite or by the system: it passes when a person makes room. */
+/** True for errors of a full, failing or busy disk. They end when the operator frees space. */
 export function isDiskTrouble(error: unknown): boolean {
   return /^(SQLITE_(FULL|IOERR|BUSY|READONLY|CANTOPEN)|ENOSPC|EDQUOT|EIO)/.test(
     (error as { code?: string } | null)?.code ?? "",
   );
 }
 
-/** The message of an error with the messages of its causes. */
+/** The message of an error, followed by the messages of its causes. */
 export function explain(error: unknown): string {
   const parts: string[] = [];
   for (let at: unknown = error, depth = 0; at !== undefined && depth < 5; depth++) {

@@ -1,13 +1,13 @@
-/** One event of the journal: its exact bytes, and the few fields that the program steers by. */
+/** One event of the journal: its exact bytes, and the few fields that the program uses itself. */
 export interface JournalEvent {
   /** The exact slice of the response that held it. May share memory with its page: never write to it. */
   readonly bytes: Uint8Array;
-  /** How many bytes these are; known without a look at them. */
+  /** The number of bytes, known without reading them. */
   readonly size: number;
-  /** True where the bytes are known to hold no line break. */
+  /** True if the bytes are known to contain no line break. */
   readonly isOneLine?: boolean;
   readonly account: string;
-  /** Whom it is attributed to, in lower case; null for the multi-tenant portal's own events. */
+  /** The organization it belongs to, in lower case; null for the multi-tenant portal's own events. */
   readonly organization: string | null;
   /** The provider whose portal it belongs to, if it was read from there. */
   readonly provider: string | null;
@@ -23,7 +23,7 @@ export interface JournalEvent {
   readonly correlationId: string | undefined;
   /** 32 hexadecimal digits, the same for the same event whenever it is read (R10). */
   readonly identity: string;
-  /** When it was pulled, by the service's clock. */
+  /** When it was fetched, by the service's clock. */
   readonly fetchedAtMs: number;
   /** Its place in the journal: page number, and index inside the page. */
   readonly page: number;

@@ -1,4 +1,4 @@
-/** What the parts need of a logger; pino satisfies it. Sentences are constant, data goes into fields. */
+/** The logger that the parts use; pino implements it. Messages are constant, data goes into fields. */
 export interface Log {
   error(fields: object, sentence: string): void;
   warn(fields: object, sentence: string): void;

@@ -2,12 +2,15 @@ import { hash } from "node:crypto";
 import type { JournalEvent } from "./event.ts";
 
 /**
- * Names made from event data (paths, topics, keys; R22): encoded one to one into a safe alphabet, so two
- * tenants never share a name. Small letters, digits, `-` and `.` stand for themselves; an underscore
- * doubles; every other byte of the UTF-8 text (capital letters too, on behalf of file systems that ignore
- * case), a `.` at either end and the characters of `encoded` become `_` and two hexadecimal digits. Half of a
- * surrogate pair, which has no UTF-8, becomes `_u` and four digits. An absent value is `_none`, which nothing
- * else can encode to. Over-long names keep their beginning and end in a hash.
+ * Encodes event data for use in a path, topic or key (R22). The encoding is one to one, so two tenants never
+ * share a name:
+ *
+ * - Lower-case letters, digits, `-` and `.` are kept. `_` becomes `__`.
+ * - Every other byte of the UTF-8 text, a `.` at either end and the characters in `encoded` become `_` and two
+ *   hexadecimal digits. Upper case is included because some file systems ignore case.
+ * - An unpaired surrogate, which has no UTF-8 form, becomes `_u` and four digits.
+ * - An absent value becomes `_none`. No other value encodes to that.
+ * - A name that is too long keeps its beginning and ends in a hash.
  */
 export function encodeName(value: string | null | undefined, lengthMax = 100, encoded = ""): string {
   if (value === null || value === undefined || value === "") return "_none";
@@ -18,13 +21,13 @@ export function encodeName(value: string | null | undefined, lengthMax = 100, en
   return limitName(name, lengthMax);
 }
 
-/** A name as it is, or, if it is over-long, its beginning and a hash of all of it. */
+/** Shortens a name that is too long: its beginning, then a hash of the whole name. */
 export function limitName(name: string, lengthMax: number): string {
   if (name.length <= lengthMax) return name;
   return `${name.slice(0, lengthMax - 34)}_~${hash("sha256", name, "hex").slice(0, 32)}`;
 }
 
-/** By code point, so that a surrogate matches only where its other half is missing. */
+/** The `u` flag matches by code point, so only unpaired surrogates match as surrogates. */
 const UNSAFE = /[^a-z0-9.-]/gu;
 
 function encodeCharacter(character: string): string {
@@ -42,9 +45,9 @@ const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date"
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 /**
- * Compiles a template such as `{organization}/{service}/{date}`; unknown placeholders are an error. The
- * whole is one to one as well: where a `-` or `.` alone keeps two values apart, the values have it encoded,
- * and two values with nothing between them that could keep them apart are an error.
+ * Compiles a template such as `{organization}/{service}/{date}`. Unknown placeholders are an error. The result
+ * is one to one too: where `-` or `.` is the only separator between two values, it is encoded inside the
+ * values. Two values without a separator are an error.
  */
 export function compileTemplate(template: string, allowed: readonly Placeholder[] = PLACEHOLDERS) {
   const parts = template.split(/\{([^}]*)\}/);
@@ -65,10 +68,10 @@ export function compileTemplate(template: string, allowed: readonly Placeholder[
   };
 }
 
-/** Dates and hours have a fixed length and need no separator; the other values may hold anything. */
+/** Dates and hours have a fixed length, so they need no separator. */
 const FIXED = new Set(["date", "hour"]);
 
-/** The characters that the values must not hold for the template to stay one to one. */
+/** The characters to encode inside values, because the template uses them as separators. */
 function separatorsOf(parts: readonly string[]): string {
   let encoded = "";
   let previous: string | undefined;
@@ -77,7 +80,7 @@ function separatorsOf(parts: readonly string[]): string {
     const name = parts[at]!;
     between += parts[at - 1]!;
     if (FIXED.has(name)) continue;
-    // Anything outside the alphabet of encoded names separates by itself.
+    // A character outside the alphabet of encoded names is always a separator.
     if (previous !== undefined && !/[^a-z0-9._~-]/.test(between)) {
       const signs = between.replaceAll(/[^.-]/g, "");
       if (signs === "") {

@@ -1,7 +1,7 @@
 /**
- * How far a reader has come in one journal (R20): every event of the pages before `page`, and the first
- * `event` events of `page`. `hash` is the rolling hash of all pages up to and including `page`, so a
- * position is accepted only by a journal that holds that very page.
+ * How far a reader has read in one journal (R20): every event of the pages before `page`, and the first
+ * `event` events of `page`. `hash` is the rolling hash of all pages up to and including `page`. A journal
+ * accepts a position only if it contains that page with that hash.
  */
 export interface Position {
   readonly journal: string;
@@ -15,7 +15,7 @@ export function startOf(journal: string): Position {
   return { journal, page: 0, event: 0, hash: "" };
 }
 
-/** Negative when `a` comes before `b`; both must be of one journal. */
+/** Negative when `a` is before `b`. Both must belong to the same journal. */
 export function comparePositions(a: Position, b: Position): number {
   return a.page - b.page || a.event - b.event;
 }

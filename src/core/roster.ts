@@ -4,10 +4,10 @@ export interface RosterEntry {
   /** Lower case. */
   readonly id: string;
   readonly name: string;
-  /** vanished: the service no longer lists it. refused: it is listed, but not given to us. */
+  /** vanished: the service no longer lists it. refused: it is listed, but the service denies access. */
   readonly state: "active" | "vanished" | "refused";
   readonly reason: string | null;
-  /** When a refused or vanished one is tried again. */
+  /** The next attempt at a refused or vanished organization. */
   readonly nextMs: number | null;
   readonly lastEventMs: number | null;
   readonly events: number;
@@ -18,7 +18,7 @@ export interface RosterEntry {
 /** The durable list of organizations. */
 export interface Roster {
   list(account: string): readonly RosterEntry[];
-  /** Adds new ones as active, renames known ones, makes vanished ones active again. */
+  /** Adds new organizations as active, renames known ones and makes vanished ones active again. */
   seen(
     account: string,
     organizations: readonly { readonly id: string; readonly name: string }[],
@@ -32,14 +32,14 @@ export interface Roster {
     nextMs: number | null,
   ): void;
   /**
-   * New events; kept in memory until `flush`, since a lost count costs nothing. Only those that came live
-   * count as traffic: a history of months that is read within minutes says nothing about it.
+   * Counts new events in memory until `flush`; losing a count is harmless. Only live events count as traffic,
+   * because a backfill reads months of history within minutes.
    */
   addEvents(
     account: string,
     byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>,
     live: boolean,
   ): void;
-  /** Writes what was added; given hours, also folds it into the smoothed traffic of that time. */
+  /** Writes the counts. With `hours`, it also updates the smoothed traffic of that period. */
   flush(account: string, hours?: number): void;
 }

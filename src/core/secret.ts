@@ -3,12 +3,12 @@ import { z } from "zod";
 
 const HIDDEN = "[secret]";
 
-/** Where a secret is to be found. */
+/** Where a secret is stored. */
 export type SecretSource = { readonly env: string } | { readonly file: string };
 
 /**
- * A secret prints as `[secret]` in strings, JSON, logs and inspect; only `reveal` gives it away.
- * Parsing a config makes it from its source; the loader sets the value before anything uses it.
+ * A secret prints as `[secret]` in strings, JSON, logs and `inspect`. Only `reveal` returns its value.
+ * Config parsing creates it from its source, and the loader sets the value before it is used.
  */
 export class Secret {
   readonly #source: SecretSource | undefined;
@@ -49,7 +49,7 @@ export class Secret {
   }
 }
 
-/** A secret whose value is at hand, for tests and the demo. */
+/** A secret with a known value, for tests and the demo. */
 export function secretOf(value: string): Secret {
   return new Secret(undefined, value);
 }

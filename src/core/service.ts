@@ -1,17 +1,17 @@
 import type { z } from "zod";
 import type { Fields, Meaning } from "./meaning.ts";
 
-/** A service of the directory, as its file gives it: what its events hold and what they mean. */
+/** A service of the directory: the fields of its events and their meaning. */
 export interface ServiceDefinition {
   /** The `service` value of its events. */
   readonly name: string;
-  /** Other names that the same events or queries go by. */
+  /** Other names for the same service, in events or queries. */
   readonly aliases?: readonly string[];
-  /** The event types that are documented; others are delivered all the same and counted as drift. */
+  /** The documented event types. Others are delivered too, and counted as drift. */
   readonly eventTypes: readonly string[];
-  /** Its fields, open to more. An event that does not fit is delivered all the same. */
+  /** Its known fields; more are allowed. An event that does not fit is delivered anyway. */
   readonly event: z.ZodType;
-  /** Pure, and never throws, whatever types the fields have. */
+  /** Pure. Never throws, whatever types the fields have. */
   describe(event: Fields): Meaning;
 }
 

@@ -1,2 +1,2 @@
-/** One turn of work: "again" when there is more to do at once, "idle" when there is not. */
+/** One turn of work. "again": there is more to do now. "idle": there is not. */
 export type Step = (signal: AbortSignal) => Promise<"again" | "idle">;

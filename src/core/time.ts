@@ -1,6 +1,6 @@
 /**
- * Milliseconds since the epoch of an RFC 3339 timestamp, cut (not rounded) to whole milliseconds;
- * undefined when the text is none. Fractions may have any number of digits.
+ * Milliseconds since the epoch of an RFC 3339 timestamp, truncated to whole milliseconds. Undefined when the
+ * text is not a timestamp. Fractions may have any number of digits.
  */
 export function timestampMsOf(text: string): number | undefined {
   const match =
@@ -21,10 +21,10 @@ export function timestampMsOf(text: string): number | undefined {
   ] = match;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return undefined;
   if (Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return undefined;
-  // Date.UTC would take the years 0 to 99 for those of the twentieth century.
+  // Date.UTC would read the years 0 to 99 as 1900 to 1999.
   const date = new Date(0);
   date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
-  // A day that the month does not have would roll over into the next.
+  // A day that does not exist would roll over into the next month.
   if (date.getUTCMonth() !== Number(month) - 1 || date.getUTCDate() !== Number(day)) return undefined;
   const inDayMs = ((Number(hour) * 60 + Number(minute)) * 60 + Number(second)) * 1000;
   const offsetMs = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60_000 * (sign === "-" ? -1 : 1);
@@ -40,7 +40,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-/** Whole milliseconds of a duration such as `90d`, `10m`, `1h30m`; undefined when the text is none. */
+/** Whole milliseconds of a duration such as `90d`, `10m`, `1h30m`; undefined when the text is not a duration. */
 export function durationMsOf(text: string): number | undefined {
   if (!/^(\d+(?:\.\d+)?(?:ms|[smhdw]))+$/.test(text)) return undefined;
   let total = 0;

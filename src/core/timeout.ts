@@ -1,7 +1,6 @@
 /**
- * A signal that aborts after so long, to be combined with others by `AbortSignal.any`. A plain
- * `AbortSignal.timeout` that nobody listens to may be collected as garbage, and then never aborts
- * what was made from it; a listener of its own keeps it.
+ * A timeout signal that is safe to combine with `AbortSignal.any`. Node may garbage-collect a timeout signal
+ * that has no listener of its own, and the combined signal then never aborts. The empty listener prevents that.
  */
 export function timeoutSignal(ms: number): AbortSignal {
   const signal = AbortSignal.timeout(ms);

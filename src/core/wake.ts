@@ -1,11 +1,11 @@
 import type { Clock } from "./clock.ts";
 
-/** Lets loops sleep until something has happened, a time has passed, or they are to stop. */
+/** Lets loops sleep until they are woken, a time has passed, or the signal aborts. */
 export interface Wake {
-  /** Resolves at the next `wake`, after `ms`, or when the signal aborts; never rejects. Ask for it before looking for work. */
+  /** Resolves at the next `wake`, after `ms`, or when the signal aborts. Never rejects. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
   wake(): void;
-  /** A mark of now: `wait` returns at once when `wake` was called since. */
+  /** Take a mark before looking for work: `waitSince` returns at once if `wake` was called after it. */
   mark(): number;
   waitSince(mark: number, ms: number, signal: AbortSignal): Promise<void>;
 }
