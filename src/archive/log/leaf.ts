@@ -1,0 +1,117 @@
+import { z } from "zod";
+
+/*
+ * The leaves of the log: JSON objects with their keys in the order below, at most 64 KB. The first key is the
+ * label of this level (A16); origin and index make each leaf unique to its place.
+ */
+
+export const LEAF_TYPE = "tidemark/log-leaf/v1";
+
+const hex = z.string().regex(/^[0-9a-f]{64}$/);
+const count = z.int().min(0);
+const day = z.string().regex(/^\d{4}-\d\d-\d\d$/);
+const name = z.string().min(1).max(500);
+
+/** A data file and its manifest, as the log names them. */
+const part = {
+  day,
+  part: name,
+  class: name,
+  data: name,
+  data_bytes: count,
+  data_sha256: hex,
+  manifest: name,
+  manifest_bytes: count,
+  manifest_sha256: hex,
+  lines: count,
+  lines_root: hex,
+  events: count,
+  raw_bytes: count,
+};
+
+const kinds = {
+  /** A part of a day: the organizations that were sealed. */
+  day: z.strictObject({ kind: z.literal("day"), ...part, incomplete: count }),
+  /** What arrived on one day for days that were closed before. */
+  late: z.strictObject({ kind: z.literal("late"), ...part, incomplete: count }),
+  /** What arrived on one day without a usable time. */
+  undated: z.strictObject({ kind: z.literal("undated"), ...part, incomplete: count }),
+  /** The service forgot these before they were read; the lines of that manifest say which. */
+  gap: z.strictObject({ kind: z.literal("gap"), day, part: name, manifest: name, organizations: count }),
+  reconcile: z.strictObject({
+    kind: z.literal("reconcile"),
+    from: day,
+    to: day,
+    asked: name,
+    compared: z.literal("identities"),
+    days: count,
+    returned: count,
+    held: count,
+    missing: count,
+  }),
+  hold: z.strictObject({
+    kind: z.literal("hold"),
+    hold: name,
+    case_hash: hex,
+    organizations_hash: hex,
+    from: day.nullable(),
+    to: day.nullable(),
+  }),
+  release: z.strictObject({ kind: z.literal("release"), hold: name, case_hash: hex }),
+  /** The file is gone, after its time; where other lines of it stay, `replacement` holds them. */
+  prune: z.strictObject({
+    kind: z.literal("prune"),
+    leaf: count,
+    policy: name,
+    removed_lines: count,
+    replacement: z.strictObject(part).nullable(),
+  }),
+  erase: z.strictObject({
+    kind: z.literal("erase"),
+    leaf: count,
+    reason_hash: hex,
+    removed_lines: count,
+    removed_events: count,
+    replacement: z.strictObject(part).nullable(),
+  }),
+  policy: z.strictObject({ kind: z.literal("policy"), policy_sha256: hex }),
+  /** A new signing key. The checkpoint of size index + 1 is signed by the old and the new key (A20). */
+  key: z.strictObject({ kind: z.literal("key"), key: name, previous: name.nullable() }),
+} as const;
+
+const body = z.discriminatedUnion("kind", Object.values(kinds) as never) as z.ZodType<LeafBody>;
+const head = z.object({ type: z.literal(LEAF_TYPE), origin: name, index: count, time: z.iso.datetime() });
+
+export type LeafKind = keyof typeof kinds;
+export type LeafBody = { [Kind in LeafKind]: z.output<(typeof kinds)[Kind]> }[LeafKind];
+export type LeafOf<Kind extends LeafKind> = z.output<(typeof kinds)[Kind]>;
+export type PartLeaf = LeafOf<"day"> | LeafOf<"late"> | LeafOf<"undated">;
+export type PartFiles = Omit<LeafOf<"day">, "kind" | "incomplete">;
+export type Leaf = z.output<typeof head> & LeafBody;
+
+export function encodeLeaf(origin: string, index: number, timeMs: number, content: LeafBody): Buffer {
+  const leaf = { type: LEAF_TYPE, origin, index, time: new Date(timeMs).toISOString(), ...inOrder(content) };
+  return Buffer.from(JSON.stringify(leaf));
+}
+
+/** Throws unless these are the bytes that `encodeLeaf` gives for this place in the log. */
+export function parseLeaf(bytes: Uint8Array, origin: string, index: number): Leaf {
+  const json: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  const { type, origin: own, index: at, time, ...rest } = json as Record<string, unknown>;
+  const start = head.parse({ type, origin: own, index: at, time });
+  if (start.origin !== origin || start.index !== index)
+    throw new Error(`it is entry ${start.index} of "${start.origin}"`);
+  const content = body.parse(rest);
+  if (!encodeLeaf(origin, index, Date.parse(start.time), content).equals(bytes))
+    throw new Error("its bytes are not in the fixed order");
+  return { ...start, ...content };
+}
+
+export function isPart(leaf: LeafBody): leaf is PartLeaf {
+  return leaf.kind === "day" || leaf.kind === "late" || leaf.kind === "undated";
+}
+
+/** zod gives keys in the order of the schema. */
+function inOrder(content: LeafBody): LeafBody {
+  return body.parse(content);
+}
