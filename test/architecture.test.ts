@@ -18,6 +18,7 @@ const PARTS = [
   "sinks",
   "imports",
   "query",
+  "archive",
   "server",
   "telemetry",
 ];

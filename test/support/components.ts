@@ -28,7 +28,10 @@ export type Component =
   | "chromium"
   | "promtool"
   | "helm"
-  | "kubeconform";
+  | "kubeconform"
+  | "fsck"
+  | "merkle"
+  | "python";
 
 /** True when `TIDEMARK_REQUIRE` lists the component, or says `all`. */
 export function required(component: Component): boolean {

@@ -146,7 +146,10 @@ export function verifyInclusion(
   return last === 0 && Buffer.compare(node, root) === 0;
 }
 
-/** Whether the tree of `size` begins with the tree of `oldSize`. Every tree begins with the empty one. */
+/**
+ * Whether the tree of `size` begins with the tree of `oldSize`. The empty tree needs no proof, and none is
+ * accepted for it: a caller that starts from nothing has nothing to compare.
+ */
 export function verifyConsistency(
   oldSize: number,
   size: number,
@@ -154,10 +157,9 @@ export function verifyConsistency(
   root: Uint8Array,
   proof: readonly Uint8Array[],
 ): boolean {
-  if (!isSize(oldSize) || !isSize(size) || oldSize > size || !areHashes([oldRoot, root, ...proof]))
-    return false;
+  if (!isSize(oldSize) || !isSize(size) || oldSize === 0 || oldSize > size) return false;
   if (oldSize === size) return proof.length === 0 && Buffer.compare(oldRoot, root) === 0;
-  if (oldSize === 0) return proof.length === 0 && Buffer.compare(oldRoot, EMPTY_ROOT) === 0;
+  if (!areHashes([oldRoot, root, ...proof])) return false;
   let [at, last] = [oldSize - 1, size - 1];
   while (at % 2 === 1) [at, last] = [half(at), half(last)];
   const nodes = at === 0 ? [oldRoot, ...proof] : proof;

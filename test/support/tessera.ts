@@ -1,0 +1,40 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { fetchOnce, programOnPath, skipUnless } from "./components.ts";
+
+const FSCK_VERSION = "1.0.4";
+const MERKLE_VERSION = "v0.0.3-0.20260727102338-4491f478b7dc";
+
+/** The log checker of the Tessera project, written in Go by other people; undefined when it was not built. */
+export async function findFsck(): Promise<string | undefined> {
+  if (!programOnPath("go")) return undefined;
+  const folder = await fetchOnce("fsck", `tessera-fsck-${FSCK_VERSION}`, async (target) => {
+    const module = `github.com/transparency-dev/tessera/cmd/fsck@v${FSCK_VERSION}`;
+    execFileSync("go", ["install", module], { stdio: "inherit", env: { ...process.env, GOBIN: target } });
+  });
+  return folder && join(folder, "fsck");
+}
+
+/** The folder `testdata` of transparency-dev/merkle (Apache-2.0), from Go's module cache. */
+export async function findMerkleVectors(): Promise<string | undefined> {
+  if (!programOnPath("go")) return undefined;
+  return fetchOnce("merkle", `merkle-vectors-${MERKLE_VERSION}`, async (target) => {
+    const module = `github.com/transparency-dev/merkle@${MERKLE_VERSION}`;
+    const answer = execFileSync("go", ["mod", "download", "-json", module], { encoding: "utf8" });
+    cpSync(join((JSON.parse(answer) as { Dir: string }).Dir, "testdata"), target, { recursive: true });
+  });
+}
+
+/** A Python with the packages that the auditor's verifier needs; undefined when there is none. */
+export function findPython(): string | undefined {
+  const python = programOnPath("python3");
+  if (python === undefined) return undefined;
+  const found = spawnSync(python, ["-c", "import cryptography, zstandard"], { stdio: "ignore" });
+  return found.status === 0 ? python : undefined;
+}
+
+export const PYTHON_REMEDY = "install python3, then `pip install cryptography zstandard`";
+
+/** For `describe.skipIf` of tests that run the auditor's verifier. */
+export const skipPython = () => skipUnless("python", findPython(), PYTHON_REMEDY);
