@@ -92,7 +92,6 @@ function sceneOf(simulator, polling, account) {
     polling,
     sinks: [{ name: "raw", type: "file", directory: join(folder, "raw") }],
     log: { level: "warn" },
-    drift: false,
   };
   writeFileSync(file, JSON.stringify(config));
   return {

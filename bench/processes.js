@@ -1,14 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 export const PROGRAM = fileURLToPath(new URL("../dist/src/main.js", import.meta.url));
+const REPORT_USAGE = new URL("report-usage.js", import.meta.url).href;
 
 /** Starts the simulator in its own process; resolves when it serves. */
 export async function startSimulator(...flags) {
-  const child = spawn(process.execPath, [PROGRAM, "simulate", "--json", ...flags], {
+  const child = spawn(process.execPath, [PROGRAM, "simulate", "--json", ...flags.map(String)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [line] = await once(createInterface({ input: child.stdout }), "line");
@@ -22,35 +25,30 @@ export async function startSimulator(...flags) {
   };
 }
 
-/** Runs a node program to its end; gives seconds and peak resident memory. */
-export async function measure(args, options = {}) {
-  const started = performance.now();
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"], ...options });
-  let peakBytes = 0;
-  const timer = setInterval(() => {
-    peakBytes = Math.max(peakBytes, residentBytes(child.pid));
-  }, 50);
-  const [code] = await once(child, "exit");
-  clearInterval(timer);
-  if (code !== 0) throw new Error(`${args.join(" ")} ended with exit code ${code}.`);
-  return { seconds: (performance.now() - started) / 1000, peakBytes };
-}
-
-/** The kernel's own high-water mark; 0 where there is no /proc. */
-function residentBytes(pid) {
+/**
+ * Runs a node program to its end. Gives wall-clock seconds, processor seconds of all its threads, and peak
+ * resident memory. Throws with its error output when it ends with another code than 0.
+ */
+export async function measure(args, { env = process.env, ...options } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-usage-"));
+  const usage = join(folder, "usage.json");
   try {
-    return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
-  } catch {
-    return 0;
+    const started = performance.now();
+    const child = spawn(process.execPath, ["--import", REPORT_USAGE, ...args], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...env, BENCH_USAGE: usage },
+      ...options,
+    });
+    const said = [];
+    child.stderr.on("data", (chunk) => said.push(chunk));
+    const [code] = await once(child, "close");
+    const seconds = (performance.now() - started) / 1000;
+    if (code !== 0) {
+      const text = Buffer.concat(said).toString().slice(-2000);
+      throw Object.assign(new Error(`${args.join(" ")} ended with exit code ${code}: ${text}`), { code });
+    }
+    return { seconds, ...JSON.parse(readFileSync(usage, "utf8")) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
-}
-
-export function row(name, { events, bytes, seconds, peakBytes }) {
-  return {
-    job: name,
-    "events/s": Math.round(events / seconds),
-    "MB/s": Number((bytes / seconds / 1e6).toFixed(1)),
-    "peak RSS MB": Math.round(peakBytes / 1e6),
-    seconds: Number(seconds.toFixed(2)),
-  };
 }

@@ -1,0 +1,126 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { measure, PROGRAM, startSimulator } from "./processes.js";
+
+const BARE = fileURLToPath(new URL("bare.js", import.meta.url));
+const JSON_COST = fileURLToPath(new URL("json-cost.js", import.meta.url));
+const DAYS = 60;
+const EVENT_BYTES = 1024;
+/** Exit code of the program for a config that it refuses: this build does not have that job. */
+const NOT_AVAILABLE = 2;
+
+/**
+ * The main job: everything from the API into one sink by `run --once`, with the default config. Beside it a
+ * bare loop reads the same pages and throws them away. Each job runs with `events` and with three times as
+ * many; processor time per event is the slope between the two, so start-up does not count. Jobs take turns.
+ *
+ * @param {{ events: number, organizations: number, pageSize: number, rounds: number,
+ *   jobs: readonly { name: string, sink: object | (() => object), env?: object }[] }} scenario
+ */
+export async function benchExport({ events, organizations, pageSize, rounds, jobs }) {
+  const runs = new Map();
+  let jsonSecondsPerEvent = 0;
+  for (const count of [events, 3 * events]) {
+    const simulator = await startSimulator(
+      ...["--events", count, "--organizations", organizations, "--days", DAYS],
+      ...["--event-bytes", EVENT_BYTES, "--no-late", "--no-gzip", "--live", "0"],
+    );
+    try {
+      const start = new Date(Date.now() - (DAYS + 1) * 86_400_000).toISOString();
+      if (count === events) jsonSecondsPerEvent = jsonCost(simulator, start);
+      const bare = [
+        BARE,
+        simulator.url,
+        simulator.apiKey,
+        start,
+        String(pageSize),
+        simulator.organizations.map(({ id }) => id).join(","),
+      ];
+      await measure(bare);
+      for (let round = 0; round < rounds; round++) {
+        note(runs, "bare loop", count, await measure(bare));
+        for (const job of jobs) {
+          const run = await exportTo(simulator, pageSize, job);
+          if (run !== undefined) note(runs, job.name, count, run);
+        }
+      }
+    } finally {
+      await simulator.stop();
+    }
+  }
+  return [...runs].map(([name, counts]) =>
+    rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent),
+  );
+}
+
+/** The best round counts for time, because other load can only add to it; for memory the worst. */
+function note(runs, name, count, run) {
+  const counts = runs.get(name) ?? new Map();
+  const before = counts.get(count) ?? run;
+  counts.set(count, {
+    seconds: Math.min(before.seconds, run.seconds),
+    cpuSeconds: Math.min(before.cpuSeconds, run.cpuSeconds),
+    peakBytes: Math.max(before.peakBytes, run.peakBytes),
+  });
+  runs.set(name, counts);
+}
+
+function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
+  const [small, large] = [counts.get(events), counts.get(3 * events)];
+  const slope = (large.cpuSeconds - small.cpuSeconds) / (2 * events);
+  return {
+    job: name,
+    "events/s": Math.round((3 * events) / large.seconds),
+    "MB/s": Math.round((3 * events * EVENT_BYTES) / large.seconds / 1e6),
+    "of the bare loop": Number((bareCounts.get(3 * events).seconds / large.seconds).toFixed(2)),
+    "µs/event": Number((slope * 1e6).toFixed(1)),
+    "of JSON": Number((slope / jsonSecondsPerEvent).toFixed(2)),
+    [`RSS MB ${events}`]: Math.round(small.peakBytes / 1e6),
+    [`RSS MB ${3 * events}`]: Math.round(large.peakBytes / 1e6),
+  };
+}
+
+function jsonCost(simulator, start) {
+  const args = [JSON_COST, simulator.url, simulator.apiKey, start, simulator.organizations[0].id, "10"];
+  return JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8" })).secondsPerEvent;
+}
+
+async function exportTo(simulator, pageSize, { name, sink, env = {} }) {
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  try {
+    writeFileSync(
+      join(folder, "tidemark.yaml"),
+      configText(simulator, pageSize, typeof sink === "function" ? sink() : sink),
+    );
+    return await measure([PROGRAM, "run", "--once"], {
+      cwd: folder,
+      env: { ...process.env, ...env, BENCH_KEY: simulator.apiKey },
+    });
+  } catch (error) {
+    if (error.code !== NOT_AVAILABLE) throw error;
+    console.log(`SKIPPED, ${name}: this build refuses its config.`);
+    return undefined;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Nothing here switches off what users have on. */
+function configText(simulator, pageSize, sink) {
+  return JSON.stringify({
+    accounts: [
+      {
+        name: "bench",
+        insightsUrl: simulator.url,
+        managementUrl: `${simulator.url}/api`,
+        apiKey: { env: "BENCH_KEY" },
+        organizations: simulator.organizations.map(({ id }) => id),
+      },
+    ],
+    ...(pageSize === 10_000 ? {} : { polling: { pageSize } }),
+    sinks: [sink],
+  });
+}
