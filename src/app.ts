@@ -7,6 +7,7 @@ import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wa
 import { remoteActions, viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
 import { createAlarms } from "./core/alarms.ts";
+import { type BufferPool, createBufferPool } from "./core/buffer-pool.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
@@ -50,6 +51,8 @@ export interface AppOptions {
   readonly dispatcher?: RequestDispatcher;
   /** Changes how a sink is opened; the simulation gives the file sink another disk. */
   readonly sinkOf?: (definition: SinkDefinition) => SinkDefinition;
+  /** Fills the memory of pages with a pattern when its last lease ends; for tests. */
+  readonly poisonMemory?: boolean;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly mending?: boolean;
 }
@@ -84,9 +87,10 @@ export async function openApp(options: AppOptions): Promise<App> {
   let db: State | undefined;
   try {
     db = openState(config.state);
-    const journal = createJournal(db, clock);
+    const memory = createBufferPool({ poison: options.poisonMemory ?? false });
+    const journal = createJournal(db, clock, memory);
     if (!options.mending) placeReaders(config, journal);
-    return await assemble({ ...options, clock }, db, journal, lock);
+    return await assemble({ ...options, clock, memory }, db, journal, lock);
   } catch (error) {
     db?.close();
     lock.release();
@@ -95,12 +99,12 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 async function assemble(
-  options: AppOptions & { readonly clock: Clock },
+  options: AppOptions & { readonly clock: Clock; readonly memory: BufferPool },
   db: State,
   untraced: SqliteJournal,
   lock: { release(): void },
 ): Promise<App> {
-  const { config, log, telemetry, clock, stdout } = options;
+  const { config, log, telemetry, clock, stdout, memory } = options;
   const alarms = createAlarms(clock, log);
   const measured = telemetry === undefined ? silentMetrics : createMetrics(telemetry.meter);
   const rates = createRates(measured, clock);
@@ -133,6 +137,7 @@ async function assemble(
       log,
       slots,
       preparer,
+      memory,
       traces,
       polling: config.polling,
       dispatcher: options.dispatcher,
@@ -258,7 +263,10 @@ async function assemble(
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
-        loops.every(SECOND_MS, stop, () => keeper.turn()),
+        loops.every(SECOND_MS, stop, () => {
+          keeper.turn();
+          memory.dropIdle(clock.now());
+        }),
         // For commands beside this process; each time is a synced commit, so not every second.
         loops.every(5 * SECOND_MS, stop, () => {
           for (const { name } of accounts) roster.flush(name);

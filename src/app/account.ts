@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { AccountConfig, Config } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
+import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { Journal } from "../core/journal.ts";
@@ -33,6 +34,7 @@ export interface AccountParts {
   readonly log: Log;
   readonly slots: Slots;
   readonly preparer: Preparer;
+  readonly memory: PageMemory;
   readonly traces: Traces | undefined;
   readonly polling: Config["polling"];
   readonly keepUnattributed: PollContext["keepUnattributed"];
@@ -53,7 +55,7 @@ export interface Account {
 /** The clients of one account, and the poller over them. */
 export function openAccount(config: AccountConfig, parts: AccountParts): Account {
   const { polling, clock, log } = parts;
-  const clients = openClients(config, clock, polling.concurrency, parts.dispatcher);
+  const clients = openClients(config, clock, polling.concurrency, parts);
   const context: PollContext = {
     ...parts,
     account: config.name,
@@ -91,11 +93,11 @@ export function openClients(
   config: AccountConfig,
   clock: Clock,
   connectionsMax: number,
-  dispatcher?: RequestDispatcher,
+  { dispatcher, memory }: Partial<Pick<AccountParts, "dispatcher" | "memory">> = {},
 ) {
   const connection = connectionOf(config);
   const ca = config.ca === undefined ? undefined : readFileSync(config.ca, "utf8");
-  const insights = openInsights(connection, { clock, ca, connectionsMax, dispatcher });
+  const insights = openInsights(connection, { clock, ca, connectionsMax, dispatcher, memory });
   const management = openManagement(connection, { clock, ca, dispatcher });
   return {
     insights,

@@ -109,7 +109,7 @@ async function checkScope(
   try {
     const page = await insights.events(query, scope, { signal });
     // A proxy's page answers with 200 too: only the body tells.
-    scanPage(await page.body());
+    scanPage((await page.body()).bytes);
     const skewMs = page.head.dateMs === undefined ? 0 : nowMs - page.head.dateMs;
     if (Math.abs(skewMs) > SKEW_MS_MAX) {
       return {

@@ -28,6 +28,7 @@ export function registerRun(program: Command, io: Io): void {
         log,
         preparer,
         stdout: io.stdout,
+        poisonMemory: io.env.TIDEMARK_POISON_MEMORY === "1",
         ...(telemetry === undefined ? {} : { telemetry }),
       });
       try {

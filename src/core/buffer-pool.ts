@@ -1,26 +1,104 @@
+import { type LeasedBytes, leaseOf, type PageLease } from "./page-lease.ts";
+
 /**
- * Memory for large pages, used again and again, with room behind each for what is made of it. A page is ten
- * megabytes and lives for a moment: left to the garbage collector they pile up, make it run all the time, and
- * lie scattered over the heap.
+ * Memory for pages. A full page has ten megabytes and lives for a moment: the garbage collector would run all
+ * the time if each had memory of its own, so large buffers are reused. A buffer comes back when its last lease
+ * ends, and in no other way.
  */
+export interface PageMemory {
+  /** Uninitialized memory of at least this size. */
+  take(bytes: number): LeasedBytes;
+  /** A lease on bytes that were allocated elsewhere: they count as held, and are never reused. */
+  adopt(bytes: Buffer): PageLease;
+  /** The bytes of all memory that has a lease. */
+  heldBytes(): number;
+}
+
+export interface BufferPool extends PageMemory {
+  /** Calls back whenever memory was freed. */
+  onFree(listener: () => void): void;
+  /** Gives reusable buffers to the garbage collector once they have been idle for a while. */
+  dropIdle(nowMs: number): void;
+}
+
+export interface BufferPoolOptions {
+  /** Fills memory with a pattern when its last lease ends, so that a late look sees it. For tests. */
+  readonly poison?: boolean;
+}
+
+/** What poisoned memory is filled with: no UTF-8 text, and no offset that could be inside a page. */
+export const POISON = 0xdb;
+
 const LARGE_BYTES = 2_000_000;
-/** What is made of a page takes a sixth of its size. What stays unused takes no memory. */
+/** Columns, identities and the compressed page are stored behind a page and need a sixth of its size. */
 const SHARE_BEHIND = 0.25;
-/** Sizes are rounded up, so that pages of about the same size fit into each other's room. */
+/** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 1_048_576;
 const KEPT_MAX = 4;
 const KEPT_MS = 10_000;
 
-const kept: ArrayBuffer[] = [];
-let timer: NodeJS.Timeout | undefined;
+export function createBufferPool({ poison = false }: BufferPoolOptions = {}): BufferPool {
+  const kept: ArrayBuffer[] = [];
+  const listeners: (() => void)[] = [];
+  let heldBytes = 0;
+  let usedSince = true;
+  let idleSinceMs = 0;
 
-/** Uninitialized memory of at least this size. */
-export function takeRoom(bytes: number): Buffer {
-  if (bytes < LARGE_BYTES) return Buffer.allocUnsafeSlow(bytes);
-  const fitting = kept.findIndex(({ byteLength }) => byteLength >= bytes && byteLength <= 3 * bytes);
-  if (fitting >= 0) return Buffer.from(kept.splice(fitting, 1)[0]!);
-  return Buffer.allocUnsafeSlow(Math.ceil((bytes * (1 + SHARE_BEHIND)) / STEP_BYTES) * STEP_BYTES);
+  function lease(bytes: Buffer, countedBytes: number, isReusable: boolean): PageLease {
+    heldBytes += countedBytes;
+    return leaseOf(bytes, (last) => {
+      heldBytes -= countedBytes;
+      if (poison) last.fill(POISON);
+      if (isReusable) keep(last);
+      for (const listener of listeners) listener();
+    });
+  }
+
+  function keep({ buffer }: Buffer): void {
+    // Memory that is still in another thread is detached here and has no bytes.
+    if (!(buffer instanceof ArrayBuffer) || buffer.byteLength < LARGE_BYTES) return;
+    if (poison) new Uint8Array(buffer).fill(POISON);
+    kept.push(buffer);
+    if (kept.length > KEPT_MAX) kept.shift();
+    usedSince = true;
+  }
+
+  function reusable(bytes: number): Buffer | undefined {
+    const fitting = kept.findIndex(({ byteLength }) => byteLength >= bytes && byteLength <= 3 * bytes);
+    return fitting < 0 ? undefined : Buffer.from(kept.splice(fitting, 1)[0]!);
+  }
+
+  return {
+    take(bytes) {
+      usedSince = true;
+      const isLarge = bytes >= LARGE_BYTES;
+      const memory =
+        (isLarge ? reusable(bytes) : undefined) ??
+        Buffer.allocUnsafeSlow(
+          isLarge ? Math.ceil((bytes * (1 + SHARE_BEHIND)) / STEP_BYTES) * STEP_BYTES : bytes,
+        );
+      return { bytes: memory, lease: lease(memory, memory.length, isLarge) };
+    },
+    adopt: (bytes) => lease(bytes, bytes.length, false),
+    heldBytes: () => heldBytes,
+    onFree: (listener) => void listeners.push(listener),
+    dropIdle(nowMs) {
+      if (usedSince) idleSinceMs = nowMs;
+      usedSince = false;
+      if (nowMs - idleSinceMs >= KEPT_MS) kept.splice(0);
+    },
+  };
 }
+
+/** Memory that is not shared with anything: the garbage collector takes it back. */
+export const ordinaryMemory: PageMemory = {
+  take: (bytes) => {
+    const memory = Buffer.allocUnsafeSlow(bytes);
+    return { bytes: memory, lease: leaseOf(memory, () => {}) };
+  },
+  adopt: (bytes) => leaseOf(bytes, () => {}),
+  heldBytes: () => 0,
+};
 
 /** Makes a typed array. */
 export type Allocate = <View>(
@@ -34,8 +112,8 @@ export type Allocate = <View>(
 export const allocateAnew: Allocate = (type, length) =>
   new type(new ArrayBuffer(length * type.BYTES_PER_ELEMENT), 0, length);
 
-/** Makes typed arrays in the room behind a page, one after the other, for as long as there is some. */
-export function roomBehind({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Allocate {
+/** Makes typed arrays in the free memory behind a page, and elsewhere once that is used up. */
+export function allocateBehind({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Allocate {
   let at = byteOffset + byteLength;
   return (type, length) => {
     const start = Math.ceil(at / 8) * 8;
@@ -44,14 +122,4 @@ export function roomBehind({ buffer, byteOffset, byteLength }: Uint8Array<ArrayB
     at = end;
     return new type(buffer, start, length);
   };
-}
-
-/** Hands memory back that nobody will look at again: what still does sees foreign bytes, or none. */
-export function giveRoom({ buffer, byteOffset }: Buffer): void {
-  if (!(buffer instanceof ArrayBuffer) || byteOffset !== 0 || buffer.byteLength < LARGE_BYTES) return;
-  if (kept.includes(buffer)) return;
-  kept.push(buffer);
-  if (kept.length > KEPT_MAX) kept.shift();
-  clearTimeout(timer);
-  timer = setTimeout(() => kept.splice(0), KEPT_MS).unref();
 }

@@ -1,5 +1,6 @@
 import type { JournalEvent } from "./event.ts";
 import type { Gap, GapQuery, GapTotals } from "./gap.ts";
+import type { PageLease } from "./page-lease.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import type { SinkState } from "./sink.ts";
@@ -48,6 +49,8 @@ export interface PageCommit {
   /** Set when a single organization was asked for: whose the events without one are. */
   readonly organization: string | null;
   readonly page: PreparedPage;
+  /** On the page's bytes. The journal retains a lease of its own; this one stays the caller's. */
+  readonly lease: PageLease;
   /** By the service's clock. */
   readonly fetchedAtMs: number;
   /** The edge of the pass this page belongs to, as the page before returned it; empty for the first. */
@@ -115,9 +118,8 @@ export interface JournalReader {
   readonly bound: Position | undefined;
   /** The next page with events for this reader after the position; null when there is none yet. */
   read(after: Position): Promise<JournalPage | null>;
-  /** Nothing before this position is looked at again: the memory of those events may be used for others. */
-  release(position: Position): void;
-  /** Releases everything before the position as well. */
+  /** Whether there are events for this reader after the position. Reads none of them. */
+  hasMore(after: Position): Promise<boolean>;
   commit(position: Position, state: SinkState | undefined): Promise<void>;
   /** undefined takes it back, where nothing was written under it. */
   setBound(bound: Position | undefined): Promise<void>;
@@ -127,8 +129,11 @@ export interface JournalReader {
   holds(position: Position): Promise<boolean>;
 }
 
+/** Its events, lines and their bytes are valid while the reader holds `lease` or a lease retained from it. */
 export interface JournalPage {
   readonly number: number;
+  /** The reader's own; the reader releases it. */
+  readonly lease: PageLease;
   /** The index in the page of the first event given. */
   readonly first: number;
   /** From `first` on; made one by one, so that a large page costs what is used of it. */
@@ -145,8 +150,8 @@ export interface JournalPage {
 /** The events of a page as they stand in it, each its own line: nothing is made for any of them. */
 export interface Lines {
   event(index: number): JournalEvent;
-  /** The same object for every index: good until the next call. */
-  look(index: number): JournalEvent;
+  /** When the page was pulled, by the service's clock. */
+  readonly fetchedAtMs: number;
   /** Those from `from` to before `to`, each with a line break behind it; shares the page's memory. */
   bytes(from: number, to: number): Uint8Array;
   /** How many bytes these are. */

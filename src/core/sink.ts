@@ -68,7 +68,7 @@ export interface BatchLimits {
 /**
  * A destination, opened. Calls never overlap. `write` resolves once the batch is durable there (or as
  * durable as the destination can promise); only then is the position committed, and the memory of the
- * batch's events used for others: what is needed of them longer is copied. It throws one of the
+ * batch's events is reused: a sink copies what it needs for longer. It throws one of the
  * four errors of errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
  */
 export interface Sink {

@@ -1,5 +1,6 @@
 import { context, type Span, SpanStatusCode, type Tracer, trace } from "@opentelemetry/api";
 import type { Journal, JournalReader, PageCommit } from "./journal.ts";
+import type { LeasedBytes } from "./page-lease.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import { type Sink, type SinkDefinition, totalsOf } from "./sink.ts";
@@ -8,11 +9,11 @@ const PAGES_MAX = 1000;
 const LINKS_MAX = 64;
 
 interface TracedPage {
-  body(): Promise<Buffer>;
+  body(): Promise<LeasedBytes>;
   discard(): void;
 }
 interface TracedPreparer {
-  prepare(body: Buffer, ...rest: never[]): Promise<PreparedPage>;
+  prepare(body: LeasedBytes, ...rest: never[]): Promise<PreparedPage>;
 }
 interface TracedSource<Args extends readonly unknown[], Page extends TracedPage> {
   events(...args: Args): Promise<Page>;
@@ -45,9 +46,9 @@ export function createTraces(tracer: Tracer) {
       return {
         ...page,
         async body() {
-          const bytes = await inside(root, "source.body", () => page.body());
-          roots.set(bytes, root);
-          return bytes;
+          const body = await inside(root, "source.body", () => page.body());
+          roots.set(body.bytes, root);
+          return body;
         },
         discard() {
           page.discard();
@@ -59,8 +60,8 @@ export function createTraces(tracer: Tracer) {
 
   /** Another thread may have given the bytes back in other memory: the trace goes on with those. */
   function preparer<P extends TracedPreparer>(traced: P): P {
-    const prepare = async (body: Buffer, ...rest: never[]) => {
-      const root = roots.get(body);
+    const prepare = async (body: LeasedBytes, ...rest: never[]) => {
+      const root = roots.get(body.bytes);
       if (root === undefined) return traced.prepare(body, ...rest);
       const page = await inside(root, "page.prepare", () => traced.prepare(body, ...rest)).catch((error) => {
         root.end();
@@ -132,7 +133,7 @@ export function createTraces(tracer: Tracer) {
         return reader.bound;
       },
       read: (after) => reader.read(after),
-      release: (position) => reader.release(position),
+      hasMore: (after) => reader.hasMore(after),
       async commit(position, state) {
         await reader.commit(position, state);
         committed(reader.name, position);

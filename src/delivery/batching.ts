@@ -1,5 +1,6 @@
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
+import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 import { everything } from "./filter.ts";
@@ -11,7 +12,7 @@ export interface Misfit {
 }
 
 export interface Formed {
-  readonly batch: Batch | null;
+  readonly batch: LeasedBatch | null;
   readonly misfits: readonly Misfit[];
   /** How far the journal was looked through, whether or not anything was taken. */
   readonly to: Position;
@@ -19,6 +20,13 @@ export interface Formed {
   readonly full: boolean;
   /** When the oldest of them was pulled; for the age of an unfilled batch. */
   readonly oldestMs: number;
+  /** Of the pages that hold the misfits; the caller releases them. */
+  readonly misfitLeases: readonly PageLease[];
+}
+
+/** A batch with one lease for each page that it has bytes of. Delivery releases them after the write. */
+export interface LeasedBatch extends Batch {
+  readonly leases: readonly PageLease[];
 }
 
 export interface Forming {
@@ -44,24 +52,27 @@ export async function formBatch(forming: Forming): Promise<Formed> {
   const { reader, from, bound } = forming;
   const taken = new Taken(forming);
   let to = from;
-  const done = (full: boolean): Formed => ({
-    batch: taken.batch(from, to),
-    misfits: taken.misfits,
-    to,
-    full,
-    oldestMs: taken.oldestMs,
-  });
+  const done = (full: boolean): Formed => ({ ...taken.formed(from, to), to, full });
 
-  for (;;) {
-    const page: JournalPage | null = await reader.read(to);
-    if (page === null) return done(false);
-    // Better two batches than one that ends inside a page: they hold less in memory.
-    const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
-    if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
-    const next = taken.takeFrom(page);
-    if (next > page.first) to = page.after(next - 1);
-    if (taken.isFull || next < page.first + page.count) return done(true);
-    if (taken.count >= forming.recordsMax && bound === undefined) return done(true);
+  try {
+    for (;;) {
+      const page: JournalPage | null = await reader.read(to);
+      if (page === null) return done(false);
+      try {
+        // Better two batches than one that ends inside a page: they hold less in memory.
+        const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
+        if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
+        const next = taken.takeFrom(page);
+        if (next > page.first) to = page.after(next - 1);
+        if (taken.isFull || next < page.first + page.count) return done(true);
+        if (taken.count >= forming.recordsMax && bound === undefined) return done(true);
+      } finally {
+        page.lease.release();
+      }
+    }
+  } catch (error) {
+    taken.release();
+    throw error;
   }
 }
 
@@ -74,6 +85,8 @@ class Taken {
   /** Enough was looked at for one turn, whatever was taken of it. */
   isFull = false;
   count = 0;
+  readonly #leases: PageLease[] = [];
+  readonly #misfitLeases: PageLease[] = [];
   readonly #stretches: Writable<Stretch>[] = [];
   #records: SinkRecord[] | undefined;
   #bytes: number;
@@ -94,15 +107,33 @@ class Taken {
     );
   }
 
-  batch(from: Position, to: Position): Batch | null {
-    if (this.count === 0) return null;
-    return this.#records === undefined
-      ? new LinesBatch(this.#stretches, from, to)
-      : { records: this.#records, from, to };
+  formed(from: Position, to: Position): Omit<Formed, "to" | "full"> {
+    const { misfits, oldestMs } = this;
+    return { batch: this.#batch(from, to), misfits, oldestMs, misfitLeases: this.#misfitLeases };
   }
 
-  /** As many of the page's events as belong to the batch; gives the index after them. */
+  #batch(from: Position, to: Position): LeasedBatch | null {
+    if (this.count === 0) return null;
+    return this.#records === undefined
+      ? new LinesBatch(this.#stretches, from, to, this.#leases)
+      : { records: this.#records, from, to, leases: this.#leases };
+  }
+
+  release(): void {
+    for (const lease of [...this.#leases, ...this.#misfitLeases]) lease.release();
+  }
+
+  /** As many of the page's events as belong to the batch; gives the index after them. Retains what it uses. */
   takeFrom(page: JournalPage): number {
+    const { count } = this;
+    const misfits = this.misfits.length;
+    const next = this.#takeFrom(page);
+    if (this.count > count) this.#leases.push(page.lease.retain());
+    if (this.misfits.length > misfits) this.#misfitLeases.push(page.lease.retain());
+    return next;
+  }
+
+  #takeFrom(page: JournalPage): number {
     const forming = this.#forming;
     const { bound } = forming;
     const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
@@ -113,7 +144,7 @@ class Taken {
     let next = page.first;
     for (; next < end && !this.isFull; next++) {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
-      const event = lines === undefined ? page.event(next) : lines.look(next);
+      const event = page.event(next);
       if (!forming.wants(event)) {
         this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
         continue;
@@ -148,7 +179,7 @@ class Taken {
       return false;
     this.#bytes = bytes;
     this.count += count;
-    this.oldestMs = Math.min(this.oldestMs, lines.look(first).fetchedAtMs);
+    this.oldestMs = Math.min(this.oldestMs, lines.fetchedAtMs);
     this.#stretches.push({ lines, from: first, to: first + count });
     return true;
   }
@@ -177,13 +208,15 @@ class Taken {
 }
 
 /** Most sinks want records; one that takes lines as they are leaves them unmade. */
-class LinesBatch implements Batch {
+class LinesBatch implements LeasedBatch {
   readonly from: Position;
   readonly to: Position;
+  readonly leases: readonly PageLease[];
   readonly stretches: readonly Stretch[];
   #records: readonly SinkRecord[] | undefined;
 
-  constructor(stretches: readonly Stretch[], from: Position, to: Position) {
+  constructor(stretches: readonly Stretch[], from: Position, to: Position, leases: readonly PageLease[]) {
+    this.leases = leases;
     this.stretches = stretches;
     this.from = from;
     this.to = to;

@@ -16,6 +16,7 @@ import type { Format } from "../core/format.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { PageLease } from "../core/page-lease.ts";
 import { formatPosition, type Position } from "../core/position.ts";
 import {
   type Batch,
@@ -27,7 +28,7 @@ import {
 } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
-import { formBatch } from "./batching.ts";
+import { formBatch, type LeasedBatch } from "./batching.ts";
 import { createHealth, type DeliveryState } from "./health.ts";
 import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
 
@@ -82,7 +83,8 @@ export function createDelivery(options: DeliveryOptions) {
   let recordsMax = Number.POSITIVE_INFINITY;
   /** What is left to write of a batch of which a part is done, or of which records were refused. */
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
-  let retry: Batch | undefined;
+  /** The end of a batch that is to be written again: it is formed anew up to there. */
+  let againTo: Position | undefined;
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
   let sentEvents = 0;
@@ -95,9 +97,15 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
     if (health.state === "stopped" || health.waitMs() > 0) return "idle";
+    let batch: LeasedBatch | undefined;
     try {
       if (sink === undefined) await open(signal);
-      return await turn(signal);
+      const next = await nextBatch();
+      if (next === "wait") return "idle";
+      if (next === "passed") return "again";
+      batch = next;
+      await write(batch, signal);
+      return "again";
     } catch (error) {
       if (signal.aborted) {
         // What was written of it nobody knows: a later step must not repeat it in place (R17).
@@ -105,9 +113,12 @@ export function createDelivery(options: DeliveryOptions) {
         throw signal.reason;
       }
       // Meeting an error writes too (dead letters, the position): what fails there is met like any other.
-      await meet(error).catch(meet);
+      await meet(error, batch).catch((failure: unknown) => meet(failure, batch));
       // What was refused or too large is out of the way: only an error that asks for patience gets it.
       return health.waitMs() > 0 ? "idle" : "again";
+    } finally {
+      // No batch outlives its step: one that is written again is formed again.
+      release(batch?.leases ?? []);
     }
   }
 
@@ -146,22 +157,17 @@ export function createDelivery(options: DeliveryOptions) {
     return (reader.state as Held | undefined) ?? {};
   }
 
-  async function turn(signal: AbortSignal): Promise<"again" | "idle"> {
-    const batch = retry ?? (await nextBatch());
-    if (batch === "wait") return "idle";
-    if (batch === "passed") return "again";
-    retry = batch;
+  async function write(batch: Batch, signal: AbortSignal): Promise<void> {
     const startedMs = clock.now();
     const newState = await sink!.write(batch, signal);
     metrics.record("tidemark_sink_write_seconds", (clock.now() - startedMs) / 1000, { sink: name });
     await written(batch, newState);
-    return "again";
   }
 
   /** "passed": nothing for this sink, and the position has moved. "wait": nothing, or not enough yet. */
-  async function nextBatch(): Promise<Batch | "passed" | "wait"> {
+  async function nextBatch(): Promise<LeasedBatch | "passed" | "wait"> {
     const { limits } = sink!;
-    const bound = definition.boundsFirst ? reader.bound : undefined;
+    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? againTo;
     const encode = (event: JournalEvent) => sink!.encode?.(event) ?? options.format.encode(event);
     const formed = await formBatch({
       reader,
@@ -173,7 +179,14 @@ export function createDelivery(options: DeliveryOptions) {
       encode,
       keepsBytes: options.format.keepsBytes === true && sink!.encode === undefined,
     });
-    if (formed.misfits.length > 0) await bury(formed.misfits);
+    try {
+      if (formed.misfits.length > 0) await bury(formed.misfits);
+    } catch (error) {
+      release(formed.batch?.leases ?? []);
+      throw error;
+    } finally {
+      release(formed.misfitLeases);
+    }
     if (formed.batch === null) {
       if (formed.to === at) {
         // It is open and has nothing to do: whatever stood in the way of opening it does so no more.
@@ -184,9 +197,17 @@ export function createDelivery(options: DeliveryOptions) {
       return "passed";
     }
     const unfilled = !formed.full && bound === undefined && !options.draining();
-    if (unfilled && isYoung(formed.oldestMs, limits.ageMsMax)) return "wait";
+    if (unfilled && isYoung(formed.oldestMs, limits.ageMsMax)) {
+      release(formed.batch.leases);
+      return "wait";
+    }
     unfilledSinceMs = undefined;
-    if (definition.boundsFirst && bound === undefined) await reader.setBound(formed.batch.to);
+    try {
+      if (definition.boundsFirst && reader.bound === undefined) await reader.setBound(formed.batch.to);
+    } catch (error) {
+      release(formed.batch.leases);
+      throw error;
+    }
     return formed.batch;
   }
 
@@ -199,11 +220,11 @@ export function createDelivery(options: DeliveryOptions) {
   async function pass(to: Position): Promise<void> {
     await reader.commit(to, reader.state);
     if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
+    againTo = undefined;
     at = to;
   }
 
   async function written(batch: Batch, newState: SinkState | undefined): Promise<void> {
-    retry = undefined;
     const { to } = batch;
     try {
       await reader.commit(to, resolved(to, newState));
@@ -212,6 +233,7 @@ export function createDelivery(options: DeliveryOptions) {
       if (exactlyOnce) await reopen();
       throw new RetryableError("The position could not be committed.", { cause: error });
     }
+    againTo = undefined;
     if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
     at = to;
     const { count, bytes } = totalsOf(batch);
@@ -225,8 +247,9 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   /** Each error has one consequence. */
-  async function meet(error: unknown): Promise<void> {
-    const batch = retry;
+  async function meet(error: unknown, batch: Batch | undefined): Promise<void> {
+    // The batch is written again unless the error says otherwise. A sink that is opened again may be past it.
+    if (batch !== undefined && !exactlyOnce) againTo = batch.to;
     const kind = error instanceof Error ? error.name : "unknown";
     metrics.add("tidemark_sink_errors_total", 1, { sink: name, kind });
     if (error instanceof TooLargeError && batch !== undefined) await tooLarge(error, batch);
@@ -242,7 +265,7 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   async function tooLarge(error: TooLargeError, batch: Batch): Promise<void> {
-    retry = undefined;
+    againTo = undefined;
     if (batch.records.length === 1) {
       return rejected(new RejectedEventsError(error.message, [{ index: 0, reason: error.message }]), batch);
     }
@@ -296,7 +319,7 @@ export function createDelivery(options: DeliveryOptions) {
   /** The same batch with fewer records; an exactly-once sink forms it again after it was opened anew. */
   function goOnWith(batch: Batch, records: readonly SinkRecord[]): void {
     rest = { to: batch.to, keys: new Set(records.map(({ event }) => keyOf(event))) };
-    retry = exactlyOnce || records.length === 0 ? undefined : withRecords(batch, records);
+    if (records.length === 0) againTo = undefined;
   }
 
   function isRest(event: JournalEvent): boolean {
@@ -318,7 +341,7 @@ export function createDelivery(options: DeliveryOptions) {
   async function reopen(): Promise<void> {
     const closing = sink;
     sink = undefined;
-    retry = undefined;
+    againTo = undefined;
     at = reader.position;
     await closing
       ?.close()
@@ -383,6 +406,7 @@ export function createDelivery(options: DeliveryOptions) {
         }
         // The rest of an earlier batch says nothing about what is sent from here on.
         rest = undefined;
+        againTo = undefined;
         at = reader.position;
         health.afresh();
         wake.wake();
@@ -401,8 +425,7 @@ export function createDelivery(options: DeliveryOptions) {
 
   /** Pages for other readers alone may lie between the position and the journal's end. */
   async function nothingLeft(): Promise<boolean> {
-    // A page that cannot be read is met by the step.
-    return (await reader.read(reader.position).catch(() => undefined)) === null;
+    return !(await reader.hasMore(reader.position));
   }
 }
 
@@ -416,6 +439,10 @@ function createTurns() {
     last = turn.catch(() => {});
     return turn;
   };
+}
+
+function release(leases: readonly PageLease[]): void {
+  for (const lease of leases) lease.release();
 }
 
 function keyOf(event: JournalEvent): string {

@@ -12,7 +12,7 @@ export interface Following {
   readonly clock: Clock;
   /** Whether the event with this index is of interest. */
   wants(page: JournalPage, index: number): boolean;
-  /** Gets every event that is wanted, in journal order, at least once. */
+  /** Gets every wanted event, in journal order, at least once. The events are valid during the call alone. */
   apply(events: readonly JournalEvent[]): void;
   /** Makes the position durable, together with whatever `apply` has left to store. */
   commit(to: Position): Promise<void>;
@@ -49,11 +49,14 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
       await settle();
       return "idle";
     }
-    const count = Math.min(page.count, EVENTS_MAX);
-    const events = wantedOf(page, page.first + count);
-    if (events.length > 0) apply(events);
-    at = page.after(page.first + count - 1);
-    reader.release(at);
+    try {
+      const count = Math.min(page.count, EVENTS_MAX);
+      const events = wantedOf(page, page.first + count);
+      if (events.length > 0) apply(events);
+      at = page.after(page.first + count - 1);
+    } finally {
+      page.lease.release();
+    }
     if (clock.now() - committedMs > COMMIT_MS) await settle();
     return "again";
   };

@@ -1,5 +1,6 @@
 import { createGunzip } from "node:zlib";
-import { takeRoom } from "../core/buffer-pool.ts";
+import type { PageMemory } from "../core/buffer-pool.ts";
+import type { LeasedBytes } from "../core/page-lease.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError } from "./errors.ts";
 
 /** Takes the pieces of a body as they come. */
@@ -12,7 +13,8 @@ export interface BodyReceiver {
 }
 
 export interface BodyOutcome {
-  whole(body: Buffer): void;
+  /** The lease becomes the receiver's. */
+  whole(body: LeasedBytes): void;
   failed(error: Error): void;
   drained(): void;
 }
@@ -27,6 +29,7 @@ export function receiverOf(
   contentLength: number | undefined,
   guess: number,
   bytesMax: number,
+  memory: PageMemory,
   outcome: BodyOutcome,
 ): BodyReceiver {
   switch (encoding?.trim().toLowerCase()) {
@@ -34,11 +37,11 @@ export function receiverOf(
     case "":
     case "identity":
       return contentLength === undefined
-        ? receiveGuessed(where, guess, bytesMax, outcome)
-        : receiveSized(contentLength, outcome);
+        ? receiveGuessed(where, guess, bytesMax, memory, outcome)
+        : receiveSized(contentLength, memory, outcome);
     case "gzip":
     case "x-gzip":
-      return receiveGzip(where, guess, bytesMax, outcome);
+      return receiveGzip(where, guess, bytesMax, memory, outcome);
     default:
       throw new NonsenseError(`${where}: a body in the encoding "${encoding}", which was not asked for`);
   }
@@ -49,8 +52,8 @@ export function tooLarge(where: string, bytesMax: number): BodyTooLargeError {
 }
 
 /** The length is known: every piece is copied once, to its place. */
-function receiveSized(length: number, outcome: BodyOutcome): BodyReceiver {
-  const body = takeRoom(length);
+function receiveSized(length: number, memory: PageMemory, outcome: BodyOutcome): BodyReceiver {
+  const { bytes: body, lease } = memory.take(length);
   let at = 0;
   return {
     write(piece) {
@@ -58,46 +61,65 @@ function receiveSized(length: number, outcome: BodyOutcome): BodyReceiver {
       at += piece.copy(body, at);
       return true;
     },
-    end: () => outcome.whole(at === body.length ? body : body.subarray(0, at)),
-    abandon() {},
+    end: () => outcome.whole({ bytes: at === body.length ? body : body.subarray(0, at), lease }),
+    abandon: () => lease.release(),
   };
 }
 
 /** The length is not known: room for a guess, more when it is wrong, and the excess given back at the end. */
-function receiveGuessed(where: string, guess: number, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
-  let body = takeRoom(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
+function receiveGuessed(
+  where: string,
+  guess: number,
+  bytesMax: number,
+  memory: PageMemory,
+  outcome: BodyOutcome,
+): BodyReceiver {
+  let body = memory.take(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
   let at = 0;
+  let isAbandoned = false;
   return {
     write(piece) {
+      if (isAbandoned) return true;
       const needed = at + piece.length;
       if (needed > bytesMax) {
         outcome.failed(tooLarge(where, bytesMax));
         return true;
       }
-      if (needed > body.length) body = grown(body, at, Math.min(Math.max(needed, body.length * 2), bytesMax));
-      at += piece.copy(body, at);
+      const { length } = body.bytes;
+      if (needed > length) body = grown(memory, body, at, Math.min(Math.max(needed, length * 2), bytesMax));
+      at += piece.copy(body.bytes, at);
       return true;
     },
     end() {
       // Slices of the body keep all of its memory, so little of that may be idle.
-      const whole = body.subarray(0, at);
-      outcome.whole(body.length - at > MEGABYTE + at / 2 ? Buffer.from(whole) : whole);
+      const isWasteful = body.bytes.length - at > MEGABYTE + at / 2;
+      const { bytes, lease } = isWasteful ? grown(memory, body, at, at) : body;
+      outcome.whole({ bytes: bytes.subarray(0, at), lease });
     },
     abandon() {
-      body = Buffer.alloc(0);
+      isAbandoned = true;
+      body.lease.release();
     },
   };
 }
 
-function grown(body: Buffer, used: number, bytes: number): Buffer {
-  const larger = takeRoom(bytes);
-  body.copy(larger, 0, 0, used);
-  return larger;
+/** The same bytes in memory of another size. */
+function grown(memory: PageMemory, body: LeasedBytes, used: number, bytes: number): LeasedBytes {
+  const other = memory.take(bytes);
+  body.bytes.copy(other.bytes, 0, 0, used);
+  body.lease.release();
+  return other;
 }
 
-function receiveGzip(where: string, guess: number, bytesMax: number, outcome: BodyOutcome): BodyReceiver {
+function receiveGzip(
+  where: string,
+  guess: number,
+  bytesMax: number,
+  memory: PageMemory,
+  outcome: BodyOutcome,
+): BodyReceiver {
   const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-  const plain = receiveGuessed(where, guess, bytesMax, outcome);
+  const plain = receiveGuessed(where, guess, bytesMax, memory, outcome);
   gunzip.on("data", (piece: Buffer) => plain.write(piece));
   gunzip.on("end", () => plain.end());
   gunzip.on("drain", () => outcome.drained());

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
+import type { LeasedBytes } from "../core/page-lease.ts";
 import type { Connection } from "./account.ts";
 import { type Auth, authOf } from "./auth.ts";
 import {
@@ -43,8 +45,8 @@ export interface PageHead {
 
 export interface Page {
   readonly head: PageHead;
-  /** The whole decompressed body in one Buffer. It begins with a bracket; the rest is the scanner's to check. */
-  body(): Promise<Buffer>;
+  /** The whole decompressed body; the lease becomes the caller's. It begins with a bracket; the scanner checks the rest. */
+  body(): Promise<LeasedBytes>;
   /** Gives the body up and its connection free. */
   discard(): void;
 }
@@ -71,6 +73,8 @@ export interface ClientOptions {
   readonly userAgent?: string | undefined;
   readonly connectionsMax?: number | undefined;
   readonly dispatcher?: RequestDispatcher | undefined;
+  /** Where the bodies of pages are received. */
+  readonly memory?: PageMemory | undefined;
 }
 
 const EVENTS_PATH = "/insights/directory/v1/events";
@@ -92,6 +96,7 @@ export function openInsights(connection: Connection, options: ClientOptions): In
     events: (query, scope, page) =>
       events(exchange, auth, sizes, eventsUrl, query, scope, {
         bodyBytesMax: connection.bodyBytesMax,
+        memory: options.memory,
         ...definedOf(page),
       }),
     count: counter(exchange, new URL(`${eventsUrl.href}/count`)),
@@ -104,6 +109,7 @@ interface PageOptions {
   readonly searchAfter?: string | undefined;
   readonly signal: AbortSignal;
   readonly bodyBytesMax: number;
+  readonly memory: PageMemory | undefined;
 }
 
 function definedOf(page: {
@@ -132,6 +138,7 @@ async function events(
     bodyBytesMax: page.bodyBytesMax,
     bodyBytesGuess: (header: (name: string) => string | undefined) =>
       sizes.guess(Number(header("x-result-count"))),
+    memory: page.memory,
     signal: page.signal,
   } as const;
   const where = whereOf(request);
@@ -143,8 +150,14 @@ async function events(
     return {
       head,
       async body() {
-        const body = checkArray(await response.body(), where, response, auth);
-        sizes.learn(body.length, head.resultCount);
+        const body = await response.leasedBody();
+        try {
+          checkArray(body.bytes, where, response, auth);
+        } catch (error) {
+          body.lease.release();
+          throw error;
+        }
+        sizes.learn(body.bytes.length, head.resultCount);
         return body;
       },
       discard: () => response.discard(),
@@ -262,10 +275,10 @@ function tokenOf(response: TransportResponse, where: string): string | undefined
   );
 }
 
-function checkArray(body: Buffer, where: string, response: TransportResponse, auth: Auth): Buffer {
+function checkArray(body: Buffer, where: string, response: TransportResponse, auth: Auth): void {
   let at = 0;
   while (isBlank(body[at])) at++;
-  if (body[at] === 0x5b) return body;
+  if (body[at] === 0x5b) return;
   const beginning = bounded(auth.clean(body.subarray(at, at + 1000).toString("utf8")), 100);
   const what = beginning === "" ? "an empty body" : `a body that begins ${JSON.stringify(beginning)}`;
   throw new NonsenseError(`${where}: ${what}, where an array of events is due`, {

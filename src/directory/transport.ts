@@ -2,6 +2,8 @@ import { setMaxListeners } from "node:events";
 import type { Dispatcher } from "undici";
 // All of undici, with fetch, WebSockets, caches and mocks, would take three times as long to load.
 import Agent from "undici/lib/dispatcher/agent.js";
+import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
+import type { LeasedBytes } from "../core/page-lease.ts";
 import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
 
@@ -34,6 +36,8 @@ export interface TransportRequest {
   readonly bodyBytesMax: number;
   /** The likely size of the decompressed body by the answer's headers; spares copies where its length is not told. */
   readonly bodyBytesGuess?: ((header: (name: string) => string | undefined) => number) | undefined;
+  /** Where the body is received; without it memory that is the body's own. */
+  readonly memory?: PageMemory | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -43,6 +47,8 @@ export interface TransportResponse {
   header(name: string): string | undefined;
   /** The whole decompressed body; it is received whether or not it is asked for. */
   body(): Promise<Buffer>;
+  /** The same with its lease, which becomes the caller's; for requests with `memory`. */
+  leasedBody(): Promise<LeasedBytes>;
   /** Gives the body up. */
   discard(): void;
 }
@@ -124,7 +130,7 @@ function exchangeOf(
   let over = false;
   let controller: Dispatcher.DispatchController | undefined;
   let receiver: BodyReceiver | undefined;
-  let settle: { resolve(body: Buffer): void; reject(error: unknown): void } | undefined;
+  let settle: { resolve(body: LeasedBytes): void; reject(error: unknown): void } | undefined;
 
   const finish = () => {
     if (over) return false;
@@ -157,7 +163,7 @@ function exchangeOf(
     onResponseStart(_controller, status, headers) {
       if (status < 200 || over) return;
       const header = (name: string) => first(headers[name]);
-      const whole = new Promise<Buffer>((resolveBody, rejectBody) => {
+      const whole = new Promise<LeasedBytes>((resolveBody, rejectBody) => {
         settle = { resolve: resolveBody, reject: rejectBody };
       });
       whole.catch(() => {});
@@ -168,6 +174,7 @@ function exchangeOf(
           lengthOf(header, request, where),
           request.bodyBytesGuess?.(header) ?? 0,
           request.bodyBytesMax,
+          request.memory ?? ordinaryMemory,
           {
             whole: (body) => finish() && settle?.resolve(body),
             failed: fail,
@@ -176,10 +183,15 @@ function exchangeOf(
         );
       } catch (error) {
         // The headers stand all the same: the token in them leads past an event that is too large.
-        resolve({ status, header, body: () => whole, discard: () => {} });
+        resolve({ status, header, ...bodyOf(whole), discard: () => {} });
         return fail(error);
       }
-      resolve({ status, header, body: () => whole, discard: () => fail(new Error(`${where}: discarded`)) });
+      const { body, leasedBody, release } = bodyOf(whole);
+      const discard = () => {
+        fail(new Error(`${where}: discarded`));
+        release();
+      };
+      resolve({ status, header, body, leasedBody, discard });
     },
     onResponseData(current, piece) {
       if (!over && receiver?.write(piece) === false) current.pause();
@@ -189,6 +201,26 @@ function exchangeOf(
     },
     onResponseError(_controller, error) {
       fail(failureOf(where, error, settle !== undefined));
+    },
+  };
+}
+
+function bodyOf(whole: Promise<LeasedBytes>) {
+  let isTaken = false;
+  return {
+    body: async () => (await whole).bytes,
+    leasedBody() {
+      isTaken = true;
+      return whole;
+    },
+    /** Releases a whole body that was not taken. */
+    release() {
+      if (!isTaken)
+        whole.then(
+          ({ lease }) => lease.release(),
+          () => {},
+        );
+      isTaken = true;
     },
   };
 }

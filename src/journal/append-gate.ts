@@ -18,7 +18,7 @@ interface Newest {
  */
 export function createTurns() {
   const given = new Map<string, number>();
-  const finished = new Map<string, Position>();
+  const passed = new Map<string, Position>();
   let newest: Newest | undefined;
   let free: (() => void) | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -57,27 +57,24 @@ export function createTurns() {
       newest = { page, reader, timer: setTimeout(taken, events / EVENTS_PER_MS) };
       if (!isAwaited(newest)) taken();
     },
-    /** A reader has been given this page, or has been told that there is nothing after it. */
-    gave(name: string, page: number): void {
+    /** A reader asked for what follows a position and was given this page, or the position's own where nothing follows. */
+    gave(name: string, page: number, after: Position): void {
       given.set(name, page);
+      passed.set(name, after);
       if (newest !== undefined && !isAwaited(newest)) taken();
     },
-    /** The reader will not look at anything before this position again. */
-    done(name: string, position: Position): void {
-      finished.set(name, position);
-    },
-    /** Whether no reader has anything of the page in hand, and none that keeps up still needs it. */
-    isDone(page: number, events: number): boolean {
+    /** Whether a reader that keeps up has not read past the page yet. */
+    isWanted(page: number, events: number): boolean {
       for (const [name, last] of given) {
-        const { page: at = 0, event = 0 } = finished.get(name) ?? {};
+        const { page: at = 0, event = 0 } = passed.get(name) ?? {};
         const isPast = at > page || (at === page && event >= events);
-        if (!isPast && last >= page - NEAR_PAGES) return false;
+        if (!isPast && last >= page - NEAR_PAGES) return true;
       }
-      return true;
+      return false;
     },
     forget(name: string): void {
       given.delete(name);
-      finished.delete(name);
+      passed.delete(name);
     },
   };
 }

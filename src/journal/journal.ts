@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
@@ -34,10 +35,14 @@ export interface SqliteJournal extends Journal {
 }
 
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
-export function createJournal(db: State, clock: Clock): SqliteJournal {
+export function createJournal(
+  db: State,
+  clock: Clock,
+  memory: PageMemory = createBufferPool(),
+): SqliteJournal {
   const id = journalId(db);
   const turns = createTurns();
-  const pages = createPages(db, id, turns.isDone);
+  const pages = createPages(db, id, memory, turns.isWanted);
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);
   const windows = createWindows(db, gaps);
@@ -48,22 +53,23 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
      ON CONFLICT (account, at_most_ms) DO UPDATE SET events = events + excluded.events`,
   );
 
-  let appendedPage: number | null = null;
+  /** The page as it was stored by the last append, for the readers that keep up. */
+  let stored: { readonly number: number; readonly scanned: ScannedPage } | null = null;
   const append = db.transaction((commit: PageCommit): Appended => {
-    appendedPage = null;
+    stored = null;
     // What is read again for one reader alone is held already: only repeats inside the pass are left out (R21).
     const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;
     const deduped = dedupe(commit.page, commit.edge, held);
     if (deduped.fresh.length > 0) {
-      appendedPage = insertFresh(commit, deduped);
-      if (commit.reader === null) identities.add(commit.page, deduped, appendedPage);
+      stored = insertFresh(commit, deduped);
+      if (commit.reader === null) identities.add(commit.page, deduped, stored.number);
     }
     const late = lateOnes(commit, deduped);
     for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
     const { known, repeated, changed, edge } = deduped;
     const byOrganization = countByOrganization(commit, deduped);
     const appended: Appended = {
-      page: appendedPage,
+      page: stored?.number ?? null,
       byOrganization,
       fresh: deduped.fresh.length,
       known,
@@ -76,32 +82,36 @@ export function createJournal(db: State, clock: Clock): SqliteJournal {
     return appended;
   });
 
-  function insertFresh(commit: PageCommit, deduped: Deduped): number {
+  function insertFresh(commit: PageCommit, deduped: Deduped) {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
     const newestMs = newestOf(page, deduped);
     const whole = isWhole(page, deduped);
-    return pages.insert(
+    const scanned = whole ? page.scanned : subset(page.scanned, deduped.fresh);
+    const number = pages.insert(
       { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
-      whole ? page.scanned : subset(page.scanned, deduped.fresh),
+      scanned,
       whole ? page.compressed : undefined,
     );
+    return { number, scanned };
+  }
+
+  function keepDecoded(commit: PageCommit): void {
+    const { number, scanned } = stored!;
+    const isWholePage = scanned === commit.page.scanned;
+    pages.keepDecoded(number, scanned, isWholePage ? commit.lease.retain() : memory.adopt(scanned.bytes));
   }
 
   return {
     id,
     append: (commit) =>
       turns.take(() => {
-        try {
-          const appended = append.immediate(commit);
-          if (appended.page !== null) {
-            turns.appended(appended.page, appended.fresh, commit.reader);
-            for (const listener of listeners) listener();
-          }
-          return appended;
-        } catch (error) {
-          if (appendedPage !== null) pages.forget(appendedPage);
-          throw error;
+        const appended = append.immediate(commit);
+        if (appended.page !== null) {
+          keepDecoded(commit);
+          turns.appended(appended.page, appended.fresh, commit.reader);
+          for (const listener of listeners) listener();
         }
+        return appended;
       }),
     async changeWindows(change) {
       db.transaction(() => windows.apply(change)).immediate();

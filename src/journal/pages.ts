@@ -1,7 +1,8 @@
 import { Compressor, Decompressor } from "zstd-napi";
-import { giveRoom } from "../core/buffer-pool.ts";
+import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
+import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import { COMPRESSION } from "../core/prepare-page.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
@@ -11,15 +12,26 @@ import { checksumOf, rollingOf } from "./verify.ts";
 
 const CACHE_BYTES_MAX = 24_000_000;
 
-/** Whether no reader holds anything of a page any more. */
-type IsDone = (page: number, events: number) => boolean;
+/** Whether a reader that keeps up will still ask for a page. */
+type IsWanted = (page: number, events: number) => boolean;
+
+/** A decoded page with a lease on its bytes. */
+interface Decoded {
+  readonly scanned: ScannedPage;
+  readonly lease: PageLease;
+}
 
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
-export function createPages(db: State, journalId: string, isDone: IsDone = () => false) {
+export function createPages(
+  db: State,
+  journalId: string,
+  memory: PageMemory = ordinaryMemory,
+  isWanted: IsWanted = () => true,
+) {
   const compressor = new Compressor();
   compressor.setParameters(COMPRESSION);
   const decompressor = new Decompressor();
-  const cache = createCache(isDone);
+  const cache = createCache(isWanted);
   const insertPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
      VALUES (@number, @account, @organization, @provider, @reader, @fetchedMs, @newestMs, @events, @bytes, @twins, @checksum, @rolling)`,
@@ -56,35 +68,29 @@ export function createPages(db: State, journalId: string, isDone: IsDone = () =>
       };
       insertPage.run(row);
       insertBody.run(number, body);
-      cache.put(number, scanned);
       return number;
     },
 
-    /** Forgets what a rolled-back transaction had put into the cache. */
-    forget(number: number): void {
-      cache.remove(number);
+    /** Keeps a committed page decoded for its readers. Takes over the lease. */
+    keepDecoded(number: number, scanned: ScannedPage, lease: PageLease): void {
+      cache.put(number, { scanned, lease });
     },
 
-    /** A reader has finished with something: what nobody needs any more makes room. */
-    release(): void {
-      cache.release();
+    /** Drops decoded pages that no reader wants any more. */
+    dropUnwanted(): void {
+      cache.dropUnwanted();
     },
 
     /** The next page for the reader with events after the position. */
     next(reader: string, after: Position): JournalPage | null {
-      // The beginning is the oldest page whose bytes are still there: what every reader had passed is trimmed.
-      let from = after.page > 0 ? after.page : (oldestBody.get() as number | null);
-      if (from === null) return null;
-      let first = after.event;
-      for (;;) {
-        const row = nextRow.get(from, reader) as PageRow | undefined;
-        if (row === undefined) return null;
-        if (row.number !== after.page) first = 0;
-        if (first < row.events) return storedPage(journalId, row, read(row), first);
-        from = row.number + 1;
-        first = 0;
-      }
+      const row = rowAfter(reader, after);
+      if (row === undefined) return null;
+      const { scanned, lease } = read(row);
+      return storedPage(journalId, row, scanned, lease, row.number === after.page ? after.event : 0);
     },
+
+    /** Whether `next` would give a page. Reads none. */
+    hasNext: (reader: string, after: Position): boolean => rowAfter(reader, after) !== undefined,
 
     holds(position: Position): boolean {
       if (position.journal !== journalId) return false;
@@ -106,17 +112,28 @@ export function createPages(db: State, journalId: string, isDone: IsDone = () =>
     },
   };
 
-  function read(row: PageRow): ScannedPage {
+  function rowAfter(reader: string, after: Position): PageRow | undefined {
+    // Without a position a reader begins at the oldest page whose bytes are not trimmed.
+    const from = after.page > 0 ? after.page : (oldestBody.get() as number | null);
+    if (from === null) return undefined;
+    const row = nextRow.get(from, reader) as PageRow | undefined;
+    if (row === undefined || row.number !== after.page || after.event < row.events) return row;
+    return nextRow.get(row.number + 1, reader) as PageRow | undefined;
+  }
+
+  /** The lease in the result is the caller's. */
+  function read(row: PageRow): Decoded {
     const cached = cache.get(row.number);
-    if (cached !== undefined) return cached;
+    if (cached !== undefined) return { scanned: cached.scanned, lease: cached.lease.retain() };
     const body = bodyOf.get(row.number) as Buffer | undefined;
     if (body === undefined) {
       throw unreadable(row, "is needed by a reader and not there");
     }
     if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
     const scanned = scanPage(decompressor.decompress(body));
-    cache.put(row.number, scanned);
-    return scanned;
+    const lease = memory.adopt(scanned.bytes);
+    cache.put(row.number, { scanned, lease: lease.retain() });
+    return { scanned, lease };
   }
 }
 
@@ -134,36 +151,33 @@ function unreadable(row: PageRow, what: string): DecisionNeededError {
   );
 }
 
-/** The newest pages stay decoded, so that readers which keep up neither decompress nor scan. */
-function createCache(isDone: IsDone) {
-  const pages = new Map<number, ScannedPage>();
+/** Keeps the newest pages decoded, so that readers which keep up neither decompress nor scan them again. */
+function createCache(isWanted: IsWanted) {
+  const pages = new Map<number, Decoded>();
   let bytes = 0;
 
   function remove(number: number): void {
-    bytes -= pages.get(number)?.bytes.length ?? 0;
+    const page = pages.get(number);
+    if (page === undefined) return;
     pages.delete(number);
+    bytes -= page.scanned.bytes.length;
+    page.lease.release();
   }
 
   return {
     get: (number: number) => pages.get(number),
-    put(number: number, scanned: ScannedPage): void {
+    /** Takes over the lease. */
+    put(number: number, page: Decoded): void {
       remove(number);
-      if (scanned.bytes.length > CACHE_BYTES_MAX) return;
-      pages.set(number, scanned);
-      bytes += scanned.bytes.length;
+      pages.set(number, page);
+      bytes += page.scanned.bytes.length;
       for (const oldest of pages.keys()) {
         if (bytes <= CACHE_BYTES_MAX) break;
         remove(oldest);
       }
     },
-    /** Uses the memory of pages again that every reader is done with. */
-    release(): void {
-      for (const [number, scanned] of pages) {
-        if (!isDone(number, scanned.count)) continue;
-        remove(number);
-        giveRoom(scanned.bytes);
-      }
+    dropUnwanted(): void {
+      for (const [number, { scanned }] of pages) if (!isWanted(number, scanned.count)) remove(number);
     },
-    remove,
   };
 }

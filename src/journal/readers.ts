@@ -37,11 +37,6 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
     upsert.run(name, position.page, position.event, position.hash, json, clock.now());
   }
 
-  function finish(name: string, position: Position): void {
-    turns.done(name, position);
-    pages.release();
-  }
-
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): void {
     db.transaction(() => {
       for (const { event, reason } of letters) {
@@ -108,13 +103,13 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
         },
         async read(after) {
           const page = pages.next(name, after);
-          turns.gave(name, page?.number ?? after.page);
+          turns.gave(name, page?.number ?? after.page, after);
+          pages.dropUnwanted();
           return page;
         },
-        release: (to) => finish(name, to),
+        hasMore: async (after) => pages.hasNext(name, after),
         async commit(to, newState) {
           commit(name, to, newState);
-          finish(name, to);
           position = to;
           state = newState;
           bound = undefined;

@@ -1,5 +1,6 @@
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
+import type { PageLease } from "../core/page-lease.ts";
 import { identityAt } from "../core/prepare-page.ts";
 import {
   eventSize,
@@ -27,8 +28,14 @@ export interface PageRow {
   readonly rolling: string;
 }
 
-/** A page as readers see it, from the event at `first` on. */
-export function storedPage(journal: string, row: PageRow, scanned: ScannedPage, first: number): JournalPage {
+/** A page as readers see it, from the event at `first` on; `lease` becomes the reader's. */
+export function storedPage(
+  journal: string,
+  row: PageRow,
+  scanned: ScannedPage,
+  lease: PageLease,
+  first: number,
+): JournalPage {
   const stored: StoredPage = {
     row,
     scanned,
@@ -37,6 +44,7 @@ export function storedPage(journal: string, row: PageRow, scanned: ScannedPage, 
   };
   return {
     number: row.number,
+    lease,
     first,
     count: row.events - first,
     event: (index) => new StoredEvent(stored, index),
@@ -70,19 +78,16 @@ function organizationsOf(scanned: ScannedPage, otherwise: string | null): Stored
 
 class StoredLines implements Lines {
   readonly #stored: StoredPage;
-  readonly #shared: StoredEvent;
 
   constructor(stored: StoredPage) {
     this.#stored = stored;
-    this.#shared = new StoredEvent(stored, 0);
   }
 
   event(index: number): JournalEvent {
     return new StoredEvent(this.#stored, index);
   }
-  look(index: number): JournalEvent {
-    this.#shared.index = index;
-    return this.#shared;
+  get fetchedAtMs(): number {
+    return this.#stored.row.fetchedMs;
   }
   bytes(from: number, to: number): Uint8Array {
     const { bytes, columns } = this.#stored.scanned;
@@ -134,7 +139,7 @@ function standSideBySide({ columns, count }: ScannedPage): boolean {
 
 /** Decodes a field when it is asked for: most sinks need few of them. */
 class StoredEvent implements JournalEvent {
-  index: number;
+  readonly index: number;
   readonly #stored: StoredPage;
 
   constructor(stored: StoredPage, index: number) {

@@ -1,41 +1,73 @@
-import { afterEach, expect, test, vi } from "vitest";
-import { giveRoom, roomBehind, takeRoom } from "../../src/core/buffer-pool.ts";
+import { expect, test } from "vitest";
+import { allocateBehind, createBufferPool, POISON } from "../../src/core/buffer-pool.ts";
 
 const MEGABYTE = 1_048_576;
 
-afterEach(() => vi.useRealTimers());
-
-test("memory that was given back is handed out again, for pages of about its size alone", () => {
-  const first = takeRoom(10 * MEGABYTE - 5);
-  expect(first.length).toBeGreaterThanOrEqual(12 * MEGABYTE);
-  const { buffer } = first;
-  giveRoom(first);
-  giveRoom(first);
-  expect(takeRoom(3 * MEGABYTE).buffer).not.toBe(buffer);
-  expect(takeRoom(20 * MEGABYTE).buffer).not.toBe(buffer);
-  expect(takeRoom(9 * MEGABYTE).buffer).toBe(buffer);
-  expect(takeRoom(9 * MEGABYTE).buffer).not.toBe(buffer);
+test("memory whose last lease ended is handed out again, for pages of about its size alone", () => {
+  const pool = createBufferPool();
+  const { bytes, lease } = pool.take(10 * MEGABYTE - 5);
+  expect(bytes.length).toBeGreaterThanOrEqual(12 * MEGABYTE);
+  const { buffer } = bytes;
+  const holder = lease.retain();
+  lease.release();
+  expect(pool.take(9 * MEGABYTE).bytes.buffer).not.toBe(buffer);
+  holder.release();
+  expect(pool.take(3 * MEGABYTE).bytes.buffer).not.toBe(buffer);
+  expect(pool.take(20 * MEGABYTE).bytes.buffer).not.toBe(buffer);
+  expect(pool.take(9 * MEGABYTE).bytes.buffer).toBe(buffer);
+  expect(pool.take(9 * MEGABYTE).bytes.buffer).not.toBe(buffer);
 });
 
-test("small pieces and slices of other memory are never kept", () => {
-  const large = Buffer.allocUnsafeSlow(6 * MEGABYTE);
-  giveRoom(large.subarray(MEGABYTE));
-  giveRoom(Buffer.from("small"));
-  expect(takeRoom(6 * MEGABYTE).buffer).not.toBe(large.buffer);
-  expect(takeRoom(100).length).toBe(100);
+test("small and adopted memory is counted while it is held, and never reused", () => {
+  const pool = createBufferPool();
+  let freed = 0;
+  pool.onFree(() => freed++);
+  const small = pool.take(100);
+  expect(small.bytes.length).toBe(100);
+  const adopted = pool.adopt(Buffer.alloc(6 * MEGABYTE));
+  expect(pool.heldBytes()).toBe(6 * MEGABYTE + 100);
+  adopted.release();
+  expect(pool.heldBytes()).toBe(100);
+  small.lease.release();
+  expect([pool.heldBytes(), freed]).toEqual([0, 2]);
 });
 
-test("what nobody takes for a while goes back to the system", () => {
-  vi.useFakeTimers();
-  const room = takeRoom(7 * MEGABYTE);
-  giveRoom(room);
-  vi.advanceTimersByTime(60_000);
-  expect(takeRoom(7 * MEGABYTE).buffer).not.toBe(room.buffer);
+test("memory that is not used for a while goes back to the system", () => {
+  const pool = createBufferPool();
+  const { bytes, lease } = pool.take(7 * MEGABYTE);
+  lease.release();
+  pool.dropIdle(1000);
+  pool.dropIdle(5000);
+  const again = pool.take(7 * MEGABYTE);
+  expect(again.bytes.buffer).toBe(bytes.buffer);
+  again.lease.release();
+  pool.dropIdle(6000);
+  pool.dropIdle(17_000);
+  expect(pool.take(7 * MEGABYTE).bytes.buffer).not.toBe(bytes.buffer);
 });
 
-test("what is made of a page stands behind it, aligned and apart, and elsewhere when there is no room", () => {
+test("in poison mode a view that is kept too long sees the pattern, in pooled and in other memory", () => {
+  const pool = createBufferPool({ poison: true });
+  for (const size of [100, 3 * MEGABYTE]) {
+    const { bytes, lease } = pool.take(size);
+    bytes.fill("a");
+    const view = bytes.subarray(10, 20);
+    const behind = allocateBehind(bytes.subarray(0, size) as Buffer<ArrayBuffer>)(Int32Array, 4).fill(7);
+    const holder = lease.retain();
+    lease.release();
+    expect(view.toString()).toBe("aaaaaaaaaa");
+    holder.release();
+    expect([...view]).toEqual(Array(10).fill(POISON));
+    if (size > MEGABYTE) expect(behind[0]).toBeLessThan(0);
+  }
+  const adopted = Buffer.from("[1]");
+  pool.adopt(adopted).release();
+  expect([...adopted]).toEqual([POISON, POISON, POISON]);
+});
+
+test("what is made of a page is stored behind it, aligned and apart, and elsewhere when that is full", () => {
   const page = new Uint8Array(new ArrayBuffer(1000), 0, 901);
-  const allocate = roomBehind(page);
+  const allocate = allocateBehind(page);
   const bytes = allocate(Uint8Array, 3);
   const times = allocate(Float64Array, 4);
   const large = allocate(Int32Array, 100);

@@ -51,7 +51,7 @@ async function open(
 
 const tokenRequests = () => server.seen.filter((request) => request.url === "/oauth2/token");
 const ask = async () =>
-  (await (await client.events(QUERY, { organizations: ["o"] }, { signal: forever })).body()).toString();
+  (await (await client.events(QUERY, { organizations: ["o"] }, { signal: forever })).body()).bytes.toString();
 
 it("asks for a token with client credentials and uses it until shortly before it expires", async () => {
   const clock = patientClock(START_MS);

@@ -76,7 +76,7 @@ describe("events", () => {
       requestId: "r-1",
     });
     expect(Math.abs(answer.head.dateMs! - Date.now())).toBeLessThan(5_000);
-    expect((await answer.body()).toString()).toBe(body);
+    expect((await answer.body()).bytes.toString()).toBe(body);
     const [request] = server!.seen;
     expect(request).toMatchObject({ method: "POST", url: "/insights/directory/v1/events" });
     expect(request!.headers).toMatchObject({ "x-api-key": KEY, "content-type": "application/json" });
@@ -131,7 +131,7 @@ describe("events", () => {
     const answer = await insights.events(QUERY, {}, { signal: forever });
     expect(answer.head.limit).toBe(5);
     finish();
-    expect((await answer.body()).toString()).toBe("[]");
+    expect((await answer.body()).bytes.toString()).toBe("[]");
   });
 
   it("decompresses gzip, in many pieces, to the very same bytes", async () => {
@@ -142,7 +142,7 @@ describe("events", () => {
       page(response, gzipSync(body), { "Content-Encoding": "gzip" }),
     );
     const answer = await insights.events(QUERY, {}, { signal: forever });
-    expect((await answer.body()).equals(body)).toBe(true);
+    expect((await answer.body()).bytes.equals(body)).toBe(true);
     expect(server!.seen[0]!.headers["accept-encoding"]).toBe("gzip");
   });
 
@@ -310,7 +310,7 @@ describe("errors", () => {
     expect((error as Error).message).toContain(other.url);
     expect(other.seen).toEqual([]);
     const answer = await insights.events(QUERY, {}, { signal: forever });
-    expect((await answer.body()).toString()).toBe("[2]");
+    expect((await answer.body()).bytes.toString()).toBe("[2]");
     expect(server!.seen[2]).toMatchObject({ method: "POST" });
     await other.close();
   });

@@ -84,7 +84,7 @@ describe("Insights", () => {
     let searchAfter: string | undefined;
     for (let page = 0; page < 50; page++) {
       const answer = await insights.events(query, scope, { signal: forever, searchAfter });
-      const body = (await answer.body()).toString();
+      const body = (await answer.body()).bytes.toString();
       const events = JSON.parse(body) as unknown[];
       text += body;
       expect(answer.head.resultCount).toBe(events.length);
@@ -102,7 +102,7 @@ describe("Insights", () => {
   it("reads several organizations and the provider's portal", async () => {
     const ids = simulator.organizations.slice(0, 20).map(({ id }) => id);
     const group = await insights.events(query, { organizations: ids }, { signal: forever });
-    const owners = (JSON.parse((await group.body()).toString()) as { organization: string }[]).map(
+    const owners = (JSON.parse((await group.body()).bytes.toString()) as { organization: string }[]).map(
       (e) => e.organization,
     );
     expect(owners.every((owner) => ids.includes(owner))).toBe(true);
@@ -175,7 +175,7 @@ describe("an OAuth service account", () => {
     );
     const query = { service: ["all"], startTime: "2020-01-01T00:00:00Z" };
     const answer = await byToken.events(query, { organizations: [organization] }, { signal: forever });
-    expect((await answer.body()).length).toBeGreaterThan(2);
+    expect((await answer.body()).bytes.length).toBeGreaterThan(2);
     expect((await all(managing.applications(options()))).length).toBeGreaterThan(0);
   });
 });

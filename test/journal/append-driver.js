@@ -2,6 +2,7 @@
 // Event numbers rise without end. The cursor of the one window counts the pages that were appended, and the
 // reader's state the events that it has passed, so that whoever opens the file later can tell what fits.
 
+import { ordinaryMemory } from "../../dist/src/core/buffer-pool.js";
 import { systemClock } from "../../dist/src/core/clock.js";
 import { preparePage } from "../../dist/src/core/prepare-page.js";
 import { newWindow } from "../../dist/src/core/window.js";
@@ -41,11 +42,13 @@ function pageAt(number) {
 }
 
 async function append(number, window) {
+  const page = pageAt(number);
   return journal.append({
     account: "acme",
     provider: null,
     organization: ORGANIZATION,
-    page: pageAt(number),
+    page,
+    lease: ordinaryMemory.adopt(page.scanned.bytes),
     fetchedAtMs: 1.8e12,
     edge: [],
     lateBeforeMs: Number.NEGATIVE_INFINITY,
@@ -75,6 +78,7 @@ for (;;) {
       if (number !== passed + at) process.exit(5);
     }
     await reader.commit(page.after(page.first + take - 1), { passed: passed + take });
+    page.lease.release();
   }
   if (window.sweeps % 10 === 0) space.trim();
 }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type BufferPool, createBufferPool } from "../../src/core/buffer-pool.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { openState, type State } from "../../src/journal/database.ts";
 import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
@@ -11,6 +12,8 @@ export interface JournalFixture {
   readonly file: string;
   readonly db: State;
   readonly journal: SqliteJournal;
+  /** Memory that is returned is filled with a pattern. */
+  readonly memory: BufferPool;
   /** Closed and opened again, as after a restart. */
   reopen(): SqliteJournal;
   close(): void;
@@ -24,11 +27,13 @@ export function temporaryFolder(): { readonly path: string; remove(): void } {
 export function openFixture(clock: Clock = systemClock): JournalFixture {
   const folder = temporaryFolder();
   const file = join(folder.path, "state.db");
+  const memory = createBufferPool({ poison: true });
   let db = openState(file);
-  let journal = createJournal(db, clock);
+  let journal = createJournal(db, clock, memory);
   return {
     folder: folder.path,
     file,
+    memory,
     get db() {
       return db;
     },
@@ -38,7 +43,7 @@ export function openFixture(clock: Clock = systemClock): JournalFixture {
     reopen() {
       db.close();
       db = openState(file);
-      journal = createJournal(db, clock);
+      journal = createJournal(db, clock, memory);
       return journal;
     },
     close() {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import { newWindow, StaleWindowError } from "../../src/core/window.ts";
 import { mergedRuns } from "../../src/polling/plan/merge-windows.ts";
@@ -32,6 +33,7 @@ describe("R1 a window that was replaced while it was read", () => {
       provider: null,
       organization: organizations[0]!,
       page,
+      lease: ordinaryMemory.adopt(page.scanned.bytes),
       fetchedAtMs: START_MS,
       edge: [],
       lateBeforeMs: 0,

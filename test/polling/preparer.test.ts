@@ -2,7 +2,9 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { decompress } from "zstd-napi";
+import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
+import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
@@ -25,7 +27,11 @@ describe("the thread for large pages", () => {
   }
   afterEach(() => preparer.close());
 
-  const bodyOf = (text: string) => Buffer.from(new TextEncoder().encode(text).buffer);
+  const pool = createBufferPool({ poison: true });
+  const bodyOf = (text: string): LeasedBytes => {
+    const { bytes, lease } = pool.take(Buffer.byteLength(text));
+    return { bytes: bytes.subarray(0, bytes.write(text)), lease };
+  };
   const large = (from: number) => `[${eventTexts(from, 1200).join(",")}]`;
 
   test("makes what this thread would make, and the page compressed", async () => {

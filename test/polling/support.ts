@@ -7,6 +7,7 @@ import { type Account, openAccount } from "../../src/app/account.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { type Alarm, createAlarms } from "../../src/core/alarms.ts";
+import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { type Metrics, silentMetrics } from "../../src/core/metrics.ts";
@@ -166,7 +167,8 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
 
   function open() {
     const db = openState(config.state);
-    const journal = createJournal(db, clock);
+    const memory = createBufferPool({ poison: true });
+    const journal = createJournal(db, clock, memory);
     const accounts = config.accounts.map((account) =>
       openAccount(account, {
         journal,
@@ -177,6 +179,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
         log: silentLog,
         slots: given.slots ?? createSlots(config.polling.pagesInFlight),
         preparer: inlinePreparer,
+        memory,
         traces: undefined,
         polling: config.polling,
         keepUnattributed: (stream, bytes) =>

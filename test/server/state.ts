@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import type { LiveView } from "../../src/core/view.ts";
@@ -78,15 +79,13 @@ export async function append(
     organization,
     secretContent: "must not be shown",
   }));
+  const bytes = Buffer.from(JSON.stringify(list));
   await journal.append({
     account: "acme",
     provider: null,
     organization: null,
-    page: preparePage(
-      Buffer.from(JSON.stringify(list)),
-      { organizations: [organization, "other"], provider: null },
-      toMs,
-    ),
+    page: preparePage(bytes, { organizations: [organization, "other"], provider: null }, toMs),
+    lease: ordinaryMemory.adopt(bytes),
     fetchedAtMs: toMs,
     edge: [],
     lateBeforeMs: 0,

@@ -1,8 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { createMetrics, METRICS, silentMetrics } from "../../src/core/metrics.ts";
+import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import type { SinkDefinition } from "../../src/core/sink.ts";
 import { createTraces } from "../../src/core/traces.ts";
@@ -178,9 +180,10 @@ describe("what is pushed", () => {
         return span;
       },
     };
+    const leased = (bytes: Buffer): LeasedBytes => ({ bytes, lease: ordinaryMemory.adopt(bytes) });
     const traces = createTraces(tracer as unknown as Parameters<typeof createTraces>[0]);
     const events = traces.source("acme", {
-      events: async () => ({ body: async () => Buffer.from("[]"), discard() {} }),
+      events: async () => ({ body: async () => leased(Buffer.from("[]")), discard() {} }),
     });
     (await events()).discard();
     expect(ended).toEqual(["source.request", "page"]);
@@ -194,15 +197,16 @@ describe("what is pushed", () => {
     const journal = traces.journal(state.journal);
     const body = Buffer.from('[{"id":"1","organization":"a","timestamp":"2026-03-14T10:00:00Z"}]');
     const page = await traces.source("acme", {
-      events: async () => ({ body: async () => body, discard() {} }),
+      events: async () => ({ body: async () => leased(body), discard() {} }),
     })();
     const copying = traces.preparer({
-      prepare: async (bytes: Buffer) =>
+      prepare: async ({ bytes }: LeasedBytes) =>
         preparePage(Buffer.from(bytes), { organizations: ["a"], provider: null }, 0),
     });
     await journal.append({
       ...{ account: "acme", provider: null, organization: "a", fetchedAtMs: 0, edge: [], lateBeforeMs: 0 },
       ...{ reader: null, page: await copying.prepare(await page.body()), change: () => ({}) },
+      lease: leased(body).lease,
     });
     expect(ended).toEqual(["source.request", "source.body", "page.prepare", "journal.append", "page"]);
   });

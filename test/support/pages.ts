@@ -1,3 +1,4 @@
+import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Journal, JournalReader, PageCommit } from "../../src/core/journal.ts";
 import type { Position } from "../../src/core/position.ts";
@@ -51,11 +52,13 @@ export function pageOf(
   const { organizations = [ORGANIZATION], ...rest } = over;
   const provider = over.provider ?? null;
   const fetchedAtMs = over.fetchedAtMs ?? FETCHED_MS;
+  const bytes = Buffer.from(`[${events.join(",")}]`);
   return {
     account: "acme",
     provider,
     organization: provider === null && organizations.length === 1 ? organizations[0]! : null,
-    page: preparePage(Buffer.from(`[${events.join(",")}]`), { organizations, provider }, fetchedAtMs),
+    page: preparePage(bytes, { organizations, provider }, fetchedAtMs),
+    lease: ordinaryMemory.adopt(bytes),
     fetchedAtMs,
     edge: [],
     lateBeforeMs: Number.NEGATIVE_INFINITY,

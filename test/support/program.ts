@@ -16,7 +16,8 @@ export interface Program {
 
 export function startProgram(args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
   const child = spawn(process.execPath, [PROGRAM, ...args], {
-    env: { PATH: process.env.PATH, ...env },
+    // A view of a page's memory that outlives its lease shows as damaged events.
+    env: { PATH: process.env.PATH, TIDEMARK_POISON_MEMORY: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const exit = once(child, "exit") as Promise<[number | null, string | null]>;

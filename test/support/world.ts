@@ -113,7 +113,7 @@ export async function runMain(
     stdout: collect("stdout"),
     stderr: collect("stderr"),
     stdin,
-    env,
+    env: { TIDEMARK_POISON_MEMORY: "1", ...env },
     signal: over.signal ?? new AbortController().signal,
     interactive: false,
     setExitCode: (code) => {

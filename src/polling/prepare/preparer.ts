@@ -1,12 +1,16 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
+import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import type { Answer, Order } from "./worker.ts";
 
 /** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
 export interface Preparer {
-  /** The body is the preparer's from here on. Rejects as `preparePage` throws. */
-  prepare(body: Buffer, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
+  /**
+   * Rejects as `preparePage` throws. The lease stays the caller's. The bytes may have been sent to another
+   * thread: afterwards they are found in the page, or in the error, alone.
+   */
+  prepare(body: LeasedBytes, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
   close(): Promise<void>;
 }
 
@@ -17,7 +21,7 @@ const IDLE_MS = 60_000;
 
 /** In this thread; what runs from sources, as tests do, has no other. */
 export const inlinePreparer: Preparer = {
-  prepare: async (body, attribution, fetchedAtMs) => preparePage(body, attribution, fetchedAtMs),
+  prepare: async ({ bytes }, attribution, fetchedAtMs) => preparePage(bytes, attribution, fetchedAtMs),
   close: async () => {},
 };
 
@@ -63,19 +67,22 @@ export function createPreparer(clock: Clock): Preparer {
   }
 
   return {
-    async prepare(body, attribution, fetchedAtMs) {
-      if (body.length < BODY_BYTES_MIN) return preparePage(body, attribution, fetchedAtMs);
-      const own = ownMemory(body);
+    async prepare({ bytes, lease }, attribution, fetchedAtMs) {
+      if (bytes.length < BODY_BYTES_MIN) return preparePage(bytes, attribution, fetchedAtMs);
+      const own = ownMemory(bytes);
       const order: Order = { id: ++orders, body: own, attribution, fetchedAtMs };
       try {
-        return await new Promise<PreparedPage>((resolve, reject) => {
+        const page = await new Promise<PreparedPage>((resolve, reject) => {
           waiting.set(order.id, { resolve, reject });
           started().postMessage(order, [own.buffer]);
         });
+        lease.moved(page.scanned.bytes);
+        return page;
       } catch (error) {
-        // What is wrong with it is told by doing it again here, where errors keep their types.
-        if (error instanceof PreparationFailedError) return preparePage(error.body, attribution, fetchedAtMs);
-        throw error;
+        if (!(error instanceof PreparationFailedError)) throw error;
+        lease.moved(error.body);
+        // Retry on this thread: errors lose their class when they cross the worker boundary.
+        return preparePage(error.body, attribution, fetchedAtMs);
       }
     },
     async close() {

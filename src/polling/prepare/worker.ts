@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
 import zstd from "zstd-napi/binding.js";
-import { roomBehind } from "../../core/buffer-pool.ts";
+import { allocateBehind } from "../../core/buffer-pool.ts";
 import {
   type Attribution,
   COMPRESSION,
@@ -71,7 +71,7 @@ function answerOf(
   fetchedAtMs: number,
 ): Answer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const allocate = roomBehind(body);
+  const allocate = allocateBehind(body);
   let page: PreparedPage;
   try {
     page = preparePage(bytes, attribution, fetchedAtMs, allocate);

@@ -9,12 +9,13 @@ import type { Served } from "./fetch-page.ts";
 export async function commitPage(
   context: PollContext,
   window: Window,
-  { page, last }: Served,
+  served: Served,
   cursor: string | null,
 ): Promise<Window | null> {
+  const { page, last } = served;
   const pass = window.pass!;
   let next: Window | null = null;
-  await append(context, window, page, {
+  await append(context, window, served, {
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
     change(found): WindowChange {
@@ -33,7 +34,7 @@ export async function commitPage(
 export async function append(
   context: PollContext,
   window: Window,
-  page: PreparedPage,
+  { page, lease }: Pick<Served, "page" | "lease">,
   commit: {
     readonly edge: readonly string[];
     readonly lateBeforeMs: number;
@@ -46,6 +47,7 @@ export async function append(
     provider,
     organization: organizations.length === 1 ? organizations[0]! : null,
     page,
+    lease,
     fetchedAtMs: context.serviceClock.now(),
     reader: window.reader,
     ...commit,

@@ -1,3 +1,4 @@
+import type { LeasedBytes, PageLease } from "../../core/page-lease.ts";
 import { ForeignEventsError, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import { eventBytes, ScanError } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
@@ -71,9 +72,10 @@ async function fetchWith(
   }
 }
 
-/** A page made ready, and how many events the service sent in it. */
+/** A page made ready, and how many events the service sent in it. The receiver releases the lease. */
 export interface Served {
   readonly page: PreparedPage;
+  readonly lease: PageLease;
   readonly count: number;
   readonly last: boolean;
 }
@@ -84,9 +86,25 @@ export async function servedOf(
   { window, query, cursor }: Pick<PageRequest, "window" | "query" | "cursor">,
   { head, body }: SourcePage,
 ): Promise<Served> {
-  const bytes = await body();
-  context.metrics.add("tidemark_source_received_bytes_total", bytes.length, { account: context.account });
-  const { page, count } = await attribute(context, window, bytes, query.fields === undefined);
+  const leased = await body();
+  try {
+    const received = { account: context.account };
+    context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
+    const { page, count } = await attribute(context, window, leased, query.fields === undefined);
+    const last = isLastPage({ query, cursor }, head, count);
+    return { page, lease: leased.lease, count, last };
+  } catch (error) {
+    leased.lease.release();
+    throw error;
+  }
+}
+
+/** Judges a page by its headers; throws where they contradict it. */
+function isLastPage(
+  { query, cursor }: Pick<PageRequest, "query" | "cursor">,
+  head: SourcePage["head"],
+  count: number,
+): boolean {
   if (head.resultCount !== undefined && head.resultCount !== count) {
     throw new InconsistentPageError(`The service announced ${head.resultCount} events and sent ${count}.`);
   }
@@ -94,14 +112,14 @@ export async function servedOf(
   if (!last && (head.searchAfter === undefined || head.searchAfter === cursor)) {
     throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
   }
-  return { page, count, last };
+  return last;
 }
 
 /** Of a single organization's page a foreign event is kept apart and the rest goes on (R7). */
 async function attribute(
   context: PollContext,
   window: Window,
-  body: Buffer,
+  body: LeasedBytes,
   whole: boolean,
 ): Promise<{ page: PreparedPage; count: number }> {
   const { organizations, provider } = window.stream;

@@ -68,7 +68,9 @@ export async function readWindow(
         const next =
           ready === "too_large"
             ? await passOver(context, window, searchAfter!)
-            : await commitPage(context, window, ready, searchAfter ?? null);
+            : await commitPage(context, window, ready, searchAfter ?? null).finally(() =>
+                ready.lease.release(),
+              );
         if (next === null) return;
         window = next;
       } finally {
@@ -95,7 +97,12 @@ function giveUp({ page, served }: Coming): void {
   page.then(
     (fetched) => {
       fetched.page.discard();
-      served.then(fetched.release, fetched.release);
+      served
+        .then(
+          (ready) => ready !== "too_large" && ready.lease.release(),
+          () => {},
+        )
+        .finally(fetched.release);
     },
     () => {},
   );

@@ -1,3 +1,5 @@
+import type { LeasedBytes } from "../../core/page-lease.ts";
+
 /** What polling needs of the service; the directory's Insights client gives it. */
 export interface Source {
   events(
@@ -32,7 +34,8 @@ export interface SourcePage {
     readonly searchAfter: string | undefined;
     readonly dateMs: number | undefined;
   };
-  body(): Promise<Buffer>;
+  /** The lease becomes the caller's. */
+  body(): Promise<LeasedBytes>;
   discard(): void;
 }
 

@@ -180,12 +180,21 @@ async function* pagesOf(
         throw error;
       });
       if (served === null) raiseOversized(context, window);
-      else yield { ...served, askedMs: fetched.askedMs };
+      else yield* lent(served, fetched.askedMs);
       if (served?.last) return;
       cursor = fetched.page.head.searchAfter!;
     } finally {
       fetched.release();
     }
+  }
+}
+
+/** The page is valid until the next one is asked for. */
+function* lent(served: Served, askedMs: number): Generator<Served & { readonly askedMs: number }> {
+  try {
+    yield { ...served, askedMs };
+  } finally {
+    served.lease.release();
   }
 }
 
@@ -214,9 +223,9 @@ async function readSlice(
     const query = queryOf(window, { startMs: slice.fromMs, endMs: slice.toMs, limit });
     let edge: readonly string[] = [];
     try {
-      for await (const { page } of pagesOf(context, window, query, signal)) {
+      for await (const served of pagesOf(context, window, query, signal)) {
         const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
-        const appended = await append(context, window, page, commit);
+        const appended = await append(context, window, served, commit);
         found += appended.fresh;
         edge = appended.edge;
       }

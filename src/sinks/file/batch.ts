@@ -21,7 +21,6 @@ export interface ActiveFile {
 export interface Part {
   readonly from: number;
   readonly to: number;
-  /** Good until the next call. */
   event(index: number): JournalEvent;
   /** The end of the neighbours from an index on that share organization and day; the next index will do. */
   alikeFrom(index: number): number;
@@ -57,7 +56,7 @@ class LinesPart implements Part {
   }
 
   event(index: number): JournalEvent {
-    return this.#lines.look(index);
+    return this.#lines.event(index);
   }
   alikeFrom(index: number): number {
     return this.#lines.alikeFrom(index, this.to);
