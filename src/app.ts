@@ -1,11 +1,13 @@
 import { type Account, openAccount } from "./app/account.ts";
-import { type Actions, createActions, takeUpRequests } from "./app/actions.ts";
+import { createActions } from "./app/actions.ts";
 import { createSpaceKeeper, withinBudget } from "./app/disk-budget.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
+import { carryOutRequests } from "./app/requests.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
-import { remoteActions, viewOptions } from "./app/view.ts";
+import { viewOptions } from "./app/view.ts";
 import type { Config } from "./config/schema.ts";
+import type { Actions } from "./core/actions.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type BufferPool, createBufferPool } from "./core/buffer-pool.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
@@ -234,7 +236,7 @@ async function assemble(
       config: config.server,
       version: VERSION,
       view,
-      actions: remoteActions(actions, db, journal, deliveries, accounts, signal),
+      actions,
       routes: imports.routes,
       clock,
       log,
@@ -272,7 +274,7 @@ async function assemble(
           for (const { name } of accounts) roster.flush(name);
           storeLive(db, live, clock.now());
         }),
-        loops.every(SECOND_MS, stop, () => takeUpRequests(requests, actions, log, stop)),
+        loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
       ]).finally(() => server?.close());
     },

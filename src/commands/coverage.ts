@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
-import type { OrganizationView, View, WindowsView } from "../core/view.ts";
+import type { OrganizationView } from "../core/view/organizations.ts";
+import type { WindowsView } from "../core/view/windows.ts";
+import type { View } from "../core/view.ts";
 import type { Io } from "./io.ts";
 import { listOption, timeOption, withConfig } from "./options.ts";
 

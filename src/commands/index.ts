@@ -27,8 +27,16 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
   },
   { names: ["tap"], register: async (program, io) => (await import("./tap.ts")).registerTap(program, io) },
   {
-    names: ["backfill", "reconcile", "dead-letters", "sinks"],
-    register: async (program, io) => (await import("./change.ts")).registerChanges(program, io),
+    names: ["backfill", "reconcile"],
+    register: async (program, io) => (await import("./backfill.ts")).registerBackfill(program, io),
+  },
+  {
+    names: ["dead-letters"],
+    register: async (program, io) => (await import("./dead-letters.ts")).registerDeadLetters(program, io),
+  },
+  {
+    names: ["sinks"],
+    register: async (program, io) => (await import("./sinks.ts")).registerSinks(program, io),
   },
   {
     names: ["backup"],

@@ -1,5 +1,7 @@
 import { formatDuration } from "../core/time.ts";
-import type { AccountView, OrganizationsView, OrganizationView, SinkView, StatusView } from "../core/view.ts";
+import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
+import type { SinkView } from "../core/view/sinks.ts";
+import type { AccountView, StatusView } from "../core/view/status.ts";
 
 export interface Snapshot {
   readonly status: StatusView;

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { systemClock } from "../core/clock.ts";
-import { organizationsQuerySchema, type View } from "../core/view.ts";
+import { organizationsQuerySchema } from "../core/view/organizations.ts";
+import type { View } from "../core/view.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
 import { type Snapshot, statusText } from "./status-text.ts";

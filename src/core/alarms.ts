@@ -1,11 +1,29 @@
 import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
-/** Something a person has to know: what it is about, since when, what it means and what to do. */
+/** Every kind of alarm; docs/operations.md explains each. */
+export const ALARM_KINDS = [
+  "account_refused",
+  "organization_refused",
+  "discovery_failed",
+  "window_failing",
+  "loss_near",
+  "loss_of_refused_near",
+  "expired",
+  "foreign_events",
+  "oversized_event",
+  "state_unwritable",
+  "journal_filling",
+  "sink_failing",
+  "sink_paused",
+  "sink_stopped",
+] as const;
+export type AlarmKind = (typeof ALARM_KINDS)[number];
+
+/** A condition that a person should know about: its subject, since when, its meaning and a remedy. */
 export interface Alarm {
-  /** The kind of alarm, as the operations guide lists it. */
-  readonly kind: string;
-  /** What it is about: an account, a sink, an organization. */
+  readonly kind: AlarmKind;
+  /** An account, a sink, an organization. */
   readonly subject: string;
   readonly message: string;
   readonly remedy: string;
@@ -14,19 +32,19 @@ export interface Alarm {
 }
 
 export interface Alarms {
-  /** Logged when it is new or its message changed; quiet while it stands. */
+  /** Logged when it is new or its message or severity has changed. */
   raise(alarm: Omit<Alarm, "sinceMs">): void;
-  clear(kind: string, subject: string): void;
+  clear(kind: AlarmKind, subject: string): void;
   list(): readonly Alarm[];
 }
 
 export function createAlarms(clock: Clock, log: Log): Alarms {
-  const standing = new Map<string, Alarm>();
+  const active = new Map<string, Alarm>();
   return {
     raise(alarm) {
       const key = `${alarm.kind} ${alarm.subject}`;
-      const before = standing.get(key);
-      standing.set(key, { ...alarm, sinceMs: before?.sinceMs ?? clock.now() });
+      const before = active.get(key);
+      active.set(key, { ...alarm, sinceMs: before?.sinceMs ?? clock.now() });
       if (before !== undefined && before.message === alarm.message && before.severity === alarm.severity)
         return;
       const fields = {
@@ -39,11 +57,11 @@ export function createAlarms(clock: Clock, log: Log): Alarms {
       else log.warn(fields, "Alarm raised.");
     },
     clear(kind, subject) {
-      const alarm = standing.get(`${kind} ${subject}`);
+      const alarm = active.get(`${kind} ${subject}`);
       if (alarm === undefined) return;
-      standing.delete(`${kind} ${subject}`);
+      active.delete(`${kind} ${subject}`);
       log.info({ kind, subject, stoodMs: clock.now() - alarm.sinceMs }, "Alarm cleared.");
     },
-    list: () => [...standing.values()],
+    list: () => [...active.values()],
   };
 }

@@ -33,8 +33,10 @@ export class TooLargeError extends Error {
 export interface Rejection {
   /** Index into the batch's records. */
   readonly index: number;
-  /** The destination's own answer, without event content and without secrets. */
+  /** Why, in one sentence, without the event's content and without secrets. */
   readonly reason: string;
+  /** The destination's own answer as it came, without secrets. */
+  readonly answer?: string | undefined;
 }
 
 /** These records become dead letters with their reasons. Delivery continues with the others. */

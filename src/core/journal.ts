@@ -163,4 +163,6 @@ export interface Lines {
 export interface DeadLetter {
   readonly event: JournalEvent;
   readonly reason: string;
+  /** The destination's own answer, without secrets; its first 500 characters are kept. */
+  readonly answer?: string | undefined;
 }

@@ -283,7 +283,11 @@ export function createDelivery(options: DeliveryOptions) {
       return;
     }
     await bury(
-      error.rejected.map(({ index, reason: why }) => ({ event: batch.records[index]!.event, reason: why })),
+      error.rejected.map(({ index, reason: why, answer }) => ({
+        event: batch.records[index]!.event,
+        reason: why,
+        answer,
+      })),
     );
     recent.refused += error.rejected.length;
     const refused = new Set(error.rejected.map(({ index }) => index));
@@ -331,10 +335,7 @@ export function createDelivery(options: DeliveryOptions) {
   async function bury(letters: readonly DeadLetter[]): Promise<void> {
     await reader.addDeadLetters(letters);
     deadLetters += letters.length;
-    log.warn(
-      { sink: name, count: letters.length, reason: letters[0]?.reason },
-      "Events became dead letters.",
-    );
+    log.warn({ count: letters.length, reason: letters[0]?.reason }, "Events became dead letters.");
   }
 
   /** After any error an exactly-once sink is closed and opened again, and goes on from the position that yields (R17). */
@@ -343,9 +344,7 @@ export function createDelivery(options: DeliveryOptions) {
     sink = undefined;
     againTo = undefined;
     at = reader.position;
-    await closing
-      ?.close()
-      .catch((error: unknown) => log.debug({ err: error, sink: name }, "Closing a sink failed."));
+    await closing?.close().catch((error: unknown) => log.debug({ err: error }, "Closing a sink failed."));
   }
 
   async function loop(signal: AbortSignal, until: () => Promise<boolean>): Promise<void> {

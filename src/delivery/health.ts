@@ -1,4 +1,4 @@
-import type { Alarms } from "../core/alarms.ts";
+import type { AlarmKind, Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain, type RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -27,14 +27,14 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
   function become(next: DeliveryState, why: string | null, whatToDo: string | null): void {
     if (next !== state) sinceMs = clock.now();
     if (next === "running" && state !== "running") {
-      for (const kind of ["sink_failing", "sink_paused", "sink_stopped"]) alarms.clear(kind, name);
+      for (const kind of ["sink_failing", "sink_paused", "sink_stopped"] as const) alarms.clear(kind, name);
     }
     state = next;
     reason = why;
     remedy = whatToDo;
   }
 
-  function raise(kind: string, severity: "warning" | "critical"): void {
+  function raise(kind: AlarmKind, severity: "warning" | "critical"): void {
     alarms.raise({ kind, subject: name, message: reason ?? "", remedy: remedy ?? "", severity });
   }
 
@@ -70,7 +70,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
         explain(error),
         "Nothing to do while it lasts a little: it is tried again by itself. If it stays, see whether the destination is up and reachable.",
       );
-      log.warn({ err: error, sink: name, waitMs }, "Delivery failed; trying again.");
+      log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
       if (failures === FAILURES_TO_ALARM) raise("sink_failing", "warning");
     },
     paused(why: string, whatToDo: string): void {
@@ -80,7 +80,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
     },
     stopped,
     bug(error: unknown): void {
-      log.error({ err: error, sink: name }, "A sink failed in a way that nobody foresaw; it has stopped.");
+      log.error({ err: error }, "A sink failed in a way that nobody foresaw; it has stopped.");
       stopped(
         explain(error),
         "This is a defect of the program: please report it with the log. A restart tries again.",

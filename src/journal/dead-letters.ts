@@ -14,24 +14,44 @@ export interface DeadLetterRow {
   readonly service: string;
   readonly eventType: string;
   readonly timestamp: string;
+  /** The destination's own answer, where it gave one. */
+  readonly answer: string | null;
 }
 
+/** All conditions have to match; none matches every dead letter. */
 export interface DeadLetterFilter {
+  readonly ids?: readonly number[] | undefined;
   readonly sink?: string | undefined;
   /** A part of the reason. */
   readonly reason?: string | undefined;
-  readonly id?: number | undefined;
+  /** The id of a group. */
+  readonly group?: string | undefined;
+  /** Only events of journal pages up to this one. */
+  readonly pageMax?: number | undefined;
+}
+
+/** Dead letters of one sink that were refused for the same reason. */
+export interface DeadLetterGroup {
+  readonly id: string;
+  readonly sink: string;
+  /** The reason without the parts that differ from event to event. */
+  readonly reason: string;
+  readonly count: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
+  /** The newest dead letter of the group, its reason and the destination's own answer to it. */
+  readonly example: { readonly id: number; readonly reason: string; readonly answer: string | null };
 }
 
 const COLUMNS =
-  "id, reader AS sink, reason, stored_ms AS storedMs, account, organization, service, event_type AS eventType, timestamp";
+  "id, reader AS sink, reason, stored_ms AS storedMs, account, organization, service, event_type AS eventType, timestamp, answer";
 const REPLAY_MAX = 10_000;
 
-/** Events that a sink refused for good: listed, shown, given back to the sink, or dropped by a person. */
+/** Events that a sink refused: they can be listed, shown, returned to the sink, or deleted. */
 export function createDeadLetters(db: State) {
   return {
     list(filter: DeadLetterFilter, limit: number): DeadLetterRow[] {
-      const { where, values } = conditionsOf(filter);
+      const { where, values } = conditionsOf(db, filter);
       return db
         .prepare(`SELECT ${COLUMNS} FROM dead_letters ${where} ORDER BY id LIMIT ?`)
         .all(...values, limit) as DeadLetterRow[];
@@ -47,9 +67,18 @@ export function createDeadLetters(db: State) {
         .all() as { sink: string; count: number }[];
     },
 
-    /** Back into the journal as pages for that sink alone, in one transaction (R21). Gives how many. */
+    /** The newest journal page that one of them came from. */
+    newestPage: () => (db.prepare("SELECT MAX(page) FROM dead_letters").pluck().get() as number | null) ?? 0,
+
+    /** Largest group first. */
+    groups: () => groupsOf(db),
+
+    /**
+     * Moves them back into the journal as pages for their sink alone (R21). One transaction takes at most
+     * REPLAY_MAX of them; returns how many, 0 when none is left.
+     */
     replay(filter: DeadLetterFilter, pages: Pages): number {
-      const { where, values } = conditionsOf(filter);
+      const { where, values } = conditionsOf(db, filter);
       return db.transaction(() => {
         const rows = db
           .prepare(
@@ -60,20 +89,43 @@ export function createDeadLetters(db: State) {
           const scanned = scanPage(arrayOf(run));
           pages.insert(pageOf(run, scanned), scanned);
         }
-        const remove = db.prepare("DELETE FROM dead_letters WHERE id = ?");
-        for (const { id } of rows) remove.run(id);
+        db.prepare(`DELETE FROM dead_letters WHERE id IN ${ID_LIST}`).run(
+          JSON.stringify(rows.map(({ id }) => id)),
+        );
         return rows.length;
       })();
     },
 
     drop(filter: DeadLetterFilter): number {
-      const { where, values } = conditionsOf(filter);
+      const { where, values } = conditionsOf(db, filter);
       return db.prepare(`DELETE FROM dead_letters ${where}`).run(...values).changes;
     },
   };
 }
 
-/** Keeps an event apart that belongs to nobody who was asked for (R7); the same one again is ignored. */
+const ID_LIST = "(SELECT value FROM json_each(?))";
+
+export function groupsOf(db: State): DeadLetterGroup[] {
+  const rows = db
+    .prepare(
+      `SELECT reader AS sink, reason_group AS reason, COUNT(*) AS count, MIN(stored_ms) AS firstMs,
+         MAX(stored_ms) AS lastMs, MAX(id) AS newest FROM dead_letters
+       GROUP BY reader, reason_group ORDER BY count DESC, newest DESC`,
+    )
+    .all() as (Omit<DeadLetterGroup, "id" | "example"> & { newest: number })[];
+  const example = db.prepare("SELECT id, reason, answer FROM dead_letters WHERE id = ?");
+  return rows.map(({ newest, ...group }) => ({
+    id: groupIdOf(group.sink, group.reason),
+    ...group,
+    example: example.get(newest) as DeadLetterGroup["example"],
+  }));
+}
+
+export function groupIdOf(sink: string, reason: string): string {
+  return hash("sha256", `${sink}\n${reason}`, "hex").slice(0, 8);
+}
+
+/** Stores an event of an organization that was not asked for (R7); the same one again is ignored. */
 export function keepUnattributed(
   db: State,
   account: string,
@@ -97,25 +149,26 @@ interface ReplayRow {
   readonly bytes: Buffer;
 }
 
-function conditionsOf(filter: DeadLetterFilter): { where: string; values: (string | number)[] } {
+function conditionsOf(db: State, filter: DeadLetterFilter): { where: string; values: (string | number)[] } {
   const parts: string[] = [];
   const values: (string | number)[] = [];
-  if (filter.sink !== undefined) {
-    parts.push("reader = ?");
-    values.push(filter.sink);
-  }
-  if (filter.reason !== undefined) {
-    parts.push("instr(reason, ?) > 0");
-    values.push(filter.reason);
-  }
-  if (filter.id !== undefined) {
-    parts.push("id = ?");
-    values.push(filter.id);
+  const add = (condition: string, ...given: (string | number)[]) => {
+    parts.push(condition);
+    values.push(...given);
+  };
+  if (filter.sink !== undefined) add("reader = ?", filter.sink);
+  if (filter.reason !== undefined) add("instr(reason, ?) > 0", filter.reason);
+  if (filter.ids !== undefined) add(`id IN ${ID_LIST}`, JSON.stringify(filter.ids));
+  if (filter.pageMax !== undefined) add("page <= ?", filter.pageMax);
+  if (filter.group !== undefined) {
+    const group = groupsOf(db).find(({ id }) => id === filter.group);
+    if (group === undefined) add("FALSE");
+    else add("reader = ? AND reason_group = ?", group.sink, group.reason);
   }
   return { where: parts.length === 0 ? "" : `WHERE ${parts.join(" AND ")}`, values };
 }
 
-/** Neighbours that can share a page: one reader, one account, one owner, fetched at one time. */
+/** Runs of rows that can share a page: same reader, account, organization and time of fetching. */
 function runsOf(rows: readonly ReplayRow[]): ReplayRow[][] {
   const runs: ReplayRow[][] = [];
   for (const row of rows) {
@@ -146,7 +199,7 @@ function pageOf(run: readonly ReplayRow[], scanned: ScannedPage) {
   };
 }
 
-/** Of two events that share their identity fields each keeps its own identity, so that neither passes for the other. */
+/** Events that share their identity fields keep the identities they had. */
 function twinsOf(run: readonly ReplayRow[], scanned: ScannedPage): string | null {
   const entries = run.flatMap(({ identity, organization, provider }, index) => {
     const plain = identityAt(scanned, index, organization, provider);

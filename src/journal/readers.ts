@@ -5,6 +5,7 @@ import type { SinkState } from "../core/sink.ts";
 import type { Turns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
+import { reasonGroupOf } from "./reason-group.ts";
 
 interface ReaderRow {
   readonly name: string;
@@ -15,6 +16,8 @@ interface ReaderRow {
   readonly bound: string | null;
 }
 
+/** Characters of a destination's answer that are kept with a dead letter. */
+const ANSWER_MAX = 500;
 /** No reader can have this name. */
 const NOBODY = "~nobody";
 
@@ -28,8 +31,8 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
   );
   const updateBound = db.prepare("UPDATE readers SET bound = ? WHERE name = ?");
   const insertDeadLetter = db.prepare(
-    `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
 
   function commit(name: string, position: Position, state: SinkState | undefined): void {
@@ -39,7 +42,7 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
 
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): void {
     db.transaction(() => {
-      for (const { event, reason } of letters) {
+      for (const { event, reason, answer } of letters) {
         insertDeadLetter.run(
           name,
           event.page,
@@ -55,6 +58,8 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
           event.timestamp,
           event.fetchedAtMs,
           event.bytes,
+          answer?.slice(0, ANSWER_MAX) ?? null,
+          reasonGroupOf(reason),
         );
       }
     })();

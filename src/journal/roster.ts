@@ -69,3 +69,8 @@ export function createRoster(db: State): Roster {
     }
   }
 }
+
+/** Whether any account has seen this organization. */
+export function knowsOrganization(db: State, id: string): boolean {
+  return db.prepare("SELECT 1 FROM organizations WHERE id = ?").pluck().get(id) !== undefined;
+}

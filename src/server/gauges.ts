@@ -1,6 +1,8 @@
 import type { Clock } from "../core/clock.ts";
 import type { GaugeReading, Metrics } from "../core/metrics.ts";
-import type { SinkView, StatusView, View } from "../core/view.ts";
+import type { SinkView } from "../core/view/sinks.ts";
+import type { StatusView } from "../core/view/status.ts";
+import type { View } from "../core/view.ts";
 
 const FRESH_MS = 5000;
 const SINK_STATES: readonly SinkView["state"][] = ["opening", "running", "retrying", "paused", "stopped"];

@@ -2,7 +2,8 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import { RouteError } from "../core/route.ts";
-import type { RatesView, View } from "../core/view.ts";
+import type { RatesView } from "../core/view/status.ts";
+import type { View } from "../core/view.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
 
 const TICK_MS = 2000;

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ZodError } from "zod";
+import { UnknownNameError } from "../core/actions.ts";
+import { UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { type Route, RouteError } from "../core/route.ts";
 import type { createAccess, Scope } from "./access.ts";
@@ -71,6 +73,8 @@ function refusalOf(error: unknown): { status: number; message: string } {
     );
     return { status: 400, message: problems.join("; ") };
   }
+  if (error instanceof UnknownNameError) return { status: 404, message: error.message };
+  if (error instanceof UsageError) return { status: 400, message: error.message };
   const { statusCode, message } = error as { statusCode?: number; message?: string };
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return { status: statusCode, message: message ?? "The request is refused." };

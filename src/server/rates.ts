@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Metrics } from "../core/metrics.ts";
-import type { RatesView } from "../core/view.ts";
+import type { RatesView } from "../core/view/status.ts";
 
 const BUCKET_MS = 5000;
 const BUCKETS = 720;

@@ -1,23 +1,17 @@
 import { z } from "zod";
-import { defineRoute, type Route, RouteError } from "../core/route.ts";
+import { ACTIONS, type Actions } from "../core/actions.ts";
+import { defineRoute, type Route, RouteError, type RouteInput } from "../core/route.ts";
 import {
-  type Actions,
-  alarmSchema,
-  calendarSchema,
   deadLetterBodySchema,
   deadLettersQuerySchema,
   deadLettersSchema,
-  driftSchema,
-  organizationsQuerySchema,
-  organizationsSchema,
-  ratesSchema,
-  recentSchema,
-  sinkSchema,
-  statusSchema,
-  type View,
-  windowsQuerySchema,
-  windowsSchema,
-} from "../core/view.ts";
+} from "../core/view/dead-letters.ts";
+import { driftSchema, recentSchema } from "../core/view/events.ts";
+import { organizationsQuerySchema, organizationsSchema } from "../core/view/organizations.ts";
+import { sinkSchema } from "../core/view/sinks.ts";
+import { alarmSchema, ratesSchema, statusSchema } from "../core/view/status.ts";
+import { calendarSchema, windowsQuerySchema, windowsSchema } from "../core/view/windows.ts";
+import type { View } from "../core/view.ts";
 
 const none = z.strictObject({});
 const idParams = z.strictObject({
@@ -127,81 +121,93 @@ function deadLetterRoute(view: View): Route {
   });
 }
 
-const ids = z.array(z.int().positive()).min(1).max(10_000).meta({ description: "By their numbers." });
-const sink = z.string().min(1).meta({ description: "All of this sink." });
-const choice = z.union([z.strictObject({ ids }), z.strictObject({ sink })]);
+const sinkParams = z.strictObject({ name: z.string().meta({ description: "The sink's name." }) });
+const { ids: _ids, pageMax: _pageMax, ...filters } = ACTIONS.drop.shape;
 
-/** Changes; every one needs the token. */
+/** Changes; every one needs the token. They are the same actions that the commands carry out. */
 export function actionRoutes(actions: Actions): readonly Route[] {
   return [
-    defineRoute({
-      method: "POST",
-      path: "/api/dead-letters/replay",
-      summary: "Puts dead letters back into the journal, each for its sink alone.",
-      scope: "write",
-      params: none,
-      query: none,
-      body: choice,
+    change("POST", "/api/dead-letters/replay", {
+      summary:
+        "Returns dead letters to the journal, each for its own sink: by numbers, sink, reason or group.",
+      body: ACTIONS.replay,
       response: z.strictObject({ replayed: z.int() }),
-      run: async ({ body }) => ({ replayed: await actions.replayDeadLetters(body) }),
+      run: async ({ body, signal }) => ({
+        replayed: (await actions.replay(someOf(body), signal)).count,
+      }),
     }),
-    defineRoute({
-      method: "DELETE",
-      path: "/api/dead-letters",
-      summary: "Forgets dead letters for good.",
-      scope: "write",
-      params: none,
+    change("DELETE", "/api/dead-letters", {
+      summary: "Deletes dead letters: by numbers, sink, reason or group.",
       query: z.strictObject({
+        ...filters,
         ids: z
           .string()
-          .regex(/^\d{1,15}(,\d{1,15}){0,999}$/, { error: "numbers with commas between them" })
+          .regex(/^[1-9]\d{0,14}(,[1-9]\d{0,14}){0,999}$/, { error: "numbers with commas between them" })
           .optional()
           .meta({ description: "By their numbers, with commas between them." }),
-        sink: sink.optional(),
       }),
-      body: undefined,
       response: z.strictObject({ dropped: z.int() }),
-      async run({ query }) {
-        if ((query.ids === undefined) === (query.sink === undefined))
-          throw new RouteError(400, "Give either ids or sink.");
-        const chosen =
-          query.sink === undefined ? { ids: query.ids!.split(",").map(Number) } : { sink: query.sink };
-        return { dropped: await actions.dropDeadLetters(chosen) };
+      async run({ query: { ids, ...filter }, signal }) {
+        const chosen = { ...filter, ...(ids === undefined ? {} : { ids: ids.split(",").map(Number) }) };
+        return { dropped: (await actions.drop(someOf(chosen), signal)).count };
       },
     }),
-    defineRoute({
-      method: "POST",
-      path: "/api/sinks/:name/resume",
-      summary: "Tries a paused or waiting sink at once.",
-      scope: "write",
-      params: z.strictObject({ name: z.string().meta({ description: "The sink's name." }) }),
-      query: none,
-      body: undefined,
-      response: done,
-      async run({ params }) {
-        if (!(await actions.resumeSink(params.name)))
-          throw new RouteError(404, `There is no sink named ${JSON.stringify(params.name)}.`);
-        return { done: true as const };
-      },
+    change("POST", "/api/sinks/:name/retry", {
+      summary: "Tries a paused, waiting or stopped sink at once.",
+      params: sinkParams,
+      response: doneSchema,
+      run: async ({ params, signal }) => done(await actions.retry({ sink: params.name }, signal)),
     }),
-    defineRoute({
-      method: "POST",
-      path: "/api/poll",
+    change("POST", "/api/sinks/:name/resume", {
+      summary: "Decides where a sink continues whose position does not match its destination.",
+      params: sinkParams,
+      body: ACTIONS.resume.omit({ sink: true }),
+      response: doneSchema,
+      run: async ({ params, body, signal }) =>
+        done(await actions.resume({ sink: params.name, from: body.from }, signal)),
+    }),
+    change("POST", "/api/poll", {
       summary: "Looks for organizations and events at once.",
-      scope: "write",
-      params: none,
       query: z.strictObject({
         account: z.string().optional().meta({ description: "Only this account." }),
       }),
-      body: undefined,
-      response: done,
-      async run({ query }) {
-        if (!(await actions.pollNow(query.account)))
-          throw new RouteError(404, `There is no account named ${JSON.stringify(query.account)}.`);
-        return { done: true as const };
-      },
+      response: doneSchema,
+      run: async ({ query, signal }) => done(await actions.poll(query, signal)),
     }),
   ];
 }
 
-const done = z.strictObject({ done: z.literal(true) });
+const doneSchema = z.strictObject({ done: z.literal(true), message: z.string() });
+
+function done({ message }: { readonly message: string }) {
+  return { done: true as const, message };
+}
+
+/** A change of every dead letter has to be asked for by sink, not by leaving the choice out. */
+function someOf<Filter extends object>(filter: Filter): Filter {
+  if (Object.values(filter).some((value) => value !== undefined)) return filter;
+  throw new RouteError(400, "Name the dead letters by ids, sink, reason or group.");
+}
+
+function change<Params, Query, Body, Response>(
+  method: Route["method"],
+  path: string,
+  route: {
+    readonly summary: string;
+    readonly params?: z.ZodType<Params>;
+    readonly query?: z.ZodType<Query>;
+    readonly body?: z.ZodType<Body>;
+    readonly response: z.ZodType<Response>;
+    run(input: RouteInput<Params, Query, Body>): Promise<Response>;
+  },
+): Route {
+  return defineRoute({
+    method,
+    path,
+    scope: "write",
+    params: none as unknown as z.ZodType<Params>,
+    query: none as unknown as z.ZodType<Query>,
+    body: undefined,
+    ...route,
+  });
+}

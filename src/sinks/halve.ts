@@ -3,6 +3,8 @@ import { RejectedEventsError, type Rejection, RetryableError } from "../core/err
 /** The destination refused something of what was sent and did not say which (R27). */
 export interface Refusal {
   readonly reason: string;
+  /** The destination's own answer, without secrets. */
+  readonly answer?: string | undefined;
   /** How many it refused, where it says so. */
   readonly count?: number | undefined;
 }
@@ -36,7 +38,7 @@ export async function halveUntilNamed(
     if (refusal === undefined) {
       sent += part.length;
     } else if (part.length === 1 || refusal.count === part.length) {
-      for (const index of part) rejected.push({ index, reason: refusal.reason });
+      for (const index of part) rejected.push({ index, reason: refusal.reason, answer: refusal.answer });
     } else {
       const half = Math.ceil(part.length / 2);
       parts.unshift(part.slice(0, half), part.slice(half));

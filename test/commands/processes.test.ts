@@ -72,11 +72,14 @@ describe("the program as real processes", () => {
     );
 
     const drop = await start(["dead-letters", "drop", "--all", "-c", config]).ended;
-    expect([drop.code, drop.stdout]).toEqual([0, "0 dead letters were dropped for good.\n"]);
+    expect([drop.code, drop.stdout]).toEqual([0, "0 dead letters were deleted.\n"]);
     const resume = await start(["sinks", "resume", "nobody", "--from", "now", "-c", config]).ended;
     expect([resume.code, resume.stderr]).toEqual([2, expect.stringContaining('There is no sink "nobody"')]);
     const backfill = await start(["backfill", "--since", "10d", "--sink", "disk", "-c", config]).ended;
-    expect([backfill.code, backfill.stdout]).toEqual([0, expect.stringMatching(/^\d+ windows were added/)]);
+    expect([backfill.code, backfill.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^\d+ windows? (is|are) to be read/),
+    ]);
     const tenDaysAgo = Date.now() - 10 * 86_400_000;
     const again = served().filter(
       (line) => Date.parse((JSON.parse(line) as { timestamp: string }).timestamp) >= tenDaysAgo,

@@ -8,7 +8,7 @@ import { type Simulator, type SimulatorOptions, startSimulator } from "../../sim
 import { viewOptions } from "../../src/app/view.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import type { SinkView } from "../../src/core/view.ts";
+import type { SinkView } from "../../src/core/view/sinks.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";

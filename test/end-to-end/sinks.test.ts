@@ -105,14 +105,16 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   ).toEqual(NOTHING_AMISS);
 
   // Given back before it is mended, they are refused again; afterwards they arrive.
-  expect(await scene.done("dead-letters", "replay", String(listed[0]!.id))).toContain("1 dead letters");
+  expect(await scene.done("dead-letters", "replay", String(listed[0]!.id))).toContain(
+    "1 dead letter was returned",
+  );
   await expect
     .poll(async () => (await deadLetters("picky")).length, { timeout: 30_000 })
     .toBe(refused.length);
   picky.refuses = () => false;
   splunk.state.refusedIds = [];
   const asked = await scene.done("dead-letters", "replay", "--sink", "picky");
-  expect(asked).toContain(`${refused.length} dead letters were given back`);
+  expect(asked).toContain(`${refused.length} dead letters were returned`);
   await scene.done("dead-letters", "replay", "--sink", "siem", "--reason", "Invalid data format");
   await Promise.all(["picky", "siem"].map((name) => scene.caughtUp(name)));
   expect(compare(served, picky.lines)).toEqual(NOTHING_AMISS);
@@ -157,7 +159,7 @@ test("R14 a renamed sink goes on where it was, and until it is told so the progr
   expect(compare(scene.served(), linesBelow(scene.path("disk")))).toEqual(NOTHING_AMISS);
   const wrong = await scene.command("sinks", "rename", "disk", "elsewhere");
   expect(wrong).toMatchObject({ code: 2 });
-  expect(wrong.stderr).toContain('holds no position of a sink "disk"');
+  expect(wrong.stderr).toContain('has no position for a sink "disk"');
 });
 
 test("R14 a removed sink is an error until it is forgotten, and no other sink loses anything by that", {

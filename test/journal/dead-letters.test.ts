@@ -151,7 +151,7 @@ describe("dead letters", () => {
     await bury("lake", "mapping");
     expect(letters.list({ sink: "siem", reason: "%_" }, 10).map(({ id }) => id)).toEqual([1, 2]);
     expect(letters.list({ reason: "mapping" }, 3)).toHaveLength(3);
-    expect(letters.drop({ id: 2 })).toBe(1);
+    expect(letters.drop({ ids: [2] })).toBe(1);
     expect(letters.drop({ sink: "siem", reason: "mapping" })).toBe(1);
     expect(letters.drop({ sink: "nobody" })).toBe(0);
     expect(letters.counts()).toEqual([

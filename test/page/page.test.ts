@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
-import { ask, type TestServer } from "../server/start.ts";
+import { ask, bearer, type TestServer } from "../server/start.ts";
 import { fillLarge, fillSmall, HOUR_MS, makeState, organizationId, type TestState } from "../server/state.ts";
 import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
 import { serveScene } from "./scene.ts";
@@ -88,10 +88,10 @@ describe.skipIf(skipBrowser())("the page", () => {
       "Fri 13 March (UTC): sealed 33.3 %, read 33.3 %, refused 33.3 % (1 organization). The service told of 131 events, 130 are held, asked 1 h ago. 2 came late.",
     );
 
-    const { letters, total } = await api(server, "/api/dead-letters");
+    const { groups, total } = await api(server, "/api/dead-letters");
     expect(await text(page, "#letters-count")).toBe(String(total));
-    expect(await page.locator("#letters > li").count()).toBe(letters.length);
-    expect(await text(page, "#letters > li:first-child")).toContain(letters[0].reason);
+    expect(await page.locator("#letters > li").count()).toBe(groups.length);
+    expect(await text(page, "#letters > li:first-child")).toContain(groups[0].reason);
 
     const { jobs } = await api(server, "/api/imports");
     await page.locator("#jobs > li").waitFor();
@@ -162,27 +162,33 @@ describe.skipIf(skipBrowser())("the page", () => {
     await page.locator("#letters > li").first().waitFor();
     expect(await page.evaluate("sessionStorage.getItem('tidemark.token')")).toBe(READ_TOKEN);
 
+    const [{ id: group }] = (await ask(server, "/api/dead-letters", { headers: bearer(TOKEN) })).json.groups;
+    await page.getByRole("button", { name: `Show group ${group}` }).click();
     await page.getByRole("button", { name: "Replay dead letter 2" }).click();
     await page.locator("#token-dialog[open]").waitFor();
     expect(await text(page, "#token-reason")).toContain("may only read");
     await page.fill("#token-input", TOKEN);
     await page.keyboard.press("Enter");
-    await expect.poll(() => text(page, "#said")).toBe("1 dead letter went back to the journal.");
-    await page.getByRole("button", { name: "Drop dead letter 1" }).click();
-    await page.getByRole("button", { name: "Drop it for good" }).click();
-    await expect.poll(() => text(page, "#said")).toBe("1 dead letter dropped.");
+    await expect.poll(() => text(page, "#said")).toBe("1 dead letter returned to the journal.");
+    await page.getByRole("button", { name: `Replay group ${group}` }).click();
+    await expect.poll(() => text(page, "#said")).toBe("2 dead letters returned to the journal.");
+    await page.getByRole("button", { name: `Delete group ${group}` }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await expect.poll(() => text(page, "#said")).toBe("2 dead letters deleted.");
     await page.getByRole("button", { name: "Try now" }).click();
     await expect.poll(() => text(page, "#said")).toBe("siem is tried now.");
     expect(server.asked).toEqual([
       ["replay", { ids: [2] }],
-      ["drop", { ids: [1] }],
-      ["resume", "siem"],
+      ["replay", { group }],
+      ["drop", { group }],
+      ["retry", { sink: "siem" }],
     ]);
     expect(problems).toEqual([]);
   });
 
   it("shows a dead letter's event as text, whatever it holds", async () => {
     const { page, problems } = await open(await serveScene(state));
+    await page.getByRole("button", { name: /^Show group/ }).click();
     await page.getByRole("button", { name: "Show dead letter 1" }).click();
     await page.locator("#detail-body pre").waitFor();
     expect(await text(page, "#detail-body pre")).toContain("must not be shown");

@@ -1,4 +1,5 @@
-import type { LiveView, RatesView } from "../../src/core/view.ts";
+import type { RatesView } from "../../src/core/view/status.ts";
+import type { LiveView } from "../../src/core/view.ts";
 import { importRoutes, type RoutesContext } from "../../src/imports/routes.ts";
 import { openJobs } from "../../src/imports/store.ts";
 import { createView } from "../../src/journal/view/view.ts";

@@ -5,7 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineRoute, RouteError } from "../../src/core/route.ts";
 import { secretOf } from "../../src/core/secret.ts";
-import { statusSchema, type View } from "../../src/core/view.ts";
+import { statusSchema } from "../../src/core/view/status.ts";
+import type { View } from "../../src/core/view.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { loadAssets } from "../../src/server/assets.ts";
 import { serverSchema } from "../../src/server/config.ts";
@@ -33,7 +34,8 @@ const READS = [
 const WRITES = [
   { method: "POST", path: "/api/dead-letters/replay", body: { ids: [1] } },
   { method: "DELETE", path: "/api/dead-letters?ids=1,2" },
-  { method: "POST", path: "/api/sinks/siem/resume" },
+  { method: "POST", path: "/api/sinks/siem/retry" },
+  { method: "POST", path: "/api/sinks/siem/resume", body: { from: "now" } },
   { method: "POST", path: "/api/poll" },
 ];
 
@@ -115,8 +117,9 @@ describe("who may read and change", () => {
     expect(server.asked).toEqual([
       ["replay", { ids: [1] }],
       ["drop", { ids: [1, 2] }],
-      ["resume", "siem"],
-      ["poll", undefined],
+      ["retry", { sink: "siem" }],
+      ["resume", { sink: "siem", from: "now" }],
+      ["poll", {}],
     ]);
   });
 
@@ -181,18 +184,18 @@ describe("what is refused", () => {
     const plain = { ...bearer(TOKEN), "content-type": "text/plain" };
     expect((await replay({ headers: plain, body: { ids: [1] } })).status).toBe(415);
     expect((await replay({ body: { ids: ["1"] } })).status).toBe(400);
-    expect((await replay({ body: { ids: [1], sink: "siem" } })).status).toBe(400);
+    expect((await replay({ body: {} })).status).toBe(400);
     expect((await replay({})).status).toBe(400);
     const limit = await ask(server, "/api/organizations?limit=100000", { headers: bearer(TOKEN) });
     expect(limit.json.error).toMatchObject({ status: 400, message: expect.stringContaining("limit") });
     expect((await ask(server, "/api/drift?nonsense=1", { headers: bearer(TOKEN) })).status).toBe(400);
     expect((await ask(server, "/api/dead-letters/99", { headers: bearer(TOKEN) })).status).toBe(404);
     const unknown = { method: "POST", headers: bearer(TOKEN) };
-    expect((await ask(server, "/api/sinks/nobody/resume", unknown)).status).toBe(404);
+    expect((await ask(server, "/api/sinks/nobody/retry", unknown)).status).toBe(404);
     expect((await ask(server, "/api/poll?account=nobody", unknown)).status).toBe(404);
     expect(server.asked).toEqual([
-      ["resume", "nobody"],
-      ["poll", "nobody"],
+      ["retry", { sink: "nobody" }],
+      ["poll", { account: "nobody" }],
     ]);
   });
 

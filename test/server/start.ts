@@ -1,8 +1,9 @@
 import { request } from "node:http";
+import { type Actions, UnknownNameError } from "../../src/core/actions.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import type { Route } from "../../src/core/route.ts";
-import type { Actions, DeadLetterChoice, View } from "../../src/core/view.ts";
+import type { View } from "../../src/core/view.ts";
 import { type ServerConfig, serverSchema } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
 
@@ -23,20 +24,22 @@ export async function serve(
   } = {},
 ): Promise<TestServer> {
   const asked: unknown[] = [];
-  const note = <T>(name: string, what: unknown, answer: T): T => {
+  const note = async (name: string, what: unknown, count: number) => {
     asked.push([name, what]);
-    return answer;
+    if (count === 0) throw new UnknownNameError(`There is no ${JSON.stringify(what)}.`);
+    return { count, message: `${name} was done.` };
   };
-  const countOf = (choice: DeadLetterChoice) => ("ids" in choice ? choice.ids.length : 2);
   const server = await startServer({
     config: { ...serverSchema.parse({ port: 0 }), ...more.config },
     version: "1.2.3",
     view,
     actions: {
-      replayDeadLetters: async (choice) => note("replay", choice, countOf(choice)),
-      dropDeadLetters: async (choice) => note("drop", choice, countOf(choice)),
-      resumeSink: async (name) => note("resume", name, name === "siem"),
-      pollNow: async (account) => note("poll", account, account === undefined || account === "acme"),
+      replay: (filter) => note("replay", filter, filter.ids?.length ?? 2),
+      drop: (filter) => note("drop", filter, filter.ids?.length ?? 2),
+      retry: (body) => note("retry", body, body.sink === "siem" ? 1 : 0),
+      resume: (body) => note("resume", body, body.sink === "siem" ? 1 : 0),
+      poll: (body) => note("poll", body, [undefined, "acme"].includes(body.account) ? 1 : 0),
+      ...NOT_OVER_HTTP,
       ...more.actions,
     },
     routes: more.routes ?? [],
@@ -88,3 +91,8 @@ export function ask(
 }
 
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+const refuse = async () => {
+  throw new Error("There is no route for this action.");
+};
+const NOT_OVER_HTTP = { rename: refuse, forget: refuse, backfill: refuse, reconcile: refuse };

@@ -1,17 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  calendarSchema,
-  deadLetterBodySchema,
-  deadLettersSchema,
-  driftSchema,
-  organizationsQuerySchema,
-  organizationsSchema,
-  recentSchema,
-  sinkSchema,
-  statusSchema,
-  type View,
-  windowsSchema,
-} from "../../src/core/view.ts";
+import { deadLetterBodySchema, deadLettersSchema } from "../../src/core/view/dead-letters.ts";
+import { driftSchema, recentSchema } from "../../src/core/view/events.ts";
+import { organizationsQuerySchema, organizationsSchema } from "../../src/core/view/organizations.ts";
+import { sinkSchema } from "../../src/core/view/sinks.ts";
+import { statusSchema } from "../../src/core/view/status.ts";
+import { calendarSchema, windowsSchema } from "../../src/core/view/windows.ts";
+import type { View } from "../../src/core/view.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
 import { storeLive } from "../../src/journal/view/live.ts";
 import { createView } from "../../src/journal/view/view.ts";

@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
-import { type CalendarDay, DAY_STATES, type WindowCounts } from "../../core/view.ts";
+import type { WindowCounts } from "../../core/view/status.ts";
+import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
 import type { WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 

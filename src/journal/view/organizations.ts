@@ -1,6 +1,10 @@
 import type { Clock } from "../../core/clock.ts";
 import type { RosterEntry } from "../../core/roster.ts";
-import type { OrganizationsQuery, OrganizationsView, OrganizationView } from "../../core/view.ts";
+import type {
+  OrganizationsQuery,
+  OrganizationsView,
+  OrganizationView,
+} from "../../core/view/organizations.ts";
 import type { State } from "../database.ts";
 import type { createLedgerView, StreamRow, Survey } from "./ledger.ts";
 

@@ -1,6 +1,6 @@
 import { Decompressor } from "zstd-napi";
 import { eventTimeMs, FIELD, fieldText, scanPage } from "../../core/scanner.ts";
-import type { RecentView } from "../../core/view.ts";
+import type { RecentView } from "../../core/view/events.ts";
 import type { State } from "../database.ts";
 
 /** A page of history may be large, and nobody reads its events one by one as they pass. */

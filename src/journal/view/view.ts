@@ -1,13 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
-import type {
-  AccountView,
-  LiveAccount,
-  LiveView,
-  SinkView,
-  StatusView,
-  View,
-  WindowCounts,
-} from "../../core/view.ts";
+import type { SinkView } from "../../core/view/sinks.ts";
+import type { AccountView, StatusView, WindowCounts } from "../../core/view/status.ts";
+import type { LiveAccount, LiveView, View } from "../../core/view.ts";
 import type { State } from "../database.ts";
 import { createGapQueries } from "../gaps.ts";
 import { createSpace } from "../space.ts";

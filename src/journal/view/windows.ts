@@ -1,4 +1,4 @@
-import type { WindowsQuery, WindowsView, WindowView } from "../../core/view.ts";
+import type { WindowsQuery, WindowsView, WindowView } from "../../core/view/windows.ts";
 import type { WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createDays, type createLedgerView } from "./ledger.ts";

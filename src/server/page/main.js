@@ -1,11 +1,14 @@
 import { follow, get, Refusal } from "./api.js";
 import { createCalendar, showCalendarLegend } from "./calendar.js";
 import { createChart, createRates } from "./chart.js";
-import { createLetters, refreshDrift, refreshJobs, showSinks } from "./delivery.js";
+import { createLetters } from "./dead-letters.js";
 import { showOrganization } from "./detail.js";
 import { byId, say } from "./dom.js";
+import { refreshDrift } from "./drift.js";
+import { refreshJobs } from "./jobs.js";
 import { createOrganizations } from "./organizations.js";
 import { createRecent } from "./recent.js";
+import { showSinks } from "./sinks.js";
 import { showAccounts, showLateness, showLink, showSummary } from "./summary.js";
 
 const LISTS_MS = 5000;

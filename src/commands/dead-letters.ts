@@ -1,0 +1,141 @@
+import type { Command } from "commander";
+import { loadConfig } from "../config/load.ts";
+import { UsageError } from "../core/errors.ts";
+import { formatDuration } from "../core/time.ts";
+import { openStateForReading } from "../journal/database.ts";
+import {
+  createDeadLetters,
+  type DeadLetterFilter,
+  type DeadLetterGroup,
+  type DeadLetterRow,
+} from "../journal/dead-letters.ts";
+import { change } from "./change.ts";
+import type { Io } from "./io.ts";
+import { countOption, withConfig } from "./options.ts";
+
+interface Flags {
+  readonly config: string;
+  readonly sink?: string;
+  readonly reason?: string;
+  readonly group?: string;
+  readonly json?: boolean;
+  readonly each?: boolean;
+  readonly limit: number;
+  readonly all?: boolean;
+}
+
+/** `tidemark dead-letters`: events that a sink refused. */
+export function registerDeadLetters(program: Command, io: Io): void {
+  const group = program
+    .command("dead-letters")
+    .description("Events that a sink refused: list them, show one, return them to the sink, or delete them.");
+  registerList(group, io);
+  registerShow(group, io);
+  for (const [kind, summary] of [
+    ["replay", "return them to their sinks"],
+    ["drop", "delete them"],
+  ] as const) {
+    withFilter(group.command(kind), `tidemark dead-letters ${kind} --group 3f2a91c0`)
+      .summary(summary)
+      .argument("[id]", "only this one", countOption)
+      .option("--all", "all of them")
+      .action(async (id: number | undefined, flags: Flags) => {
+        const { sink, reason, group } = filterOf(flags);
+        const filter = { sink, reason, group, ...(id === undefined ? {} : { ids: [id] }) };
+        if (!Object.values(filter).some((value) => value !== undefined) && !flags.all)
+          throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
+        const { config } = loadConfig(flags.config, io.env);
+        const bounded = kind === "replay" ? { ...filter, pageMax: newestPage(config.state) } : filter;
+        await change(io, config, kind, bounded);
+      });
+  }
+}
+
+/** Letters of later pages were refused after this request, and are not part of it. */
+function newestPage(state: string): number {
+  const db = openStateForReading(state);
+  try {
+    return createDeadLetters(db).newestPage();
+  } finally {
+    db.close();
+  }
+}
+
+function registerList(group: Command, io: Io): void {
+  withFilter(group.command("list"), "tidemark dead-letters list --sink siem")
+    .summary("list them, grouped by sink and reason")
+    .option("--each", "one line for each dead letter instead of one for each group")
+    .option("--json", "one JSON object a line, one for each dead letter")
+    .option("--limit <count>", "how many dead letters at the most", countOption, 100)
+    .action((flags: Flags) => {
+      const { config } = loadConfig(flags.config, io.env);
+      const db = openStateForReading(config.state);
+      try {
+        const letters = createDeadLetters(db);
+        const isEach = flags.each || flags.json || flags.reason !== undefined || flags.group !== undefined;
+        if (isEach) return listEach(letters.list(filterOf(flags), flags.limit), flags.json === true, io);
+        const groups = letters.groups().filter(({ sink }) => flags.sink === undefined || sink === flags.sink);
+        io.stdout.write(groups.length === 0 ? "There are no dead letters.\n" : groupsText(groups));
+      } finally {
+        db.close();
+      }
+    });
+}
+
+function listEach(rows: readonly DeadLetterRow[], json: boolean, io: Io): void {
+  for (const row of rows) {
+    const { id, sink, timestamp, organization, service, eventType, reason } = row;
+    const cells = [id, sink, timestamp, organization ?? "-", `${service}/${eventType}`, reason];
+    io.stdout.write(json ? `${JSON.stringify(row)}\n` : `${cells.join("\t")}\n`);
+  }
+  if (rows.length === 0 && !json) io.stdout.write("There are no dead letters.\n");
+}
+
+function groupsText(groups: readonly DeadLetterGroup[]): string {
+  const blocks = groups.map(({ id, sink, reason, count, lastMs, example }) => {
+    const age = formatDuration(Math.max(0, Date.now() - lastMs));
+    const answer = example.answer === null ? "" : `  answer: ${oneLine(example.answer)}\n`;
+    return `${id}  ${sink}  ${count} ${count === 1 ? "event" : "events"}, the last ${age} ago\n  reason: ${oneLine(reason)}\n${answer}  newest: ${example.id}\n`;
+  });
+  const advice = [
+    "Show the newest event of a group:  tidemark dead-letters show NEWEST",
+    "Return a group to its sink:        tidemark dead-letters replay --group GROUP",
+    "Delete a group:                    tidemark dead-letters drop --group GROUP",
+  ];
+  return `${blocks.join("\n")}\n${advice.join("\n")}\n`;
+}
+
+/** Answers come from outside: control characters would move the cursor. */
+function oneLine(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+}
+
+function registerShow(group: Command, io: Io): void {
+  withConfig(group.command("show"), "tidemark dead-letters show 12")
+    .summary("show the event of one, byte for byte")
+    .argument("<id>", "its number in the list", countOption)
+    .action((id: number, flags: { config: string }) => {
+      const { config } = loadConfig(flags.config, io.env);
+      const db = openStateForReading(config.state);
+      try {
+        const bytes = createDeadLetters(db).bytesOf(id);
+        if (bytes === undefined)
+          throw new UsageError(`There is no dead letter ${id}. "tidemark dead-letters list" shows them.`);
+        io.stdout.write(bytes);
+        io.stdout.write("\n");
+      } finally {
+        db.close();
+      }
+    });
+}
+
+function withFilter(command: Command, example: string): Command {
+  return withConfig(command, example)
+    .option("--sink <name>", "only those of this sink")
+    .option("--group <id>", "only those of this group, as `dead-letters list` shows it")
+    .option("--reason <text>", "only those whose reason contains this text");
+}
+
+function filterOf({ sink, reason, group }: Flags): DeadLetterFilter {
+  return { sink, reason, group };
+}

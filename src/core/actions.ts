@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { UsageError } from "./errors.ts";
+
+const deadLetters = z.strictObject({
+  ids: z
+    .array(z.int().positive())
+    .min(1)
+    .max(10_000)
+    .optional()
+    .meta({ description: "Only the dead letters with these numbers." }),
+  sink: z.string().min(1).optional().meta({ description: "Only those of this sink." }),
+  reason: z.string().min(1).optional().meta({ description: "Only those whose reason contains this text." }),
+  group: z.string().min(1).optional().meta({ description: "Only those of this group." }),
+  pageMax: z
+    .int()
+    .min(0)
+    .optional()
+    .meta({ description: "Only those of journal pages up to this number; later ones are newer refusals." }),
+});
+const stretch = z.strictObject({
+  account: z.string().optional(),
+  organizations: z.array(z.string()).optional(),
+  services: z.array(z.string()).optional(),
+  fromMs: z.number(),
+  toMs: z.number(),
+  sink: z.string().optional(),
+});
+
+export const RESUME_FROM = ["destination", "state", "beginning", "now"] as const;
+
+/** Every change that a person can ask for; the page, the HTTP API and the commands share these. */
+export const ACTIONS = {
+  /** Dead letters go back into the journal, each for its own sink (R21). */
+  replay: deadLetters,
+  /** Dead letters are deleted. */
+  drop: deadLetters,
+  /** A paused, waiting or stopped sink is tried at once. */
+  retry: z.strictObject({ sink: z.string() }),
+  /** A sink whose position does not match its destination continues from the chosen place (R20). */
+  resume: z.strictObject({ sink: z.string(), from: z.enum(RESUME_FROM) }),
+  rename: z.strictObject({ from: z.string(), to: z.string() }),
+  forget: z.strictObject({ sink: z.string() }),
+  backfill: stretch,
+  reconcile: stretch,
+  /** Organizations and events are looked for at once. */
+  poll: z.strictObject({ account: z.string().optional() }),
+} as const;
+
+export type ActionKind = keyof typeof ACTIONS;
+export type ActionBody<Kind extends ActionKind> = z.output<(typeof ACTIONS)[Kind]>;
+
+export interface ActionResult {
+  /** A sentence about what was done. */
+  readonly message: string;
+  /** How many dead letters, windows, sinks or accounts were affected. */
+  readonly count: number;
+}
+
+/** Each throws UsageError when the request is wrong, and UnknownNameError when it names something unknown. */
+export type Actions = {
+  readonly [Kind in ActionKind]: (body: ActionBody<Kind>, signal: AbortSignal) => Promise<ActionResult>;
+};
+
+/** There is no sink, account or group of this name; over HTTP it is a 404. */
+export class UnknownNameError extends UsageError {}
+
+/** Runs the action of this name with a body that was stored or sent as JSON. */
+export async function perform(
+  actions: Actions,
+  kind: string,
+  body: unknown,
+  signal: AbortSignal,
+): Promise<ActionResult> {
+  if (!Object.hasOwn(ACTIONS, kind)) throw new UsageError(`There is no action "${kind}".`);
+  const parsed = ACTIONS[kind as ActionKind].parse(body);
+  return (actions[kind as ActionKind] as (body: unknown, signal: AbortSignal) => Promise<ActionResult>)(
+    parsed,
+    signal,
+  );
+}
+
+/**
+ * Whether a request that may have been carried out already can be carried out again without harm: a repeat
+ * finds nothing left to do. A second `resume` or `backfill --sink` would deliver events twice.
+ */
+export function isRepeatable(kind: string, body: unknown): boolean {
+  if (kind === "resume") return false;
+  return kind !== "backfill" || (body as { sink?: unknown } | null)?.sink === undefined;
+}

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { count, ms } from "./fields.ts";
+
+export const driftSchema = z.strictObject({
+  total: count.meta({ description: "Ways in which events differ from what is documented." }),
+  rows: z.array(
+    z.strictObject({
+      service: z.string(),
+      kind: z.string(),
+      path: z.string(),
+      detail: z.string(),
+      firstMs: ms,
+      lastMs: ms,
+      events: count,
+    }),
+  ),
+});
+export type DriftView = Readonly<z.output<typeof driftSchema>>;
+
+export const recentSchema = z.strictObject({
+  endPage: count,
+  events: z.array(
+    z.strictObject({
+      page: count,
+      index: count,
+      account: z.string(),
+      organization: z.string().nullable(),
+      name: z.string().nullable(),
+      service: z.string(),
+      eventType: z.string(),
+      timestampMs: ms,
+      fetchedMs: ms,
+    }),
+  ),
+});
+export type RecentView = Readonly<z.output<typeof recentSchema>>;

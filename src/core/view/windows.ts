@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { count, ms } from "./fields.ts";
+
+export const DAY_STATES = ["expired", "refused", "unread", "live", "read", "sealed"] as const;
+
+const dayShares = {
+  day: z.iso.date().meta({ description: "In UTC." }),
+  expired: z.number(),
+  refused: z.number(),
+  unread: z.number(),
+  live: z.number(),
+  read: z.number(),
+  sealed: z.number(),
+  apiCount: count
+    .nullable()
+    .meta({ description: "What the service said of the windows that lie in this day alone." }),
+  heldCount: count.nullable().meta({ description: "What was held of those windows right after." }),
+  late: count,
+  askedMs: ms.nullable().meta({ description: "When the oldest of those answers was given." }),
+};
+
+export const calendarSchema = z.strictObject({
+  madeMs: ms,
+  days: z.array(z.strictObject(dayShares)).meta({
+    description: "The states are in organizations: 2.5 unread are two and a half organizations' day.",
+  }),
+});
+export type CalendarView = Readonly<z.output<typeof calendarSchema>>;
+export type CalendarDay = CalendarView["days"][number];
+
+export const windowsQuerySchema = z.strictObject({
+  account: z.string().meta({ description: "The account." }),
+  organization: z
+    .string()
+    .default("")
+    .meta({ description: "The organization's or provider's id; empty for the key's own organization." }),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(5000)
+    .default(500)
+    .meta({ description: "How many windows at the most, newest first." }),
+});
+export type WindowsQuery = z.output<typeof windowsQuerySchema>;
+
+export const windowSchema = z.strictObject({
+  id: count,
+  fromMs: ms,
+  toMs: ms,
+  state: z.enum(DAY_STATES),
+  apiCount: count.nullable(),
+  heldCount: count.nullable(),
+  late: count,
+  repeated: count,
+  changed: count,
+  askedMs: ms.nullable(),
+  nextMs: ms.nullable(),
+  reason: z.string().nullable(),
+  services: z.array(z.string()),
+  groupSize: count.meta({ description: "Above 1 the counts are those of the whole group." }),
+  reader: z.string().nullable(),
+});
+export type WindowView = Readonly<z.output<typeof windowSchema>>;
+
+export const windowsSchema = z.strictObject({
+  account: z.string(),
+  organization: z.string(),
+  name: z.string(),
+  days: z.array(z.strictObject(dayShares)).meta({ description: "The states are shares of the day." }),
+  total: count,
+  windows: z.array(windowSchema),
+});
+export type WindowsView = Readonly<z.output<typeof windowsSchema>>;

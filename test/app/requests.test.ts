@@ -1,0 +1,117 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { carryOutRequests } from "../../src/app/requests.ts";
+import { openApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { createRequests } from "../../src/journal/command-queue.ts";
+import { openState } from "../../src/journal/database.ts";
+import { createDeadLetters } from "../../src/journal/dead-letters.ts";
+import { createJournal } from "../../src/journal/journal.ts";
+import { readEvents } from "../support/pages.ts";
+import { openWorld, type World } from "../support/world.ts";
+
+const DRIVER = join(import.meta.dirname, "request-kill-driver.js");
+
+/** A process was killed after it carried a request out and before it marked it as done. */
+describe("R15 a request that a crash interrupted", () => {
+  let world: World;
+  let config: string;
+  beforeEach(async () => {
+    world = await openWorld({ events: 100, organizations: 1 });
+    config = world.configure();
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+  });
+  afterEach(() => world.close());
+
+  const leave = (kind: string, body: unknown) =>
+    withState((db) => {
+      db.prepare("INSERT INTO requests (kind, body, made_ms) VALUES (?, ?, ?)").run(
+        kind,
+        JSON.stringify(body),
+        Date.now(),
+      );
+    });
+
+  async function withState<Result>(
+    work: (db: ReturnType<typeof openState>) => Result,
+  ): Promise<Awaited<Result>> {
+    const db = openState(world.at("state.db"));
+    try {
+      return await work(db);
+    } finally {
+      db.close();
+    }
+  }
+
+  async function killBetweenDoingAndForgetting(): Promise<void> {
+    const env = { PATH: process.env.PATH, KEY: world.simulator.apiKey };
+    // Not the synchronous form: the simulated service runs in this process and has to answer.
+    const child = spawn(process.execPath, [DRIVER, config], { env, stdio: "inherit" });
+    expect((await once(child, "exit"))[1]).toBe("SIGKILL");
+  }
+
+  /** What the next process does with the request that is still open. */
+  async function carryOutAgain(): Promise<{ ok: boolean; message: string }> {
+    const loaded = loadConfig(config, { KEY: world.simulator.apiKey });
+    const app = await openApp({ config: loaded.config, log: silentLog, stdout: process.stdout });
+    try {
+      const requests = createRequests(app.db, systemClock);
+      await carryOutRequests(requests, app.actions, silentLog, new AbortController().signal);
+      expect(requests.open()).toEqual([]);
+      return JSON.parse(app.db.prepare("SELECT result FROM requests").pluck().get() as string);
+    } finally {
+      await app.close();
+    }
+  }
+
+  const bury = () =>
+    withState(async (db) => {
+      const reader = await createJournal(db, systemClock).reader("disk");
+      const events = await readEvents(reader, { ...reader.position, page: 0, event: 0, hash: "" });
+      await reader.addDeadLetters(events.slice(0, 3).map((event) => ({ event, reason: "no" })));
+    });
+
+  test("is repeated for a replay, which finds nothing left: letters refused since then stay", async () => {
+    await bury();
+    await leave("replay", {
+      sink: "disk",
+      pageMax: await withState((db) => createDeadLetters(db).newestPage()),
+    });
+    await killBetweenDoingAndForgetting();
+    const pages = () => withState((db) => db.prepare("SELECT COUNT(*) FROM pages").pluck().get());
+    const before = await pages();
+    // The sink refuses one of the replayed events again before the next process starts.
+    await withState(async (db) => {
+      const reader = await createJournal(db, systemClock).reader("disk");
+      const [first] = await readEvents(reader, reader.position);
+      await reader.addDeadLetters([{ event: first!, reason: "no, again" }]);
+    });
+    expect(await carryOutAgain()).toMatchObject({ ok: true });
+    expect(await pages()).toBe(before);
+    const left = await withState((db) =>
+      createDeadLetters(db)
+        .list({}, 10)
+        .map(({ reason }) => reason),
+    );
+    expect(left).toEqual(["no, again"]);
+  });
+
+  test("is reported and not repeated for a backfill of one sink, which would deliver twice", async () => {
+    const nowMs = Date.now();
+    await leave("backfill", { fromMs: nowMs - 86_400_000, toMs: nowMs, sink: "disk" });
+    await killBetweenDoingAndForgetting();
+    const windows = () =>
+      withState((db) => db.prepare("SELECT COUNT(*) FROM windows WHERE reader = 'disk'").pluck().get());
+    const before = await windows();
+    expect(before).toBeGreaterThan(0);
+    expect(await carryOutAgain()).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("may be done or not"),
+    });
+    expect(await windows()).toBe(before);
+  });
+});
