@@ -19,7 +19,7 @@ export async function carryOutRequests(
 ): Promise<void> {
   for (const { id, kind, body, wasStarted } of requests.open()) {
     if (wasStarted && !isRepeatable(kind, body)) {
-      log.error({ kind, request: id }, "A request was interrupted by the end of the process.");
+      log.error({ kind, request: id }, "A request was interrupted by a crash.");
       requests.finish(id, { ok: false, message: INTERRUPTED });
       continue;
     }
