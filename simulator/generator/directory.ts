@@ -151,5 +151,5 @@ function createPlace(random: Random): Place {
 function createDevice(random: Random, index: number): Device {
   const os = random.pick(operatingSystems);
   const hostname = `${os}-${random.below(65_536).toString(16)}-${index}`;
-  return { id: random.hex24(), hostname, displayName: hostname.toUpperCase(), os };
+  return { id: random.hex24(), hostname, displayName: hostname, os };
 }

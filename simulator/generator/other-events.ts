@@ -1,5 +1,5 @@
-import { changes } from "./directory-events.ts";
-import { draft, eventId, initiatedBy, placeOf, quote, type Writer } from "./scene.ts";
+import { userChanges } from "./changes.ts";
+import { draft, eventId, initiatedBy, labelOf, placeOf, quote, type Writer } from "./scene.ts";
 
 export const alert: Writer = (scene) => {
   const { random, user } = scene;
@@ -33,7 +33,7 @@ export const saas: Writer = (scene) => {
     scene,
     "saas_app_management",
     type,
-    `"changes":[],"geoip":${user.place.geoip},"initiated_by":${initiatedBy(user, "user")},"client_ip":"${user.place.ip}","username":${quote(user.username)},"resource":{"application_id":"${app.id}","application_name":${quote(app.displayLabel)},"application_category":"productivity"},"detail":"seen in the browser"${account}${login}`,
+    `"changes":[],"geoip":${user.place.geoip},"initiated_by":${initiatedBy(user, "user")},"client_ip":"${user.place.ip}","username":${quote(user.username)},"resource":{"application_id":"${app.id}","application_name":${labelOf(app)},"application_category":"productivity"},"detail":"seen in the browser"${account}${login}`,
   );
 };
 
@@ -61,7 +61,7 @@ const obscure: readonly (readonly [service: string, type: string])[] = [
 export const unknown: Writer = (scene) => {
   const { random, user } = scene;
   const [service, type] = random.pick(obscure);
-  const rest = `"version":"2","initiated_by":${initiatedBy(user, "user")},${placeOf(user)},"success":true,"changes":${changes(scene)},"sequence":9007199254740993${random.below(10)},"ratio":1.0,"tags":["new","${random.below(50)}"],"nested":{"deep":{"deeper":{"value":${random.bits()}}}}`;
+  const rest = `"version":"2","initiated_by":${initiatedBy(user, "user")},${placeOf(user)},"success":true,"changes":${userChanges(scene)},"sequence":9007199254740993${random.below(10)},"ratio":1.0,"tags":["new","${random.below(50)}"],"nested":{"deep":{"deeper":{"value":${random.bits()}}}}`;
   if (!random.chance(0.05)) return draft(scene, service, type, rest);
   // Rows without event_type exist.
   return {

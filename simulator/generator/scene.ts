@@ -1,7 +1,7 @@
 import type { Random } from "../random.ts";
 import type { App, Device, Person, Tenant } from "./directory.ts";
 
-/** One actor's doings: who, where and with what. Every event of a session shares it. */
+/** Who acts, where and with what. Every event of a session shares it. */
 export interface Scene {
   readonly random: Random;
   readonly tenant: Tenant;
@@ -45,15 +45,55 @@ export function draft(scene: Scene, service: string, type: string, after: string
   return {
     service,
     before: `{"id":"${eventId(scene.random)}","organization":"${scene.tenant.id}","service":"${service}","event_type":"${type}","timestamp":"`,
-    after: `","@version":"1",${after}`,
+    after: `",${versions[service] ?? `"@version":1,`}${after}`,
   };
 }
+
+/** The specification lists @version as an integer, as a string for these, and not at all for alert. */
+const versions: Readonly<Record<string, string>> = {
+  password_vault: `"@version":"1",`,
+  access_management: `"@version":"1",`,
+  reports: `"@version":"1",`,
+  alert: "",
+};
 
 /** 24 hexadecimal digits, a lower-case UUID, or now and then an upper-case one. */
 export function eventId(random: Random): string {
   const kind = random.below(16);
   if (kind < 9) return random.hex24();
   return kind < 14 ? random.uuid() : random.uuid().toUpperCase();
+}
+
+/** An application's label as events carry it: values are stored in lower case. */
+export function labelOf(app: App): string {
+  return quote(app.displayLabel.toLowerCase());
+}
+
+/** The resource of an event about a person. */
+export function userResource({ id, username }: Person): string {
+  return `{"type":"user","id":"${id}","username":${quote(username)}}`;
+}
+
+export function adminResource({ id, email }: Person): string {
+  return `{"type":"admin","id":"${id}","email":${quote(email)}}`;
+}
+
+/** `auth_context.system`: the managed device that a login came from. */
+export function contextSystem({ id, hostname, displayName, os }: Device): string {
+  return `{"id":"${id}","hostname":"${hostname}","displayName":"${displayName}","os":"${osNames[os] ?? os}","version":"15.1"}`;
+}
+
+const osNames: Readonly<Record<string, string>> = { darwin: "mac os x", windows: "windows" };
+
+/** `auth_methods`: every factor that was tried, with its outcome. */
+export function authMethods(factors: Readonly<Record<string, boolean>>): string {
+  const entries = Object.entries(factors).map(([name, success]) => `"${name}":{"success":${success}}`);
+  return `{${entries.join(",")}}`;
+}
+
+/** The phone that answered a push. */
+export function protectDevice({ id, username, place }: Person): string {
+  return `{"id":"${id.slice(0, 12)}${id.slice(0, 12)}","make":"apple","model":"iphone17,1","os":"ios","os_version":"19.1","app_version":"2.9.0","username":${quote(username)},"user_id":"${id}","ip":"${place.ip}"}`;
 }
 
 export function initiatedBy(person: Person, type: "user" | "admin"): string {

@@ -1,8 +1,10 @@
 import type { Random } from "../random.ts";
 import { accessRequest, ldap, passwordVault, radius, sso } from "./access-events.ts";
+import { accessAssociation } from "./association-events.ts";
 import { mdm, objectStorage, software, systemCommand, systemLogin } from "./device-events.ts";
 import type { Directory, Tenant } from "./directory.ts";
-import { adminChange, adminLogin, portal, selfChange, userLogin } from "./directory-events.ts";
+import { adminChange, adminLogin, background, portal, selfChange, userLogin } from "./directory-events.ts";
+import { newer } from "./newer-events.ts";
 import { alert, notification, report, saas, unknown } from "./other-events.ts";
 import type { Scene, Writer } from "./scene.ts";
 
@@ -33,8 +35,10 @@ const plots: readonly (readonly [weight: number, plot: Plot])[] = [
   [1, () => ({ steps: [objectStorage, objectStorage], pauseMs: 8_000 })],
   [2, (random) => ({ steps: [alert, ...times(notification, random.below(2))], pauseMs: 1_000 })],
   [2, (random) => ({ steps: times(saas, 1 + random.below(2)), pauseMs: 5_000 })],
-  [1, () => ({ steps: [accessRequest, accessRequest, adminChange], pauseMs: 600_000 })],
+  [1, () => ({ steps: [accessRequest, accessRequest, accessAssociation, adminChange], pauseMs: 600_000 })],
   [2, (random) => ({ steps: times(unknown, 1 + random.below(3)), pauseMs: 3_000 })],
+  [3, (random) => ({ steps: times(newer, 1 + random.below(2)), pauseMs: 60_000 })],
+  [2, (random) => ({ steps: times(background, 1 + random.below(2)), pauseMs: 2_000 })],
 ];
 const plotWeight = plots.reduce((sum, [weight]) => sum + weight, 0);
 const portalShare = 0.01;

@@ -23,7 +23,7 @@ interface Waiting {
 }
 
 /** Mean size of events before padding, measured over the plots. */
-const plainBytes = 822;
+const plainBytes = 932;
 const futureMsMax = 600_000;
 
 export function createTraffic(

@@ -115,11 +115,34 @@ export const applicationNames = [
 
 export const operatingSystems = ["darwin", "windows", "linux"] as const;
 
+/** Half of them as the header's text, half as the service parses it. */
 export const userAgents = [
   "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36",
-  "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/125.0.0.0 Safari/537.36 Edg/125.0.0.0",
   "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0",
-  "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+  {
+    name: "Chrome",
+    version: "142.0.0.0",
+    major: "142",
+    minor: "0",
+    patch: "0",
+    os: "Mac OS X",
+    os_name: "Mac OS X",
+    os_full: "Mac OS X 10.15.7",
+    os_version: "10.15.7",
+    os_major: "10",
+    os_minor: "15",
+    os_patch: "7",
+    device: "Mac",
+  },
+  {
+    name: "Edge",
+    version: "125.0.0.0",
+    os: "Windows",
+    os_name: "Windows",
+    os_full: "Windows 10",
+    os_version: "10",
+    device: "Other",
+  },
 ];
 
 export const cities = [
@@ -139,12 +162,11 @@ export const softwareNames = [
   ["1password", "8.10.34", "agilebits"],
 ] as const;
 
-export const userFields = [
+export const userFields: readonly string[] = [
   "department",
   "title",
   "phone",
   "location",
   "costCenter",
   "manager",
-  "displayname",
 ];

@@ -81,7 +81,7 @@ describe("the simulator's clock", () => {
     expect(left).toBeLessThan(total);
     simulator.control.clock.advance(11 * 86_400_000);
     expect(await readAll(simulator, {})).toEqual([]);
-    expect(simulator.control.countEvents()).toBeGreaterThan(total);
+    expect(simulator.control.countEvents()).toBeGreaterThanOrEqual(total);
   });
 
   it("expires an OAuth token, with which x-org-id is mandatory", async () => {

@@ -70,11 +70,20 @@ export function createWorld(parts: {
         organization,
         "@version": 1,
         success: true,
-        ...event,
+        ...lowered(event),
       });
       events.append(text, tenant(organization).number, settings.imports.indexingDelayMs);
     },
   };
+}
+
+/** Values are stored in lower case; only `changes` keeps what was given. */
+function lowered(event: ChangeEvent): Readonly<Record<string, unknown>> {
+  const { changes, ...rest } = event;
+  const text = JSON.stringify(rest, (_, value: unknown) =>
+    typeof value === "string" ? value.toLowerCase() : value,
+  );
+  return { ...(JSON.parse(text) as Record<string, unknown>), ...(changes === undefined ? {} : { changes }) };
 }
 
 function fillTenant(db: Db, seed: number, tenant: Tenant, nowMs: number): void {

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { ask, call, readAll, startTime } from "../support.ts";
+import { documentedFields } from "./documented-fields.ts";
 import type { Rule } from "./rule.ts";
 
 const part = "Endpoints: Directory Insights query";
@@ -168,6 +169,41 @@ export const insightsRules: readonly Rule[] = [
       }
       const mixed = await ask(simulator, { service: ["sso"], fields: ["id", "no_such_field"], limit: 1 });
       expect(Object.keys(mixed.body[0]!)).toEqual(["id"]);
+    },
+  },
+  {
+    part,
+    rule: "fields takes every documented path of every service",
+    async check(simulator) {
+      const paths = Object.values(documentedFields)
+        .flat()
+        .map((field) => field.split(":")[0]!);
+      for (const path of new Set(paths)) {
+        const { status } = await ask(simulator, { fields: [path], limit: 1 });
+        expect(status, path).toBe(200);
+      }
+      const changed = { service: ["directory"], fields: ["changes.field"], limit: 1_000 };
+      const events = (await ask(simulator, changed)).body.filter(({ changes }) => changes !== undefined);
+      expect(events.length).toBeGreaterThan(0);
+      for (const { changes } of events)
+        for (const change of changes) expect(Object.keys(change)).toEqual(["field"]);
+    },
+  },
+  {
+    part,
+    rule: "an optional field that is JSON null is as absent",
+    async check(simulator) {
+      const query = {
+        end_time: null,
+        limit: null,
+        sort: null,
+        fields: null,
+        search_after: null,
+        search_term: null,
+      };
+      const asked = await ask(simulator, query);
+      expect(asked.status).toBe(200);
+      expect(asked.text).toBe((await ask(simulator, {})).text);
     },
   },
   {
