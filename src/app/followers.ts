@@ -6,7 +6,7 @@ import { createFollower, type Follower } from "../delivery/follow.ts";
 import type { State } from "../journal/database.ts";
 import { createDriftStore } from "../journal/drift-counts.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
-import { createDrift } from "../services/drift.ts";
+import { createDrift } from "../services/count-drift.ts";
 import { DRIFT, TRACKER } from "./sinks.ts";
 
 /** The import tracker as a reader of the journal: it applies an event again without harm. */

@@ -1,13 +1,15 @@
 import { z } from "zod";
 import type { JournalEvent } from "../core/event.ts";
 import { defineFormat, type FormatContext } from "../core/format.ts";
-import type { Described, Fields } from "../core/meaning.ts";
+import type { Described, Fields, Meaning, Party } from "../core/meaning.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { people, places, related, things } from "./ecs/fields.ts";
 import { ECS_VERSION, type EcsRow, ecsRowOf } from "./ecs/schema-9.4.0.ts";
+import { partiesOf } from "./parties.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
+import { severityOf } from "./severity.ts";
 
-/** The field sets that are written here or that Elastic's own tools add. */
+/** Field sets that are written here or that Elastic's own tools add. */
 const TAKEN =
   "agent client data_stream ecs error event file group host labels log message observer organization package process related service source tags trace user user_agent".split(
     " ",
@@ -21,7 +23,15 @@ const options = z.strictObject({
     .default("tidemark")
     .meta({
       description:
-        "The name under which the original event is kept whole, as `<namespace>.event`; map it as `flattened`, for its fields change type from event to event.",
+        "The name of the object for fields that ECS does not have. The original event is kept whole as `<namespace>.event`; map it as `flattened`, because its fields change type from event to event.",
+    }),
+  dataset: z
+    .string()
+    .regex(/^[a-z0-9_.]{1,100}$/, { error: "write lower-case letters, digits, dots and underscores" })
+    .optional()
+    .meta({
+      description:
+        "The value of `event.dataset` and `data_stream.dataset`. With `jumpcloud.events`, and the namespace `jumpcloud`, the dashboards of Elastic's own integration work. `event.module` is then the service, as they expect. Left out, the dataset is `tidemark.<service>`.",
     }),
   original: z
     .boolean()
@@ -30,7 +40,7 @@ const options = z.strictObject({
 });
 type Options = z.output<typeof options>;
 
-/** Elastic Common Schema. Nothing is taken out of the original: it is kept whole beside the mapped fields. */
+/** Elastic Common Schema. The original event is kept whole beside the mapped fields. */
 export const ecs = defineFormat<Options>({
   name: "ecs",
   summary: "Elastic Common Schema 9.4.0, as JSON, with the original event under a namespace of its own.",
@@ -44,39 +54,84 @@ export const ecs = defineFormat<Options>({
 
 function document(source: JournalEvent, chosen: Options, context: FormatContext): Fields {
   const described = context.describe(source);
-  const { event, meaning } = described;
-  const row = ecsRowOf(source.eventType);
+  const { meaning, service } = described;
+  const row = ecsRowOf(source.eventType, service, meaning.effects);
+  const parties = partiesOf(meaning);
+  const isLogin = row.category.includes("authentication");
   const out: Fields = {
     "@timestamp": timestamp(source),
     ecs: { version: ECS_VERSION },
     observer: { vendor: VENDOR, product: PRODUCT },
-    event: eventFields(source, described, row, chosen.original),
+    data_stream: chosen.dataset === undefined ? undefined : { type: "logs", dataset: chosen.dataset },
+    event: eventFields(source, described, row, chosen),
     organization: source.organization === null ? undefined : { id: source.organization },
   };
-  people(out, meaning, row.category.includes("authentication"));
-  places(out, meaning);
-  things(out, described);
-  related(out, meaning);
-  out[chosen.namespace] = {
+  people(out, meaning, parties, isLogin);
+  places(out, meaning, parties);
+  // The dashboards of Elastic's integration list users by this field.
+  if (chosen.dataset !== undefined && (out.user as Fields | undefined)?.name !== undefined && out.source)
+    out.source = { ...(out.source as Fields), user: nameFields(out.user as Fields) };
+  things(out, described, parties);
+  related(out, meaning, parties);
+  out[chosen.namespace] = ownFields(source, described);
+  return out;
+}
+
+function nameFields({ id, name, email }: Fields): Fields {
+  return { id, name, email };
+}
+
+/** The fields that ECS does not have, and the original event. */
+function ownFields(source: JournalEvent, { event, meaning }: Described): Fields {
+  const { effects, privileges, link } = meaning;
+  return {
     identity: source.identity,
     account: source.account,
     provider: source.provider ?? undefined,
+    effects: effects.length > 0 ? effects : undefined,
+    privileges: privileges.length > 0 ? privileges : undefined,
+    target: partyFields(meaning.target),
+    associate: partyFields(meaning.associate),
+    link: link && { op: link.op },
+    authentication: authenticationFields(meaning),
+    device: meaning.device?.managed === undefined ? undefined : { managed: meaning.device.managed },
     event,
   };
-  return out;
+}
+
+function partyFields(party: Party | undefined): Fields | undefined {
+  if (party === undefined) return undefined;
+  return {
+    kind: party.kind,
+    type: party.type?.value,
+    id: party.id?.value,
+    name: (party.name ?? party.label ?? party.email)?.value,
+  };
+}
+
+function authenticationFields({ authentication: auth }: Meaning): Fields | undefined {
+  if (auth === undefined || (auth.mfa === undefined && auth.factors.length === 0)) return undefined;
+  const factors = auth.factors.map((factor) => factor.kind);
+  return {
+    mfa: auth.mfa?.value,
+    factors: factors.length > 0 ? factors : undefined,
+    protocol: auth.protocol,
+  };
 }
 
 const STRICT_TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
 
-/** At full precision where Elasticsearch reads it, else to the millisecond. */
+/** At full precision where Elasticsearch can read it, else to the millisecond. */
 function timestamp(source: JournalEvent): string {
   const { timestamp: served, timestampMs } = source;
   if (STRICT_TIMESTAMP.test(served) && timestampMsOf(served) !== undefined) return served;
   return new Date(timestampMs).toISOString();
 }
 
-function eventFields(source: JournalEvent, described: Described, row: EcsRow, original: boolean): Fields {
-  const { outcome, risk } = described.meaning;
+function eventFields(source: JournalEvent, described: Described, row: EcsRow, chosen: Options): Fields {
+  const { dataset, original } = chosen;
+  const { service, meaning } = described;
+  const { outcome } = meaning;
   return {
     kind: row.kind,
     category: row.category,
@@ -84,22 +139,13 @@ function eventFields(source: JournalEvent, described: Described, row: EcsRow, or
     outcome: outcome.is,
     action: source.eventType === "" ? undefined : source.eventType,
     id: source.id ?? source.identity,
-    module: "tidemark",
-    dataset: `tidemark.${described.service}`,
+    module: dataset === undefined ? "tidemark" : source.service || service,
+    dataset: dataset ?? `tidemark.${service}`,
     provider: source.service === "" ? undefined : source.service,
     created: new Date(source.fetchedAtMs).toISOString(),
     reason: outcome.reason?.value,
     code: outcome.code?.value,
-    severity: risk && SEVERITIES.get(risk.value.toLowerCase()),
+    severity: severityOf(source.eventType, meaning),
     original: original ? Buffer.from(source.bytes).toString("utf8") : undefined,
   };
 }
-
-const SEVERITIES: ReadonlyMap<string, number> = new Map([
-  ["info", 1],
-  ["informational", 1],
-  ["low", 2],
-  ["medium", 3],
-  ["high", 4],
-  ["critical", 5],
-]);

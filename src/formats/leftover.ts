@@ -1,19 +1,23 @@
-import { type Fields, isFields, type Leaf, take } from "../core/meaning.ts";
+import { type Carried, decide, type Fields, isFields, type Leaf, take } from "../core/meaning.ts";
 
 /** Values are taken from at most this far below the event itself. */
 const DEPTH_MAX = 4;
 
-/** A leaf's value, which is taken from the event, unless it had to be changed on the way. */
-export function carry<Value>(leaf: Leaf<Value> | undefined): Value | undefined {
+/**
+ * The value of a leaf, to be written. It is taken from the event, unless it had to be changed on the way:
+ * then the original stays in the leftover.
+ */
+export function carry<Value>(leaf: Leaf<Value> | undefined): Carried<Value> | undefined {
   if (leaf === undefined) return undefined;
-  if (typeof leaf.value === "string") return take(leaf);
   const held = leaf.holder[leaf.key];
-  return typeof held === "string" && held !== String(leaf.value) ? leaf.value : take(leaf);
+  const isChanged =
+    typeof held === "string" && typeof leaf.value !== "string" && held !== String(decide(leaf));
+  return isChanged ? leaf.value : take(leaf);
 }
 
 /**
- * What nobody took of an event: the event itself, in which taken values are undefined (JSON.stringify
- * leaves them out). Objects of which nothing is left go too; those that were empty from the start stay.
+ * The part of an event that no format field took: the event itself, in which taken values are undefined.
+ * JSON.stringify leaves them out. Objects that are empty now go too; objects that always were stay.
  */
 export function leftover(event: Fields): Fields | undefined {
   return prune(event, 0) ? event : undefined;

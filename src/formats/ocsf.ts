@@ -1,12 +1,15 @@
 import { z } from "zod";
 import type { JournalEvent } from "../core/event.ts";
 import { defineFormat, type FormatContext } from "../core/format.ts";
-import { type Described, type Fields, take, text } from "../core/meaning.ts";
+import { type Carried, type Described, type Fields, take, test, text, wordOf } from "../core/meaning.ts";
 import { carry, leftover } from "./leftover.ts";
+import { withEffect } from "./ocsf/effect-rows.ts";
 import { type Filling, fills } from "./ocsf/fill.ts";
 import type { ClassName, OcsfClass, OcsfSchema, Row } from "./ocsf/schema.ts";
 import { ocsf180 } from "./ocsf/schema-1.8.0.ts";
+import { partiesOf } from "./parties.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
+import { ownSeverity, severityOf } from "./severity.ts";
 
 const schemas: readonly OcsfSchema[] = [ocsf180];
 
@@ -21,7 +24,7 @@ const options = z.strictObject({
     .meta({ description: "Whether `raw_data` carries the original event as text." }),
 });
 
-/** Open Cybersecurity Schema Framework. What has no place in the schema goes to `unmapped`. */
+/** Open Cybersecurity Schema Framework. Fields that the schema has no place for go to `unmapped`. */
 export const ocsf = defineFormat<z.output<typeof options>>({
   name: "ocsf",
   summary: "Open Cybersecurity Schema Framework 1.8.0, as JSON.",
@@ -40,12 +43,12 @@ function encode(event: JournalEvent, schema: OcsfSchema, rawData: boolean, conte
   const described = context.describe(event);
   const out: Fields = {};
   const filling = fill(out, event, described, schema);
-  const meta = metadata(event, described.event, hostProfile(out, filling.class));
+  const meta = metadata(event, described, hostProfile(out, filling.class));
   status(out, described);
   if (rawData) out.raw_data = Buffer.from(event.bytes).toString("utf8");
   const classified = head(filling, event.timestampMs);
   out.unmapped = leftover(described.event);
-  // Both always have members of their own, so they are never `{}`.
+  // Neither is ever empty, so cutting the first brace is safe.
   const product = `"metadata":{"version":"${schema.version}","product":${PRODUCT_JSON},`;
   return `${classified},${product}${JSON.stringify(meta).slice(1)},${JSON.stringify(out).slice(1)}`;
 }
@@ -59,7 +62,7 @@ function hostProfile(out: Fields, { hostProfile: by }: OcsfClass): readonly stri
 const HOST: readonly string[] = ["host"];
 const PRODUCT_JSON = JSON.stringify({ name: PRODUCT, vendor_name: VENDOR });
 
-/** Writes what the first class that can be filled asks for. The last resort asks for nothing. */
+/** Writes the first class that the event can fill. The last one, Base Event, requires nothing. */
 function fill(out: Fields, source: JournalEvent, described: Described, schema: OcsfSchema): Filling {
   let row = rowFor(source, described, schema);
   for (;;) {
@@ -71,21 +74,26 @@ function fill(out: Fields, source: JournalEvent, described: Described, schema: O
 }
 
 function rowFor(source: JournalEvent, described: Described, schema: OcsfSchema): Row {
-  if (source.eventType !== "" && !described.unreadable) return schema.rowOf(source.eventType);
-  return { class: "base_event", activity: 0, severity: 1, self: false };
+  if (source.eventType === "" || described.unreadable)
+    return { class: "base_event", activity: 0, self: false };
+  const row = schema.rowOf(source.eventType, described.service);
+  const { effects } = described.meaning;
+  if (effects.length === 0) return row;
+  const { user, group } = partiesOf(described.meaning);
+  return withEffect(row, effects, user === undefined && group !== undefined);
 }
 
 /** The same activities under other classes, for events that cannot fill their own. */
 const AS_ENTITY: Partial<Record<ClassName, Readonly<Record<number, number>>>> = {
   account_change: { 1: 1, 2: 8, 5: 9, 6: 4 },
-  user_access: {},
-  group_management: { 5: 4, 6: 1 },
+  user_access: { 1: 3, 2: 3 },
+  group_management: { 1: 3, 2: 3, 3: 3, 4: 3, 5: 4, 6: 1, 7: 3, 8: 3 },
   web_resources_activity: { 1: 1, 2: 2, 3: 3, 4: 4 },
   application_lifecycle: {},
   device_config_state_change: {},
 };
 
-/** Entity Management asks for little; what cannot fill even that, and a login that names nobody, is a Base Event. */
+/** Entity Management requires little. An event that cannot fill it, or a login without a user, is a Base Event. */
 function instead(row: Row, schema: OcsfSchema): Row {
   const name = activityName(row, schema);
   const same = AS_ENTITY[row.class];
@@ -102,13 +110,13 @@ function activityName(row: Row, schema: OcsfSchema): string {
   return schema.classes[row.class].activities[row.activity] ?? "Unknown";
 }
 
-/** The fields that say what kind of event it is, written as text: they are a third of it and always the same. */
+/** The fields of the class, written as text: they are a third of the output and always the same. */
 function head(filling: Filling, timeMs: number): string {
   const { row, class: chosen } = filling;
   const activity = typeof row.activity === "number" ? row.activity : 99;
   const caption = typeof row.activity === "string" ? "Other" : (chosen.activities[activity] ?? "Unknown");
   const name = typeof row.activity === "string" ? JSON.stringify(row.activity) : `"${caption}"`;
-  const severity = severityOf(filling);
+  const severity = unknownSeverity(filling) ?? known(severityOf(filling.source.eventType, filling.meaning));
   return (
     `{"class_uid":${chosen.uid},"class_name":"${chosen.name}",` +
     `"category_uid":${chosen.category},"category_name":"${chosen.categoryName}",` +
@@ -119,40 +127,44 @@ function head(filling: Filling, timeMs: number): string {
 }
 
 const SEVERITIES = ["Unknown", "Informational", "Low", "Medium", "High", "Critical", "Fatal"] as const;
-const SEVERITY_WORDS: ReadonlyMap<string, number> = new Map([
-  ["info", 1],
-  ["informational", 1],
-  ["low", 2],
-  ["medium", 3],
-  ["moderate", 3],
-  ["high", 4],
-  ["critical", 5],
-  ["fatal", 6],
-]);
 
-/** The event's own word where it has one, else what its type is worth. */
-function severityOf({ row, meaning: { risk } }: Filling): { id: number; name: string } {
-  if (risk === undefined) return { id: row.severity, name: SEVERITIES[row.severity]! };
-  const id = SEVERITY_WORDS.get(risk.value.toLowerCase());
-  if (id === undefined) return { id: 99, name: take(risk) };
-  const name = SEVERITIES[id]!;
-  if (risk.value.toLowerCase() === name.toLowerCase()) take(risk);
-  return { id, name };
+interface Severity {
+  readonly id: number;
+  readonly name: string | Carried;
 }
 
-function metadata(source: JournalEvent, event: Fields, profiles: readonly string[] | undefined): Fields {
+function known(id: number): Severity {
+  return { id, name: SEVERITIES[id]! };
+}
+
+/** A word of the event that the table does not know is written as it is. A known word counts as carried over. */
+function unknownSeverity({ meaning }: Filling): Severity | undefined {
+  const { risk } = meaning;
+  if (risk === undefined) return undefined;
+  const id = ownSeverity(meaning);
+  if (id === undefined) return { id: 99, name: take(risk) };
+  if (wordOf(risk) === SEVERITIES[id]!.toLowerCase()) take(risk);
+  return undefined;
+}
+
+function metadata(
+  source: JournalEvent,
+  { event, meaning }: Described,
+  profiles: readonly string[] | undefined,
+): Fields {
   const owner = text(event, "organization");
-  if (owner !== undefined && owner.value === source.organization) take(owner);
+  if (owner !== undefined && test(owner, (value) => value === source.organization)) take(owner);
   return {
     uid: source.identity,
     original_event_uid: carry(text(event, "id")),
     original_time: carry(text(event, "timestamp")),
     event_code: carry(text(event, "event_type")),
-    log_name: carry(text(event, "service")),
+    log_name: carry(text(event, "service")) ?? "unknown",
     log_version: carry(text(event, "@version")),
     correlation_uid: carry(text(event.correlation, "id")),
     tenant_uid: source.organization ?? undefined,
     logged_time: source.fetchedAtMs,
+    labels: meaning.effects.length > 0 ? meaning.effects : undefined,
     profiles,
   };
 }

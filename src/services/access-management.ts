@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, association, eventBase, userAgent } from "./fields.ts";
-import { common } from "./parts.ts";
-import { party } from "./party.ts";
+import { anyText, association, eventBase, userAgent } from "./event-schema.ts";
+import { common } from "./read/common.ts";
+import { party } from "./read/party.ts";
 
 const PREFIX = "access_management_";
 
@@ -36,7 +36,7 @@ export const accessManagement = defineService({
     const meaning = common(event);
     const id = text(event, "access_request_id");
     const request: Party | undefined = id && { kind: "other", id };
-    // A request is about somebody or something, but what is made and approved is the request.
+    // The request itself is created and approved, whatever it asks for.
     const isRequest = /_access_request(_approval)?$/.test(String(event.event_type));
     const named = meaning.target ?? party(event.workflow);
     return { ...meaning, target: isRequest ? (request ?? named) : (named ?? request) };

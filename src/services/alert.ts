@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { text } from "../core/meaning.ts";
+import { text, wordOf } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, correlation, eventBase } from "./fields.ts";
-import { common } from "./parts.ts";
-import { named } from "./party.ts";
+import { anyText, correlation, eventBase } from "./event-schema.ts";
+import { common } from "./read/common.ts";
+import { named } from "./read/party.ts";
 
-/** Alerts and the rules that raise them. The request calls the service `alert`, its events `alerts`. */
+/** Alerts and the rules that raise them. Requests call the service `alert`, events call it `alerts`. */
 export const alert = defineService({
   name: "alert",
   aliases: ["alerts"],
@@ -46,7 +46,7 @@ export const alert = defineService({
 });
 
 function alertedDevice(resource: unknown) {
-  const type = text(resource, "source_type")?.value.toLowerCase();
+  const type = wordOf(text(resource, "source_type"));
   const id = type === "device" || type === "system" ? text(resource, "source_id") : undefined;
   return id && { id };
 }

@@ -4,16 +4,19 @@ import { defineService } from "../core/service.ts";
 import {
   anyText,
   association,
+  authContext,
   correlation,
   eventBase,
-  factor,
   mfaMeta,
   schemaVersion,
   system,
   userAgent,
-} from "./fields.ts";
-import { application, authentication, common, device } from "./parts.ts";
-import { named, party } from "./party.ts";
+} from "./event-schema.ts";
+import { application } from "./read/application.ts";
+import { authentication } from "./read/authentication.ts";
+import { common } from "./read/common.ts";
+import { managedDevice } from "./read/device.ts";
+import { isUser, named, party } from "./read/party.ts";
 
 /** Users, groups, policies, integrations and console logins; also the events of a provider's own portal. */
 export const directory = defineService({
@@ -56,6 +59,11 @@ export const directory = defineService({
     "notification_delete",
     "provider_update",
     "systemuser_update",
+    ...verbs("redirect_uri server", "create delete update"),
+    ...["ca_created", "cert_issued_manual", "cert_issued_self_service", "cert_revoked", "scep_issued"],
+    ...["command_result", "group_warning", "policy_result", "system_admin_grant"],
+    ...["risk_event_created", "risk_event_resolved", "risk_events_bulk_resolved"],
+    ...["user_locked_out", "user_mfa_update"],
   ],
   event: z.looseObject({
     ...eventBase,
@@ -66,6 +74,8 @@ export const directory = defineService({
         id: anyText.optional(),
         username: anyText.optional(),
         name: anyText.optional(),
+        displayName: anyText.optional(),
+        hostname: anyText.optional(),
         email: anyText.optional(),
         recipient_email: anyText.optional(),
         email_type: anyText.optional(),
@@ -77,25 +87,12 @@ export const directory = defineService({
     association: association.optional(),
     useragent: userAgent.optional(),
     auth_method: anyText.optional(),
+    username: anyText.optional(),
+    severity: anyText.optional(),
+    category: anyText.optional(),
     mfa: z.boolean().optional(),
     mfa_meta: mfaMeta.optional(),
-    auth_context: z
-      .looseObject({
-        auth_methods: z.record(z.string(), factor).optional(),
-        system: z
-          .looseObject({
-            hostname: anyText.optional(),
-            id: anyText.optional(),
-            displayName: anyText.optional(),
-            os: anyText.optional(),
-            version: schemaVersion.optional(),
-          })
-          .optional(),
-        policies_applied: z
-          .array(z.looseObject({ name: anyText.optional(), id: anyText.optional() }))
-          .optional(),
-      })
-      .optional(),
+    auth_context: authContext.optional(),
     application: z.looseObject({ id: anyText.optional(), name: anyText.optional() }).optional(),
     idm_client_id: anyText.optional(),
     message_chain: z
@@ -111,17 +108,20 @@ export const directory = defineService({
   describe(event) {
     const meaning = common(event);
     const context = isFields(event.auth_context) ? event.auth_context : {};
+    const target = meaning.target ?? party(event.system_group, "group") ?? applied(event);
     return {
       ...meaning,
-      target: meaning.target ?? group(event) ?? applied(event),
-      subject: subject(event, meaning.actor, meaning.target),
-      device: meaning.device ?? device(context.system),
+      target,
+      subject: subject(event, meaning.actor, target),
+      device: meaning.device ?? managedDevice(context),
       // Calls to other systems leave their answer in message_chain.
       outcome: {
         ...meaning.outcome,
         code: meaning.outcome.code ?? text(event.message_chain, "response_code"),
       },
       message: meaning.message ?? text(event.message_chain, "response_message"),
+      risk: text(event, "severity"),
+      category: text(event, "category"),
       authentication: authentication(event, context.auth_methods, {
         service: text(event.target_resource, "type"),
       }),
@@ -135,14 +135,10 @@ function verbs(subjects: string, words: string): string[] {
     .flatMap((subjectName) => words.split(" ").map((word) => `${subjectName}_${word}`));
 }
 
-/** Who logs in is who initiated it; where nobody did, whom it is about. */
+/** The actor logs in, under the name that was typed. Without an actor it is the user that the event is about. */
 function subject(event: Fields, actor: Party | undefined, target: Party | undefined) {
-  if (actor !== undefined) return actor;
-  return target?.kind === "user" || target?.kind === "admin" ? target : named(event, undefined);
-}
-
-function group(event: Fields) {
-  return party(event.system_group, "group");
+  if (actor !== undefined) return named(event, actor);
+  return isUser(target) ? target : named(event, undefined);
 }
 
 function applied(event: Fields) {

@@ -40,12 +40,12 @@ const byName: ReadonlyMap<string, ServiceDefinition> = new Map(
   services.flatMap((service) => [service.name, ...(service.aliases ?? [])].map((name) => [name, service])),
 );
 
-/** The service that explains events of this name, whatever its case; the fallback where none is known. */
+/** The service with this name, in any case; the fallback where none is known. */
 export function serviceOf(name: string): ServiceDefinition {
   return byName.get(name) ?? byName.get(name.toLowerCase()) ?? fallback;
 }
 
-/** Parses an event's bytes once and says what it means. Never throws; each call gives a new object. */
+/** Parses the bytes of an event once and describes it. Never throws; each call returns a new object. */
 export function describe(event: JournalEvent): Described {
   const { event: fields, unreadable } = parseEvent(event.bytes);
   const service = unreadable ? fallback : serviceOf(event.service);

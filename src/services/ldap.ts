@@ -1,22 +1,10 @@
 import { z } from "zod";
 import { type Fields, isFields, type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, factor, wholeNumber } from "./fields.ts";
-import { authentication, common } from "./parts.ts";
-import { named } from "./party.ts";
-
-/** The telephone that confirmed a login. */
-const protectDevice = z.looseObject({
-  id: anyText.optional(),
-  make: anyText.optional(),
-  model: anyText.optional(),
-  os: anyText.optional(),
-  os_version: anyText.optional(),
-  app_version: anyText.optional(),
-  username: anyText.optional(),
-  user_id: anyText.optional(),
-  ip: anyText.optional(),
-});
+import { anyText, eventBase, factor, protectDevice, wholeNumber } from "./event-schema.ts";
+import { authentication } from "./read/authentication.ts";
+import { common } from "./read/common.ts";
+import { named } from "./read/party.ts";
 
 /** Binds and searches. These events may have no id. */
 export const ldap = defineService({
@@ -55,7 +43,7 @@ export const ldap = defineService({
       ...meaning,
       actor: bound,
       subject: bound,
-      // What a search is about is the part of the tree it was asked of.
+      // The target of a search is the part of the tree that was searched.
       target: meaning.target ?? (base && { kind: "other", name: base }),
       authentication: authentication(event, isFields(event.auth_meta) ? event.auth_meta.auth_methods : {}, {
         protocol: "ldap",

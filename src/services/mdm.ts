@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type Device, type Fields, isFields, type Outcome, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, wholeNumber } from "./fields.ts";
-import { common, inWords } from "./parts.ts";
+import { anyText, eventBase, wholeNumber } from "./event-schema.ts";
+import { common, outcomeByWord } from "./read/common.ts";
 
 /** Commands to mobile devices, and their enrolment. */
 export const mdm = defineService({
@@ -11,6 +11,8 @@ export const mdm = defineService({
   event: z.looseObject({
     ...eventBase,
     mdm_type: anyText.optional(),
+    mdm_device_id: anyText.optional(),
+    mdm_device_manager_id: anyText.optional(),
     device_object_id: anyText.optional(),
     device_manager_object_id: anyText.optional(),
     windows_device_uuid: anyText.optional(),
@@ -45,18 +47,24 @@ export const mdm = defineService({
 });
 
 function managed(event: Fields): Device | undefined {
-  const id = text(event, "device_object_id") ?? text(event, "windows_device_uuid");
+  const id =
+    text(event, "mdm_device_id") ?? text(event, "device_object_id") ?? text(event, "windows_device_uuid");
   return id && { id };
 }
 
-/** Idle says nothing about success; a failed command explains itself in a chain of errors. */
+/** "Idle" is neither success nor failure. A failed command has a chain of errors. */
 function commandOutcome(event: Fields, outcome: Outcome): Outcome {
-  const told = inWords(outcome, text(event, "status"), ["acknowledged"], ["error", "commandformaterror"]);
+  const known = outcomeByWord(
+    outcome,
+    text(event, "status"),
+    ["acknowledged"],
+    ["error", "commandformaterror"],
+  );
   const first: unknown = Array.isArray(event.error_chain) ? event.error_chain[0] : undefined;
-  if (!isFields(first)) return told;
+  if (!isFields(first)) return known;
   return {
-    ...told,
-    reason: told.reason ?? text(first, "us_english_description") ?? text(first, "localized_description"),
-    code: told.code ?? text(first, "error_code"),
+    ...known,
+    reason: known.reason ?? text(first, "us_english_description") ?? text(first, "localized_description"),
+    code: known.code ?? text(first, "error_code"),
   };
 }

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, correlation, eventBase } from "./fields.ts";
-import { common } from "./parts.ts";
+import { anyText, correlation, eventBase } from "./event-schema.ts";
+import { common } from "./read/common.ts";
 
 /** The channels by which administrators are notified. */
 export const notifications = defineService({

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, wholeNumber } from "./fields.ts";
-import { common, inWords } from "./parts.ts";
+import { anyText, eventBase, wholeNumber } from "./event-schema.ts";
+import { common, outcomeByWord } from "./read/common.ts";
 
 /** Files kept for distribution to systems. */
 export const objectStorage = defineService({
@@ -37,7 +37,7 @@ export const objectStorage = defineService({
       item: id || name ? { id, name } : undefined,
       target: meaning.target ?? (id || name ? { kind: "other", id, name } : undefined),
       device: meaning.device ?? (systemId && { id: systemId }),
-      outcome: inWords(
+      outcome: outcomeByWord(
         meaning.outcome,
         text(event, "result"),
         ["success", "succeeded"],

@@ -1,18 +1,27 @@
 import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { association, eventBase, userAgent } from "./fields.ts";
-import { common } from "./parts.ts";
-import { party } from "./party.ts";
+import { association, eventBase, userAgent } from "./event-schema.ts";
+import { common } from "./read/common.ts";
 
 const PREFIX = "passwordmanager_";
 
-/** The password manager. Its events are called `password_vault` in one place and `password_manager` in another. */
+/** The password manager. Requests call the service `password_manager`, events call it `password_vault`. */
 export const passwordVault = defineService({
   name: "password_vault",
   aliases: ["password_manager"],
   eventTypes: [
-    "passwordvault_enable",
+    ...[
+      ...["enable", "disable", "user_enable", "user_disable", "websites_export"],
+      ...verbs("credential", "add archive autofill copy delete duplicate export history_reveal import"),
+      ...verbs("credential", "reveal shareuser shareusergroup update viewdetail viewsecret"),
+      ...verbs("personalfolder sharedfolder", "create delete group_add"),
+      ...verbs("personalfolder_user sharedfolder_user", "add remove update"),
+      ...verbs("personalfolder_credential sharedfolder_credential", "add remove update"),
+      ...verbs("personalfolder_website sharedfolder_website", "add remove update"),
+      ...verbs("website", "add archive connect copy delete duplicate linkcredential shareuser"),
+      ...verbs("website", "shareusergroup update viewdetails"),
+    ].map((name) => `passwordvault_${name}`),
     ...[
       ...["enable", "disable", "force_sync", "mini_launch", "pincode_update"],
       ...["app_update", "app_unlock", "paranoid_mode_enable", "paranoid_mode_disable"],
@@ -45,9 +54,13 @@ export const passwordVault = defineService({
     return {
       ...meaning,
       subject: meaning.actor,
-      // The vault belongs to the organization: what names no folder, item or user is about the vault itself.
-      target: meaning.target ?? party(event.association) ?? (owner && { kind: "organization", id: owner }),
+      // Without a folder, item or user the event is about the vault of the whole organization.
+      target: meaning.target ?? meaning.associate ?? (owner && { kind: "organization", id: owner }),
       item: meaning.target && { id: meaning.target.id, name: meaning.target.name, type: meaning.target.type },
     };
   },
 });
+
+function verbs(subjects: string, words: string): string[] {
+  return subjects.split(" ").flatMap((subject) => words.split(" ").map((word) => `${subject}_${word}`));
+}

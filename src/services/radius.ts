@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, mfaMeta } from "./fields.ts";
-import { authentication, common } from "./parts.ts";
-import { named } from "./party.ts";
+import { anyText, eventBase, mfaMeta } from "./event-schema.ts";
+import { authentication } from "./read/authentication.ts";
+import { common } from "./read/common.ts";
+import { isSameParty, named } from "./read/party.ts";
 
-/** Logins to networks, by way of RADIUS. */
+/** Logins to networks through RADIUS. */
 export const radius = defineService({
   name: "radius",
   eventTypes: ["radius_auth", "radius_auth_attempt"],
@@ -30,7 +31,7 @@ export const radius = defineService({
     return {
       ...meaning,
       subject,
-      actor: subject === meaning.actor || subject?.id === meaning.actor?.id ? undefined : meaning.actor,
+      actor: subject === meaning.actor || isSameParty(subject, meaning.actor) ? undefined : meaning.actor,
       authentication: authentication(event, undefined, { protocol: "radius" }),
     };
   },

@@ -1,13 +1,18 @@
 import { z } from "zod";
 import { text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, userAgent } from "./fields.ts";
-import { common } from "./parts.ts";
+import { anyText, eventBase, userAgent } from "./event-schema.ts";
+import { common } from "./read/common.ts";
 
 /** Reports that were defined, run and exported. */
 export const reports = defineService({
   name: "reports",
-  eventTypes: ["report_run", "report_export", "report_create", "report_update", "report_delete"],
+  eventTypes: [
+    ...["report_run", "report_export", "report_create", "report_update", "report_delete"],
+    ...["custom_report_create", "custom_report_update", "custom_report_delete"],
+    ...["scheduled_report_create", "scheduled_report_update", "scheduled_report_delete"],
+    ...["scheduled_report_run_success", "scheduled_report_run_failed"],
+  ],
   event: z.looseObject({
     ...eventBase,
     resource: z

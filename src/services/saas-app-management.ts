@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { type Fields, type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase } from "./fields.ts";
-import { common } from "./parts.ts";
-import { named } from "./party.ts";
+import { anyText, eventBase } from "./event-schema.ts";
+import { common } from "./read/common.ts";
+import { named } from "./read/party.ts";
 
 const PREFIX = "saas_management_";
 
-/** Applications that people of the organization use elsewhere: discovered, reviewed, logged in to. */
+/** Applications outside the directory that people use: discovered, reviewed, logged in to. */
 export const saasAppManagement = defineService({
   name: "saas_app_management",
   aliases: ["saas_management"],

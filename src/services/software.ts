@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, system } from "./fields.ts";
-import { common, device } from "./parts.ts";
+import { anyText, eventBase, system } from "./event-schema.ts";
+import { common } from "./read/common.ts";
+import { device } from "./read/device.ts";
 
-/** Software on managed systems: found, changed, gone, and asked for. */
+/** Software on managed systems: found, changed, removed and requested. */
 export const software = defineService({
   name: "software",
   eventTypes: [
@@ -13,6 +14,7 @@ export const software = defineService({
     "software_add_request",
     "software_change_request",
     "software_remove_request",
+    "software_status_update",
   ],
   event: z.looseObject({
     ...eventBase,

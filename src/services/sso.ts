@@ -1,13 +1,24 @@
 import { z } from "zod";
-import { type Authentication, type Fields, flag, type Outcome, text } from "../core/meaning.ts";
+import {
+  type Authentication,
+  decide,
+  type Fields,
+  flag,
+  isFields,
+  type Outcome,
+  text,
+  wordOf,
+} from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, factor, mfaMeta, userAgent } from "./fields.ts";
-import { authentication, common } from "./parts.ts";
+import { anyText, authContext, eventBase, mfaMeta, userAgent } from "./event-schema.ts";
+import { authentication } from "./read/authentication.ts";
+import { common } from "./read/common.ts";
+import { managedDevice } from "./read/device.ts";
 
 /** Logins to applications. There is no `success` here: `sso_token_success` says whether a token was given. */
 export const sso = defineService({
   name: "sso",
-  eventTypes: ["sso_auth"],
+  eventTypes: ["sso_auth", "sso_auth_failed"],
   event: z.looseObject({
     ...eventBase,
     application: z
@@ -16,6 +27,7 @@ export const sso = defineService({
         name: anyText.optional(),
         display_label: anyText.optional(),
         sso_url: anyText.optional(),
+        sso_type: anyText.optional(),
       })
       .optional(),
     useragent: userAgent.optional(),
@@ -23,33 +35,33 @@ export const sso = defineService({
     sso_token_success: z.boolean().optional(),
     mfa: z.boolean().optional(),
     mfa_meta: mfaMeta.optional(),
-    auth_context: z.looseObject({ auth_methods: z.record(z.string(), factor).optional() }).optional(),
+    auth_context: authContext.optional(),
   }),
   describe(event) {
     const meaning = common(event);
+    const context = isFields(event.auth_context) ? event.auth_context : {};
     return {
       ...meaning,
       subject: meaning.actor,
+      device: meaning.device ?? managedDevice(context),
       outcome: tokenOutcome(event, meaning.outcome),
-      authentication: authentication(event, methods(event), { protocol: protocol(event) }),
+      authentication: authentication(event, context.auth_methods, { protocol: protocolOf(event) }),
     };
   },
 });
 
-/** Without a token and without an error the login has only come to its next step, a second factor. */
-function tokenOutcome(event: Fields, told: Outcome): Outcome {
+/** Without a token and without an error, the login has only reached its next step, a second factor. */
+function tokenOutcome(event: Fields, known: Outcome): Outcome {
   const token = flag(event, "sso_token_success");
-  if (told.by !== undefined || token === undefined) return told;
-  if (token.value) return { ...told, is: "success", by: token };
-  return told.reason === undefined ? told : { ...told, is: "failure", by: token };
+  if (known.by !== undefined || token === undefined) return known;
+  if (decide(token)) return { ...known, is: "success", by: token };
+  const hasFailed = known.reason !== undefined || known.is === "failure";
+  return hasFailed ? { ...known, is: "failure", by: token } : known;
 }
 
-function methods(event: Fields): unknown {
-  const context = event.auth_context;
-  return typeof context === "object" && context !== null ? (context as Fields).auth_methods : undefined;
-}
-
-function protocol(event: Fields): Authentication["protocol"] {
-  const url = text(event.application, "sso_url")?.value.toLowerCase();
-  return url?.includes("/saml") ? "saml" : undefined;
+function protocolOf(event: Fields): Authentication["protocol"] {
+  const type = wordOf(text(event.application, "sso_type"));
+  if (type.startsWith("saml")) return "saml";
+  if (type === "oidc" || type === "openid") return "openid";
+  return wordOf(text(event.application, "sso_url")).includes("/saml") ? "saml" : undefined;
 }

@@ -1,11 +1,15 @@
 import { z } from "zod";
-import { type Device, type Fields, number, text } from "../core/meaning.ts";
+import { type Device, type Fields, type Meaning, number, same, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
-import { anyText, eventBase, system, wholeNumber } from "./fields.ts";
-import { authentication, common } from "./parts.ts";
-import { named, party } from "./party.ts";
+import { anyText, eventBase, system, wholeNumber } from "./event-schema.ts";
+import { authentication } from "./read/authentication.ts";
+import { common } from "./read/common.ts";
+import { named, party } from "./read/party.ts";
 
-/** What happens on managed systems. `src_ip` is where a login came from; `client_ip` is the system itself. */
+/**
+ * Events on managed systems. `src_ip` is the address that a login came from. `client_ip` is the address of
+ * the system itself, and `geoip` describes that one.
+ */
 export const systems = defineService({
   name: "systems",
   eventTypes: [
@@ -28,6 +32,8 @@ export const systems = defineService({
     "google_emm_delete",
     "google_emm_patch",
     "device_command",
+    "windows_patch_install",
+    "windows_patch_export",
   ],
   event: z.looseObject({
     ...eventBase,
@@ -38,7 +44,13 @@ export const systems = defineService({
     username: anyText.optional(),
     process_name: anyText.optional(),
     resource: z
-      .looseObject({ type: anyText.optional(), id: anyText.optional(), username: anyText.optional() })
+      .looseObject({
+        type: anyText.optional(),
+        id: anyText.optional(),
+        name: anyText.optional(),
+        username: anyText.optional(),
+        hostname: anyText.optional(),
+      })
       .optional(),
     app_management_source: anyText.optional(),
     windows_meta: z
@@ -48,14 +60,11 @@ export const systems = defineService({
   describe(event) {
     const meaning = common(event);
     const owner = meaning.target?.kind === "user" ? meaning.target : undefined;
-    const onSystem = ownDevice(event, meaning.device);
     return {
       ...meaning,
       subject: named(event, owner ?? meaning.actor),
       target: meaning.target ?? party(event.system, "device"),
-      device: onSystem,
-      // What an administrator does names no system, and its client_ip is theirs.
-      origin: onSystem ? { ...meaning.origin, ip: text(event, "src_ip") } : meaning.origin,
+      ...addresses(event, meaning),
       processName: text(event, "process_name"),
       authentication: authentication(event, undefined, {
         logonType: number(event.windows_meta, "logon_type"),
@@ -65,6 +74,21 @@ export const systems = defineService({
   },
 });
 
-function ownDevice(event: Fields, device: Device | undefined): Device | undefined {
-  return device && { ...device, ip: text(event, "client_ip") };
+/** Without a system, an administrator made the request, and `client_ip` is theirs. */
+function addresses(event: Fields, meaning: Meaning): Pick<Meaning, "device" | "origin"> {
+  const { device, origin } = meaning;
+  if (device === undefined) return { device, origin };
+  const ownIp = text(event, "client_ip");
+  const from = text(event, "src_ip");
+  const isSame = same(from, ownIp);
+  const located: Device = { ...device, ip: ownIp, place: origin?.place };
+  return {
+    device: located,
+    origin: {
+      ip: from,
+      place: isSame ? origin?.place : undefined,
+      network: isSame ? origin?.network : undefined,
+      userAgent: origin?.userAgent,
+    },
+  };
 }

@@ -69,6 +69,7 @@ test("no value can break out of its field or its line, and a parser gets every v
           timestamp: "2026-11-14T10:00:00Z",
           initiated_by: { username: user, id: "u1" },
           resource: { id: "r1", name: target, type: reason },
+          association: { id: "u2", username: target, type: "user" },
           error_message: reason,
           useragent: agent,
           message: user,
@@ -91,6 +92,8 @@ test("no value can break out of its field or its line, and a parser gets every v
         ["suser", user, 1023],
         ["suid", "u1", 1023],
         ["duser", target, 1023],
+        ["reportedResourceName", target, 64],
+        ["reportedResourceType", reason, 64],
         ["reason", reason, 1023],
         ["cs4", reason, 4000],
         ["msg", user, 1023],
@@ -146,13 +149,16 @@ test.skipIf(!referencePresent)(
         error_message: long,
         correlation: { id: long },
         changes: [{ field: long }],
+        association: { type: "user", id: long, username: long },
+        geoip: { country_code: long },
+        mfa: true,
         client_ip: "10.0.0.1",
       },
     });
     const { extension } = parse(format.encode(event) as string);
     expect(extension.size).toBeGreaterThan(15);
     for (const [key, value] of extension) {
-      expect(extensions[key]?.audience, key).toBe("producer");
+      expect(extensions[key]?.audience, key).toMatch(/^(producer|both)$/);
       expect([...value].length, key).toBeLessThanOrEqual(extensions[key]?.length ?? 100);
     }
   },

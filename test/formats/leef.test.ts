@@ -45,6 +45,7 @@ test("no value can break out of its attribute or its line, and a parser gets eve
           timestamp: "2026-11-14T10:00:00Z",
           initiated_by: { username: user, id: "u1", type: "admin" },
           resource: { id: "r1", name: target, type: reason },
+          association: { id: "u2", username: target, type: "user" },
           error_message: reason,
           client_ip: "2001:db8::1",
           success: false,
@@ -52,19 +53,20 @@ test("no value can break out of its attribute or its line, and a parser gets eve
       ) as string;
       expect(line).not.toMatch(/[\r\n\u0085\u2028\u2029\u000b\u000c]/);
       const { header, attributes } = parse(line);
-      const id = kept(type, 4000).replaceAll("|", " ") || "unknown";
+      const id = kept(type, 255).replaceAll("|", " ") || "unknown";
       expect(header).toEqual(["LEEF:2.0", "JumpCloud", "Directory Insights", "1", id, "x09"]);
       const expected: [string, string, number][] = [
         ["usrName", user, 255],
         ["usrId", "u1", 4000],
         ["accountName", target, 255],
+        ["resource", target, 4000],
         ["reason", reason, 4000],
         ["targetType", reason, 4000],
       ];
       for (const [key, value, max] of expected)
         expect(attributes.get(key), key).toBe(value === "" ? undefined : kept(value, max));
       expect(attributes.get("src")).toBe("2001:db8::1");
-      expect(attributes.get("sev")).toBe("5");
+      expect(attributes.get("sev")).toBe("3");
       expect(attributes.get("role")).toBe("admin");
     }),
     { numRuns: 500 },

@@ -41,6 +41,17 @@ test("the outcome of mdm and object storage is told in words", () => {
   expect(outcomeOf({ service: "object_storage", result: "Success" })).toBe("success");
 });
 
+test("an event type that names its outcome has it where no field says otherwise", () => {
+  expect(outcomeOf({ service: "sso", event_type: "sso_auth_failed" })).toBe("failure");
+  expect(outcomeOf({ service: "sso", event_type: "sso_auth_failed", sso_token_success: false })).toBe(
+    "failure",
+  );
+  expect(outcomeOf({ service: "reports", event_type: "scheduled_report_run_success" })).toBe("success");
+  expect(outcomeOf({ service: "reports", event_type: "scheduled_report_run_failed", success: true })).toBe(
+    "success",
+  );
+});
+
 test("on systems src_ip is where a login came from and client_ip the system", () => {
   const login = {
     service: "systems",
@@ -51,6 +62,85 @@ test("on systems src_ip is where a login came from and client_ip the system", ()
   const { meaning } = describe(journalEvent({ ...login, system: { id: "s" } }));
   expect(meaning.origin?.ip?.value).toBe("10.0.2.2");
   expect(meaning.device?.ip?.value).toBe("198.51.100.1");
+});
+
+test("on systems geoip describes the address of the system, and the source only if it has the same address", () => {
+  const login = {
+    service: "systems",
+    event_type: "user_login",
+    system: { id: "s" },
+    client_ip: "81.2.69.144",
+    geoip: { country_code: "GB" },
+  };
+  const inside = describe(journalEvent({ ...login, src_ip: "10.0.2.2" })).meaning;
+  expect(inside.device?.place?.country?.value).toBe("GB");
+  expect(inside.origin?.place).toBeUndefined();
+  const itself = describe(journalEvent({ ...login, src_ip: "81.2.69.144" })).meaning;
+  expect(itself.origin?.place?.country?.value).toBe("GB");
+});
+
+test("a login keeps the name that was typed beside the e-mail of the actor", () => {
+  const login = {
+    service: "directory",
+    event_type: "user_login_attempt",
+    username: "jo.doe",
+    initiated_by: { id: "u", type: "user", email: "jo@example.com" },
+  };
+  const { subject } = describe(journalEvent(login)).meaning;
+  expect([subject?.id?.value, subject?.name?.value, subject?.email?.value]).toEqual([
+    "u",
+    "jo.doe",
+    "jo@example.com",
+  ]);
+});
+
+test("sso has the e-mail at the top level, the managed device in its context, and a protocol", () => {
+  const event = {
+    service: "sso",
+    event_type: "sso_auth",
+    initiated_by: { id: "u", type: "user", username: "jo" },
+    jc_initiated_by_email: "jo@example.com",
+    asn: { number: 64496, organization: "Example Telecom" },
+    application: { id: "a", name: "saml2", display_label: "Payroll", sso_type: "oidc" },
+    auth_context: { system: { id: "s", hostname: "mac-17" } },
+  };
+  const { meaning } = describe(journalEvent(event));
+  expect(meaning.actor?.email?.value).toBe("jo@example.com");
+  expect([meaning.device?.hostname?.value, meaning.device?.managed]).toEqual(["mac-17", true]);
+  expect(meaning.authentication?.protocol).toBe("openid");
+  expect([meaning.origin?.network?.number?.value, meaning.origin?.network?.organization?.value]).toEqual([
+    64496,
+    "Example Telecom",
+  ]);
+  const unmanaged = describe(journalEvent({ ...event, auth_context: {} })).meaning;
+  expect(unmanaged.device).toBeUndefined();
+});
+
+test("a refused second factor is no accepted factor", () => {
+  const factorsOf = (event: Fields) =>
+    describe(
+      journalEvent({ service: "sso", event_type: "sso_auth", ...event }),
+    ).meaning.authentication?.factors.map((factor) => factor.kind);
+  const methods = (protect: boolean) => ({
+    auth_methods: { password: { success: true }, jumpcloud_protect: { success: protect } },
+  });
+  const push = { mfa_meta: { type: "push" } };
+  expect(factorsOf({ ...push, mfa: true, auth_context: methods(true) })).toEqual(["push", "password"]);
+  expect(factorsOf({ ...push, mfa: true, auth_context: methods(false) })).toEqual(["password"]);
+  expect(factorsOf({ ...push, mfa: false })).toEqual([]);
+  expect(factorsOf({ ...push })).toEqual(["push"]);
+});
+
+test("mdm names its device by the newer field too", () => {
+  const { meaning } = describe(
+    journalEvent({
+      service: "mdm",
+      event_type: "mdm_command_result",
+      mdm_device_id: "d1",
+      device_object_id: "d2",
+    }),
+  );
+  expect([meaning.device?.id?.value, meaning.target?.id?.value]).toEqual(["d1", "d1"]);
 });
 
 test("geoip is read flat or nested, its coordinates as numbers or as text", () => {

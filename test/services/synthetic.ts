@@ -1,5 +1,5 @@
 import { services } from "../../src/services/index.ts";
-import { type Shape, shapeOf } from "../../src/services/shape.ts";
+import { type Shape, shapeOf } from "../../src/services/schema-shape.ts";
 
 type Fields = Record<string, unknown>;
 export type Random = () => number;

@@ -1,6 +1,7 @@
 import type { JournalEvent } from "../../core/event.ts";
-import { type Fields, type Meaning, type Party, text } from "../../core/meaning.ts";
+import { decide, type Fields, type Meaning, type Party, text, wordOf } from "../../core/meaning.ts";
 import { carry } from "../leftover.ts";
+import { hasName, isUser, partiesOf } from "../parties.ts";
 import {
   actor,
   authenticationDetails,
@@ -8,8 +9,9 @@ import {
   endpoint,
   entity,
   group,
-  hasName,
+  httpRequest,
   isPerson,
+  resource,
   user,
   webResource,
 } from "./objects.ts";
@@ -24,8 +26,8 @@ export interface Filling {
 }
 
 /**
- * Writes what a class asks for beyond what all events have. False, with nothing written and nothing
- * taken from the event, where the event cannot fill what the class requires.
+ * Writes the attributes of a class that not all events have. False, with nothing written and nothing taken
+ * from the event, where the event lacks something that the class requires.
  */
 type Fill = (out: Fields, filling: Filling) => boolean;
 
@@ -39,10 +41,12 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
     const { meaning, event } = filling;
     if (!isPerson(meaning.subject)) return false;
     const app = meaning.application;
-    const service = app?.label ?? app?.name ?? meaning.authentication?.service ?? text(event, "service");
+    const name = app?.label ?? app?.name ?? meaning.authentication?.service;
+    // The service field itself is not taken: metadata.log_name needs it.
+    const service = name ?? text(event, "service");
     if (service === undefined) return false;
     out.user = user(meaning.subject);
-    out.service = { name: carry(service), uid: carry(app?.id) };
+    out.service = { name: carry(name) ?? service.value, uid: carry(app?.id) };
     authenticationDetails(out, meaning.authentication);
     requested(out, meaning);
     surroundings(out, filling, meaning.actor === meaning.subject ? undefined : meaning.actor);
@@ -64,6 +68,10 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
     const managed = meaning.target ?? managedOtherwise(filling);
     if (!hasName(managed)) return false;
     out.entity = entity(managed, meaning.device);
+    const { link } = meaning;
+    const end = link && (link.to === managed ? link.from : link.to);
+    // The schema has no attribute for the other end of a link.
+    if (end !== undefined && hasName(end)) out.entity_result = entity(end, meaning.device);
     requested(out, meaning);
     surroundings(out, filling, meaning.actor);
     return true;
@@ -72,10 +80,12 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
   user_access(out, filling) {
     const { meaning } = filling;
     const account = accountOf(meaning, filling.row);
-    if (account === undefined) return false;
+    if (account === undefined || meaning.privileges.length === 0) return false;
     out.user = user(account);
-    // The event types of this class grant and revoke exactly this.
-    out.privileges = ["sudo"];
+    out.privileges = meaning.privileges;
+    const { device: on, object } = partiesOf(meaning);
+    const thing = resource([on, object].find((party) => party !== account));
+    if (thing) out.resources = [thing];
     requested(out, meaning);
     surroundings(out, filling, meaning.actor);
     return true;
@@ -83,10 +93,15 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
 
   group_management(out, filling) {
     const { meaning } = filling;
-    const found = [meaning.target, meaning.associate].find((party) => hasName(party) && !isUser(party));
-    if (found === undefined) return false;
+    const parties = partiesOf(meaning);
+    const found = parties.group ?? parties.object;
+    if (!hasName(found)) return false;
+    const second = meaning.target === found ? meaning.associate : meaning.target;
     out.group = group(found);
-    if (isUser(meaning.associate)) out.user = user(meaning.associate);
+    if (isUser(second) && hasName(second)) out.user = user(second);
+    else if (second?.kind === "group") out.subgroup = group(second);
+    else if (second !== found) out.resource = resource(second);
+    if (meaning.privileges.length > 0) out.privileges = meaning.privileges;
     requested(out, meaning);
     surroundings(out, filling, meaning.actor);
     return true;
@@ -102,7 +117,9 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
     };
     findingStatus(out, filling);
     const from = endpoint(meaning.origin);
-    if (from) out.evidences = [{ src_endpoint: from }];
+    const about = meaning.subject === meaning.actor ? undefined : meaning.subject;
+    const person = hasName(about) ? user(about) : undefined;
+    if (from || person) out.evidences = [{ src_endpoint: from, user: person }];
     surroundings(out, filling, meaning.actor);
     return true;
   },
@@ -144,6 +161,11 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
 const NEW = { id: 1, caption: "New" };
 const IN_PROGRESS = { id: 2, caption: "In Progress" };
 const RESOLVED = { id: 4, caption: "Resolved" };
+/** For findings whose changes name no status: created ones are new, closed ones resolved. */
+const BY_ACTIVITY: Readonly<Record<string | number, { id: number; caption: string }>> = {
+  1: NEW,
+  3: RESOLVED,
+};
 const FINDING_STATUS: ReadonlyMap<string, { id: number; caption: string }> = new Map([
   ["open", NEW],
   ["new", NEW],
@@ -155,11 +177,12 @@ const FINDING_STATUS: ReadonlyMap<string, { id: number; caption: string }> = new
   ["closed", RESOLVED],
 ]);
 
-/** A finding's status is its own, not the outcome of a request: what the last change of status says. */
+/** The status of a finding is the last one in its changes. It is not the outcome of a request. */
 function findingStatus(out: Fields, { row, meaning }: Filling): void {
-  const isStatus = (change: unknown) => text(change, "field")?.value.toLowerCase() === "status";
-  const to = text(meaning.changes?.value.findLast(isStatus), "to")?.value.toLowerCase();
-  const known = FINDING_STATUS.get(to ?? "") ?? (row.activity === 1 ? NEW : { id: 0, caption: "Unknown" });
+  const isStatus = (change: unknown) => wordOf(text(change, "field")) === "status";
+  const changes = meaning.changes ? decide(meaning.changes) : [];
+  const to = wordOf(text(changes.findLast(isStatus), "to"));
+  const known = FINDING_STATUS.get(to) ?? BY_ACTIVITY[row.activity] ?? { id: 0, caption: "Unknown" };
   out.status_id = known.id;
   out.status = known.caption;
 }
@@ -169,8 +192,7 @@ function requested(out: Fields, meaning: Meaning): void {
   const { origin } = meaning;
   if (origin === undefined) return;
   out.src_endpoint = endpoint(origin);
-  const agent = origin.userAgent?.original;
-  if (agent) out.http_request = { user_agent: carry(agent) };
+  out.http_request = httpRequest(origin);
 }
 
 function surroundings(out: Fields, filling: Filling, acting: Party | undefined): void {
@@ -178,31 +200,29 @@ function surroundings(out: Fields, filling: Filling, acting: Party | undefined):
   if (filling.meaning.device) out.device = device(filling.meaning.device);
 }
 
-function isUser(party: Party | undefined): party is Party {
-  return hasName(party) && (party.kind === "user" || party.kind === "admin");
-}
-
 /**
- * Whose account is changed: whom the event is about. Who initiated it only where people do such things to
+ * The changed account: the user that the event is about. The actor only where people make such changes to
  * themselves; else an administrator who suspends somebody would look suspended.
  */
 function accountOf(meaning: Meaning, row: Row): Party | undefined {
-  const found = [meaning.target, meaning.associate].find(isUser);
-  if (found) return found;
+  const { user: found } = partiesOf(meaning);
+  if (hasName(found)) return found;
   if (hasName(meaning.target) && meaning.target.kind === "other") return meaning.target;
   if (!row.self) return undefined;
-  return isUser(meaning.subject) ? meaning.subject : isUser(meaning.actor) ? meaning.actor : undefined;
+  const self = isUser(meaning.subject) ? meaning.subject : meaning.actor;
+  return isUser(self) && hasName(self) ? self : undefined;
 }
 
 /**
- * What is managed where the event names no resource: the application, else the device, else who is bound
- * to it. What is switched on or off, or set, without naming anything, is so for the organization.
+ * The managed entity of an event without a resource: the application, else the device, else the associated
+ * party. Settings that name nothing belong to the organization. A link never does.
  */
 function managedOtherwise({ meaning, event, row }: Filling): Party | undefined {
   const { application: app, device: on, associate } = meaning;
+  if (associate) return associate;
   if (app) return { kind: "application", id: app.id, name: app.name ?? app.label };
   if (on) return { kind: "device", id: on.id, name: on.hostname, label: on.name };
-  if (associate) return associate;
+  if (meaning.link) return undefined;
   const owner = text(event, "organization");
   const wide = row.activity === 3 || row.activity === 8 || row.activity === 9;
   return wide && owner ? { kind: "organization", id: owner } : undefined;

@@ -1,19 +1,32 @@
 import { isIP } from "node:net";
-import type { Authentication, Device, Fields, Item, Leaf, Meaning, Party } from "../../core/meaning.ts";
+import {
+  type Authentication,
+  type Carried,
+  type Device,
+  decide,
+  type Factor,
+  type Fields,
+  type Item,
+  type Leaf,
+  type Meaning,
+  type Network,
+  type Party,
+  type Place,
+  same,
+  test,
+  wordOf,
+} from "../../core/meaning.ts";
 import { carry } from "../leftover.ts";
-import { isEmail } from "../wording.ts";
+import { hasName } from "../parties.ts";
+import { agentText, isEmail } from "../wording.ts";
 
-/**
- * The objects of OCSF, made from parts of a meaning. Each is complete by the schema, or undefined. They are
- * written as whole literals: a member that is undefined is not there, for JSON.stringify leaves it out.
+/*
+ * The objects of OCSF, made from parts of a meaning. Each is valid by the schema, or undefined. They are
+ * written as whole literals: JSON.stringify leaves members out that are undefined.
  */
 
-export function hasName(party: Party | undefined): party is Party {
-  return party !== undefined && (party.id ?? party.name ?? party.email ?? party.label) !== undefined;
-}
-
 export function isPerson(party: Party | undefined): party is Party {
-  return hasName(party) && party.kind !== "device" && party.kind !== "group" && party.kind !== "application";
+  return hasName(party) && !/^(device|group|device_group|application)$/.test(party.kind);
 }
 
 /** Needs `hasName`. */
@@ -24,7 +37,7 @@ export function user(party: Party): Fields {
     uid: carry(party.id),
     uid_alt: carry(party.otherId),
     display_name: carry(party.label),
-    email_addr: party.email && isEmail(party.email.value) ? carry(party.email) : undefined,
+    email_addr: test(party.email, isEmail) ? carry(party.email) : undefined,
     type_id: type?.id,
     type: type && matching(type.caption, party.type),
     ldap_person: party.distinguishedName && { ldap_dn: carry(party.distinguishedName) },
@@ -38,12 +51,12 @@ const SYSTEM = { id: 3, caption: "System" };
 function userType({ kind, type }: Party) {
   if (kind === "user") return USER;
   if (kind === "admin") return ADMIN;
-  return type?.value.toLowerCase() === "system" ? SYSTEM : undefined;
+  return wordOf(type) === "system" ? SYSTEM : undefined;
 }
 
-/** A caption; the event's own word for it is carried over where it is the same but for case. */
+/** A caption. The event's own word is carried over where it differs only in case. */
 function matching(caption: string, word: Leaf | undefined): string {
-  if (word?.value.toLowerCase() === caption.toLowerCase()) word.holder[word.key] = undefined;
+  if (word && wordOf(word) === caption.toLowerCase()) word.holder[word.key] = undefined;
   return caption;
 }
 
@@ -62,26 +75,43 @@ export function device(found: Device | undefined): Fields | undefined {
     hostname: carry(found.hostname),
     name: carry(found.name),
     ip: carry(ip),
+    location: location(found.place),
     os: operatingSystem(found.os, found.osVersion),
+    is_managed: found.managed,
   };
 }
 
-/** Where the request came from: an address is what makes it an endpoint. */
+/** Where the request came from. Without an address there is no endpoint. */
 export function endpoint(origin: Meaning["origin"]): Fields | undefined {
   const ip = validIp(origin?.ip);
   if (origin === undefined || ip === undefined) return undefined;
   return {
     ip: carry(ip),
     location: location(origin.place),
+    autonomous_system: autonomousSystem(origin.network),
     os: operatingSystem(origin.userAgent?.osName, origin.userAgent?.osVersion),
   };
 }
 
 function validIp(leaf: Leaf | undefined): Leaf | undefined {
-  return leaf && leaf.value.length <= 40 && isIP(leaf.value) !== 0 ? leaf : undefined;
+  return test(leaf, (value) => value.length <= 40 && isIP(value) !== 0) ? leaf : undefined;
 }
 
-function location(place: NonNullable<Meaning["origin"]>["place"]): Fields | undefined {
+function autonomousSystem(network: Network | undefined): Fields | undefined {
+  const number = test(network?.number, Number.isSafeInteger) ? network?.number : undefined;
+  if ((number ?? network?.organization) === undefined) return undefined;
+  return { number: carry(number), name: carry(network?.organization) };
+}
+
+/** The user agent as text. A parsed one stays in the leftover too: the text has only browser and version. */
+export function httpRequest(origin: Meaning["origin"]): Fields | undefined {
+  const agent = origin?.userAgent;
+  if (agent?.original) return { user_agent: carry(agent.original) };
+  const text = agent && agentText(agent);
+  return text === undefined ? undefined : { user_agent: text };
+}
+
+function location(place: Place | undefined): Fields | undefined {
   if (place === undefined) return undefined;
   if ((place.city ?? place.country ?? place.postalCode ?? place.regionCode) === undefined) return undefined;
   return {
@@ -106,7 +136,7 @@ const SYSTEMS: readonly (readonly [pattern: RegExp, id: number, caption: string]
 
 function operatingSystem(name: Leaf | undefined, version: Leaf | undefined): Fields | undefined {
   if (name === undefined) return undefined;
-  const known = SYSTEMS.find(([pattern]) => pattern.test(name.value));
+  const known = SYSTEMS.find(([pattern]) => test(name, (value) => pattern.test(value)));
   return {
     type_id: known?.[1] ?? 0,
     type: known?.[2] ?? "Unknown",
@@ -128,6 +158,7 @@ const ENTITY_TYPES = {
   user: { id: 2, caption: "User" },
   admin: { id: 2, caption: "User" },
   group: { id: 3, caption: "Group" },
+  device_group: { id: 3, caption: "Group" },
   organization: { id: 4, caption: "Organization" },
   policy: { id: 5, caption: "Policy" },
 } as const;
@@ -141,19 +172,19 @@ export function entity(party: Party, found: Device | undefined): Fields {
     uid: carry(party.id),
     name: carry(party.name ?? party.label ?? party.email),
     type_id: type.id,
-    type: type.id === 99 ? type.caption : matching(type.caption, party.type),
+    type: type.id === 99 ? type.caption : matching(type.caption as string, party.type),
     user: isUser ? user(party) : undefined,
     device: kind === "device" ? device(isSame(found, party) ? found : deviceOf(party)) : undefined,
   };
 }
 
-function otherType({ kind, type }: Party): { id: number; caption: string } {
+function otherType({ kind, type }: Party): { id: number; caption: string | Carried } {
   if (type) return { id: 99, caption: carry(type)! };
   return kind === "application" ? { id: 99, caption: "Application" } : { id: 0, caption: "Unknown" };
 }
 
 function isSame(found: Device | undefined, party: Party): boolean {
-  return found?.id !== undefined && found.id.value === party.id?.value;
+  return same(found?.id, party.id);
 }
 
 function deviceOf(party: Party): Device {
@@ -171,7 +202,15 @@ export function webResource(item: Item | undefined): Fields | undefined {
   };
 }
 
+/** The thing that access was granted to. Undefined without a name or an id. */
+export function resource(party: Party | undefined): Fields | undefined {
+  const name = party?.name ?? party?.label;
+  if (party === undefined || (party.id ?? name) === undefined) return undefined;
+  return { uid: carry(party.id), name: carry(name), type: carry(party.type) };
+}
+
 const PROTOCOLS = {
+  openid: { id: 4, caption: "OpenID" },
   saml: { id: 5, caption: "SAML" },
   radius: { id: 10, caption: "RADIUS" },
   ldap: { id: 12, caption: "LDAP" },
@@ -203,13 +242,13 @@ export function authenticationDetails(out: Fields, auth: Authentication | undefi
     out.auth_protocol = PROTOCOLS[auth.protocol].caption;
   }
   if (auth.factors.length > 0) out.auth_factors = auth.factors.map(factor);
-  const logon = auth.logonType && LOGON_TYPES[auth.logonType.value];
+  const logon = auth.logonType && LOGON_TYPES[decide(auth.logonType)];
   if (logon === undefined) return;
   out.logon_type_id = carry(auth.logonType);
   out.logon_type = logon;
 }
 
-function factor(found: Authentication["factors"][number]): Fields {
+function factor(found: Factor): Fields {
   if (found.kind === "other")
     return { factor_type_id: 99, factor_type: found.from ? carry(found.from) : found.name };
   const { id, caption } = FACTORS[found.kind];

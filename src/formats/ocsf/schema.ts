@@ -1,10 +1,10 @@
-/** A class of OCSF, as far as this program writes it. */
+/** The part of an OCSF class that this program writes. */
 export interface OcsfClass {
   readonly uid: number;
   readonly name: string;
   readonly category: number;
   readonly categoryName: string;
-  /** Captions of the activities by their id; 0 Unknown and 99 Other are understood. */
+  /** Captions of the activities by their id, without 0 (Unknown) and 99 (Other). */
   readonly activities: Readonly<Record<number, string>>;
   /** Whether actor and device belong to the class or come with the host profile. */
   readonly hostProfile: { readonly actor: boolean; readonly device: boolean };
@@ -25,10 +25,9 @@ export type ClassName =
 /** How an event type is written. */
 export interface Row {
   readonly class: ClassName;
-  /** An activity's id, or the name of one that the class does not know: activity 99. */
+  /** An activity's id, or the name of one that the class does not define: activity 99. */
   readonly activity: number | string;
-  readonly severity: number;
-  /** On an account change: who initiated it may be the very user that it is about. */
+  /** True for account changes that people make to themselves: the actor may be the changed user. */
   readonly self: boolean;
 }
 
@@ -36,5 +35,5 @@ export interface Row {
 export interface OcsfSchema {
   readonly version: string;
   readonly classes: Readonly<Record<ClassName, OcsfClass>>;
-  rowOf(eventType: string): Row;
+  rowOf(eventType: string, service: string): Row;
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** The fields that services share, as specified, with what the field has shown beside it. All are open to more. */
+/** The fields that services share: as specified, and as seen in real events. All objects allow more fields. */
 export const anyText = z.string();
 export const wholeNumber = z.union([z.number(), z.string()]);
 /** An integer or a string: both are served. */
@@ -32,6 +32,8 @@ const agent = {
   os_name: anyText.optional(),
   os_major: anyText.optional(),
   os_minor: anyText.optional(),
+  os_patch: anyText.optional(),
+  os_full: anyText.optional(),
   os_version: anyText.optional(),
   name: anyText.optional(),
   version: anyText.optional(),
@@ -63,9 +65,24 @@ export const initiatedBy = z.looseObject({
   source_metadata: z.looseObject({ name: anyText.optional() }).optional(),
 });
 
+const associationEnd = z.looseObject({
+  type: anyText.optional(),
+  object_id: anyText.optional(),
+  id: anyText.optional(),
+  name: anyText.optional(),
+});
+/** Both ends under `connection`, with an op; older events have the fields of one end. */
 export const association = z.looseObject({
+  op: anyText.optional(),
+  action_source: anyText.optional(),
+  connection: z
+    .looseObject({ from: associationEnd.optional(), to: associationEnd.optional() })
+    .nullable()
+    .optional(),
+  attributes: z.looseObject({}).nullable().optional(),
   id: anyText.optional(),
   type: anyText.optional(),
+  username: anyText.optional(),
   email: anyText.optional(),
 });
 
@@ -80,7 +97,51 @@ export const correlation = z.looseObject({ id: anyText.optional(), type: anyText
 export const mfaMeta = z.looseObject({ type: anyText.optional() });
 export const factor = z.looseObject({ success: z.boolean().optional() });
 
-/** What every event may carry. */
+/** The phone that confirmed a login. */
+export const protectDevice = z.looseObject({
+  id: anyText.optional(),
+  make: anyText.optional(),
+  model: anyText.optional(),
+  os: anyText.optional(),
+  os_version: anyText.optional(),
+  app_version: anyText.optional(),
+  username: anyText.optional(),
+  user_id: anyText.optional(),
+  ip: anyText.optional(),
+  geoip: geoip.optional(),
+});
+
+/** How a login was proved, from which managed device, and the conditional policies that applied. */
+export const authContext = z.looseObject({
+  auth_methods: z.record(z.string(), factor).optional(),
+  jumpcloud_protect_device: protectDevice.optional(),
+  system: z
+    .looseObject({
+      hostname: anyText.optional(),
+      id: anyText.optional(),
+      displayName: anyText.optional(),
+      os: anyText.optional(),
+      version: schemaVersion.optional(),
+    })
+    .optional(),
+  policies_applied: z
+    .array(
+      z.looseObject({
+        name: anyText.optional(),
+        id: anyText.optional(),
+        metadata: z
+          .looseObject({
+            action: anyText.optional(),
+            resource_type: anyText.optional(),
+            conditions: z.array(anyText).optional(),
+          })
+          .optional(),
+      }),
+    )
+    .optional(),
+});
+
+/** Fields that every event may have. */
 export const eventBase = {
   id: anyText.optional(),
   event_type: anyText,
@@ -94,6 +155,18 @@ export const eventBase = {
   error_message: z.string().nullable().optional(),
   changes: changeList.nullable().optional(),
   initiated_by: initiatedBy.optional(),
+  jc_initiated_by_email: anyText.optional(),
   client_ip: anyText.optional(),
   geoip: geoip.optional(),
+  asn: z
+    .union([
+      wholeNumber,
+      z.looseObject({
+        number: wholeNumber.optional(),
+        asn: wholeNumber.optional(),
+        organization: anyText.optional(),
+        organization_name: anyText.optional(),
+      }),
+    ])
+    .optional(),
 };

@@ -4,9 +4,12 @@ import {
   type Leaf,
   type Party,
   type PartyKind,
+  same,
+  sameName,
   text,
   textLeaf,
-} from "../core/meaning.ts";
+  wordOf,
+} from "../../core/meaning.ts";
 
 const KINDS: ReadonlyMap<string, PartyKind> = new Map([
   ["user", "user"],
@@ -16,7 +19,8 @@ const KINDS: ReadonlyMap<string, PartyKind> = new Map([
   ["administrator", "admin"],
   ["group", "group"],
   ["user_group", "group"],
-  ["system_group", "group"],
+  ["system_group", "device_group"],
+  ["device_group", "device_group"],
   ["system", "device"],
   ["device", "device"],
   ["organization", "organization"],
@@ -25,7 +29,7 @@ const KINDS: ReadonlyMap<string, PartyKind> = new Map([
   ["application", "application"],
 ]);
 
-/** Undefined for anything that names nobody. `kind` is what it is taken for where it does not say. */
+/** Undefined for anything without an id and a name. `kind` applies where the value has no known type. */
 export function party(value: unknown, kind: PartyKind = "other"): Party | undefined {
   if (!isFields(value)) return undefined;
   let id: Leaf | undefined;
@@ -57,7 +61,9 @@ export function party(value: unknown, kind: PartyKind = "other"): Party | undefi
         email ??= textLeaf(held, value, key);
         break;
       case "displayName":
-        label = textLeaf(held, value, key);
+      case "display_name":
+      case "displayLabel":
+        label ??= textLeaf(held, value, key);
         break;
       case "type":
         type = textLeaf(held, value, key);
@@ -78,16 +84,26 @@ export function party(value: unknown, kind: PartyKind = "other"): Party | undefi
 }
 
 function kindOf(value: Fields, type: Leaf | undefined): PartyKind | undefined {
-  const kind = type && (KINDS.get(type.value) ?? KINDS.get(type.value.toLowerCase()));
+  const kind = type && KINDS.get(wordOf(type));
   if ((kind === undefined || kind === "user") && value.administrator === true) return "admin";
   return kind;
 }
 
-/** Whoever the event's own `username` names, with what `known` adds where it does not speak of somebody else. */
+/** The user that the event's own `username` names. `known` adds to it unless it is another user. */
 export function named(event: Fields, known: Party | undefined, key = "username"): Party | undefined {
   const name = text(event, key);
   if (name === undefined) return known;
   if (known === undefined) return { kind: "user", name };
   if (known.name === undefined) return { ...known, name };
-  return known.name.value.toLowerCase() === name.value.toLowerCase() ? known : { kind: "user", name };
+  return sameName(known.name, name) ? known : { kind: "user", name };
+}
+
+export function isUser(party: Party | undefined): party is Party & { kind: "user" | "admin" } {
+  return party?.kind === "user" || party?.kind === "admin";
+}
+
+/** The same id, or the same name where one of them has no id. */
+export function isSameParty(one: Party | undefined, other: Party | undefined): boolean {
+  if (one === undefined || other === undefined) return false;
+  return one.id && other.id ? same(one.id, other.id) : same(one.name, other.name);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DriftRow } from "../../src/core/drift.ts";
-import { createDrift } from "../../src/services/drift.ts";
+import { createDrift } from "../../src/services/count-drift.ts";
 import { describe, services } from "../../src/services/index.ts";
 import { fixturesOf } from "../contract/service.ts";
 import { FETCHED_AT_MS, journalEvent } from "../formats/event.ts";
@@ -45,6 +45,7 @@ test("the fixtures drift only where they are meant to", () => {
   for (const text of texts) drift.observe(journalEvent(text));
   expect(brief(drift.rows()).sort()).toMatchInlineSnapshot(`
     [
+      "access_management field auth_method ×1",
       "aigw event_type aigw_prompt_blocked ×1",
       "alert field resource.name ×1",
       "alert field resource.type ×1",
@@ -54,9 +55,8 @@ test("the fixtures drift only where they are meant to", () => {
       "directory type event_type string, not nothing ×1",
       "mdm field certificates ×1",
       "radius field nas_id ×1",
-      "software event_type software_status_update ×1",
       "software field status ×1",
-      "systems field resource.hostname ×1",
+      "sso event_type sso_auth_denied ×1",
       "workflows event_type workflow_console_login ×1",
     ]
   `);

@@ -1,7 +1,7 @@
 import type { Drift, DriftRow } from "../core/drift.ts";
 import { isFields } from "../core/meaning.ts";
 import { describe, serviceOf, services } from "./index.ts";
-import { type JsonType, type Shape, shapeOf } from "./shape.ts";
+import { type JsonType, type Shape, shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
 const DEPTH_MAX = 6;

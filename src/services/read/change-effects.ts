@@ -1,0 +1,137 @@
+import type { Carried, Effect } from "../../core/meaning.ts";
+import type { Change } from "./changes.ts";
+
+/** The effect of one changed value, with the privilege that it grants or revokes. */
+export interface Judged {
+  readonly effect: Effect;
+  readonly privilege?: string | Carried | undefined;
+}
+
+type Rule = (change: Change) => Judged | undefined;
+
+/** Names are compared without case and without everything but letters and digits. */
+const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
+  ["suspended", onOff("disable", "enable")],
+  ["active", onOff("enable", "disable")],
+  ["state", accountState],
+  ["account_locked locked", onOff("lock", "unlock")],
+  ["mfa.exclusion mfa_exclusion", onOff("mfa_exclude", "mfa_include")],
+  ["mfa mfa.configured mfa_enabled totp_enabled totpEnabled", onOff("mfa_enable", "mfa_disable")],
+  ["enable_user_portal_multifactor enableMultiFactor", onOff("mfa_enable", "mfa_disable")],
+  ["sudo", onOff("sudo_grant", "sudo_revoke", "sudo")],
+  ["passwordless_sudo", onOff("sudo_grant", "sudo_revoke", "sudo_without_password")],
+  ["administrator", onOff("privilege_raise", "privilege_lower", "administrator")],
+  ["ldap_binding_user", onOff("privilege_raise", "privilege_lower", "ldap_binding_user")],
+  ["role roleName", role],
+  ["password passwordDate", always("password_change")],
+  ["password_expired", onOff("password_reset", undefined)],
+  ["password_never_expires", onOff("password_never_expires", undefined)],
+  ["email alternateEmail recoveryEmail recoveryEmail.address", always("email_change")],
+  ["apiKeySet apiKey", onOff("api_key_set", "api_key_remove")],
+  ["ssh_keys public_key", always("ssh_key_change")],
+]);
+
+/** Settings of policies and of the organization. A lower or higher number, or a requirement less, is weaker. */
+const SETTING_RULES: ReadonlyMap<string, Rule> = rules([
+  ["disabled", onOff("disable", "enable")],
+  ["active enabled", onOff("enable", "disable")],
+  ["minLength maxHistory minChangePeriodInDays lockoutTimeInSeconds", weakerWhen((from, to) => to < from)],
+  ["maxLoginAttempts passwordExpirationInDays", weakerWhen((from, to) => to > from)],
+  ["needsLowercase needsUppercase needsNumeric needsSymbolic", onOff(undefined, "policy_weaken")],
+  ["enableMinLength enableMaxHistory enableMaxLoginAttempts", onOff(undefined, "policy_weaken")],
+  ["enablePasswordExpirationInDays enableLockoutTimeInSeconds", onOff(undefined, "policy_weaken")],
+  ["disallowCommonlyUsedPasswords disallowSequentialOrRepetitiveChars", onOff(undefined, "policy_weaken")],
+  ["allowUsernameSubstring", onOff("policy_weaken", undefined)],
+  ["requireMFA mfa_required deviceTrustRequired", onOff(undefined, "policy_weaken")],
+  ["effect.action", weakerAction],
+]);
+
+export function judgeAccount(change: Change): Judged | undefined {
+  return judge(ACCOUNT_RULES, change);
+}
+
+export function judgeSetting(change: Change): Judged | undefined {
+  return judge(SETTING_RULES, change);
+}
+
+/** The rule for the whole path, else the rule for its last name. */
+function judge(known: ReadonlyMap<string, Rule>, change: Change): Judged | undefined {
+  const path = normalized(change.path);
+  const rule = known.get(path) ?? known.get(path.slice(path.lastIndexOf(".") + 1));
+  return rule?.(change);
+}
+
+function rules(entries: readonly (readonly [names: string, rule: Rule])[]): ReadonlyMap<string, Rule> {
+  return new Map(
+    entries.flatMap(([names, rule]) =>
+      names.split(" ").map((name): [string, Rule] => [normalized(name), rule]),
+    ),
+  );
+}
+
+function normalized(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9.]/g, "");
+}
+
+/** A boolean, also as text; a missing new value counts as false if the old one was true. */
+function onOff(on: Effect | undefined, off: Effect | undefined, privilege?: string): Rule {
+  return ({ from, to }) => {
+    const is = boolean(to) ?? (boolean(from) === true ? false : undefined);
+    if (is === undefined || is === boolean(from)) return undefined;
+    const effect = is ? on : off;
+    return effect && { effect, privilege };
+  };
+}
+
+function boolean(value: unknown): boolean | undefined {
+  if (typeof value === "boolean") return value;
+  const word = typeof value === "string" ? value.toLowerCase() : "";
+  return word === "true" ? true : word === "false" ? false : undefined;
+}
+
+function always(effect: Effect): Rule {
+  return () => ({ effect });
+}
+
+function accountState({ to }: Change): Judged | undefined {
+  const word = typeof to === "string" ? to.toLowerCase() : "";
+  if (word === "suspended") return { effect: "disable" };
+  return word === "activated" ? { effect: "enable" } : undefined;
+}
+
+/** The service's own roles for administrators, by what they may do. */
+const ROLE_RANKS: ReadonlyMap<string, number> = new Map([
+  ["read only", 1],
+  ["billing only", 1],
+  ["help desk", 2],
+  ["command runner", 3],
+  ["command runner with billing", 3],
+  ["manager", 4],
+  ["administrator", 5],
+  ["administrator with billing", 6],
+]);
+
+/** A role of one's own, or one that is given by its id, cannot be ranked. */
+function role({ from, to, toText }: Change): Judged {
+  const before = ROLE_RANKS.get(String(from).toLowerCase());
+  const after = ROLE_RANKS.get(String(to).toLowerCase());
+  if (before === undefined || after === undefined || before === after)
+    return { effect: "role_change", privilege: toText };
+  return { effect: after > before ? "privilege_raise" : "privilege_lower", privilege: toText };
+}
+
+function weakerWhen(isWeaker: (from: number, to: number) => boolean): Rule {
+  return ({ from, to }) =>
+    typeof from === "number" && typeof to === "number" && isWeaker(from, to)
+      ? { effect: "policy_weaken" }
+      : undefined;
+}
+
+/** Conditional access: from denying to allowing, or to allowing without a second factor. */
+function weakerAction({ from, to }: Change): Judged | undefined {
+  const strength = (value: unknown) => {
+    const word = String(value).toLowerCase();
+    return word === "deny" ? 2 : word === "allow" ? 0 : 1;
+  };
+  return strength(to) < strength(from) ? { effect: "policy_weaken" } : undefined;
+}
