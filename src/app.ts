@@ -1,6 +1,5 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
-import { createSpaceKeeper, withinBudget } from "./app/disk-budget.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { carryOutRequests } from "./app/requests.ts";
@@ -26,13 +25,14 @@ import { isAsRestored } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
+import { createSpaceKeeper } from "./journal/disk-budget.ts";
 import { createJournal, type SqliteJournal } from "./journal/journal.ts";
 import { takeLock } from "./journal/lock.ts";
+import { createPageGate } from "./journal/page-gate.ts";
 import { createRoster } from "./journal/roster.ts";
 import { createSpace } from "./journal/space.ts";
 import { storeLive } from "./journal/view/live.ts";
 import { createView } from "./journal/view/view.ts";
-import { createSlots } from "./polling/limits/page-slots.ts";
 import { createPreparer, type Preparer } from "./polling/prepare/preparer.ts";
 import { registerGauges } from "./server/gauges.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
@@ -78,9 +78,6 @@ export interface App {
 }
 
 const SECOND_MS = 1000;
-const PAGES_DECODED = 2;
-const BREATH_MS = 20;
-const BREATHS_MAX = 10;
 
 /** Takes the lock of the state file; refused when another process has it. */
 export async function openApp(options: AppOptions): Promise<App> {
@@ -125,7 +122,12 @@ async function assemble(
     alarms,
     retentionMs,
   );
-  const slots = withinBudget(createSlots(config.polling.pagesInFlight), keeper);
+  const gate = createPageGate({
+    pagesInFlight: config.polling.pagesInFlight,
+    disk: keeper,
+    memory: { ...memory, dropOldest: untraced.pages.dropOldest },
+    clock,
+  });
   const untracedPreparer = options.preparer ?? createPreparer(clock);
   const preparer = traces === undefined ? untracedPreparer : traces.preparer(untracedPreparer);
   const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
@@ -137,35 +139,15 @@ async function assemble(
       alarms,
       metrics,
       log,
-      slots,
+      gate,
       preparer,
       memory,
       traces,
       polling: config.polling,
       dispatcher: options.dispatcher,
       keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
-      room,
     }),
   );
-
-  /** Room on disk; and a short breath where sinks are a little behind, so that they find the pages still decoded. */
-  async function room(signal: AbortSignal): Promise<void> {
-    await keeper.room(signal);
-    for (let turn = 0; turn < BREATHS_MAX && isLittleBehind(); turn++) await wake.wait(BREATH_MS, signal);
-  }
-
-  function isLittleBehind(): boolean {
-    const end = journal.end().page;
-    const running = deliveries
-      .map((delivery) => delivery.status())
-      .filter(({ state }) => state === "running");
-    return [...running.map(({ position }) => position.page), ...followers.map(({ at }) => at.page)].some(
-      (page) => {
-        const behind = end - page;
-        return behind > PAGES_DECODED && behind < 4 * PAGES_DECODED;
-      },
-    );
-  }
 
   const deliveries: Delivery[] = [];
   for (const sink of options.mending ? [] : sinkConfigs(config)) {

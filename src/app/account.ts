@@ -7,6 +7,7 @@ import { explain } from "../core/errors.ts";
 import type { Journal } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { PageGate } from "../core/page-gate.ts";
 import type { Roster } from "../core/roster.ts";
 import { durationMsOf } from "../core/time.ts";
 import type { Traces } from "../core/traces.ts";
@@ -19,7 +20,6 @@ import type { RequestDispatcher } from "../directory/transport.ts";
 import { nextRun } from "../imports/schedule.ts";
 import { createLearned, type PollContext } from "../polling/context.ts";
 import { createPace } from "../polling/limits/pace.ts";
-import type { Slots } from "../polling/limits/page-slots.ts";
 import { createServiceClock } from "../polling/limits/service-clock.ts";
 import { createPoller, type Poller } from "../polling/poller.ts";
 import type { Preparer } from "../polling/prepare/preparer.ts";
@@ -32,13 +32,12 @@ export interface AccountParts {
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;
-  readonly slots: Slots;
+  readonly gate: PageGate;
   readonly preparer: Preparer;
   readonly memory: PageMemory;
   readonly traces: Traces | undefined;
   readonly polling: Config["polling"];
   readonly keepUnattributed: PollContext["keepUnattributed"];
-  readonly room: PollContext["room"];
   /** Takes the requests instead of the network. */
   readonly dispatcher?: RequestDispatcher | undefined;
 }

@@ -12,6 +12,13 @@ export interface PageMemory {
   adopt(bytes: Buffer): PageLease;
   /** The bytes of all memory that has a lease. */
   heldBytes(): number;
+  /**
+   * Whether so many bytes more are within the memory budget. A body that would exceed it is given up and read
+   * again with smaller pages; a single event that would exceed it waits for `alone`.
+   */
+  hasRoom(bytes: number): boolean;
+  /** Resolves when the caller alone may exceed the budget; the result ends that. */
+  alone(signal: AbortSignal): Promise<() => void>;
 }
 
 export interface BufferPool extends PageMemory {
@@ -22,6 +29,8 @@ export interface BufferPool extends PageMemory {
 }
 
 export interface BufferPoolOptions {
+  /** The budget of `hasRoom`, over all pages and bodies in flight. */
+  readonly bytesMax?: number;
   /** Fills memory with a pattern when its last lease ends, so that a late look sees it. For tests. */
   readonly poison?: boolean;
 }
@@ -34,10 +43,16 @@ const LARGE_BYTES = 2_000_000;
 const SHARE_BEHIND = 0.25;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 1_048_576;
+/** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
+const BYTES_MAX = 128_000_000;
 const KEPT_MAX = 4;
 const KEPT_MS = 10_000;
 
-export function createBufferPool({ poison = false }: BufferPoolOptions = {}): BufferPool {
+export function createBufferPool({
+  poison = false,
+  bytesMax = BYTES_MAX,
+}: BufferPoolOptions = {}): BufferPool {
+  const queue = createQueue();
   const kept: ArrayBuffer[] = [];
   const listeners: (() => void)[] = [];
   let heldBytes = 0;
@@ -81,6 +96,8 @@ export function createBufferPool({ poison = false }: BufferPoolOptions = {}): Bu
     },
     adopt: (bytes) => lease(bytes, bytes.length, false),
     heldBytes: () => heldBytes,
+    hasRoom: (bytes) => heldBytes + bytes <= bytesMax,
+    alone: (signal) => queue.enter(signal),
     onFree: (listener) => void listeners.push(listener),
     dropIdle(nowMs) {
       if (usedSince) idleSinceMs = nowMs;
@@ -98,7 +115,27 @@ export const ordinaryMemory: PageMemory = {
   },
   adopt: (bytes) => leaseOf(bytes, () => {}),
   heldBytes: () => 0,
+  hasRoom: () => true,
+  alone: async () => () => {},
 };
+
+/** One at a time, in the order of their asking. */
+function createQueue() {
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    async enter(signal: AbortSignal): Promise<() => void> {
+      const before = last;
+      let leave = () => {};
+      last = new Promise<void>((resolve) => {
+        leave = resolve;
+      });
+      await before;
+      if (!signal.aborted) return leave;
+      leave();
+      throw signal.reason;
+    },
+  };
+}
 
 /** Makes a typed array. */
 export type Allocate = <View>(

@@ -17,8 +17,7 @@ export interface Journal {
   /**
    * New events, their identities and the change of the ledger, all or nothing (one transaction). Events
    * that are held already for their organization and time are left out, whatever window, stream or
-   * account brought them (R11). Readers that keep up are given a moment to take the page before, so that
-   * they need not fetch it from disk; a slow one holds up nobody.
+   * account brought them (R11).
    */
   append(commit: PageCommit): Promise<Appended>;
 

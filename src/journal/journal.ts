@@ -5,7 +5,6 @@ import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import type { PreparedPage } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
-import { createTurns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import { type Deduped, dedupe, type Held } from "./dedupe.ts";
 import { createGaps } from "./gaps.ts";
@@ -41,12 +40,11 @@ export function createJournal(
   memory: PageMemory = createBufferPool(),
 ): SqliteJournal {
   const id = journalId(db);
-  const turns = createTurns();
-  const pages = createPages(db, id, memory, turns.isWanted);
+  const pages = createPages(db, id, memory);
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);
   const windows = createWindows(db, gaps);
-  const readers = createReaders(db, pages, turns, id, clock);
+  const readers = createReaders(db, pages, id, clock);
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
@@ -103,16 +101,14 @@ export function createJournal(
 
   return {
     id,
-    append: (commit) =>
-      turns.take(() => {
-        const appended = append.immediate(commit);
-        if (appended.page !== null) {
-          keepDecoded(commit);
-          turns.appended(appended.page, appended.fresh, commit.reader);
-          for (const listener of listeners) listener();
-        }
-        return appended;
-      }),
+    async append(commit) {
+      const appended = append.immediate(commit);
+      if (appended.page !== null) {
+        keepDecoded(commit);
+        for (const listener of listeners) listener();
+      }
+      return appended;
+    },
     async changeWindows(change) {
       db.transaction(() => windows.apply(change)).immediate();
     },

@@ -10,10 +10,10 @@ import type { State } from "./database.ts";
 import { type PageRow, storedPage } from "./stored-page.ts";
 import { checksumOf, rollingOf } from "./verify.ts";
 
-const CACHE_BYTES_MAX = 24_000_000;
-
-/** Whether a reader that keeps up will still ask for a page. */
-type IsWanted = (page: number, events: number) => boolean;
+/** Pages that were decoded again from disk are kept up to this. */
+const REREAD_BYTES_MAX = 24_000_000;
+/** A reader keeps up while it is at most so many pages behind the newest. */
+const NEAR_PAGES = 8;
 
 /** A decoded page with a lease on its bytes. */
 interface Decoded {
@@ -22,16 +22,11 @@ interface Decoded {
 }
 
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
-export function createPages(
-  db: State,
-  journalId: string,
-  memory: PageMemory = ordinaryMemory,
-  isWanted: IsWanted = () => true,
-) {
+export function createPages(db: State, journalId: string, memory: PageMemory = ordinaryMemory) {
   const compressor = new Compressor();
   compressor.setParameters(COMPRESSION);
   const decompressor = new Decompressor();
-  const cache = createCache(isWanted);
+  const decoded = createDecodedPages();
   const insertPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
      VALUES (@number, @account, @organization, @provider, @reader, @fetchedMs, @newestMs, @events, @bytes, @twins, @checksum, @rolling)`,
@@ -73,13 +68,14 @@ export function createPages(
 
     /** Keeps a committed page decoded for its readers. Takes over the lease. */
     keepDecoded(number: number, scanned: ScannedPage, lease: PageLease): void {
-      cache.put(number, { scanned, lease });
+      decoded.putNew(number, { scanned, lease });
     },
 
-    /** Drops decoded pages that no reader wants any more. */
-    dropUnwanted(): void {
-      cache.dropUnwanted();
-    },
+    /** A reader asks for what follows a position: decoded pages that no reader wants any more are dropped. */
+    passed: decoded.passed,
+    forgetReader: decoded.forgetReader,
+    /** Drops the oldest decoded page; false when there is none. */
+    dropOldest: decoded.dropOldest,
 
     /** The next page for the reader with events after the position. */
     next(reader: string, after: Position): JournalPage | null {
@@ -123,7 +119,7 @@ export function createPages(
 
   /** The lease in the result is the caller's. */
   function read(row: PageRow): Decoded {
-    const cached = cache.get(row.number);
+    const cached = decoded.get(row.number);
     if (cached !== undefined) return { scanned: cached.scanned, lease: cached.lease.retain() };
     const body = bodyOf.get(row.number) as Buffer | undefined;
     if (body === undefined) {
@@ -132,7 +128,7 @@ export function createPages(
     if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
     const scanned = scanPage(decompressor.decompress(body));
     const lease = memory.adopt(scanned.bytes);
-    cache.put(row.number, { scanned, lease: lease.retain() });
+    decoded.putOld(row.number, { scanned, lease: lease.retain() });
     return { scanned, lease };
   }
 }
@@ -151,33 +147,69 @@ function unreadable(row: PageRow, what: string): DecisionNeededError {
   );
 }
 
-/** Keeps the newest pages decoded, so that readers which keep up neither decompress nor scan them again. */
-function createCache(isWanted: IsWanted) {
+/**
+ * Pages that stay decoded, so that readers neither decompress nor scan them again. The newest ones stay until
+ * every reader that keeps up has read past them; the page gate drops them earlier when memory runs short.
+ */
+function createDecodedPages() {
   const pages = new Map<number, Decoded>();
-  let bytes = 0;
+  /** How far each reader has read, as of its last call. */
+  const positions = new Map<string, Position>();
+  const reread = new Set<number>();
+  let rereadBytes = 0;
 
   function remove(number: number): void {
     const page = pages.get(number);
     if (page === undefined) return;
     pages.delete(number);
-    bytes -= page.scanned.bytes.length;
+    if (reread.delete(number)) rereadBytes -= page.scanned.bytes.length;
     page.lease.release();
+  }
+
+  function isWanted(number: number, events: number): boolean {
+    for (const { page, event } of positions.values()) {
+      const isPast = page > number || (page === number && event >= events);
+      if (!isPast && page >= number - NEAR_PAGES) return true;
+    }
+    return false;
+  }
+
+  function dropUnwanted(): void {
+    for (const [number, { scanned }] of pages) if (!isWanted(number, scanned.count)) remove(number);
   }
 
   return {
     get: (number: number) => pages.get(number),
-    /** Takes over the lease. */
-    put(number: number, page: Decoded): void {
+    /** A page that was just appended. Takes over the lease. */
+    putNew(number: number, page: Decoded): void {
       remove(number);
       pages.set(number, page);
-      bytes += page.scanned.bytes.length;
-      for (const oldest of pages.keys()) {
-        if (bytes <= CACHE_BYTES_MAX) break;
+      dropUnwanted();
+    },
+    /** A page that was read from disk for a reader. Takes over the lease. */
+    putOld(number: number, page: Decoded): void {
+      remove(number);
+      pages.set(number, page);
+      reread.add(number);
+      rereadBytes += page.scanned.bytes.length;
+      for (const oldest of reread) {
+        if (rereadBytes <= REREAD_BYTES_MAX) break;
         remove(oldest);
       }
     },
-    dropUnwanted(): void {
-      for (const [number, { scanned }] of pages) if (!isWanted(number, scanned.count)) remove(number);
+    passed(reader: string, position: Position): void {
+      positions.set(reader, position);
+      dropUnwanted();
+    },
+    forgetReader(reader: string): void {
+      positions.delete(reader);
+      dropUnwanted();
+    },
+    dropOldest(): boolean {
+      const [oldest] = pages.keys();
+      if (oldest === undefined) return false;
+      remove(oldest);
+      return true;
     },
   };
 }

@@ -2,7 +2,6 @@ import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import { formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
-import type { Turns } from "./append-gate.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 import { reasonGroupOf } from "./reason-group.ts";
@@ -22,7 +21,7 @@ const ANSWER_MAX = 500;
 const NOBODY = "~nobody";
 
 /** Readers with their durable positions. */
-export function createReaders(db: State, pages: Pages, turns: Turns, journalId: string, clock: Clock) {
+export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
   const select = db.prepare("SELECT name, page, event, hash, state, bound FROM readers WHERE name = ?");
   const upsert = db.prepare(
     `INSERT INTO readers (name, page, event, hash, state, bound, committed_ms) VALUES (?, ?, ?, ?, ?, NULL, ?)
@@ -79,7 +78,7 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
       })();
     },
     forget(name: string): void {
-      turns.forget(name);
+      pages.forgetReader(name);
       db.transaction(() => {
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
@@ -108,8 +107,7 @@ export function createReaders(db: State, pages: Pages, turns: Turns, journalId: 
         },
         async read(after) {
           const page = pages.next(name, after);
-          turns.gave(name, page?.number ?? after.page, after);
-          pages.dropUnwanted();
+          pages.passed(name, after);
           return page;
         },
         hasMore: async (after) => pages.hasNext(name, after),

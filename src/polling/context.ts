@@ -3,10 +3,10 @@ import type { Clock } from "../core/clock.ts";
 import type { Journal } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { PageGate } from "../core/page-gate.ts";
 import type { Roster } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
 import type { Pace, Priority } from "./limits/pace.ts";
-import type { Slots } from "./limits/page-slots.ts";
 import type { ServiceClock } from "./limits/service-clock.ts";
 import type { Times } from "./plan/sweep-times.ts";
 import type { Preparer } from "./prepare/preparer.ts";
@@ -44,15 +44,13 @@ export interface PollContext {
   readonly clock: Clock;
   readonly serviceClock: ServiceClock;
   readonly pace: Pace;
-  readonly slots: Slots;
+  readonly gate: PageGate;
   readonly preparer: Preparer;
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;
   /** Keeps an event apart that belongs to nobody who was asked for (R7). */
   keepUnattributed(stream: Stream, bytes: Uint8Array): void;
-  /** Waits while the journal is at its budget. */
-  room(signal: AbortSignal): Promise<void>;
 }
 
 export function scopeOf(stream: Stream): SourceScope {

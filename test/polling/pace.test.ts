@@ -10,8 +10,7 @@ import {
   type Refusal,
   SWEEP,
 } from "../../src/polling/limits/pace.ts";
-import { createSlots } from "../../src/polling/limits/page-slots.ts";
-import { COMPLETE, DAY, openWorld, type World } from "./support.ts";
+import { COMPLETE, DAY, openGate, openWorld, type World } from "./support.ts";
 
 const forever = new AbortController().signal;
 setMaxListeners(0, forever);
@@ -274,33 +273,6 @@ describe("the pace", () => {
   });
 });
 
-describe("room for pages", () => {
-  test("ten small pages take the room of one large one, and no more are let in", async () => {
-    const slots = createSlots(1);
-    const taken = await Promise.all(Array.from({ length: 10 }, () => slots.take(1000, BACKFILL, forever)));
-    expect(slots.tryTake(1)).toBeUndefined();
-    taken[0]!();
-    expect(slots.tryTake(1001)).toBeUndefined();
-    expect(slots.tryTake(1000)).toBeDefined();
-  });
-
-  test("live pages come before others that have waited longer, and nobody passes a large one that waits", async () => {
-    const slots = createSlots(1);
-    const release = await slots.take(10_000, BACKFILL, forever);
-    const order: string[] = [];
-    const wait = (name: string, events: number, priority: 0 | 1 | 2) =>
-      slots.take(events, priority, forever).then((free) => {
-        order.push(name);
-        free();
-      });
-    const all = [wait("backfill", 10_000, BACKFILL), wait("sweep", 10, SWEEP), wait("live", 10_000, LIVE)];
-    expect(slots.tryTake(1)).toBeUndefined();
-    release();
-    await Promise.all(all);
-    expect(order).toEqual(["live", "sweep", "backfill"]);
-  });
-});
-
 test("live goes first, and yet what waits below gets every fourth request", async () => {
   const pace = createPace(systemClock, { concurrencyMax: 1, requestsPerSecondMax: 0 });
   const { signal } = new AbortController();
@@ -368,7 +340,7 @@ describe("pages of a pass", () => {
     world = await openWorld({
       simulator: { organizations: 1, events: 0, gzip: false },
       polling: { pageSize: 50 },
-      slots: oneAtATime(),
+      gate: oneAtATime(),
     });
     const it = world;
     const times = Array.from({ length: 180 }, (_, at) =>
@@ -412,16 +384,16 @@ describe("pages of a pass", () => {
 
   /** Room for a single page, however small. */
   function oneAtATime() {
-    const slots = createSlots(1);
+    const gate = openGate(1, systemClock);
     return {
-      take: (_: number, priority: 0 | 1 | 2, signal: AbortSignal) => slots.take(10_000, priority, signal),
-      tryTake: () => slots.tryTake(10_000),
+      enter: (_: number, priority: 0 | 1 | 2, signal: AbortSignal) => gate.enter(10_000, priority, signal),
+      tryEnter: () => gate.tryEnter(10_000),
     };
   }
 
   test("workers side by side hold no more pages than there is room for, and hold every event once", async () => {
     let [now, most] = [0, 0];
-    const slots = createSlots(1);
+    const gate = openGate(1, systemClock);
     const counting = (release: () => void) => {
       most = Math.max(most, ++now);
       return () => {
@@ -432,10 +404,10 @@ describe("pages of a pass", () => {
     world = await openWorld({
       simulator: { organizations: 3, events: 6000, days: 5 },
       polling: { pageSize: 2500, concurrency: 16 },
-      slots: {
-        take: async (events, priority, signal) => counting(await slots.take(events, priority, signal)),
-        tryTake(events) {
-          const release = slots.tryTake(events);
+      gate: {
+        enter: async (events, priority, signal) => counting(await gate.enter(events, priority, signal)),
+        tryEnter(events) {
+          const release = gate.tryEnter(events);
           return release && counting(release);
         },
       },

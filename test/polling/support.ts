@@ -11,14 +11,15 @@ import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { type Metrics, silentMetrics } from "../../src/core/metrics.ts";
+import type { PageGate } from "../../src/core/page-gate.ts";
 import { startOf } from "../../src/core/position.ts";
 import type { Secret } from "../../src/core/secret.ts";
 import type { Window } from "../../src/core/window.ts";
 import { openState, type State } from "../../src/journal/database.ts";
 import { keepUnattributed } from "../../src/journal/dead-letters.ts";
 import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
+import { createPageGate } from "../../src/journal/page-gate.ts";
 import { createRoster } from "../../src/journal/roster.ts";
-import { createSlots, type Slots } from "../../src/polling/limits/page-slots.ts";
 import { inlinePreparer } from "../../src/polling/prepare/preparer.ts";
 
 export const START = "2025-03-01T12:00:00Z";
@@ -36,7 +37,7 @@ export interface WorldOptions {
   readonly polling?: Record<string, unknown>;
   /** How far the local clock is ahead of the service's. */
   readonly skewMs?: number;
-  readonly slots?: Slots;
+  readonly gate?: PageGate;
   readonly metrics?: Metrics;
 }
 
@@ -177,14 +178,13 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
         alarms,
         metrics: given.metrics ?? silentMetrics,
         log: silentLog,
-        slots: given.slots ?? createSlots(config.polling.pagesInFlight),
+        gate: given.gate ?? openGate(config.polling.pagesInFlight, clock),
         preparer: inlinePreparer,
         memory,
         traces: undefined,
         polling: config.polling,
         keepUnattributed: (stream, bytes) =>
           keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
-        room: async () => {},
       }),
     );
     return { db, journal, accounts, account: accounts[0]! };
@@ -195,6 +195,16 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     await world.journal.close();
     world.db.close();
   }
+}
+
+/** A gate with room on disk and in memory. */
+export function openGate(pagesInFlight: number, clock: Clock): PageGate {
+  return createPageGate({
+    pagesInFlight,
+    disk: { hasRoom: () => true, room: async () => {} },
+    memory: { heldBytes: () => 0, onFree: () => {}, dropOldest: () => false },
+    clock,
+  });
 }
 
 /** Whoever sleeps moves the simulator's clock on; several that sleep at once move it once. */

@@ -43,13 +43,12 @@ export function queryOf(
 
 export async function fetchPage(context: PollContext, request: PageRequest): Promise<Fetched> {
   const { query, priority, signal } = request;
-  await context.room(signal);
-  return fetchWith(context, request, await context.slots.take(query.limit, priority, signal));
+  return fetchWith(context, request, await context.gate.enter(query.limit, priority, signal));
 }
 
 /** Asks for the page after, unless there is no room for it; a failure is met when its turn comes. */
 export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
-  const release = context.slots.tryTake(request.query.limit);
+  const release = context.gate.tryEnter(request.query.limit);
   if (release === undefined) return undefined;
   const ahead = fetchWith(context, request, release);
   ahead.catch(() => {});

@@ -1,8 +1,7 @@
 import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain, isDiskTrouble } from "../core/errors.ts";
-import type { createSpace, Usage } from "../journal/space.ts";
-import type { Slots } from "../polling/limits/page-slots.ts";
+import type { createSpace, Usage } from "./space.ts";
 
 const CHECK_MS = 1000;
 const EXPIRE_MS = 3_600_000;
@@ -109,9 +108,4 @@ export function createSpaceKeeper(
       }
     },
   };
-}
-
-/** At the budget no page is asked for ahead either; the one after it then waits for room. */
-export function withinBudget(slots: Slots, keeper: { hasRoom(): boolean }): Slots {
-  return { ...slots, tryTake: (events) => (keeper.hasRoom() ? slots.tryTake(events) : undefined) };
 }

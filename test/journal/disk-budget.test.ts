@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createSpaceKeeper } from "../../src/app/disk-budget.ts";
 import { type Alarms, createAlarms } from "../../src/core/alarms.ts";
 import type { Log } from "../../src/core/log.ts";
+import { createSpaceKeeper } from "../../src/journal/disk-budget.ts";
 import { createSpace } from "../../src/journal/space.ts";
-import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventText, pageOf } from "../support/pages.ts";
+import { type JournalFixture, openFixture } from "./support.ts";
 
 const BUDGET = 10_000_000;
 const PAGE = 1_000_000;

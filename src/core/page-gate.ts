@@ -1,0 +1,19 @@
+/** Live pages come before sweeps, sweeps before backfill. */
+export type PagePriority = 0 | 1 | 2;
+
+/**
+ * Decides whether another page may be read now. The journal owns it: its inputs are the disk budget and the
+ * memory of pages in flight. Polling asks before every request and knows nothing of the reasons.
+ */
+export interface PageGate {
+  /**
+   * Resolves when a page of up to so many events may be asked for. Lower priorities wait for higher ones, equal
+   * ones for those that came first. The result is called once the page is committed or given up.
+   */
+  enter(events: number, priority: PagePriority, signal: AbortSignal): Promise<() => void>;
+  /** The same without waiting; undefined when the page may not be read now. */
+  tryEnter(events: number): (() => void) | undefined;
+}
+
+/** The most events that the service puts into one page. */
+export const FULL_PAGE_EVENTS = 10_000;

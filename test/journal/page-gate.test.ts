@@ -1,0 +1,153 @@
+import { setMaxListeners } from "node:events";
+import { beforeEach, describe, expect, test } from "vitest";
+import { createBufferPool } from "../../src/core/buffer-pool.ts";
+import type { PageGate, PagePriority } from "../../src/core/page-gate.ts";
+import { createPageGate } from "../../src/journal/page-gate.ts";
+import { createFakeClock, type FakeClock } from "../support/clock.ts";
+
+const [LIVE, SWEEP, BACKFILL] = [0, 1, 2] as const;
+const MEGABYTE = 1_000_000;
+const forever = new AbortController().signal;
+setMaxListeners(0, forever);
+
+describe("the gate for pages", () => {
+  let clock: FakeClock;
+  let isDiskFull: boolean;
+  let freeDisk: () => void;
+  let pool: ReturnType<typeof createBufferPool>;
+  let decoded: (() => void)[];
+  let gate: PageGate;
+
+  beforeEach(() => {
+    clock = createFakeClock();
+    isDiskFull = false;
+    pool = createBufferPool();
+    decoded = [];
+    const disk = {
+      hasRoom: () => !isDiskFull,
+      room: () =>
+        new Promise<void>((resolve) => {
+          freeDisk = resolve;
+        }),
+    };
+    const dropOldest = () => {
+      const drop = decoded.shift();
+      drop?.();
+      return drop !== undefined;
+    };
+    gate = createPageGate({ pagesInFlight: 1, disk, memory: { ...pool, dropOldest }, clock });
+  });
+
+  /** Whether a promise has resolved by now. */
+  async function isDone(promise: Promise<unknown>): Promise<boolean> {
+    let done = false;
+    void promise.then(() => {
+      done = true;
+    });
+    await clock.settle();
+    return done;
+  }
+
+  test("ten small pages count as much as one large page, and no more enter", async () => {
+    const entered = await Promise.all(Array.from({ length: 10 }, () => gate.enter(1000, BACKFILL, forever)));
+    expect(gate.tryEnter(1)).toBeUndefined();
+    entered[0]!();
+    entered[0]!();
+    expect(gate.tryEnter(1001)).toBeUndefined();
+    expect(gate.tryEnter(1000)).toBeDefined();
+  });
+
+  test("live pages come before others that have waited longer, and none passes a large one that waits", async () => {
+    const leave = await gate.enter(10_000, BACKFILL, forever);
+    const order: string[] = [];
+    const wait = (name: string, events: number, priority: PagePriority) =>
+      gate.enter(events, priority, forever).then((left) => {
+        order.push(name);
+        left();
+      });
+    const all = [wait("backfill", 10_000, BACKFILL), wait("sweep", 10, SWEEP), wait("live", 10_000, LIVE)];
+    expect(gate.tryEnter(1)).toBeUndefined();
+    leave();
+    await Promise.all(all);
+    expect(order).toEqual(["live", "sweep", "backfill"]);
+  });
+
+  test("R13 at the disk budget a page waits until there is room, and none is read ahead", async () => {
+    isDiskFull = true;
+    expect(gate.tryEnter(10)).toBeUndefined();
+    const entering = gate.enter(10, LIVE, forever);
+    expect(await isDone(entering)).toBe(false);
+    isDiskFull = false;
+    freeDisk();
+    expect(await isDone(entering)).toBe(true);
+  });
+
+  test("a page waits for the readers that keep up while memory is full, and enters as soon as they free some", async () => {
+    const { lease } = pool.take(20 * MEGABYTE);
+    decoded.push(() => lease.release());
+    expect(gate.tryEnter(10)).toBeUndefined();
+    const entering = gate.enter(10, LIVE, forever);
+    expect(await isDone(entering)).toBe(false);
+    decoded.shift()!();
+    expect(await isDone(entering)).toBe(true);
+    (await entering)();
+  });
+
+  test("a slow reader is not waited for longer than a page should take: its decoded pages are dropped", async () => {
+    for (let page = 0; page < 3; page++) {
+      const { lease } = pool.take(10 * MEGABYTE);
+      decoded.push(() => lease.release());
+    }
+    const entering = gate.enter(10, LIVE, forever);
+    for (let turn = 0; turn < 2; turn++) {
+      expect(await isDone(entering)).toBe(false);
+      clock.advance(250);
+    }
+    expect(await isDone(entering)).toBe(true);
+    expect(decoded).toHaveLength(1);
+  });
+
+  test("memory that only sinks hold in the middle of a write stops no page", async () => {
+    pool.take(30 * MEGABYTE);
+    const entering = gate.enter(10, LIVE, forever);
+    expect(await isDone(entering)).toBe(false);
+    clock.advance(250);
+    expect(await isDone(entering)).toBe(true);
+  });
+
+  test("a wait ends with its signal, and leaves the way free", async () => {
+    pool.take(30 * MEGABYTE);
+    const stop = new AbortController();
+    const entering = gate.enter(10_000, LIVE, stop.signal);
+    await clock.settle();
+    stop.abort(new Error("enough"));
+    await expect(entering).rejects.toThrow("enough");
+    const next = gate.enter(10_000, LIVE, forever);
+    await clock.settle();
+    clock.advance(250);
+    expect(await isDone(next)).toBe(true);
+  });
+});
+
+test("one body at a time may exceed the memory budget", async () => {
+  const pool = createBufferPool({ bytesMax: 100 });
+  expect(pool.hasRoom(100)).toBe(true);
+  const { lease } = pool.take(60);
+  expect(pool.hasRoom(41)).toBe(false);
+  const leave = await pool.alone(forever);
+  const stop = new AbortController();
+  const stopped = pool.alone(stop.signal);
+  const second = pool.alone(forever);
+  stop.abort(new Error("enough"));
+  let isIn = false;
+  void second.then(() => {
+    isIn = true;
+  });
+  await Promise.resolve();
+  expect(isIn).toBe(false);
+  leave();
+  await expect(stopped).rejects.toThrow("enough");
+  await second;
+  lease.release();
+  expect(pool.hasRoom(100)).toBe(true);
+});
