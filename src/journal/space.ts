@@ -36,7 +36,9 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
   );
   const readers = db.prepare("SELECT COUNT(*) FROM readers").pluck();
   const trimBodies = db.prepare(
-    "DELETE FROM bodies WHERE page IN (SELECT page FROM bodies WHERE page <= ? ORDER BY page LIMIT ?)",
+    // An archive holds pages, not a position (A5).
+    `DELETE FROM bodies WHERE page IN (SELECT page FROM bodies b WHERE page <= ?
+       AND NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = b.page) ORDER BY page LIMIT ?)`,
   );
   const oldIdentities = db.prepare(
     `DELETE FROM identities WHERE id IN (SELECT i.id FROM identities i JOIN pages p ON p.number = i.page
@@ -46,6 +48,7 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     `DELETE FROM pages WHERE number IN (SELECT number FROM pages p WHERE newest_ms < ?
        AND number < (SELECT MAX(number) FROM pages)
        AND NOT EXISTS (SELECT 1 FROM bodies b WHERE b.page = p.number)
+       AND NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = p.number)
        AND NOT EXISTS (SELECT 1 FROM identities i WHERE i.page = p.number) LIMIT ?)`,
   );
 

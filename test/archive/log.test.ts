@@ -14,7 +14,7 @@ import {
   parseVerifier,
   signNote,
 } from "../../src/archive/log/note.ts";
-import { bundleOf, ENTRY_BYTES_MAX, entriesOf, tilePath, tilesBetween } from "../../src/archive/log/tiles.ts";
+import { bundleOf, createTiler, ENTRY_BYTES_MAX, entriesOf, tilePath } from "../../src/archive/log/tiles.ts";
 import {
   consistencyProof,
   createTree,
@@ -165,7 +165,10 @@ describe("log leaves", () => {
   const content = { kind: "key", key: "k", previous: null } as const;
 
   test("A16 a leaf names its level, its log and its place, and only its exact bytes are accepted", () => {
-    const bytes = encodeLeaf("example.com/log", 7, Date.UTC(2026, 10, 15), content);
+    const bytes = encodeLeaf(
+      { origin: "example.com/log", index: 7, size: 9, timeMs: Date.UTC(2026, 10, 15) },
+      content,
+    );
     expect(bytes.toString()).toMatch(
       /^\{"type":"tidemark\/log-leaf\/v1","origin":"example.com\/log","index":7,/,
     );
@@ -219,18 +222,17 @@ describe("tiles", () => {
 
 function writeLog(folder: string, sizes: readonly number[], signer: ReturnType<typeof parseSigner>): void {
   const entry = (index: number) => Buffer.from(`leaf ${index}`);
-  let oldSize = 0;
+  const all = leavesUpTo(sizes.at(-1)!);
+  const tiler = createTiler(all, entry);
   for (const size of sizes) {
-    const leaves = leavesUpTo(size);
-    for (const { path, bytes } of tilesBetween(oldSize, leaves, entry)) {
+    for (const { path, bytes } of tiler.grow(size)) {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
       writeFileSync(join(folder, path), bytes);
     }
     writeFileSync(
       join(folder, "checkpoint"),
-      signCheckpoint({ origin: signer.verifier.name, size, root: rootOf(leaves) }, [signer]),
+      signCheckpoint({ origin: signer.verifier.name, size, root: rootOf(all, 0, size) }, [signer]),
     );
-    oldSize = size;
   }
 }
 

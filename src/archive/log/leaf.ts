@@ -74,13 +74,22 @@ const kinds = {
     removed_events: count,
     replacement: z.strictObject(part).nullable(),
   }),
+  /** A witness that is asked to cosign from here on. */
+  witness: z.strictObject({ kind: z.literal("witness"), key: name }),
   policy: z.strictObject({ kind: z.literal("policy"), policy_sha256: hex }),
   /** A new signing key. The checkpoint of size index + 1 is signed by the old and the new key (A20). */
   key: z.strictObject({ kind: z.literal("key"), key: name, previous: name.nullable() }),
 } as const;
 
 const body = z.discriminatedUnion("kind", Object.values(kinds) as never) as z.ZodType<LeafBody>;
-const head = z.object({ type: z.literal(LEAF_TYPE), origin: name, index: count, time: z.iso.datetime() });
+/** `size` is that of the checkpoint which first covers the leaf: it says which numbered checkpoints there are. */
+const head = z.object({
+  type: z.literal(LEAF_TYPE),
+  origin: name,
+  index: count,
+  size: count,
+  time: z.iso.datetime(),
+});
 
 export type LeafKind = keyof typeof kinds;
 export type LeafBody = { [Kind in LeafKind]: z.output<(typeof kinds)[Kind]> }[LeafKind];
@@ -89,25 +98,32 @@ export type PartLeaf = LeafOf<"day"> | LeafOf<"late"> | LeafOf<"undated">;
 export type PartFiles = Omit<LeafOf<"day">, "kind" | "incomplete">;
 export type Leaf = z.output<typeof head> & LeafBody;
 
-export function encodeLeaf(origin: string, index: number, timeMs: number, content: LeafBody): Buffer {
-  const leaf = { type: LEAF_TYPE, origin, index, time: new Date(timeMs).toISOString(), ...inOrder(content) };
-  return Buffer.from(JSON.stringify(leaf));
+export interface LeafPlace {
+  readonly origin: string;
+  readonly index: number;
+  readonly size: number;
+  readonly timeMs: number;
+}
+
+export function encodeLeaf({ origin, index, size, timeMs }: LeafPlace, content: LeafBody): Buffer {
+  const time = new Date(timeMs).toISOString();
+  return Buffer.from(JSON.stringify({ type: LEAF_TYPE, origin, index, size, time, ...inOrder(content) }));
 }
 
 /** Throws unless these are the bytes that `encodeLeaf` gives for this place in the log. */
 export function parseLeaf(bytes: Uint8Array, origin: string, index: number): Leaf {
   const json: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
-  const { type, origin: own, index: at, time, ...rest } = json as Record<string, unknown>;
-  const start = head.parse({ type, origin: own, index: at, time });
-  if (start.origin !== origin || start.index !== index)
+  const { type, origin: own, index: at, size, time, ...rest } = json as Record<string, unknown>;
+  const start = head.parse({ type, origin: own, index: at, size, time });
+  if (start.origin !== origin || start.index !== index || start.size <= index)
     throw new Error(`it is entry ${start.index} of "${start.origin}"`);
   const content = body.parse(rest);
-  if (!encodeLeaf(origin, index, Date.parse(start.time), content).equals(bytes))
+  if (!encodeLeaf({ ...start, timeMs: Date.parse(start.time) }, content).equals(bytes))
     throw new Error("its bytes are not in the fixed order");
   return { ...start, ...content };
 }
 
-export function isPart(leaf: LeafBody): leaf is PartLeaf {
+export function isPart<Any extends LeafBody>(leaf: Any): leaf is Any & PartLeaf {
   return leaf.kind === "day" || leaf.kind === "late" || leaf.kind === "undated";
 }
 

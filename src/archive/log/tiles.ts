@@ -1,4 +1,4 @@
-import { HASH_BYTES, type Leaves, leavesOf, rootOf } from "./tree.ts";
+import { type Leaves, leavesOf, rootOf } from "./tree.ts";
 
 /*
  * The log as static files (C2SP tlog-tiles v0.1.0): hashes in tiles of 256, entries in bundles of 256, each
@@ -21,27 +21,41 @@ export function tilePath(level: number | "entries", index: number, width: number
   return `tile/${level}/${name}${width < TILE_WIDTH ? `.p/${width}` : ""}`;
 }
 
-/** The files of a tree of `size` that a tree of `oldSize` does not have. `entry` gives a leaf's data. */
-export function tilesBetween(
-  oldSize: number,
-  leaves: Leaves,
-  entry: (index: number) => Uint8Array,
-): LogFile[] {
-  const files: LogFile[] = [];
-  for (const { index, from, to } of grown(oldSize, leaves.size)) {
-    const path = tilePath("entries", index, to - from);
-    files.push({ path, bytes: bundleOf(Array.from({ length: to - from }, (_, at) => entry(from + at))) });
+/** Makes the files of a log that grows. */
+export interface Tiler {
+  /** The files that a tree of `size` has and the one before did not. */
+  grow(size: number): LogFile[];
+}
+
+export function createTiler(leaves: Leaves, entry: (index: number) => Uint8Array): Tiler {
+  // Of each level, the hashes so far. A level above has one for each full tile.
+  const levels: Uint8Array[][] = [[]];
+
+  function add(level: number, hash: Uint8Array): void {
+    levels[level] ??= [];
+    const hashes = levels[level];
+    hashes.push(hash);
+    if (hashes.length % TILE_WIDTH !== 0) return;
+    add(level + 1, rootOf(leavesOf(Buffer.concat(hashes.slice(-TILE_WIDTH)))));
   }
-  let [oldCount, hashes] = [oldSize, leaves];
-  for (let level = 0; hashes.size > 0; level++) {
-    for (const { index, from, to } of grown(oldCount, hashes.size)) {
-      const bytes = Buffer.concat(Array.from({ length: to - from }, (_, at) => hashes.at(from + at)));
-      files.push({ path: tilePath(level, index, to - from), bytes });
-    }
-    oldCount = Math.floor(oldCount / TILE_WIDTH);
-    hashes = levelAbove(hashes);
-  }
-  return files;
+
+  return {
+    grow(size) {
+      const before = levels.map(({ length }) => length);
+      for (let index = before[0]!; index < size; index++) add(0, leaves.at(index));
+      const bundles = grown(before[0]!, size).map(({ index, from, to }) => ({
+        path: tilePath("entries", index, to - from),
+        bytes: bundleOf(Array.from({ length: to - from }, (_, at) => entry(from + at))),
+      }));
+      const tiles = levels.flatMap((hashes, level) =>
+        grown(before[level] ?? 0, hashes.length).map(({ index, from, to }) => ({
+          path: tilePath(level, index, to - from),
+          bytes: Buffer.concat(hashes.slice(from, to)),
+        })),
+      );
+      return [...bundles, ...tiles];
+    },
+  };
 }
 
 /** The tiles of one level that are new or wider when it grows. */
@@ -53,14 +67,6 @@ function grown(oldCount: number, count: number): { index: number; from: number; 
     const from = (first + at) * TILE_WIDTH;
     return { index: first + at, from, to: Math.min(from + TILE_WIDTH, count) };
   });
-}
-
-function levelAbove(hashes: Leaves): Leaves {
-  const full = Math.floor(hashes.size / TILE_WIDTH);
-  const roots = Array.from({ length: full }, (_, at) =>
-    rootOf(hashes, at * TILE_WIDTH, (at + 1) * TILE_WIDTH),
-  );
-  return leavesOf(Buffer.concat(roots, full * HASH_BYTES));
 }
 
 export function bundleOf(entries: readonly Uint8Array[]): Buffer {

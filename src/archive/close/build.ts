@@ -1,0 +1,195 @@
+import { hash } from "node:crypto";
+import { closeSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { type ArchivePage, archiveOwner, type Claim, type Plan } from "../../core/archive.ts";
+import type { PartFiles } from "../log/leaf.ts";
+import { createTree } from "../log/tree.ts";
+import { CODEC, createDataFile } from "../part/data-file.ts";
+import { lineNonceOf } from "../part/hashing.ts";
+import { encodeManifest, entryOf, type Line, type ManifestEntry } from "../part/manifest.ts";
+import { createSpool, type Spool, type SpooledEvent } from "./spool.ts";
+
+/** A part whose files are complete on the local disk, under names that carry the hash of their bytes (A12). */
+export interface Built {
+  readonly files: PartFiles;
+  readonly dataFile: string;
+  readonly manifestFile: string;
+  readonly incomplete: number;
+  /** Organizations with a stretch that is missing. */
+  readonly gaps: number;
+}
+
+export interface BuildSource {
+  pagesOf(plan: number): readonly number[];
+  page(number: number): Promise<ArchivePage>;
+}
+
+/** Builds the files of several parts with one pass over their pages. Nothing is written to the store. */
+export async function buildParts(
+  plans: readonly Plan[],
+  source: BuildSource,
+  folder: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number, Built>> {
+  const spool = createSpool(join(folder, `spool-${plans[0]!.id}`));
+  try {
+    const groups = await spoolPlans(plans, source, spool, signal);
+    const built = new Map<number, Built>();
+    const groupsOf = spool.groups()[Symbol.iterator]();
+    let next = groupsOf.next();
+    for (const [at, plan] of plans.entries()) {
+      signal.throwIfAborted();
+      const writer = createPartWriter(plan, folder);
+      for (const [index, claim] of plan.organizations.entries()) {
+        const isNext = !next.done && next.value.group === groups.start[at]! + index;
+        writer.add(claim, isNext ? next.value!.events : []);
+        if (isNext) next = groupsOf.next();
+      }
+      built.set(plan.id, writer.finish());
+    }
+    return built;
+  } finally {
+    spool.close();
+  }
+}
+
+/** Groups are numbered by plan and, in a plan, by the order of its organizations. */
+async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Spool, signal: AbortSignal) {
+  const start: number[] = [];
+  const byKey = new Map<string, number>();
+  const pages = new Map<number, Set<number>>();
+  let groups = 0;
+  for (const [at, plan] of plans.entries()) {
+    start.push(groups);
+    for (const { organization } of plan.organizations) byKey.set(`${at} ${organization}`, groups++);
+    for (const page of source.pagesOf(plan.id)) pages.set(page, (pages.get(page) ?? new Set()).add(at));
+  }
+  for (const number of [...pages.keys()].sort((a, b) => a - b)) {
+    signal.throwIfAborted();
+    const page = await source.page(number);
+    const candidates = [...pages.get(number)!].map((at) => ({ at, plan: plans[at]! }));
+    for (let index = 0; index < page.count; index++) {
+      const event = page.event(index);
+      const owner = archiveOwner(event.organization, event.provider, event.account);
+      for (const { at, plan } of candidates) {
+        const group = page.belongs(plan.id, owner, event) ? byKey.get(`${at} ${owner}`) : undefined;
+        if (group === undefined) continue;
+        spool.add(group, event, page.isChanged);
+        break;
+      }
+    }
+  }
+  return { start };
+}
+
+function createPartWriter(plan: Plan, folder: string) {
+  const dataFile = join(folder, `plan-${plan.id}.zst`);
+  const data = createDataFile(dataFile, CODEC);
+  const tree = createTree();
+  const entries: ManifestEntry[] = [];
+  let [events, rawBytes, incomplete, gaps] = [0, 0, 0, 0];
+  return {
+    add(claim: Claim, spooled: Iterable<SpooledEvent>): void {
+      const secret = secretOf(plan, claim.organization);
+      data.begin({ kind: "secret", secret });
+      let [first, last, changed]: [string | null, string | null, number] = [null, null, 0];
+      for (const event of spooled) {
+        data.event(event.slice, event.identity);
+        if (event.timestamp !== "") {
+          first ??= event.timestamp;
+          last = event.timestamp;
+        }
+        if (event.isChanged) changed++;
+      }
+      const facts = data.end();
+      const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, first, last, changed };
+      const entry = entryOf(line, lineNonceOf(secret));
+      entries.push(entry);
+      tree.append(Buffer.from(entry.leaf, "hex"));
+      events += facts.events;
+      rawBytes += facts.raw_bytes;
+      if (line.state !== "complete" && line.state !== "addition") incomplete++;
+      if (line.missing.length > 0) gaps++;
+    },
+    finish(): Built {
+      const whole = data.finish();
+      const manifest = encodeManifest(entries);
+      const sha256 = hash("sha256", manifest, "hex");
+      const manifestFile = join(folder, `plan-${plan.id}.jsonl`);
+      writeDurably(manifestFile, manifest);
+      const name = `${plan.day.replaceAll("-", "/")}.${plan.part}`;
+      const files: PartFiles = {
+        day: plan.day,
+        part: plan.part,
+        class: plan.class,
+        data: `events/${name}.${whole.sha256.slice(0, 8)}.jsonl.zst`,
+        data_bytes: whole.bytes,
+        data_sha256: whole.sha256,
+        manifest: `manifests/${name}.${sha256.slice(0, 8)}.jsonl`,
+        manifest_bytes: manifest.length,
+        manifest_sha256: sha256,
+        lines: entries.length,
+        lines_root: tree.root().toString("hex"),
+        events,
+        raw_bytes: rawBytes,
+      };
+      return { files, dataFile, manifestFile, incomplete, gaps };
+    },
+  };
+}
+
+/** Different for each organization, and gone with the plan's seed once the part is in the log. */
+export function secretOf(plan: Pick<Plan, "seed">, organization: string): Buffer {
+  return hash(
+    "sha256",
+    Buffer.concat([Buffer.from("tidemark/secret-of/v1\n"), plan.seed, Buffer.from(organization)]),
+    "buffer",
+  );
+}
+
+/** What the line says about completeness (A10); `held` was counted from the file. */
+export function claimOf(plan: Plan, claim: Claim, held: number) {
+  const isAddition = plan.kind !== "day";
+  const returned = !isAddition && claim.matches ? claim.events : null;
+  const missing = claim.missing.map(({ fromMs, toMs, reason }) => ({
+    from: new Date(fromMs).toISOString(),
+    to: new Date(toMs).toISOString(),
+    reason,
+  }));
+  const state = isAddition ? ("addition" as const) : stateOf(claim, returned, held);
+  return {
+    organization: claim.organization,
+    day: plan.day,
+    part: plan.part,
+    class: plan.class,
+    accounts: [...claim.accounts],
+    returned,
+    asked: claim.askedMs === null || isAddition ? null : new Date(claim.askedMs).toISOString(),
+    counted: null,
+    check: !isAddition && claim.compared ? ("identities" as const) : null,
+    late: 0,
+    state,
+    missing,
+  };
+}
+
+function stateOf(claim: Claim, returned: number | null, held: number) {
+  if (claim.missing.length > 0) return "missing" as const;
+  if (!claim.compared) return "unchecked" as const;
+  return returned === held ? ("complete" as const) : ("differs" as const);
+}
+
+function writeDurably(path: string, bytes: Uint8Array): void {
+  const fd = openSync(path, "w", 0o600);
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+export function removeBuilt(built: Pick<Built, "dataFile" | "manifestFile">): void {
+  rmSync(built.dataFile, { force: true });
+  rmSync(built.manifestFile, { force: true });
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from "node:fs";
+import type { ArchiveState, Claim, ClosableDay, NewPlan, Plan } from "../../core/archive.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Step } from "../../core/step.ts";
+import type { LogWriter, NewLeaf } from "../log/writer.ts";
+import type { ArchiveStore } from "../store/store.ts";
+import { type Built, buildParts, removeBuilt } from "./build.ts";
+
+/*
+ * Closes days. One turn does the first of these that there is to do, so that a crash at any line repeats a step
+ * and never loses one:
+ *
+ *   recover   an append to the log that was proposed is published and confirmed
+ *   publish   plans whose files are built: data file, then manifest, go to the store; then their log entries
+ *   build     plans without files: one pass over their pages writes data files and manifests to the local disk
+ *   note      new pages of the journal are noted: which organizations and days they hold
+ *   plan      what is sealed becomes plans, durable before anything is written for them (A12)
+ *
+ * A plan ends when a confirmed checkpoint covers its entry; only then are its pages released.
+ */
+
+export interface CloseSettings {
+  readonly settleMs: number;
+  /** The retention class of an organization (A22). */
+  classOf(claim: Claim): string;
+  /** A folder of this archive alone, on a disk with room for the parts that are built at once. */
+  readonly workFolder: string;
+  readonly eventsMax?: number;
+}
+
+/** At most so many events are sorted at once: 45 bytes of memory each. */
+const EVENTS_MAX = 1_000_000;
+const DAYS_MAX = 31;
+const PAGES_NOTED_MAX = 20;
+
+export function createCloseStep(
+  state: ArchiveState,
+  store: ArchiveStore,
+  log: LogWriter,
+  clock: Clock,
+  settings: CloseSettings,
+): Step {
+  return async (signal) => {
+    await log.recover(signal);
+    const plans = state.plans();
+    if (plans.some(({ built }) => built !== undefined)) {
+      await publishPlans(plans, signal);
+      return "again";
+    }
+    if (plans.length > 0) {
+      const built = await buildParts(plans, state, settings.workFolder, signal);
+      for (const [plan, files] of built) await state.setBuilt(plan, files);
+      return "again";
+    }
+    if (await state.noteArrivals(PAGES_NOTED_MAX)) return "again";
+    const { settleMs, eventsMax = EVENTS_MAX } = settings;
+    const days = await state.closable({ nowMs: clock.now(), settleMs, eventsMax, daysMax: DAYS_MAX });
+    if (days.length === 0) return "idle";
+    await state.plan(days.flatMap((day) => plansOf(day, settings)));
+    return "again";
+  };
+
+  async function publishPlans(plans: readonly Plan[], signal: AbortSignal): Promise<void> {
+    const leaves: NewLeaf[] = [];
+    const done: Built[] = [];
+    for (const plan of plans) {
+      if (plan.built === undefined) continue;
+      signal.throwIfAborted();
+      const built = plan.built as Built;
+      await publishFiles(built);
+      leaves.push({ body: { kind: plan.kind, ...built.files, incomplete: built.incomplete }, plan: plan.id });
+      if (built.gaps > 0) leaves.push({ body: gapOf(plan, built) });
+      done.push(built);
+    }
+    await log.append(leaves, signal);
+    for (const built of done) removeBuilt(built);
+  }
+
+  async function publishFiles({ files, dataFile, manifestFile }: Built): Promise<void> {
+    const { data_bytes: length, data_sha256: sha256 } = files;
+    await store.create(files.data, { file: dataFile, length, sha256 });
+    // After a crash the data file may have been moved already; the manifest goes last and is read each time.
+    await store.create(files.manifest, { bytes: readFileSync(manifestFile) });
+  }
+}
+
+function gapOf({ day, part }: Plan, { files, gaps }: Built) {
+  return { kind: "gap", day, part, manifest: files.manifest, organizations: gaps } as const;
+}
+
+/** A file holds one retention class. */
+function plansOf({ kind, day, organizations }: ClosableDay, { classOf }: CloseSettings): NewPlan[] {
+  const byClass = new Map<string, Claim[]>();
+  for (const claim of organizations) {
+    const name = classOf(claim);
+    byClass.set(name, [...(byClass.get(name) ?? []), claim]);
+  }
+  return [...byClass].map(([name, claims]) => ({ kind, day, class: name, organizations: claims }));
+}

@@ -1,0 +1,193 @@
+import type { ArchiveState, ProposedEntry } from "../../core/archive.ts";
+import type { Clock } from "../../core/clock.ts";
+import { DecisionNeededError } from "../../core/errors.ts";
+import { type ArchiveStore, ForeignFileError } from "../store/store.ts";
+import { checkSigned, parseCheckpoint, type SignedCheckpoint, signCheckpoint } from "./checkpoint.ts";
+import { encodeLeaf, type LeafBody } from "./leaf.ts";
+import type { Signer } from "./note.ts";
+import { createTiler } from "./tiles.ts";
+import { leafHash, leavesOf, rootOf } from "./tree.ts";
+
+/*
+ * Appends to the log. Each step can be repeated after a crash, with the same bytes:
+ *
+ *   1. entries, with their times, are durable in the state (propose)
+ *   2. tiles and entry bundles are created in the store
+ *   3. the checkpoint is signed, cosigned by witnesses that answer, and durable in the state (setProposal)
+ *   4. `log/checkpoint.<size>` is created; other bytes there are a fork, and everything stops (A19)
+ *   5. `log/checkpoint` and `log/leaves.jsonl` are replaced
+ *   6. the state confirms, and releases what the entries were about
+ *
+ * Before 2 the store's checkpoint must be the one that the state knows, or the proposed one.
+ */
+
+export interface LogWriter {
+  readonly origin: string;
+  /** Ends an append that a crash interrupted. */
+  recover(signal: AbortSignal): Promise<void>;
+  append(leaves: readonly NewLeaf[], signal: AbortSignal): Promise<void>;
+}
+
+export interface NewLeaf {
+  readonly body: LeafBody;
+  readonly plan?: number | undefined;
+}
+
+export interface LogSettings {
+  readonly origin: string;
+  /** The signers of the checkpoint over these entries: two for the one that introduces a key (A20). */
+  signers(entries: readonly Buffer[]): readonly Signer[];
+  /** Cosignature lines of the witnesses that answered. */
+  cosign(
+    checkpoint: SignedCheckpoint,
+    entries: readonly Buffer[],
+    signal: AbortSignal,
+  ): Promise<readonly string[]>;
+}
+
+export function createLogWriter(
+  state: ArchiveState,
+  store: ArchiveStore,
+  clock: Clock,
+  settings: LogSettings,
+): LogWriter {
+  const { origin } = settings;
+
+  async function publish(signal: AbortSignal): Promise<void> {
+    const entries = state.entries();
+    const size = state.head()?.size ?? 0;
+    const leaves = leavesOf(Buffer.concat(entries.map((entry) => leafHash(entry))));
+    const tiler = createTiler(leaves, (index) => entries[index]!);
+    tiler.grow(size);
+    for (const { path, bytes } of tiler.grow(entries.length)) {
+      signal.throwIfAborted();
+      await createOwn(`log/${path}`, bytes);
+    }
+    const root = rootOf(leaves);
+    const checkpoint = state.proposal() ?? (await sign(entries, root, signal));
+    const bytes = Buffer.from(checkpoint);
+    await createOwn(`log/checkpoint.${entries.length}`, bytes);
+    await store.replace("log/leaves.jsonl", Buffer.concat(entries.flatMap((entry) => [entry, LINE_BREAK])));
+    await store.replace("log/checkpoint", bytes);
+    await state.confirm({ size: entries.length, root: root.toString("hex"), checkpoint });
+  }
+
+  async function sign(entries: readonly Buffer[], root: Buffer, signal: AbortSignal): Promise<string> {
+    const signed = signCheckpoint({ origin, size: entries.length, root }, settings.signers(entries));
+    const lines = await settings.cosign(parseCheckpoint(Buffer.from(signed)), entries, signal);
+    const checkpoint = signed + lines.map((line) => `${line}\n`).join("");
+    await state.setProposal(checkpoint);
+    return checkpoint;
+  }
+
+  async function createOwn(path: string, bytes: Uint8Array): Promise<void> {
+    try {
+      await store.create(path, { bytes });
+    } catch (error) {
+      if (error instanceof ForeignFileError) throw fork(store.place, path);
+      throw error;
+    }
+  }
+
+  /** The store's newest checkpoint must be what this state wrote last, or is about to write (A19). */
+  async function checkHead(): Promise<void> {
+    const known = state.head();
+    const bytes = await store.read("log/checkpoint");
+    if (bytes === undefined) {
+      if (known !== undefined) throw lost(store.place, known.size);
+      if (state.proposal() === undefined && state.entries().length === 0) await checkEmpty();
+      return;
+    }
+    const text = bytes.toString();
+    if (text === known?.checkpoint || text === state.proposal()) return;
+    throw differs(store.place, origin, settings.signers([]), bytes, known?.size ?? 0);
+  }
+
+  /** A new archive begins in an empty place. */
+  async function checkEmpty(): Promise<void> {
+    for (const prefix of ["log", "events", "manifests"])
+      for await (const { path } of store.list(prefix)) throw notEmpty(store.place, path);
+  }
+
+  return {
+    origin,
+    async recover(signal) {
+      await checkHead();
+      if (state.entries().length > (state.head()?.size ?? 0)) await publish(signal);
+    },
+    async append(leaves, signal) {
+      await checkHead();
+      const first = state.entries().length;
+      if (first > (state.head()?.size ?? 0)) await publish(signal);
+      const place = { origin, size: first + leaves.length, timeMs: clock.now() };
+      const proposed = leaves.map(
+        ({ body, plan }, at): ProposedEntry => ({
+          entry: encodeLeaf({ ...place, index: first + at }, body),
+          plan,
+        }),
+      );
+      await state.propose(proposed);
+      await publish(signal);
+    },
+  };
+}
+
+const LINE_BREAK = Buffer.from("\n");
+
+function fork(place: string, path: string): DecisionNeededError {
+  return new DecisionNeededError(
+    `${place}/${path} exists with other content: another process writes to this log, or this state is an older copy. Nothing was signed.`,
+    [
+      "stop the other process, and give each archive its own place and origin",
+      "restore the newest state file",
+    ],
+  );
+}
+
+function lost(place: string, size: number): DecisionNeededError {
+  return new DecisionNeededError(
+    `${place} has no log/checkpoint, but this state has written ${size} log entries there. The place was emptied, or it is another one.`,
+    ["correct the place in the config, or mount it", "restore the archive from a copy"],
+  );
+}
+
+function notEmpty(place: string, path: string): DecisionNeededError {
+  return new DecisionNeededError(
+    `${place} is not empty (${path}), and this state has no archive yet. A second history under the same origin is never started.`,
+    ["restore the state file that belongs to this archive", "name an empty place for a new archive"],
+  );
+}
+
+function differs(
+  place: string,
+  origin: string,
+  signers: readonly Signer[],
+  bytes: Buffer,
+  knownSize: number,
+): DecisionNeededError {
+  const choices = [
+    "restore the newest state file",
+    "stop the other process that writes there",
+    "name an empty place and another origin for a new archive",
+  ];
+  let found: SignedCheckpoint;
+  try {
+    found = parseCheckpoint(bytes);
+    checkSigned(
+      found,
+      origin,
+      signers.map(({ verifier }) => verifier),
+    );
+  } catch (error) {
+    return new DecisionNeededError(
+      `${place} holds another archive, or one that was signed with another key: ${(error as Error).message} Nothing was written.`,
+      ["correct origin, key or place in the config", ...choices.slice(2)],
+    );
+  }
+  const relation =
+    found.size > knownSize ? "is ahead of" : found.size < knownSize ? "is behind" : "differs from";
+  return new DecisionNeededError(
+    `The log in ${place} (${found.size} entries) ${relation} this state (${knownSize} entries): the state is an older copy, the place was rolled back, or two processes write there. Nothing was signed.`,
+    choices,
+  );
+}

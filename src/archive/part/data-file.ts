@@ -1,0 +1,206 @@
+import { createHash, type Hash, hash } from "node:crypto";
+import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { Compressor } from "zstd-napi";
+import { createTree, HASH_BYTES } from "../log/tree.ts";
+import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
+import { createEventHasher, type EventHasher, noncesOf } from "./hashing.ts";
+
+/*
+ * A data file: ranges of organizations one after the other, then the seek table. A range is a key frame and
+ * zstd frames of about 1 MB, each with whole events, so one organization is one ranged read and one event is too.
+ * In a frame every event is its exact bytes and one line break behind them (A14).
+ */
+
+/** Part of a part's durable plan: what is closed again after a crash has the same frames. */
+export interface Codec {
+  readonly level: number;
+  readonly frameBytes: number;
+}
+export const CODEC: Codec = { level: 3, frameBytes: 1_000_000 };
+
+/** What the file says about a range, for its manifest line. */
+export interface RangeFacts {
+  readonly events: number;
+  readonly offset: number;
+  readonly stored_bytes: number;
+  readonly stored_sha256: string;
+  readonly raw_bytes: number;
+  readonly raw_sha256: string;
+  readonly events_root: string;
+  readonly key_bytes: number;
+  readonly frames: [number, number, number][];
+  readonly breaks: [number, number, number][];
+  readonly ids_sha256: string;
+  readonly held: number;
+  readonly erased: [number, string][];
+}
+
+export interface DataFileWriter {
+  readonly bytes: number;
+  begin(key: RangeKey): void;
+  /** The identity is 16 bytes; further versions of an event have the same one. */
+  event(slice: Uint8Array, identity: Uint8Array): void;
+  /** In place of an event that was erased: an empty line, with the leaf that it had. */
+  erased(leaf: Uint8Array): void;
+  end(): RangeFacts;
+  /** Durable when it returns. */
+  finish(): { readonly bytes: number; readonly sha256: string };
+  abort(): void;
+}
+
+const LINE_BREAK = 0x0a;
+const NO_EVENTS: (index: number) => Buffer = () => Buffer.alloc(HASH_BYTES);
+
+export function createDataFile(path: string, codec: Codec): DataFileWriter {
+  const fd = openSync(path, "w", 0o600);
+  const compressor = new Compressor();
+  compressor.setParameters({ compressionLevel: codec.level, checksumFlag: true, contentSizeFlag: true });
+  const whole = createHash("sha256");
+  const frames: FrameSizes[] = [];
+  let bytes = 0;
+  let range: OpenRange | undefined;
+
+  function write(frame: Buffer, raw: number): void {
+    for (let at = 0; at < frame.length; ) at += writeSync(fd, frame, at);
+    whole.update(frame);
+    range?.stored.update(frame);
+    frames.push({ stored: frame.length, raw });
+    bytes += frame.length;
+  }
+
+  function flush(open: OpenRange): void {
+    if (open.used === 0) return;
+    const raw = open.frame.subarray(0, open.used);
+    open.raw.update(raw);
+    const frame = compressor.compress(raw);
+    write(frame, raw.length);
+    open.frames.push([frame.length, raw.length, open.events - open.framed]);
+    open.framed = open.events;
+    open.rawBytes += raw.length;
+    open.used = 0;
+  }
+
+  function line(open: OpenRange, slice: Uint8Array): void {
+    const length = slice.length + 1;
+    if (open.used > 0 && open.used + length > codec.frameBytes) flush(open);
+    if (open.frame.length < open.used + length) open.frame = grown(open.frame, open.used, open.used + length);
+    open.frame.set(slice, open.used);
+    open.frame[open.used + slice.length] = LINE_BREAK;
+    if (slice.indexOf(LINE_BREAK) >= 0)
+      open.breaks.push([open.events, open.rawBytes + open.used, slice.length]);
+    open.used += length;
+    open.events++;
+  }
+
+  return {
+    get bytes() {
+      return bytes;
+    },
+    begin(key) {
+      range = openRange(bytes, key, codec);
+      const frame = keyFrame(key);
+      range.keyBytes = frame.length;
+      write(frame, 0);
+    },
+    event(slice, identity) {
+      const open = range!;
+      open.tree.append(open.hasher.leaf(open.events, slice));
+      open.identities.push(Buffer.from(identity).toString("hex"));
+      line(open, slice);
+    },
+    erased(leaf) {
+      const open = range!;
+      open.tree.append(leaf);
+      open.erased.push([open.events, Buffer.from(leaf).toString("hex")]);
+      line(open, new Uint8Array(0));
+    },
+    end() {
+      const open = range!;
+      flush(open);
+      range = undefined;
+      return factsOf(open, bytes);
+    },
+    finish() {
+      write(seekTable(frames), 0);
+      fsyncSync(fd);
+      closeSync(fd);
+      return { bytes, sha256: whole.digest("hex") };
+    },
+    abort: () => closeSync(fd),
+  };
+}
+
+interface OpenRange {
+  readonly offset: number;
+  readonly stored: Hash;
+  readonly raw: Hash;
+  readonly tree: ReturnType<typeof createTree>;
+  readonly hasher: EventHasher;
+  readonly identities: string[];
+  readonly frames: [number, number, number][];
+  readonly breaks: [number, number, number][];
+  readonly erased: [number, string][];
+  frame: Buffer;
+  keyBytes: number;
+  used: number;
+  events: number;
+  framed: number;
+  rawBytes: number;
+}
+
+function openRange(offset: number, key: RangeKey, codec: Codec): OpenRange {
+  return {
+    offset,
+    stored: createHash("sha256"),
+    raw: createHash("sha256"),
+    tree: createTree(),
+    hasher: createEventHasher(nonceSource(key)),
+    identities: [],
+    frames: [],
+    breaks: [],
+    erased: [],
+    frame: Buffer.allocUnsafeSlow(codec.frameBytes),
+    keyBytes: 0,
+    used: 0,
+    events: 0,
+    framed: 0,
+    rawBytes: 0,
+  };
+}
+
+export function nonceSource(key: RangeKey): (index: number) => Buffer {
+  if (key.kind === "secret") return noncesOf(key.secret);
+  return key.events.length === 0
+    ? NO_EVENTS
+    : (index) => key.events.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
+}
+
+function factsOf(open: OpenRange, end: number): RangeFacts {
+  const distinct = [...new Set(open.identities)].sort();
+  return {
+    events: open.events,
+    offset: open.offset,
+    stored_bytes: end - open.offset,
+    stored_sha256: open.stored.digest("hex"),
+    raw_bytes: open.rawBytes,
+    raw_sha256: open.raw.digest("hex"),
+    events_root: open.tree.root().toString("hex"),
+    key_bytes: open.keyBytes,
+    frames: open.frames,
+    breaks: open.breaks,
+    ids_sha256: identitiesHash(distinct),
+    held: distinct.length,
+    erased: open.erased,
+  };
+}
+
+/** Publicly defined (A11): SHA-256 over the sorted distinct identities, each with a line break. */
+export function identitiesHash(sorted: readonly string[]): string {
+  return hash("sha256", sorted.map((identity) => `${identity}\n`).join(""), "hex");
+}
+
+function grown(buffer: Buffer, used: number, size: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(size * 2);
+  buffer.copy(larger, 0, 0, used);
+  return larger;
+}

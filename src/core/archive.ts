@@ -1,0 +1,139 @@
+import type { JournalEvent } from "./event.ts";
+
+/**
+ * The durable state of one archive, beside the journal in the state file. What an archive holds in the journal
+ * is a set of pages and days, not a position (A5): a page's bytes stay until all its events are closed.
+ * Every method that changes something is one transaction, on disk when it resolves.
+ */
+export interface ArchiveState {
+  /** The log as it was last confirmed in the store; undefined before the first checkpoint. */
+  head(): ArchiveHead | undefined;
+  /** Log entries in order, with those that are proposed and not confirmed yet. */
+  entries(): readonly Buffer[];
+  /** Makes entries durable before anything about them is written to the store. */
+  propose(entries: readonly ProposedEntry[]): Promise<void>;
+  /** The signed checkpoint over the proposed entries, as it will be written; the same one after a crash. */
+  proposal(): string | undefined;
+  setProposal(checkpoint: string): Promise<void>;
+  /** The store has the checkpoint: the plans behind its entries are done, and their pages are released. */
+  confirm(head: ArchiveHead): Promise<void>;
+
+  /** Notes what new pages hold, a bounded number in one call; true when there may be more. */
+  noteArrivals(pagesMax: number): Promise<boolean>;
+  /** What can be closed now, oldest day first, at most about `eventsMax` events in all. */
+  closable(query: ClosableQuery): Promise<readonly ClosableDay[]>;
+  /** Makes plans durable; from then on later events of these organizations and days are additions (A7, A12). */
+  plan(plans: readonly NewPlan[]): Promise<void>;
+  plans(): readonly Plan[];
+  /** The numbers of the pages that hold events of a plan, ascending. */
+  pagesOf(plan: number): readonly number[];
+  /** The page with this number, from the journal or from staging; its memory is not shared. */
+  page(number: number): Promise<ArchivePage>;
+  setBuilt(plan: number, built: object): Promise<void>;
+  /** How many events wait, in how many pages, and the oldest day that is open. */
+  backlog(): ArchiveBacklog;
+  /** Moves pages that only archives hold to files of their own; true when there may be more (A4). */
+  stage(limitPages: number): Promise<boolean>;
+
+  /** Small facts of the archive under a name: the last verification, holds, due orders. */
+  fact(key: string): string | undefined;
+  setFact(key: string, value: string | null): Promise<void>;
+}
+
+export interface ArchiveHead {
+  readonly size: number;
+  /** Hexadecimal. */
+  readonly root: string;
+  readonly checkpoint: string;
+}
+
+export interface ProposedEntry {
+  readonly entry: Uint8Array;
+  /** The plan that ends with this entry. */
+  readonly plan?: number | undefined;
+}
+
+export interface ClosableQuery {
+  readonly nowMs: number;
+  readonly settleMs: number;
+  readonly eventsMax: number;
+  readonly daysMax: number;
+}
+
+export type PartKind = "day" | "late" | "undated";
+
+/** The organizations of one UTC day (or, for additions, day of arrival) that can be closed together. */
+export interface ClosableDay {
+  readonly kind: PartKind;
+  /** As 2026-11-15. */
+  readonly day: string;
+  readonly organizations: readonly Claim[];
+}
+
+/** What is known about one organization's day, before its events are counted. */
+export interface Claim {
+  /** An organization's id, `provider:` and a portal's id, or `account:` and a name. */
+  readonly organization: string;
+  readonly accounts: readonly string[];
+  /** How many events the journal holds for it. */
+  readonly events: number;
+  /** The whole pass that the claim is about began then; null where none was made. */
+  readonly askedMs: number | null;
+  /** True where that pass gave exactly what the journal held. */
+  readonly matches: boolean;
+  /** True where a later pass compared identities. */
+  readonly compared: boolean;
+  readonly missing: readonly { readonly fromMs: number; readonly toMs: number; readonly reason: string }[];
+}
+
+export interface NewPlan {
+  readonly kind: PartKind;
+  readonly day: string;
+  readonly class: string;
+  readonly organizations: readonly Claim[];
+}
+
+export interface Plan extends NewPlan {
+  readonly id: number;
+  /** Unique in its day and kind. */
+  readonly part: string;
+  /** The secrets of the part's organizations are derived from it; forgotten with the plan. */
+  readonly seed: Buffer;
+  /** Set once the part's files are complete on the local disk. */
+  readonly built: object | undefined;
+}
+
+export interface ArchivePage {
+  readonly count: number;
+  event(index: number): JournalEvent;
+  /** Further versions of events that are held already (A9). */
+  readonly isChanged: boolean;
+  /** Whether an event of this organization and day goes into that plan. */
+  belongs(plan: number, organization: string, event: JournalEvent): boolean;
+}
+
+export interface ArchiveBacklog {
+  readonly events: number;
+  readonly pages: number;
+  readonly stagedPages: number;
+  readonly oldestDay: string | null;
+}
+
+/** Whose an event is in the archive. */
+export function archiveOwner(organization: string | null, provider: string | null, account: string): string {
+  if (organization !== null && organization !== "") return organization;
+  return provider === null ? `account:${account}` : `provider:${provider}`;
+}
+
+export const DAY_MS = 86_400_000;
+
+/** The UTC day as 2026-11-15. */
+export function dayOf(timeMs: number): string {
+  return new Date(timeMs).toISOString().slice(0, 10);
+}
+
+/** Times that no event of a kept day can have: they go to the undated part of the day of arrival (A6). */
+export function isUndated(timestampMs: number | undefined, arrivedMs: number, retentionMs: number): boolean {
+  if (timestampMs === undefined) return true;
+  return timestampMs < arrivedMs - retentionMs - 7 * DAY_MS || timestampMs > arrivedMs + DAY_MS;
+}

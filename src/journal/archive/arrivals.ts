@@ -1,0 +1,87 @@
+import { type ArchiveBacklog, archiveOwner, DAY_MS, dayOf } from "../../core/archive.ts";
+import type { State } from "../database.ts";
+import type { ArchivePages, PageOptions } from "./pages.ts";
+
+interface Arrived {
+  readonly number: number;
+  readonly account: string;
+  readonly fetchedMs: number;
+  readonly events: number;
+  readonly rolling: string;
+}
+
+/**
+ * Notes what new pages hold for an archive: for each organization and day a row, so that closing knows its
+ * pages. The position of the archive's reader moves in the same transaction.
+ */
+export function createArrivals(db: State, { name, retentionMs }: PageOptions, pages: ArchivePages) {
+  const next = db.prepare(
+    `SELECT number, account, fetched_ms AS fetchedMs, events, rolling FROM pages
+     WHERE number > (SELECT noted_page FROM archives WHERE name = @name) AND (reader IS NULL OR reader = @name)
+     ORDER BY number LIMIT @limit`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO archive_open (archive, page, owner, day, kind, bucket, account, events) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT DO NOTHING`,
+  );
+  const isClosed = db
+    .prepare("SELECT 1 FROM archive_closed WHERE archive = ? AND day = ? AND owner = ?")
+    .pluck();
+  const forget = db.prepare("DELETE FROM archive_closed WHERE archive = ? AND day < ?");
+  const move = db.prepare(
+    `UPDATE readers SET page = ?, event = ?, hash = ?, committed_ms = ? WHERE name = ?`,
+  );
+
+  /** The events of a page by organization and day. */
+  function countsOf(
+    number: number,
+    account: string,
+  ): Map<string, { owner: string; day: string; events: number }> {
+    const page = pages.read(number);
+    const counts = new Map<string, { owner: string; day: string; events: number }>();
+    for (let index = 0; index < page.count; index++) {
+      const event = page.event(index);
+      const owner = archiveOwner(event.organization, event.provider, account);
+      const day = pages.ownDay(event);
+      const key = `${owner} ${day}`;
+      const count = counts.get(key) ?? { owner, day, events: 0 };
+      counts.set(key, count);
+      // A further version of an event is no further event.
+      if (!page.isChanged) count.events++;
+    }
+    return counts;
+  }
+
+  function noteOne({ number, account, fetchedMs }: Arrived): void {
+    for (const { owner, day, events } of countsOf(number, account).values()) {
+      const kind = day === "" ? "undated" : isClosed.get(name, day, owner) === undefined ? "day" : "late";
+      const bucket = kind === "day" ? day : dayOf(fetchedMs);
+      insert.run(name, number, owner, day, kind, bucket, account, events);
+    }
+  }
+
+  return {
+    note(pagesMax: number): boolean {
+      const arrived = next.all({ name, limit: pagesMax }) as Arrived[];
+      for (const page of arrived) noteOne(page);
+      const last = arrived.at(-1);
+      if (last === undefined) return false;
+      db.prepare("UPDATE archives SET noted_page = ? WHERE name = ?").run(last.number, name);
+      move.run(last.number, last.events, last.rolling, last.fetchedMs, name);
+      // Events for days before this are undated, so nothing asks for these rows any more.
+      forget.run(name, dayOf(last.fetchedMs - retentionMs - 9 * DAY_MS));
+      return arrived.length === pagesMax;
+    },
+
+    backlog(): ArchiveBacklog {
+      const open = db
+        .prepare(
+          `SELECT COALESCE(SUM(events), 0) AS events, COUNT(DISTINCT page) AS pages, MIN(CASE kind WHEN 'day' THEN bucket END) AS oldestDay
+           FROM archive_open WHERE archive = ?`,
+        )
+        .get(name) as { events: number; pages: number; oldestDay: string | null };
+      const stagedPages = db.prepare("SELECT COUNT(*) FROM archive_staged").pluck().get() as number;
+      return { ...open, stagedPages };
+    },
+  };
+}

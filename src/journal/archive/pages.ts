@@ -1,0 +1,147 @@
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { Decompressor } from "zstd-napi";
+import { type ArchivePage, dayOf, isUndated } from "../../core/archive.ts";
+import { ordinaryMemory } from "../../core/buffer-pool.ts";
+import type { JournalEvent } from "../../core/event.ts";
+import { scanPage } from "../../core/scanner.ts";
+import { timestampMsOf } from "../../core/time.ts";
+import type { State } from "../database.ts";
+import { type PageRow, storedPage } from "../stored-page.ts";
+import { checksumOf } from "../verify.ts";
+
+export interface PageOptions {
+  readonly name: string;
+  readonly journal: string;
+  readonly retentionMs: number;
+  readonly stagingFolder: string;
+}
+
+const COLUMNS =
+  "number, account, organization, provider, reader, fetched_ms AS fetchedMs, newest_ms AS newestMs, events, bytes, twins, checksum, rolling";
+
+/** Pages as the archive reads them: from the journal, or from the file that they were moved to (A4). */
+export function createArchivePages(db: State, { name, journal, retentionMs, stagingFolder }: PageOptions) {
+  const rowOf = db.prepare(`SELECT ${COLUMNS} FROM pages WHERE number = ?`);
+  const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
+  const assigned = db.prepare(
+    "SELECT owner, day, plan FROM archive_open WHERE archive = ? AND page = ? AND plan IS NOT NULL",
+  );
+  const decompressor = new Decompressor();
+  const fileOf = (number: number) => join(stagingFolder, `${number}.page`);
+
+  function load(row: PageRow): Buffer {
+    const body = (bodyOf.get(row.number) as Buffer | undefined) ?? readFileSync(fileOf(row.number));
+    if (!checksumOf(body).equals(row.checksum))
+      throw new Error(
+        `Page ${row.number} of the journal does not match its checksum: restore the state file from a backup.`,
+      );
+    return decompressor.decompress(body);
+  }
+
+  function decode(row: PageRow) {
+    const bytes = load(row);
+    return storedPage(journal, row, scanPage(bytes), ordinaryMemory.adopt(bytes), 0);
+  }
+
+  function read(number: number): ArchivePage {
+    const row = rowOf.get(number) as PageRow;
+    const page = decode(row);
+    const plans = new Map<string, number>();
+    for (const { owner, day, plan } of assigned.all(name, number) as {
+      owner: string;
+      day: string;
+      plan: number;
+    }[])
+      plans.set(`${owner} ${day}`, plan);
+    return {
+      count: row.events,
+      event: (index) => page.event(index),
+      isChanged: row.reader === name,
+      belongs: (plan, owner, event) => plans.get(`${owner} ${ownDay(event)}`) === plan,
+    };
+  }
+
+  /** The day of an event's own time; empty where it has none that an archive could use (A6). */
+  function ownDay(event: JournalEvent): string {
+    const timestampMs = timestampMsOf(event.timestamp);
+    return isUndated(timestampMs, event.fetchedAtMs, retentionMs) ? "" : dayOf(timestampMs!);
+  }
+
+  return {
+    read,
+    ownDay,
+    /**
+     * Moves pages that every other reader has passed to files: written and synced, then noted and dropped from
+     * the journal in one transaction. A file that a crash left behind is written again.
+     */
+    async stage(limitPages: number, change: (work: () => void) => Promise<void>): Promise<boolean> {
+      const numbers = db
+        .prepare(
+          `SELECT page FROM bodies b WHERE EXISTS (SELECT 1 FROM archive_open o WHERE o.page = b.page)
+           AND page < COALESCE((SELECT MIN(CASE WHEN r.name = ? THEN 9e15 ELSE r.page END) FROM readers r), 0)
+           ORDER BY page LIMIT ?`,
+        )
+        .pluck()
+        .all(name, limitPages) as number[];
+      mkdirSync(stagingFolder, { recursive: true, mode: 0o700 });
+      for (const number of numbers)
+        writeDurably(stagingFolder, `${number}.page`, bodyOf.get(number) as Buffer);
+      await change(() => {
+        for (const number of numbers) {
+          db.prepare(
+            "INSERT OR IGNORE INTO archive_staged (page, bytes) SELECT page, length(body) FROM bodies WHERE page = ?",
+          ).run(number);
+          db.prepare("DELETE FROM bodies WHERE page = ?").run(number);
+        }
+      });
+      return numbers.length === limitPages;
+    },
+    /** Removes files of pages that nothing is left of, rows last, so that a crash repeats it. */
+    removeStaged(): void {
+      const free = db
+        .prepare(
+          "SELECT page FROM archive_staged s WHERE NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = s.page)",
+        )
+        .pluck()
+        .all() as number[];
+      for (const number of free) rmSync(fileOf(number), { force: true });
+      const remove = db.prepare("DELETE FROM archive_staged WHERE page = ?");
+      db.transaction(() => {
+        for (const number of free) remove.run(number);
+      }).immediate();
+    },
+  };
+}
+
+export type ArchivePages = ReturnType<typeof createArchivePages>;
+
+function writeDurably(folder: string, file: string, bytes: Uint8Array): void {
+  const temporary = join(folder, `${file}.tmp`);
+  const fd = openSync(temporary, "w", 0o600);
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(temporary, join(folder, file));
+  const handle = openSync(folder, "r");
+  fsyncSync(handle);
+  closeSync(handle);
+}
+
+/** For tests and `doctor`: which pages have a file. */
+export function stagedFiles(folder: string): readonly string[] {
+  return readdirSync(folder).filter((file) => file.endsWith(".page"));
+}

@@ -1,0 +1,163 @@
+import { randomBytes } from "node:crypto";
+import type { ArchiveHead, ArchiveState, Claim, NewPlan, Plan, ProposedEntry } from "../../core/archive.ts";
+import type { State } from "../database.ts";
+import { createArrivals } from "./arrivals.ts";
+import { createClosable } from "./closable.ts";
+import { createArchivePages } from "./pages.ts";
+
+/** The state of one archive in the state file; see core/archive.ts for what each method promises. */
+export function createArchiveState(
+  db: State,
+  options: {
+    readonly name: string;
+    readonly journal: string;
+    readonly retentionMs: number;
+    /** Where pages go that only the archive holds. */
+    readonly stagingFolder: string;
+  },
+): ArchiveState {
+  const { name } = options;
+  db.prepare("INSERT OR IGNORE INTO archives (name) VALUES (?)").run(name);
+  const pages = createArchivePages(db, options);
+  const arrivals = createArrivals(db, options, pages);
+  const row = db.prepare("SELECT size, root, checkpoint, proposal FROM archives WHERE name = ?");
+  const read = () =>
+    row.get(name) as {
+      size: number;
+      root: string | null;
+      checkpoint: string | null;
+      proposal: string | null;
+    };
+  const entryRows = db.prepare("SELECT entry FROM archive_entries WHERE archive = ? ORDER BY number").pluck();
+  const planRows = db.prepare(
+    "SELECT id, kind, day, part, class, claims, seed, built FROM archive_plans WHERE archive = ? ORDER BY id",
+  );
+  const pagesOf = db
+    .prepare("SELECT DISTINCT page FROM archive_open WHERE archive = ? AND plan = ? ORDER BY page")
+    .pluck();
+  const change = async <Result>(work: () => Result) => db.transaction(work).immediate();
+
+  function propose(entries: readonly ProposedEntry[]): void {
+    const next =
+      (db.prepare("SELECT COUNT(*) FROM archive_entries WHERE archive = ?").pluck().get(name) as number) ?? 0;
+    const insert = db.prepare(
+      "INSERT INTO archive_entries (archive, number, entry, plan) VALUES (?, ?, ?, ?)",
+    );
+    for (const [at, { entry, plan }] of entries.entries()) insert.run(name, next + at, entry, plan ?? null);
+  }
+
+  function confirm(head: ArchiveHead): void {
+    const plans = db
+      .prepare("SELECT plan FROM archive_entries WHERE archive = ? AND plan IS NOT NULL AND number < ?")
+      .pluck()
+      .all(name, head.size) as number[];
+    for (const plan of plans) {
+      db.prepare("DELETE FROM archive_open WHERE archive = ? AND plan = ?").run(name, plan);
+      // Overwritten first: what the secrets were made from must not stay in a free part of the file.
+      db.prepare("UPDATE archive_plans SET seed = zeroblob(length(seed)) WHERE id = ?").run(plan);
+      db.prepare("DELETE FROM archive_plans WHERE id = ?").run(plan);
+    }
+    db.prepare(
+      "UPDATE archive_entries SET plan = NULL WHERE archive = ? AND plan IS NOT NULL AND number < ?",
+    ).run(name, head.size);
+    db.prepare("UPDATE archives SET size = ?, root = ?, checkpoint = ?, proposal = NULL WHERE name = ?").run(
+      head.size,
+      head.root,
+      head.checkpoint,
+      name,
+    );
+  }
+
+  function plan(plans: readonly NewPlan[]): void {
+    for (const { kind, day, class: retention, organizations } of plans) {
+      const parts = db
+        .prepare(
+          `INSERT INTO archive_parts (archive, day, kind, parts) VALUES (?, ?, ?, 1)
+           ON CONFLICT (archive, day, kind) DO UPDATE SET parts = parts + 1 RETURNING parts`,
+        )
+        .pluck()
+        .get(name, day, kind) as number;
+      const part = `${kind === "day" ? "" : `${kind}-`}${String(parts).padStart(3, "0")}`;
+      const claims = organizations.toSorted((a, b) => (a.organization < b.organization ? -1 : 1));
+      const { lastInsertRowid } = db
+        .prepare(
+          "INSERT INTO archive_plans (archive, kind, day, part, class, claims, seed) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )
+        .run(name, kind, day, part, retention, JSON.stringify(claims), randomBytes(32));
+      assign(Number(lastInsertRowid), kind, day, claims);
+    }
+  }
+
+  function assign(id: number, kind: string, bucket: string, claims: readonly Claim[]): void {
+    const take = db.prepare(
+      "UPDATE archive_open SET plan = ? WHERE archive = ? AND kind = ? AND bucket = ? AND owner = ? AND plan IS NULL",
+    );
+    const close = db.prepare("INSERT OR IGNORE INTO archive_closed (archive, day, owner) VALUES (?, ?, ?)");
+    for (const { organization } of claims) {
+      take.run(id, name, kind, bucket, organization);
+      if (kind === "day") close.run(name, bucket, organization);
+    }
+  }
+
+  return {
+    head() {
+      const { size, root, checkpoint } = read();
+      return root === null || checkpoint === null ? undefined : { size, root, checkpoint };
+    },
+    entries: () => entryRows.all(name) as Buffer[],
+    propose: (entries) => change(() => propose(entries)),
+    proposal: () => read().proposal ?? undefined,
+    setProposal: (checkpoint) =>
+      change(() => void db.prepare("UPDATE archives SET proposal = ? WHERE name = ?").run(checkpoint, name)),
+    confirm: async (head) => {
+      await change(() => confirm(head));
+      pages.removeStaged();
+    },
+    noteArrivals: (pagesMax) => change(() => arrivals.note(pagesMax)),
+    closable: async (query) => createClosable(db, options).find(query),
+    plan: (plans) => change(() => plan(plans)),
+    plans: () => (planRows.all(name) as PlanRow[]).map(planOf),
+    pagesOf: (id) => pagesOf.all(name, id) as number[],
+    page: async (number) => pages.read(number),
+    setBuilt: (id, built) =>
+      change(
+        () =>
+          void db.prepare("UPDATE archive_plans SET built = ? WHERE id = ?").run(JSON.stringify(built), id),
+      ),
+    backlog: () => arrivals.backlog(),
+    stage: (limit) => pages.stage(limit, change),
+    fact: (key) =>
+      db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
+        | string
+        | undefined,
+    setFact: (key, value) =>
+      change(() => {
+        if (value === null)
+          db.prepare("DELETE FROM archive_facts WHERE archive = ? AND key = ?").run(name, key);
+        else
+          db.prepare(
+            "INSERT INTO archive_facts (archive, key, value) VALUES (?, ?, ?) ON CONFLICT (archive, key) DO UPDATE SET value = excluded.value",
+          ).run(name, key, value);
+      }),
+  };
+}
+
+interface PlanRow {
+  readonly id: number;
+  readonly kind: Plan["kind"];
+  readonly day: string;
+  readonly part: string;
+  readonly class: string;
+  readonly claims: string;
+  readonly seed: Buffer;
+  readonly built: string | null;
+}
+
+function planOf(row: PlanRow): Plan {
+  const { claims, built, ...plan } = row;
+  return {
+    ...plan,
+    organizations: JSON.parse(claims) as Claim[],
+    built: built === null ? undefined : (JSON.parse(built) as object),
+  };
+}
