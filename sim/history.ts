@@ -1,0 +1,51 @@
+import type { Disk } from "./disk.ts";
+import type { ModelEvent } from "./events.ts";
+import { type Plan, type Settings, type SinkPlan, START_MS } from "./plan.ts";
+import type { ModelService } from "./service.ts";
+
+export interface Interval {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** A destination during the life: its folder, and since when it gets events. */
+export interface SinkLife {
+  readonly plan: SinkPlan;
+  readonly sinceMs: number;
+  /** Index in the first config, by which faults name it; null: it was added later. */
+  readonly index: number | null;
+}
+
+/** What has happened so far, as the oracle needs it. */
+export interface History {
+  settings: Settings;
+  readonly sinks: SinkLife[];
+  /** When a process was running; the last one has no end yet. */
+  readonly up: { fromMs: number; toMs: number }[];
+  /** The settings in the order of time. */
+  readonly settingsSince: { readonly sinceMs: number; readonly settings: Settings }[];
+  started(nowMs: number): void;
+  ended(nowMs: number): void;
+  readonly service: ModelService;
+  readonly disk: Disk;
+  readonly byText: ReadonlyMap<string, ModelEvent>;
+}
+
+export function createHistory(plan: Plan, service: ModelService, disk: Disk): History {
+  const history: History = {
+    settings: plan.settings,
+    sinks: plan.settings.sinks.map((sink, index) => ({ plan: sink, sinceMs: Number.NEGATIVE_INFINITY, index })),
+    up: [],
+    settingsSince: [{ sinceMs: START_MS, settings: plan.settings }],
+    service,
+    disk,
+    byText: new Map(service.events.map((event) => [event.text, event])),
+    started(nowMs) {
+      history.up.push({ fromMs: nowMs, toMs: Number.POSITIVE_INFINITY });
+    },
+    ended(nowMs) {
+      history.up.at(-1)!.toMs = nowMs;
+    },
+  };
+  return history;
+}

@@ -1,0 +1,116 @@
+import { copyFileSync, existsSync, rmSync } from "node:fs";
+import { type App, openApp } from "../src/app.ts";
+import type { Config } from "../src/config/schema.ts";
+import type { Log } from "../src/core/log.ts";
+import { silentLog } from "../src/core/log.ts";
+import type { SinkDefinition } from "../src/core/sink.ts";
+import { inlinePreparer } from "../src/polling/prepare/preparer.ts";
+import { openFileSink } from "../src/sinks/file/sink.ts";
+import type { Disk } from "./disk.ts";
+import type { DiskError } from "./faults.ts";
+import { createNetwork } from "./network.ts";
+import type { ModelService } from "./service.ts";
+import { createProcessClock, type WorldClock } from "./world-clock.ts";
+
+export interface ProcessOptions {
+  readonly config: Config;
+  readonly world: WorldClock;
+  readonly service: ModelService;
+  readonly disk: Disk;
+  readonly latencyMs: number;
+  skewMs(): number;
+  /** What the disk at this path does just now. */
+  diskError(path: string): DiskError | undefined;
+  readonly log?: Log;
+}
+
+/** One run of the program: the real application on the world's clock, network and disk. */
+export interface Process {
+  readonly app: App;
+  /** Set when it ended by itself, which it never should. */
+  failure: unknown;
+  /** kill -9: nothing that it does afterwards reaches the outside. The state is as the disk has it. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const SLOW_MS = 3000;
+const HANG_CHECK_MS = 60_000;
+
+export async function startProcess(options: ProcessOptions): Promise<Process> {
+  const { config, world, service, disk, latencyMs } = options;
+  let dead = false;
+  const isDead = () => dead;
+  const clock = createProcessClock(world, options.skewMs, isDead);
+  const app = await openApp({
+    config,
+    log: options.log ?? silentLog,
+    stdout: process.stdout,
+    clock,
+    preparer: inlinePreparer,
+    dispatcher: createNetwork({ world, service, latencyMs, isDead }),
+    sinkOf: (definition) => withDisk(definition, disk, gate),
+  });
+  const ending = new AbortController();
+  const run: Process = { app, failure: undefined, kill, stop };
+  const running = app.run(ending.signal).catch((error: unknown) => {
+    if (!ending.signal.aborted) run.failure = error;
+  });
+  return run;
+
+  /** Dead processes reach no disk; a broken disk fails, is slow or never answers. */
+  async function gate(path: string, isChange: boolean): Promise<void> {
+    if (dead) throw new Error("The process is dead.");
+    for (let error = options.diskError(path); error !== undefined; error = options.diskError(path)) {
+      if (error === "slow") {
+        if (isChange) await new Promise<void>((resolve) => world.after(SLOW_MS, resolve));
+        break;
+      }
+      if (error === "hang") {
+        await new Promise<void>((resolve) => world.after(HANG_CHECK_MS, resolve));
+        if (dead) throw new Error("The process is dead.");
+        continue;
+      }
+      if (isChange) throw Object.assign(new Error(`${error}: ${path}`), { code: error });
+      break;
+    }
+    if (dead) throw new Error("The process is dead.");
+  }
+
+  async function kill(): Promise<void> {
+    const state = config.state;
+    for (const end of ["", "-wal"]) if (existsSync(state + end)) copyFileSync(state + end, `${state}${end}.kept`);
+    dead = true;
+    app.db.close();
+    await end();
+    for (const end of ["", "-wal", "-shm"]) rmSync(state + end, { force: true });
+    for (const end of ["", "-wal"])
+      if (existsSync(`${state}${end}.kept`)) {
+        copyFileSync(`${state}${end}.kept`, state + end);
+        rmSync(`${state}${end}.kept`);
+      }
+  }
+
+  async function stop(): Promise<void> {
+    await end();
+  }
+
+  async function end(): Promise<void> {
+    ending.abort(new Error("The process ends."));
+    await running;
+    await app.close().catch((error: unknown) => {
+      if (!dead) throw error;
+    });
+  }
+}
+
+function withDisk(
+  definition: SinkDefinition,
+  disk: Disk,
+  gate: (path: string, isChange: boolean) => Promise<void>,
+): SinkDefinition {
+  if (definition.type !== "file") return definition;
+  const system = disk.systemFor(gate);
+  return { ...definition, open: (context) => openFileSink(context as never as Parameters<typeof openFileSink>[0], system) };
+}
+

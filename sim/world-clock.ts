@@ -1,0 +1,110 @@
+import type { Clock } from "../src/core/clock.ts";
+
+/**
+ * The time of a simulated life. It stands still while there is work to do and jumps to the next moment at
+ * which somebody wakes.
+ *
+ * Sleeps of a second and more end on the next multiple of the tick: the idle loops of the program then wake
+ * together, and a quiet day costs few steps. To the program that is a machine on which timers are late.
+ */
+export interface WorldClock {
+  /** Milliseconds since the epoch, by nobody's clock in particular: the truth. */
+  readonly nowMs: number;
+  tickMs: number;
+  /** Calls back after `ms`; returns the way to cancel it. */
+  after(ms: number, work: () => void, isCoarse?: boolean): () => void;
+  /** When somebody wakes next; infinity when nobody sleeps. */
+  nextMs(): number;
+  /** Moves the time and wakes everybody whose time has come. */
+  moveTo(ms: number): void;
+}
+
+interface Sleeper {
+  readonly dueMs: number;
+  readonly order: number;
+  readonly work: () => void;
+}
+
+const COARSE_MS_MIN = 1000;
+
+export function createWorldClock(startMs: number): WorldClock {
+  const sleepers = new Set<Sleeper>();
+  let nowMs = startMs;
+  let order = 0;
+  const world: WorldClock = {
+    tickMs: COARSE_MS_MIN,
+    get nowMs() {
+      return nowMs;
+    },
+    after(ms, work, isCoarse = false) {
+      const exactMs = nowMs + Math.max(0, ms);
+      const dueMs =
+        isCoarse && ms >= COARSE_MS_MIN ? Math.ceil(exactMs / world.tickMs) * world.tickMs : exactMs;
+      const sleeper = { dueMs, order: order++, work };
+      sleepers.add(sleeper);
+      return () => sleepers.delete(sleeper);
+    },
+    nextMs() {
+      let next = Number.POSITIVE_INFINITY;
+      for (const { dueMs } of sleepers) if (dueMs < next) next = dueMs;
+      return next;
+    },
+    moveTo(ms) {
+      nowMs = Math.max(nowMs, ms);
+      const due = [...sleepers].filter(({ dueMs }) => dueMs <= nowMs);
+      due.sort((a, b) => a.dueMs - b.dueMs || a.order - b.order);
+      for (const sleeper of due) if (sleepers.delete(sleeper)) sleeper.work();
+    },
+  };
+  return world;
+}
+
+/** The clock of one process, which may be wrong; it stops with the process. */
+export function createProcessClock(world: WorldClock, skewMs: () => number, isDead: () => boolean): Clock {
+  return {
+    now: () => world.nowMs + skewMs(),
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal.aborted || isDead()) return reject(signal.reason ?? new Error("The process is dead."));
+        const stop = () => {
+          cancel();
+          reject(signal.reason);
+        };
+        const wake = () => {
+          signal.removeEventListener("abort", stop);
+          resolve();
+        };
+        const cancel = world.after(ms, wake, true);
+        signal.addEventListener("abort", stop, { once: true });
+      }),
+  };
+}
+
+/** Puts timers and chance of the whole process under the world's control; returns the way back. */
+export function takeOverGlobals(world: WorldClock, random: () => number): () => void {
+  const { setTimeout, clearTimeout } = globalThis;
+  const { random: chance } = Math;
+  const cancels = new Map<object, () => void>();
+  const virtual = (work: (...given: unknown[]) => void, ms = 0, ...given: unknown[]) => {
+    const timer = { ref: () => timer, unref: () => timer, hasRef: () => false };
+    cancels.set(
+      timer,
+      world.after(Math.max(1, ms), () => {
+        cancels.delete(timer);
+        work(...given);
+      }),
+    );
+    return timer;
+  };
+  globalThis.setTimeout = virtual as unknown as typeof setTimeout;
+  globalThis.clearTimeout = ((timer?: object) => {
+    if (timer === undefined) return;
+    cancels.get(timer)?.();
+    cancels.delete(timer);
+  }) as typeof clearTimeout;
+  Math.random = random;
+  return () => {
+    Object.assign(globalThis, { setTimeout, clearTimeout });
+    Math.random = chance;
+  };
+}
