@@ -24,7 +24,13 @@ export function createCalm(plan: Plan, history: History, nowMs: number): Calm {
   };
 }
 
-function calmOf(plan: Plan, history: History, nowMs: number, organization: number, sink: SinkLife | null): Interval[] {
+function calmOf(
+  plan: Plan,
+  history: History,
+  nowMs: number,
+  organization: number,
+  sink: SinkLife | null,
+): Interval[] {
   const troubles: Interval[] = plan.faults
     .filter((fault) => concerns(fault, organization, sink))
     .map((fault) => ({ fromMs: START_MS + fault.fromMs, toMs: START_MS + endMs(fault) + recoveryMs(fault) }));
@@ -40,9 +46,16 @@ function calmOf(plan: Plan, history: History, nowMs: number, organization: numbe
   if (leavesMs !== null) troubles.push({ fromMs: START_MS + leavesMs, toMs: Number.POSITIVE_INFINITY });
   for (const [at, { sinceMs, settings }] of history.settingsSince.entries()) {
     if (settings.only === null || settings.only.includes(organization)) continue;
-    troubles.push({ fromMs: sinceMs, toMs: history.settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY });
+    troubles.push({
+      fromMs: sinceMs,
+      toMs: history.settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY,
+    });
   }
-  if (sink !== null) troubles.push({ fromMs: Number.NEGATIVE_INFINITY, toMs: sink.sinceMs });
+  if (sink !== null)
+    troubles.push(
+      { fromMs: Number.NEGATIVE_INFINITY, toMs: sink.sinceMs },
+      { fromMs: sink.untilMs, toMs: Number.POSITIVE_INFINITY },
+    );
   return without(troubles);
 }
 
@@ -86,8 +99,10 @@ export function readableIn(plan: Plan, event: ModelEvent): Interval | null {
   if (lateMs <= overlapMs - 10_000) return { fromMs: shownMs, toMs: forgottenMs };
   // Later than that, it waits for a sweep of its window: the last listed one, or the one before it is forgotten.
   const listedMs = event.timeMs + sweepsMs.at(-1)!;
-  if (event.shownMs <= listedMs - 60_000) return { fromMs: listedMs + windowMs + 86_400_000 / 12, toMs: forgottenMs };
+  if (event.shownMs <= listedMs - 60_000)
+    return { fromMs: listedMs + windowMs + 86_400_000 / 12, toMs: forgottenMs };
   const lastMs = event.timeMs + retentionMs - lastSweepMs;
-  if (event.shownMs <= lastMs - 27 * 3_600_000 && lastMs - 27 * 3_600_000 > listedMs) return { fromMs: lastMs, toMs: forgottenMs };
+  if (event.shownMs <= lastMs - 27 * 3_600_000 && lastMs - 27 * 3_600_000 > listedMs)
+    return { fromMs: lastMs, toMs: forgottenMs };
   return null;
 }

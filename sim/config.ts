@@ -60,7 +60,13 @@ export function changed(settings: Settings, change: ConfigChange): Settings {
       return { ...settings, only: change.only };
     case "add_sink": {
       const { name } = change;
-      const added = { name, folder: `/sinks/${name}`, start: "now", path: "{date}", rotateBytes: 100_000 } as const;
+      const added = {
+        name,
+        folder: `/sinks/${name}`,
+        start: "now",
+        path: "{date}",
+        rotateBytes: 100_000,
+      } as const;
       return { ...settings, sinks: [...settings.sinks, added] };
     }
     case "rename_sink": {

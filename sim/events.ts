@@ -92,7 +92,13 @@ function createMaker(organization: OrganizationPlan, random: Random) {
     if (!random.chance(organization.twinShare) || isUntimed) return;
     // A twin has the same identity fields and other bytes.
     const twin = [...fields.slice(0, -1), `"n":"${base + events.length}"`];
-    push({ service, timeMs, shownMs: shownMs + (random.chance(0.5) ? 0 : lateBy()), text: textOf(twin), odd: null });
+    push({
+      service,
+      timeMs,
+      shownMs: shownMs + (random.chance(0.5) ? 0 : lateBy()),
+      text: textOf(twin),
+      odd: null,
+    });
   }
 
   function addOdd(timeMs: number, kind: OddKind): void {
@@ -116,9 +122,15 @@ function oddText(fields: readonly string[], kind: OddKind): string {
     case "deep":
       return textOf([...fields, `"deep":${"[".repeat(600)}${"]".repeat(600)}`]);
     case "foreign":
-      return textOf(fields.map((field) => (field.startsWith('"organization"') ? `"organization":"${"f".repeat(24)}"` : field)));
+      return textOf(
+        fields.map((field) =>
+          field.startsWith('"organization"') ? `"organization":"${"f".repeat(24)}"` : field,
+        ),
+      );
     case "nameless":
-      return textOf(fields.map((field) => (field.startsWith('"organization"') ? `"organization":null` : field)));
+      return textOf(
+        fields.map((field) => (field.startsWith('"organization"') ? `"organization":null` : field)),
+      );
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Effect, Fault } from "./faults.ts";
+import type { ConfigChange, Effect, Fault } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Settings } from "./plan.ts";
 import type { Random } from "./random.ts";
 
@@ -28,7 +28,11 @@ export const FAMILIES = {
     const longest = Math.min(settings.retentionMs * 1.5, 21 * DAY_MS);
     const downMs = Math.round(random.scale(10 * MINUTE_MS, longest));
     const fromMs = momentIn(random, lengthMs);
-    return [random.chance(0.5) ? { kind: "stop", fromMs, downMs } : { kind: "kill", fromMs, hops: random.int(0, 6000), downMs }];
+    return [
+      random.chance(0.5)
+        ? { kind: "stop", fromMs, downMs }
+        : { kind: "kill", fromMs, hops: random.int(0, 6000), downMs },
+    ];
   },
   throttle: (maker: FaultMaker): Fault[] => [
     serviceFault(maker, {
@@ -55,11 +59,87 @@ export const FAMILIES = {
       ]),
     ),
   ],
+  /** One organization is refused, not entitled, unknown or broken; the others are not. */
+  tenant: (maker: FaultMaker): Fault[] => {
+    const organization = maker.random.pick(maker.organizations).index;
+    const status = maker.random.pick([402, 403, 404, 500] as const);
+    return [
+      serviceFault(
+        maker,
+        maker.random.chance(0.2)
+          ? { type: "history", organization, keptMs: 3 * HOUR_MS }
+          : { type: "tenant", organization, status },
+      ),
+    ];
+  },
+  cursors: (maker: FaultMaker): Fault[] => [serviceFault(maker, { type: "cursors" })],
+  account: (maker: FaultMaker): Fault[] => [
+    serviceFault(
+      maker,
+      maker.random.pick<Effect>([
+        { type: "unauthorized" },
+        { type: "bad_request" },
+        { type: "list", status: maker.random.pick([403, 429, 500]) },
+      ]),
+    ),
+  ],
+  /** Answers that do not fit what they say about themselves. */
+  wrong: (maker: FaultMaker): Fault[] => [
+    serviceFault(
+      maker,
+      maker.random.pick<Effect>([
+        { type: "wrong_count", share: 0.5 },
+        { type: "wrong_token", share: 0.5 },
+        { type: "nonsense", share: 0.4 },
+        { type: "date", skewMs: maker.random.pick([-90_000, 90_000]) },
+      ]),
+    ),
+  ],
+  clock: ({ random, lengthMs }: FaultMaker): Fault[] => {
+    const fromMs = momentIn(random, lengthMs);
+    const skewMs = Math.round(random.pick([-1, 1]) * random.scale(1000, 3 * DAY_MS));
+    return [{ kind: "clock", fromMs, toMs: fromMs + Math.round(random.scale(HOUR_MS, DAY_MS)), skewMs }];
+  },
+  disk: ({ random, lengthMs, settings }: FaultMaker): Fault[] => {
+    const fromMs = momentIn(random, lengthMs);
+    const target = random.chance(0.3) ? ("state" as const) : random.int(0, settings.sinks.length - 1);
+    const error =
+      target === "state" ? "ENOSPC" : random.pick(["ENOSPC", "EIO", "EACCES", "hang", "slow"] as const);
+    const longest = error === "slow" ? HOUR_MS : 8 * HOUR_MS;
+    return [
+      { kind: "disk", fromMs, toMs: fromMs + Math.round(random.scale(MINUTE_MS, longest)), target, error },
+    ];
+  },
+  config: (maker: FaultMaker): Fault[] => {
+    const { random, lengthMs } = maker;
+    return [
+      { kind: "reconfigure", fromMs: momentIn(random, lengthMs), downMs: 5000, change: configChange(maker) },
+    ];
+  },
+  restore: ({ random, lengthMs }: FaultMaker): Fault[] => {
+    const fromMs = momentIn(random, lengthMs);
+    return [{ kind: "restore", backupMs: Math.floor(fromMs * random.next()), fromMs, downMs: MINUTE_MS }];
+  },
 } satisfies Record<string, (maker: FaultMaker) => Fault[]>;
 
 export type Family = keyof typeof FAMILIES;
 
 export const FAMILY_NAMES = Object.keys(FAMILIES) as Family[];
+
+function configChange({ random, settings, organizations }: FaultMaker): ConfigChange {
+  const some = organizations.filter(() => random.chance(0.6)).map(({ index }) => index);
+  return random.pick<ConfigChange>([
+    { type: "since", sinceMs: random.pick([HOUR_MS, 12 * HOUR_MS]) },
+    { type: "page_size", pageSize: random.pick([2, 17, 10_000]) },
+    { type: "organizations", only: some.length === 0 || random.chance(0.3) ? null : some },
+    { type: "add_sink", name: `added${random.int(0, 999_999)}` },
+    {
+      type: "rename_sink",
+      index: random.int(0, settings.sinks.length - 1),
+      name: `renamed${random.int(0, 999_999)}`,
+    },
+  ]);
+}
 
 function momentIn(random: Random, lengthMs: number): number {
   return Math.floor(random.next() * lengthMs);
@@ -67,5 +147,10 @@ function momentIn(random: Random, lengthMs: number): number {
 
 function serviceFault({ random, lengthMs }: FaultMaker, effect: Effect): Fault {
   const fromMs = momentIn(random, lengthMs);
-  return { kind: "service", fromMs, toMs: fromMs + Math.round(random.scale(MINUTE_MS, 12 * HOUR_MS)), effect };
+  return {
+    kind: "service",
+    fromMs,
+    toMs: fromMs + Math.round(random.scale(MINUTE_MS, 12 * HOUR_MS)),
+    effect,
+  };
 }

@@ -1,7 +1,12 @@
 /** Things that go wrong in a life, as data. Times are relative to the life's start. */
 export type Fault =
   /** kill -9 or a power cut after `hops` awaits; the process starts again `downMs` later. */
-  | { readonly kind: "kill" | "power"; readonly fromMs: number; readonly hops: number; readonly downMs: number }
+  | {
+      readonly kind: "kill" | "power";
+      readonly fromMs: number;
+      readonly hops: number;
+      readonly downMs: number;
+    }
   /** An orderly end, perhaps for weeks. */
   | { readonly kind: "stop"; readonly fromMs: number; readonly downMs: number }
   /** An orderly end, another configuration, and a start. */

@@ -1,6 +1,6 @@
 import { calmMs } from "./events.ts";
-import { type Fault, recoveryMs } from "./faults.ts";
 import { FAMILIES, type Family, type FaultMaker } from "./families.ts";
+import { type Fault, recoveryMs } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Plan, type Settings } from "./plan.ts";
 import { type Random, randomOf } from "./random.ts";
 
@@ -21,7 +21,9 @@ export function generate(seed: number, options: GenerateOptions): Plan {
   const organizations = organizationsOf(seed, random, lengthMs, options.long);
   const maker: FaultMaker = { random: randomOf(seed, "faults"), lengthMs, settings, organizations };
   const count = options.long ? random.int(10, 40) : random.int(0, 6);
-  const faults = Array.from({ length: count }, () => FAMILIES[maker.random.pick(options.families)](maker)).flat();
+  const faults = Array.from({ length: count }, () =>
+    FAMILIES[maker.random.pick(options.families)](maker),
+  ).flat();
   return {
     seed,
     lengthMs: lastFaultMs(faults, lengthMs),
@@ -52,7 +54,10 @@ export function endMs(fault: Fault): number {
 }
 
 /** Without the faults, organizations and days that a smaller life does without. */
-export function reduced(plan: Plan, keep: { faults: readonly Fault[]; organizations: readonly OrganizationPlan[]; lengthMs: number }): Plan {
+export function reduced(
+  plan: Plan,
+  keep: { faults: readonly Fault[]; organizations: readonly OrganizationPlan[]; lengthMs: number },
+): Plan {
   return { ...plan, ...keep, lengthMs: Math.max(keep.lengthMs, lastFaultMs(keep.faults, HOUR_MS)) };
 }
 
@@ -63,14 +68,22 @@ function settingsOf(random: Random, long: boolean, tickMs: number): Settings {
     [30 * MINUTE_MS, 3 * HOUR_MS],
     [HOUR_MS],
   ]);
-  const retentionMs = long ? random.pick([30, 60, 90]) * DAY_MS : random.pick([36 * HOUR_MS, 2 * DAY_MS, 4 * DAY_MS, 90 * DAY_MS]);
+  const retentionMs = long
+    ? random.pick([30, 60, 90]) * DAY_MS
+    : random.pick([36 * HOUR_MS, 2 * DAY_MS, 4 * DAY_MS, 90 * DAY_MS]);
   return {
-    sinceMs: Math.min(retentionMs, long ? 20 * DAY_MS : random.pick([HOUR_MS, 6 * HOUR_MS, DAY_MS, 2 * DAY_MS])),
+    sinceMs: Math.min(
+      retentionMs,
+      long ? 20 * DAY_MS : random.pick([HOUR_MS, 6 * HOUR_MS, DAY_MS, 2 * DAY_MS]),
+    ),
     retentionMs,
     intervalMs: random.pick([30_000, 5 * MINUTE_MS]),
     overlapMs: random.pick([2, 5, 15]) * MINUTE_MS,
     // Shorter windows would be many requests and show nothing new.
-    windowMs: Math.min(DAY_MS, Math.max(random.pick([10 * MINUTE_MS, HOUR_MS]), random.pick([1, 4, 6]) * tickMs)),
+    windowMs: Math.min(
+      DAY_MS,
+      Math.max(random.pick([10 * MINUTE_MS, HOUR_MS]), random.pick([1, 4, 6]) * tickMs),
+    ),
     sweepsMs,
     lastSweepMs: random.pick([6, 12]) * HOUR_MS,
     pageSize: random.pick([10_000, 1000, 50, 10, 3]),
@@ -100,7 +113,9 @@ function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boo
     return {
       index,
       joinsMs,
-      leavesMs: random.chance(0.1) ? joinsMs + Math.floor(random.next() * lengthMs) + 201 * DAY_MS * (joinsMs < 0 ? 1 : 0) : null,
+      leavesMs: random.chance(0.1)
+        ? joinsMs + Math.floor(random.next() * lengthMs) + 201 * DAY_MS * (joinsMs < 0 ? 1 : 0)
+        : null,
       eventsPerDay: isQuiet ? 0.5 : eventsPerDay * random.scale(0.2, 3),
       lateShare: random.pick([0, 0.02, 0.2]),
       lateMs: random.scale(10_000, HOUR_MS),
@@ -110,7 +125,13 @@ function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boo
       futureShare: random.pick([0, 0.03]),
       untimedShare: 0,
       bursts: random.chance(0.3)
-        ? [{ atMs: Math.floor(random.next() * lengthMs), events: random.int(20, 400), spreadMs: random.pick([1, 1000, 600_000]) }]
+        ? [
+            {
+              atMs: Math.floor(random.next() * lengthMs),
+              events: random.int(20, 400),
+              spreadMs: random.pick([1, 1000, 600_000]),
+            },
+          ]
         : [],
       odd: [],
     };

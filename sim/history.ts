@@ -12,6 +12,8 @@ export interface Interval {
 export interface SinkLife {
   readonly plan: SinkPlan;
   readonly sinceMs: number;
+  /** After a restored state the folder is left as it is, and a new one takes its place. */
+  untilMs: number;
   /** Index in the first config, by which faults name it; null: it was added later. */
   readonly index: number | null;
 }
@@ -24,6 +26,8 @@ export interface History {
   readonly up: { fromMs: number; toMs: number }[];
   /** The settings in the order of time. */
   readonly settingsSince: { readonly sinceMs: number; readonly settings: Settings }[];
+  /** The config is another one from now on; sinks that are new or gone are noticed. */
+  reconfigured(settings: Settings, nowMs: number): void;
   started(nowMs: number): void;
   ended(nowMs: number): void;
   readonly service: ModelService;
@@ -34,12 +38,28 @@ export interface History {
 export function createHistory(plan: Plan, service: ModelService, disk: Disk): History {
   const history: History = {
     settings: plan.settings,
-    sinks: plan.settings.sinks.map((sink, index) => ({ plan: sink, sinceMs: Number.NEGATIVE_INFINITY, index })),
+    sinks: plan.settings.sinks.map((sink, index) => ({
+      plan: sink,
+      sinceMs: Number.NEGATIVE_INFINITY,
+      untilMs: Number.POSITIVE_INFINITY,
+      index,
+    })),
     up: [],
     settingsSince: [{ sinceMs: START_MS, settings: plan.settings }],
     service,
     disk,
     byText: new Map(service.events.map((event) => [event.text, event])),
+    reconfigured(settings, nowMs) {
+      history.settings = settings;
+      history.settingsSince.push({ sinceMs: nowMs, settings });
+      const folders = new Set(settings.sinks.map(({ folder }) => folder));
+      for (const sink of history.sinks)
+        if (!folders.has(sink.plan.folder)) sink.untilMs = Math.min(sink.untilMs, nowMs);
+      const known = new Set(history.sinks.map(({ plan: { folder } }) => folder));
+      for (const sink of settings.sinks)
+        if (!known.has(sink.folder))
+          history.sinks.push({ plan: sink, sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY, index: null });
+    },
     started(nowMs) {
       history.up.push({ fromMs: nowMs, toMs: Number.POSITIVE_INFINITY });
     },

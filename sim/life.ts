@@ -1,17 +1,24 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { configOf } from "./config.ts";
+import { type App, openApp } from "../src/app.ts";
+import type { Log } from "../src/core/log.ts";
+import { silentLog } from "../src/core/log.ts";
+import { backUp, restore } from "../src/journal/backup.ts";
+import { inlinePreparer } from "../src/polling/prepare/preparer.ts";
+import { judgeBounds } from "./bounds.ts";
+import { changed, configOf } from "./config.ts";
 import { createDisk } from "./disk.ts";
-import { type DiskError, type Fault } from "./faults.ts";
+import type { DiskError, Fault } from "./faults.ts";
+import type { Violation } from "./findings.ts";
 import { lifeEndMs } from "./generate.ts";
+import { judgeHealth } from "./health.ts";
 import { createHistory, type History } from "./history.ts";
-import { judge, type Violation } from "./oracle.ts";
-import { type Plan, START_MS } from "./plan.ts";
+import { judge } from "./oracle.ts";
+import { type Plan, type SinkPlan, START_MS } from "./plan.ts";
 import { type Process, startProcess } from "./process.ts";
 import { randomOf } from "./random.ts";
 import { createService } from "./service.ts";
-import { createWorldClock, takeOverGlobals } from "./world-clock.ts";
-import type { Log } from "../src/core/log.ts";
+import { createProcessClock, createWorldClock, takeOverGlobals } from "./world-clock.ts";
 
 export interface LifeResult {
   readonly violations: readonly Violation[];
@@ -26,6 +33,7 @@ export interface LifeResult {
 const { setImmediate } = globalThis;
 /** Longest orderly end before the process is killed, as service managers do. */
 const STOP_MS_MAX = 90_000;
+const LOOK_MS = 4 * 3_600_000;
 
 /** Lives a plan to its end and judges it. Nothing but the plan decides what happens. */
 export async function live(plan: Plan, folder: string, log?: Log): Promise<LifeResult> {
@@ -41,7 +49,12 @@ export async function live(plan: Plan, folder: string, log?: Log): Promise<LifeR
   }
 }
 
-async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof createWorldClock>, log: Log | undefined): Promise<LifeResult> {
+async function liveIn(
+  plan: Plan,
+  directory: string,
+  world: ReturnType<typeof createWorldClock>,
+  log: Log | undefined,
+): Promise<LifeResult> {
   const disk = createDisk();
   const service = createService(plan, () => world.nowMs);
   const history: History = createHistory(plan, service, disk);
@@ -52,12 +65,18 @@ async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof cr
 
   const standing = (kind: Fault["kind"]) => {
     const atMs = world.nowMs - START_MS;
-    return plan.faults.filter((fault) => fault.kind === kind && "toMs" in fault && fault.fromMs <= atMs && atMs < fault.toMs);
+    return plan.faults.filter(
+      (fault) => fault.kind === kind && "toMs" in fault && fault.fromMs <= atMs && atMs < fault.toMs,
+    );
   };
 
   function diskError(path: string): DiskError | undefined {
     for (const fault of standing("disk"))
-      if (fault.kind === "disk" && typeof fault.target === "number" && path.startsWith(plan.settings.sinks[fault.target]?.folder ?? "?"))
+      if (
+        fault.kind === "disk" &&
+        typeof fault.target === "number" &&
+        path.startsWith(plan.settings.sinks[fault.target]?.folder ?? "?")
+      )
         return fault.error;
     return undefined;
   }
@@ -69,7 +88,16 @@ async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof cr
   async function start(): Promise<void> {
     const config = configOf(history.settings, state);
     const { latencyMs } = plan.service;
-    process = await startProcess({ config, world, service, disk, latencyMs, skewMs, diskError, ...(log && { log }) });
+    process = await startProcess({
+      config,
+      world,
+      service,
+      disk,
+      latencyMs,
+      skewMs,
+      diskError,
+      ...(log && { log }),
+    });
     history.started(world.nowMs);
   }
 
@@ -84,12 +112,68 @@ async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof cr
     history.ended(world.nowMs);
   }
 
+  /** What a person does while the process is down. */
+  async function maintain(fault: Fault): Promise<void> {
+    if (fault.kind === "reconfigure") {
+      const before = history.settings;
+      const after = changed(before, fault.change);
+      history.reconfigured(after, world.nowMs);
+      if (fault.change.type === "rename_sink" && after.sinks[fault.change.index] !== undefined) {
+        const from = before.sinks[fault.change.index]!.name;
+        const { name: to } = fault.change;
+        await change((actions, signal) => actions.rename({ from, to }, signal));
+      }
+    }
+    if (fault.kind === "restore" && existsSync(copyOf(fault.backupMs))) {
+      await restore(state, copyOf(fault.backupMs), world.nowMs);
+      // The folders are ahead of the restored state. They are kept, and new ones take their place.
+      const names = history.settings.sinks.map(({ name }) => name);
+      const sinks = history.settings.sinks.map((sink) => ({
+        ...sink,
+        ...anew(sink, fault.fromMs),
+        start: "now" as const,
+      }));
+      history.reconfigured({ ...history.settings, sinks }, world.nowMs);
+      for (const sink of names) await change((actions, signal) => actions.forget({ sink }, signal));
+    }
+  }
+
+  /** A command that changes the state while no process runs. */
+  async function change(
+    work: (actions: App["actions"], signal: AbortSignal) => Promise<unknown>,
+  ): Promise<void> {
+    const clock = createProcessClock(world, skewMs, () => false);
+    const app = await openApp({
+      config: configOf(history.settings, state),
+      log: silentLog,
+      stdout: globalThis.process.stdout,
+      clock,
+      preparer: inlinePreparer,
+      mending: true,
+    });
+    await work(app.actions, new AbortController().signal);
+    await app.close();
+  }
+
+  const copyOf = (backupMs: number) => join(directory, `backup-${backupMs}.db`);
+
+  /** While the state's disk is full, SQLite gets no page more. */
+  function limitState(): void {
+    const isFull = standing("disk").some((fault) => fault.kind === "disk" && fault.target === "state");
+    if (process === undefined || (process === limited) === isFull) return;
+    const pages = isFull ? process.app.db.pragma("page_count", { simple: true }) : 2 ** 30;
+    process.app.db.pragma(`max_page_count = ${pages}`);
+    limited = isFull ? process : undefined;
+  }
+  let limited: Process | undefined;
+
   /** Lets the world go on until the work is done, or until it has taken too long. */
   async function finishes(work: Promise<void>): Promise<boolean> {
     let isDone = false;
     const done = work.then(() => {
       isDone = true;
     });
+    done.catch(() => {});
     const limitMs = world.nowMs + STOP_MS_MAX;
     while (!isDone && world.nowMs < limitMs) await step(limitMs);
     if (isDone) await done;
@@ -100,13 +184,28 @@ async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof cr
   async function step(untilMs: number): Promise<void> {
     await quiet();
     steps++;
-    if (process?.failure !== undefined) throw new Error("The program ended by itself.", { cause: process.failure });
+    if (process?.failure !== undefined)
+      throw new Error("The program ended by itself.", { cause: process.failure });
     world.moveTo(Math.min(world.nextMs(), untilMs));
+    limitState();
   }
 
   async function runUntil(ms: number): Promise<void> {
-    while (world.nowMs < ms) await step(ms);
+    while (world.nowMs < ms) {
+      await step(Math.min(ms, lookMs));
+      if (world.nowMs >= lookMs) await look();
+    }
   }
+
+  /** Now and then the program is asked how it is. */
+  async function look(): Promise<void> {
+    lookMs = world.nowMs + LOOK_MS;
+    await quiet();
+    if (process !== undefined && seen.length < 3)
+      seen.push(...(await judgeHealth(plan, history, process.app, world.nowMs)));
+  }
+  const seen: Violation[] = [];
+  let lookMs = START_MS + LOOK_MS;
 
   /** Some steps further and then some awaits into the work that the next moment brings. */
   async function runIntoWork(hops: number): Promise<void> {
@@ -115,19 +214,41 @@ async function liveIn(plan: Plan, directory: string, world: ReturnType<typeof cr
   }
 
   await start();
-  for (const fault of plan.faults) {
-    if ("toMs" in fault) continue;
-    await runUntil(START_MS + fault.fromMs);
-    if ((fault.kind === "kill" || fault.kind === "power") && process !== undefined) await runIntoWork(fault.hops);
+  for (const { atMs, fault } of timelineOf(plan)) {
+    await runUntil(START_MS + atMs);
+    if (fault.kind === "restore" && atMs === fault.backupMs && !existsSync(copyOf(atMs))) {
+      await backUp(state, copyOf(atMs), { nowMs: world.nowMs, signal: new AbortController().signal });
+      continue;
+    }
+    if ((fault.kind === "kill" || fault.kind === "power") && process !== undefined)
+      await runIntoWork(fault.hops);
     await end(fault);
     await runUntil(Math.max(world.nowMs, START_MS + fault.fromMs + fault.downMs));
+    await maintain(fault);
     await start();
   }
   await runUntil(START_MS + lifeEndMs(plan));
   await quiet();
-  const judged = await judge(plan, history, process!.app, world.nowMs);
+  const { violations, digest, delivered } = await judge(plan, history, process!.app, world.nowMs);
+  const stateBytes = statSync(state).size;
   await end({ kind: "kill", fromMs: 0, hops: 0, downMs: 0 });
-  return { ...judged, steps, requests: service.requests, events: service.events.length };
+  const facts = { steps, requests: service.requests, events: service.events.length };
+  const bounds = judgeBounds(plan, { ...facts, stateBytes, livedMs: world.nowMs - START_MS });
+  return { violations: [...violations, ...seen, ...bounds], digest, delivered, ...facts };
+}
+
+/** What is done to the process, in the order of time. A restore needs its backup first. */
+function timelineOf(plan: Plan) {
+  const timeline = plan.faults.flatMap((fault) => {
+    if ("toMs" in fault) return [];
+    const at = { atMs: fault.fromMs, fault };
+    return fault.kind === "restore" ? [{ atMs: fault.backupMs, fault }, at] : [at];
+  });
+  return timeline.sort((a, b) => a.atMs - b.atMs);
+}
+
+function anew({ name }: SinkPlan, atMs: number) {
+  return { name: `${name}-${atMs}`, folder: `/sinks/${name}-${atMs}` };
 }
 
 /** Everything that can happen without time passing has happened after this. */

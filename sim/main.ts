@@ -1,44 +1,116 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { FAMILY_NAMES, type Family } from "./families.ts";
 import { generate } from "./generate.ts";
-import { live } from "./life.ts";
+import type { LifeResult } from "./life.ts";
+import type { Plan } from "./plan.ts";
+import { createRunner, printingLog, type Runner } from "./run.ts";
+import { shrink } from "./shrink.ts";
+
+const USAGE = `npm run sim -- [options]
+  --seeds N --from K   N lives from seed K on (default: 100 from 1)
+  --seed X             one life, told in full
+  --long               lives of 90 days
+  --plan FILE          one life from a file, such as a shrunk one
+  --families A,B       only these families of faults: ${FAMILY_NAMES.join(", ")}
+  --no-shrink          leave failing lives as they are
+  --minutes M          stop after so long
+  --log                the program's own log, for one life
+  --mutants            break each rule in a copy of the sources and show that a life notices`;
 
 const { values } = parseArgs({
+  allowNegative: true,
   options: {
     seeds: { type: "string", default: "100" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
     long: { type: "boolean", default: false },
+    plan: { type: "string" },
     families: { type: "string" },
+    shrink: { type: "boolean", default: true },
+    minutes: { type: "string" },
     log: { type: "boolean", default: false },
+    mutants: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
   },
 });
-const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "tidemark-sim-"));
 const families = values.families === undefined ? FAMILY_NAMES : (values.families.split(",") as Family[]);
-const from = Number(values.seed ?? values.from);
-const count = values.seed === undefined ? Number(values.seeds) : 1;
-let failed = 0;
-const startedMs = performance.now();
-for (let seed = from; seed < from + count; seed++) {
-  const plan = generate(seed, { long: values.long, families });
-  const begun = performance.now();
-  const log = values.log
-    ? (() => {
-        const line = (fields: object, sentence: string) => console.log(sentence, JSON.stringify(fields, (_, v) => (v instanceof Error ? `${v.message} ${String((v as Error).cause ?? "")}` : v)));
-        const made = { error: line, warn: line, info: line, debug: line, child: () => made };
-        return made;
-      })()
-    : undefined;
-  const result = await live(plan, folder, log).catch((error: unknown) => ({ violations: [{ rule: "program", message: (error as Error).stack ?? String(error) }], digest: "", steps: 0, requests: 0, events: 0, delivered: 0, cause: (error as Error).cause }));
-  if (values.seed !== undefined) console.log(JSON.stringify(plan, null, 1));
-  if (result.violations.length > 0 || values.seed !== undefined) {
-    failed += result.violations.length > 0 ? 1 : 0;
-    console.log(`seed ${seed}: ${result.violations.length} violations`, JSON.stringify(result, null, 1), (result as any).cause ?? "");
+
+/** Every life of a campaign, with what was found. */
+async function campaign(runner: Runner, from: number, count: number): Promise<boolean> {
+  const untilMs = performance.now() + Number(values.minutes ?? 1e6) * 60_000;
+  const totals = { lives: 0, failed: 0, events: 0, requests: 0, delivered: 0 };
+  for (let seed = from; seed < from + count && performance.now() < untilMs; seed++) {
+    const plan = generate(seed, { long: values.long, families });
+    const result = await runner.run(plan);
+    totals.lives++;
+    totals.events += result.events;
+    totals.requests += result.requests;
+    totals.delivered += result.delivered;
+    if (result.violations.length > 0) {
+      totals.failed++;
+      await tellFailure(runner, plan, result);
+    }
+    if (totals.lives % 100 === 0)
+      console.log(`after seed ${seed}: ${JSON.stringify(totals)}, ${memoryText()}`);
   }
-  if (count <= 50) console.log(seed, `${Math.round(performance.now() - begun)} ms`, result.steps, result.requests, result.events, result.delivered, result.digest.slice(0, 8));
+  console.log(`${JSON.stringify(totals)}, ${memoryText()}`);
+  return totals.failed === 0;
 }
-console.log(`${count} lives, ${failed} failed, ${Math.round((performance.now() - startedMs) / 1000)} s`);
-rmSync(folder, { recursive: true, force: true });
+
+function memoryText(): string {
+  return `${Math.round(process.memoryUsage().rss / 1e6)} MB`;
+}
+
+async function tellFailure(runner: Runner, plan: Plan, result: LifeResult): Promise<void> {
+  const [first] = result.violations;
+  console.log(
+    `seed ${plan.seed}${values.long ? " --long" : ""} fails: ${result.violations.length} violations`,
+  );
+  console.log(`  ${first!.rule}: ${first!.message}`);
+  if (!values.shrink) return;
+  const small = await shrink(
+    plan,
+    first!.rule,
+    async (candidate) => (await runner.run(candidate)).violations,
+  );
+  const again = await runner.run(small);
+  const file = `sim-failure-${plan.seed}.json`;
+  writeFileSync(file, `${JSON.stringify(small, null, 1)}\n`);
+  console.log(
+    `  shrunk to ${small.faults.length} faults, ${small.organizations.length} organizations: --plan ${file}`,
+  );
+  for (const { rule, message } of again.violations.slice(0, 3)) console.log(`    ${rule}: ${message}`);
+}
+
+/** One life, told in full, and lived twice to see that it is the same. */
+async function single(runner: Runner, plan: Plan): Promise<boolean> {
+  console.log(JSON.stringify(plan, null, 1));
+  const result = await runner.run(plan, values.log ? printingLog(console.log) : undefined);
+  const again = await runner.run(plan);
+  console.log(JSON.stringify(result, null, 1));
+  console.log(
+    result.digest === again.digest ? "The second life is the same." : "The second life is another one!",
+  );
+  return result.violations.length === 0 && result.digest === again.digest;
+}
+
+async function main(): Promise<boolean> {
+  if (values.help) {
+    console.log(USAGE);
+    return true;
+  }
+  if (values.mutants) return (await import("./mutate.ts")).runMutants();
+  const runner = createRunner();
+  try {
+    if (values.plan !== undefined)
+      return await single(runner, JSON.parse(readFileSync(values.plan, "utf8")) as Plan);
+    if (values.seed !== undefined)
+      return await single(runner, generate(Number(values.seed), { long: values.long, families }));
+    return await campaign(runner, Number(values.from), Number(values.seeds));
+  } finally {
+    runner.close();
+  }
+}
+
+process.exitCode = (await main()) ? 0 : 1;

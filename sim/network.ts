@@ -74,11 +74,14 @@ function createExchange(handler: Dispatcher.DispatchHandler) {
     feed(answer: Answer): void {
       switch (answer.kind) {
         case "refused":
-          return fail("ECONNREFUSED");
+          fail("ECONNREFUSED");
+          break;
         case "cut_head":
-          return fail("UND_ERR_SOCKET");
+          fail("UND_ERR_SOCKET");
+          break;
         case "hang":
-          return fail("UND_ERR_HEADERS_TIMEOUT");
+          fail("UND_ERR_HEADERS_TIMEOUT");
+          break;
         case "cut_body":
         case "answer": {
           const bytes = Buffer.from(answer.body);

@@ -40,6 +40,7 @@ const HANG_CHECK_MS = 60_000;
 export async function startProcess(options: ProcessOptions): Promise<Process> {
   const { config, world, service, disk, latencyMs } = options;
   let dead = false;
+  const waiting = new Set<() => void>();
   const isDead = () => dead;
   const clock = createProcessClock(world, options.skewMs, isDead);
   const app = await openApp({
@@ -63,11 +64,11 @@ export async function startProcess(options: ProcessOptions): Promise<Process> {
     if (dead) throw new Error("The process is dead.");
     for (let error = options.diskError(path); error !== undefined; error = options.diskError(path)) {
       if (error === "slow") {
-        if (isChange) await new Promise<void>((resolve) => world.after(SLOW_MS, resolve));
+        if (isChange) await passes(SLOW_MS);
         break;
       }
       if (error === "hang") {
-        await new Promise<void>((resolve) => world.after(HANG_CHECK_MS, resolve));
+        await passes(HANG_CHECK_MS);
         if (dead) throw new Error("The process is dead.");
         continue;
       }
@@ -77,10 +78,27 @@ export async function startProcess(options: ProcessOptions): Promise<Process> {
     if (dead) throw new Error("The process is dead.");
   }
 
+  /** Ends early when the process dies: nothing waits in a dead one. */
+  function passes(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = world.after(ms, () => {
+        waiting.delete(give);
+        resolve();
+      });
+      const give = () => {
+        cancel();
+        resolve();
+      };
+      waiting.add(give);
+    });
+  }
+
   async function kill(): Promise<void> {
     const state = config.state;
-    for (const end of ["", "-wal"]) if (existsSync(state + end)) copyFileSync(state + end, `${state}${end}.kept`);
+    for (const end of ["", "-wal"])
+      if (existsSync(state + end)) copyFileSync(state + end, `${state}${end}.kept`);
     dead = true;
+    for (const give of waiting) give();
     app.db.close();
     await end();
     for (const end of ["", "-wal", "-shm"]) rmSync(state + end, { force: true });
@@ -111,6 +129,8 @@ function withDisk(
 ): SinkDefinition {
   if (definition.type !== "file") return definition;
   const system = disk.systemFor(gate);
-  return { ...definition, open: (context) => openFileSink(context as never as Parameters<typeof openFileSink>[0], system) };
+  return {
+    ...definition,
+    open: (context) => openFileSink(context as never as Parameters<typeof openFileSink>[0], system),
+  };
 }
-

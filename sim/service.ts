@@ -16,9 +16,19 @@ export interface Request {
 
 /** An answer, or the way in which there is none. */
 export type Answer =
-  | { readonly kind: "answer"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
+  | {
+      readonly kind: "answer";
+      readonly status: number;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly body: string;
+    }
   | { readonly kind: "refused" | "cut_head" | "hang" }
-  | { readonly kind: "cut_body"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string };
+  | {
+      readonly kind: "cut_body";
+      readonly status: number;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly body: string;
+    };
 
 export interface ModelService {
   answer(request: Request): Answer;
@@ -44,7 +54,9 @@ interface Query {
 export function createService(plan: Plan, nowMs: () => number): ModelService {
   const byOrganization = eventsOf(plan);
   const random = randomOf(plan.seed, "service");
-  const known = new Map(plan.organizations.map((organization) => [organizationId(organization.index), organization]));
+  const known = new Map(
+    plan.organizations.map((organization) => [organizationId(organization.index), organization]),
+  );
   const { habits, retentionMs } = { habits: plan.service, retentionMs: plan.settings.retentionMs };
 
   function effects(): readonly Effect[] {
@@ -57,7 +69,9 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
   function isListed(index: number, atMs: number): boolean {
     const organization = plan.organizations.find((candidate) => candidate.index === index)!;
     const relative = atMs - START_MS;
-    return organization.joinsMs <= relative && (organization.leavesMs === null || relative < organization.leavesMs);
+    return (
+      organization.joinsMs <= relative && (organization.leavesMs === null || relative < organization.leavesMs)
+    );
   }
 
   function list(path: string): Answer {
@@ -70,7 +84,11 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
   }
 
   /** A refusal of any of the organizations is one of the whole request. */
-  function refusalOf({ organizations }: Request, query: Query, standing: readonly Effect[]): Answer | undefined {
+  function refusalOf(
+    { organizations }: Request,
+    query: Query,
+    standing: readonly Effect[],
+  ): Answer | undefined {
     for (const id of organizations) {
       const organization = known.get(id.toLowerCase());
       if (organization === undefined || !isListed(organization.index, nowMs()))
@@ -90,13 +108,18 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     const query = JSON.parse(request.body) as Query;
     const refusal = refusalOf(request, query, standing);
     if (refusal !== undefined) return refusal;
-    const [startMs, endMs] = [Date.parse(query.start_time), query.end_time === undefined ? Number.POSITIVE_INFINITY : Date.parse(query.end_time)];
+    const [startMs, endMs] = [
+      Date.parse(query.start_time),
+      query.end_time === undefined ? Number.POSITIVE_INFINITY : Date.parse(query.end_time),
+    ];
     if (Number.isNaN(startMs) || Number.isNaN(endMs)) return json(400, { message: "Invalid date" });
     if (startMs > nowMs()) return json(400, { message: "Start Time is in the future" });
     if (endMs < startMs) return json(400, { message: "Start Time not after End Time" });
     const isIllegible = standing.some(({ type }) => type === "cursors") || isStale(query);
-    if (query.search_after !== undefined && isIllegible) return json(400, { message: "Invalid search_after" });
-    const asked = Number.isSafeInteger(query.limit) && query.limit! > 0 ? Math.min(10_000, query.limit!) : LIMIT_DEFAULT;
+    if (query.search_after !== undefined && isIllegible)
+      return json(400, { message: "Invalid search_after" });
+    const asked =
+      Number.isSafeInteger(query.limit) && query.limit! > 0 ? Math.min(10_000, query.limit!) : LIMIT_DEFAULT;
     const limit = Math.min(asked, habits.cap);
     const found = matching(request, query, startMs, endMs, limit);
     return page(found, query, limit, standing);
@@ -107,13 +130,24 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     return token !== undefined && habits.tokenMs !== null && nowMs() - token[3] > habits.tokenMs;
   }
 
-  function matching({ organizations }: Request, query: Query, startMs: number, endMs: number, limit: number): ModelEvent[] {
+  function matching(
+    { organizations }: Request,
+    query: Query,
+    startMs: number,
+    endMs: number,
+    limit: number,
+  ): ModelEvent[] {
     const token = query.search_after;
     const isSame = token === undefined || token[2] === queryKey(organizations, query);
     const found: ModelEvent[] = [];
     for (const id of organizations) {
       for (const event of byOrganization.get(known.get(id.toLowerCase())!.index)!) {
-        if (event.timeMs < startMs || event.timeMs > endMs || (event.timeMs === endMs && !habits.endInclusive)) continue;
+        if (
+          event.timeMs < startMs ||
+          event.timeMs > endMs ||
+          (event.timeMs === endMs && !habits.endInclusive)
+        )
+          continue;
         if (!isVisible(event, nowMs(), retentionMs) || !isAskedFor(event, query.service)) continue;
         if (token !== undefined && !isAfter(event, token)) continue;
         found.push(event);
@@ -123,7 +157,12 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     return isSame ? found.slice(0, limit) : found.slice(3, 3 + limit);
   }
 
-  function page(found: readonly ModelEvent[], query: Query, limit: number, standing: readonly Effect[]): Answer {
+  function page(
+    found: readonly ModelEvent[],
+    query: Query,
+    limit: number,
+    standing: readonly Effect[],
+  ): Answer {
     const last = found.at(-1);
     const token = last === undefined ? query.search_after : [last.timeMs, last.number, keyOfLast, nowMs()];
     const headers: Record<string, string> = {
@@ -136,7 +175,9 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     if (hits(standing, "wrong_token", random) && query.search_after !== undefined)
       headers["x-search_after"] = JSON.stringify(query.search_after);
     for (const name of habits.without) delete headers[name];
-    const texts = found.map((event) => (query.fields === undefined ? event.text : projected(event.text, query.fields)));
+    const texts = found.map((event) =>
+      query.fields === undefined ? event.text : projected(event.text, query.fields),
+    );
     return { kind: "answer", status: 200, headers, body: `[${texts.join(",")}]` };
   }
   let keyOfLast = "";
@@ -153,7 +194,11 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
           return json(400, { message: "Bad Request" });
         case "throttle":
           if (random.chance(effect.share))
-            return json(429, { message: "Too many requests" }, effect.retryAfterS === null ? {} : { "retry-after": String(effect.retryAfterS) });
+            return json(
+              429,
+              { message: "Too many requests" },
+              effect.retryAfterS === null ? {} : { "retry-after": String(effect.retryAfterS) },
+            );
           break;
         case "unavailable":
           if (random.chance(effect.share)) return json(effect.status, { message: "Try again" });
@@ -162,7 +207,8 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
           if (random.chance(effect.share)) return { kind: "hang" };
           break;
         case "nonsense":
-          if (random.chance(effect.share)) return { kind: "answer", status: 200, headers: {}, body: "<html>Welcome</html>" };
+          if (random.chance(effect.share))
+            return { kind: "answer", status: 200, headers: {}, body: "<html>Welcome</html>" };
           break;
         case "cut":
           if (effect.where === "head" && random.chance(effect.share)) return { kind: "cut_head" };
@@ -176,13 +222,17 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     if (request.key !== "key") return json(401, { message: "Unauthorized" });
     if (request.path.startsWith("/api/organizations")) {
       const broken = standing.find((effect) => effect.type === "list");
-      return broken === undefined ? list(request.path) : json(broken.status, { message: "The list is not available" });
+      return broken === undefined
+        ? list(request.path)
+        : json(broken.status, { message: "The list is not available" });
     }
     if (request.path === `${EVENTS_PATH}/count` && habits.hasCount) return count(request, standing);
     if (request.path !== EVENTS_PATH) return json(404, { message: "Not found" });
     keyOfLast = queryKey(request.organizations, JSON.parse(request.body) as Query);
     const answer = events(request, standing);
-    const cuts = standing.some((effect) => effect.type === "cut" && effect.where === "body" && random.chance(effect.share));
+    const cuts = standing.some(
+      (effect) => effect.type === "cut" && effect.where === "body" && random.chance(effect.share),
+    );
     return cuts && answer.kind === "answer" ? { ...answer, kind: "cut_body" } : answer;
   }
 
@@ -191,7 +241,13 @@ export function createService(plan: Plan, nowMs: () => number): ModelService {
     const refusal = refusalOf(request, query, standing);
     if (refusal !== undefined) return refusal;
     const endMs = query.end_time === undefined ? Number.POSITIVE_INFINITY : Date.parse(query.end_time);
-    const found = matching(request, { ...query }, Date.parse(query.start_time), endMs, Number.MAX_SAFE_INTEGER);
+    const found = matching(
+      request,
+      { ...query },
+      Date.parse(query.start_time),
+      endMs,
+      Number.MAX_SAFE_INTEGER,
+    );
     return json(200, { count: found.length });
   }
 

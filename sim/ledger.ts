@@ -1,0 +1,112 @@
+import type { App } from "../src/app.ts";
+import type { Gap } from "../src/core/gap.ts";
+import type { Window } from "../src/core/window.ts";
+import type { ModelEvent } from "./events.ts";
+import { nameOf, timeText, type Violation } from "./findings.ts";
+import { organizationId, type Plan } from "./plan.ts";
+import { isAskedFor } from "./service.ts";
+
+/** What the program says about an event's time: its windows and its gaps. */
+export interface LedgerFacts {
+  /** Whether the program names this time as missing, or as not wholly there. */
+  isGap(event: ModelEvent): boolean;
+  describe(event: ModelEvent): string;
+  readonly windows: readonly Window[];
+}
+
+export async function readLedger(app: App): Promise<LedgerFacts> {
+  const windows = await app.journal.windows();
+  const gapsOf = grouped(await app.journal.gaps(), ({ organization }) => [organization ?? ""]);
+  const windowsOf = grouped(windows, ({ stream }) => stream.organizations);
+  const covering = (event: ModelEvent) =>
+    (windowsOf.get(organizationId(event.organization)) ?? []).filter((window) => covers(window, event));
+  const gaps = (event: ModelEvent) =>
+    (gapsOf.get(organizationId(event.organization)) ?? []).filter(
+      ({ fromMs, toMs, services }) =>
+        fromMs <= event.timeMs && event.timeMs < toMs && isAskedFor(event, services),
+    );
+  return {
+    windows,
+    isGap: (event) =>
+      gaps(event).length > 0 ||
+      covering(event).some(
+        ({ live, state }) => state === "expired" || state === "refused" || (state === "unread" && !live),
+      ),
+    describe: (event) =>
+      [...covering(event).map(windowText), ...gaps(event).map(gapText)].join("; ") || "no window covers it",
+  };
+}
+
+export function covers({ fromMs, toMs, live, stream }: Window, event: ModelEvent): boolean {
+  return fromMs <= event.timeMs && (event.timeMs < toMs || live) && isAskedFor(event, stream.services);
+}
+
+function grouped<Item>(
+  items: readonly Item[],
+  keysOf: (item: Item) => readonly string[],
+): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>();
+  for (const item of items)
+    for (const key of keysOf(item)) {
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [item]);
+      else group.push(item);
+    }
+  return groups;
+}
+
+function windowText({ state, live, fromMs, toMs, reason, heldCount, apiCount, askedMs }: Window): string {
+  const asked = askedMs === null ? "" : ` asked ${timeText(askedMs)}`;
+  return `${live ? "live" : state} ${timeText(fromMs)}–${timeText(toMs)} ${heldCount}/${apiCount}${asked} ${reason ?? ""}`.trim();
+}
+
+function gapText({ fromMs, toMs, reason, detail }: Gap): string {
+  return `gap ${reason} ${timeText(fromMs)}–${timeText(toMs)} ${detail}`;
+}
+
+/** A sweep's moment is known to the second, as the service's Date is. */
+const MOMENT_MS = 60_000;
+
+/**
+ * What is called sealed holds everything that the service showed when it was last compared, and the counts
+ * are those of the events that are there.
+ */
+export function judgeLedger(
+  plan: Plan,
+  { windows }: LedgerFacts,
+  events: readonly ModelEvent[],
+  isHeld: (event: ModelEvent) => boolean,
+): Violation[] {
+  const found: Violation[] = [];
+  const indexes = new Map(plan.organizations.map(({ index }) => [organizationId(index), index]));
+  for (const window of windows) {
+    if (window.state !== "sealed" || window.live || window.askedMs === null || window.reader !== null)
+      continue;
+    const asked = new Set(window.stream.organizations.map((id) => indexes.get(id)));
+    const inside = events.filter((event) => asked.has(event.organization) && covers(window, event));
+    const askedMs = window.askedMs;
+    const shown = inside.filter(
+      (event) =>
+        event.shownMs <= askedMs - MOMENT_MS &&
+        event.timeMs >= askedMs - plan.settings.retentionMs + MOMENT_MS,
+    );
+    for (const event of shown)
+      if (!isHeld(event) && event.odd === null)
+        found.push({
+          rule: "ledger",
+          message: `${nameOf(event)} is missing in a sealed window: ${windowText(window)}`,
+        });
+    const held = inside.filter(isHeld).length;
+    if (window.heldCount !== null && window.heldCount !== held)
+      found.push({
+        rule: "ledger",
+        message: `a sealed window says that it holds ${window.heldCount} and holds ${held}: ${windowText(window)}`,
+      });
+    if (window.apiCount !== null && (window.apiCount < shown.length || window.apiCount > inside.length))
+      found.push({
+        rule: "ledger",
+        message: `a sealed window says that the service has ${window.apiCount} of between ${shown.length} and ${inside.length}: ${windowText(window)}`,
+      });
+  }
+  return found;
+}

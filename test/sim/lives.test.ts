@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { FAMILY_NAMES } from "../../sim/families.ts";
+import { generate } from "../../sim/generate.ts";
+import { createRunner, type Runner } from "../../sim/run.ts";
+
+/** TIDEMARK_LIVES=500 lives the seeds from 1 to 500. Time is virtual, so a slow machine only takes longer. */
+const LIVES = process.env.TIDEMARK_LIVES;
+const SEEDS =
+  LIVES === undefined ? [1, 12, 16, 17] : Array.from({ length: Number(LIVES) }, (_, at) => at + 1);
+let runner: Runner;
+
+beforeAll(() => {
+  runner = createRunner();
+});
+
+afterAll(() => runner.close());
+
+describe("simulated years", { timeout: 600_000 }, () => {
+  test.each(SEEDS)("the life of seed %i breaks no promise", async (seed) => {
+    const plan = generate(seed, { long: false, families: FAMILY_NAMES });
+    const { violations } = await runner.run(plan);
+    expect(violations).toEqual([]);
+  });
+
+  test("a life replays identically", async () => {
+    const plan = generate(12, { long: false, families: FAMILY_NAMES });
+    const [first, second] = [await runner.run(plan), await runner.run(plan)];
+    expect(first.digest).not.toBe("");
+    expect(second).toEqual(first);
+  });
+});
