@@ -6,6 +6,13 @@ import { setFlagsFromString } from "node:v8";
 // makes V8 want more already, so this comes first.
 setFlagsFromString("--semi-space-growth-factor=1");
 setFlagsFromString("--heap-growing-percent=400");
+// Libraries that open connections of their own read this variable: no one can switch off TLS verification by it.
+if (process.env.NODE_TLS_REJECT_UNAUTHORIZED === "0") {
+  delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+  process.stderr.write(
+    "NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are always verified. Name the authority to trust under tls.ca.\n",
+  );
+}
 const { main } = await import("./commands/index.ts");
 
 /** The only file that touches `process`: argv, signals, streams, exit code. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { unsafeAddresses } from "../core/http/plain-http.ts";
 import { sizeSchema } from "../core/schema.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
@@ -114,6 +115,7 @@ export const configSchema = z
     (config, context) => {
       for (const path of ["accounts", "sinks", "imports"] as const) unique(path, config[path], context);
       importsOfAccounts(config, context);
+      secretsInTheClear(config.sinks, context);
     },
     { when: isObject },
   )
@@ -151,6 +153,21 @@ function unique(path: string, list: unknown, context: z.core.$RefinementCtx<unkn
       });
     }
     seen.add(name);
+  }
+}
+
+/** Secrets go over plain http only where the config says so. */
+function secretsInTheClear(list: unknown, context: z.core.$RefinementCtx<unknown>): void {
+  if (!Array.isArray(list)) return;
+  for (const [index, sink] of list.entries()) {
+    for (const path of unsafeAddresses(sink)) {
+      context.addIssue({
+        code: "custom",
+        path: ["sinks", index, ...path],
+        message: "use https, or set plainHttp: true beside it to send this sink's secrets in the clear",
+        input: sink,
+      });
+    }
   }
 }
 

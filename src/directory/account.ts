@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isSafeAddress } from "../core/http/plain-http.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { type Secret, secretSchema } from "../core/secret.ts";
 
@@ -105,16 +106,10 @@ export function checkConnection(
     complain("tokenUrl", "oauth needs a region or a tokenUrl");
   }
   for (const path of ["insightsUrl", "managementUrl", "tokenUrl"] as const) {
-    if (account[path] && !account.plainHttp && !isSafe(account[path])) {
+    if (account[path] && !account.plainHttp && !isSafeAddress(account[path])) {
       complain(path, "use https, or set plainHttp: true to send the key in the clear");
     }
   }
-}
-
-function isSafe(address: string): boolean {
-  if (!URL.canParse(address)) return true;
-  const url = new URL(address);
-  return url.protocol === "https:" || /^(localhost|127(\.\d+){3}|\[::1\]|.*\.localhost)$/.test(url.hostname);
 }
 
 export type Credentials =

@@ -1,5 +1,6 @@
-import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
+import { clientCredentials } from "../core/http/client-credentials.ts";
+import { secretHider } from "../core/http/hide-secrets.ts";
 import type { Credentials } from "./account.ts";
 import { type DirectoryError, NonsenseError, refusalOf, UnauthorizedError } from "./errors.ts";
 import { factsOf } from "./facts.ts";
@@ -32,7 +33,7 @@ function keyAuth(key: string): Auth {
     prove: async () => ["x-api-key", key],
     renew: async () => false,
     headerBytes: "x-api-key: ".length + key.length + 2,
-    clean: (text) => text.replaceAll(key, "[secret]"),
+    clean: secretHider([key]),
   };
 }
 
@@ -46,107 +47,53 @@ export function systemAuth(identity: SystemIdentity, clock: Clock): Auth {
   };
 }
 
-interface Token {
-  readonly value: string;
-  /** From here on it is renewed before use; until `expiresMs` it still works. */
-  readonly renewMs: number;
-  readonly expiresMs: number;
-}
-
 const TOKEN_BYTES_GUESS = 2048;
+const TOKEN_ANSWER_BYTES_MAX = 65_536;
 
-/** OAuth client credentials: renewed a while before they expire, by one request at a time for all callers. */
+/** OAuth client credentials; one token for all requests. */
 function tokenAuth(
   credentials: Extract<Credentials, { clientId: string }>,
   transport: Transport,
   clock: Clock,
 ): Auth {
-  let token: Token | undefined;
-  let renewal: Promise<Token> | undefined;
-
-  const renewed = (): Promise<Token> => {
-    renewal ??= requestToken(credentials, transport, clock)
-      .then((fresh) => {
-        token = fresh;
-        return fresh;
-      })
-      .finally(() => {
-        renewal = undefined;
-      });
-    return renewal;
-  };
-  const current = async (signal: AbortSignal): Promise<Token> => {
-    if (token && clock.now() < token.renewMs) return token;
-    const stillGood = token && clock.now() < token.expiresMs ? token : undefined;
-    try {
-      return await orAborted(renewed(), signal);
-    } catch (error) {
-      if (stillGood && !signal.aborted) return stillGood;
-      throw error;
-    }
-  };
-
-  return {
-    prove: async (_request, signal) => ["authorization", (await current(signal)).value],
-    async renew(proof, signal) {
-      if (token?.value === proof[1]) token = undefined;
-      return (await current(signal)).value !== proof[1];
-    },
-    get headerBytes() {
-      return "authorization: ".length + (token?.value.length ?? TOKEN_BYTES_GUESS) + 2;
-    },
-    clean(text) {
-      const secrets = [token?.value.slice("Bearer ".length), credentials.clientSecret.reveal()];
-      return secrets.reduce<string>(
-        (cleaned, secret) => (secret ? cleaned.replaceAll(secret, "[secret]") : cleaned),
-        text,
-      );
-    },
-  };
-}
-
-const tokenSchema = z.looseObject({
-  access_token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
-  expires_in: z.coerce.number().positive().max(31_536_000).catch(3600),
-});
-
-async function requestToken(
-  credentials: Extract<Credentials, { clientId: string }>,
-  transport: Transport,
-  clock: Clock,
-): Promise<Token> {
   const url = new URL(credentials.tokenUrl);
   const where = `POST ${url.origin}${url.pathname}`;
   const secret = credentials.clientSecret.reveal();
-  const basic = Buffer.from(`${credentials.clientId}:${secret}`).toString("base64");
-  const askedMs = clock.now();
-  const answer = await transport.send({
-    method: "POST",
-    url,
-    headers: [
-      "authorization",
-      `Basic ${basic}`,
-      "content-type",
-      "application/x-www-form-urlencoded",
-      "accept",
-      "application/json",
-    ],
-    body: "scope=api&grant_type=client_credentials",
-    bodyBytesMax: 65_536,
-    // Shared by all callers, so no caller's signal ends it; the transport's deadline does.
-    signal: new AbortController().signal,
+  let facts: ReturnType<typeof factsOf> | undefined;
+  const tokens = clientCredentials({
+    client: { ...credentials, scope: "api", login: "basic" },
+    clock,
+    async send({ headers, body }) {
+      const answer = await transport.send({
+        method: "POST",
+        url,
+        headers: Object.entries(headers).flat(),
+        body,
+        bodyBytesMax: TOKEN_ANSWER_BYTES_MAX,
+        // Shared by all callers, so no caller's signal ends it; the transport's deadline does.
+        signal: new AbortController().signal,
+      });
+      const received = await answer.body();
+      facts = factsOf(answer, clock, secretHider([secret]), received);
+      return { status: answer.status, text: received.toString("utf8") };
+    },
+    refused: ({ status }) =>
+      status === 200
+        ? new NonsenseError(`${where}: the answer holds no access_token`, facts)
+        : tokenRefusal(where, facts!),
   });
-  const body = await answer.body();
-  const clean = (text: string) => text.replaceAll(secret, "[secret]").replaceAll(basic, "[secret]");
-  const facts = factsOf(answer, clock, clean, body);
-  if (answer.status !== 200) throw tokenRefusal(where, facts);
-  const parsed = tokenSchema.safeParse(jsonOf(body));
-  if (!parsed.success) throw new NonsenseError(`${where}: the answer holds no access_token`, facts);
-  const livesMs = parsed.data.expires_in * 1000;
+
   return {
-    value: `Bearer ${parsed.data.access_token}`,
-    renewMs: askedMs + livesMs - Math.min(300_000, livesMs / 5),
-    expiresMs: askedMs + livesMs,
+    prove: async (_request, signal) => ["authorization", `Bearer ${await tokens.get(signal)}`],
+    async renew(proof, signal) {
+      const used = proof[1]!.slice("Bearer ".length);
+      tokens.forget(used);
+      return (await tokens.get(signal)) !== used;
+    },
+    get headerBytes() {
+      return "authorization: Bearer ".length + (tokens.current()?.length ?? TOKEN_BYTES_GUESS) + 2;
+    },
+    clean: (text) => secretHider([tokens.current() ?? "", secret])(text),
   };
 }
 
@@ -154,22 +101,4 @@ async function requestToken(
 function tokenRefusal(where: string, facts: ReturnType<typeof factsOf>): DirectoryError {
   if (facts.status !== 400) return refusalOf(where, facts);
   return new UnauthorizedError(`${where}: 400 ${facts.serviceMessage ?? "without a message"}`, facts);
-}
-
-function jsonOf(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    return undefined;
-  }
-}
-
-/** The shared work goes on for the others when one caller stops waiting for it. */
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

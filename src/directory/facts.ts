@@ -1,7 +1,9 @@
 import type { Clock } from "../core/clock.ts";
+import { dateMsOf, retryAfterMsOf } from "../core/http/retry-after.ts";
 import type { ServiceFacts } from "./errors.ts";
 
 const MESSAGE_LENGTH_MAX = 500;
+const RETRY_AFTER_MS_MAX = 86_400_000;
 
 interface Answer {
   readonly status: number;
@@ -23,30 +25,12 @@ export function factsOf(
     code: spoken.code === undefined ? undefined : bounded(clean(spoken.code)),
     requestId: requestIdOf(answer),
     dateMs,
-    retryAfterMs: retryAfterMsOf(answer.header("retry-after"), dateMs ?? clock.now()),
+    retryAfterMs: retryAfterMsOf(answer.header("retry-after"), dateMs ?? clock.now(), RETRY_AFTER_MS_MAX),
   };
 }
 
 export function requestIdOf(answer: Answer): string | undefined {
   return answer.header("x-request-id")?.slice(0, 200);
-}
-
-/** An HTTP date in milliseconds. */
-export function dateMsOf(text: string | undefined): number | undefined {
-  if (text === undefined || !/[A-Za-z]{3}.*\d\d:\d\d:\d\d/.test(text)) return undefined;
-  const ms = Date.parse(text);
-  return Number.isNaN(ms) ? undefined : ms;
-}
-
-const RETRY_AFTER_MS_MAX = 86_400_000;
-
-/** Retry-After in seconds (fractions are seen) or as an HTTP date, measured by the service's own clock. */
-export function retryAfterMsOf(text: string | undefined, nowMs: number): number | undefined {
-  if (text === undefined) return undefined;
-  if (/^\s*\d{1,9}(\.\d+)?\s*$/.test(text))
-    return Math.min(Math.ceil(Number(text) * 1000), RETRY_AFTER_MS_MAX);
-  const dateMs = dateMsOf(text);
-  return dateMs === undefined ? undefined : Math.min(Math.max(dateMs - nowMs, 0), RETRY_AFTER_MS_MAX);
 }
 
 interface Spoken {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
+import { dateMsOf } from "../core/http/retry-after.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import type { Connection } from "./account.ts";
 import { type Auth, authOf } from "./auth.ts";
@@ -12,7 +13,7 @@ import {
   UnknownOrganizationError,
 } from "./errors.ts";
 import { type Exchange, exchangeOf, headerValue, whereOf } from "./exchange.ts";
-import { bounded, dateMsOf, requestIdOf } from "./facts.ts";
+import { bounded, requestIdOf } from "./facts.ts";
 import { openTransport, type RequestDispatcher, type TransportResponse } from "./transport.ts";
 
 export interface InsightsQuery {

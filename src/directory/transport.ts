@@ -1,8 +1,8 @@
 import { setMaxListeners } from "node:events";
 import type { Dispatcher } from "undici";
-// All of undici, with fetch, WebSockets, caches and mocks, would take three times as long to load.
-import Agent from "undici/lib/dispatcher/agent.js";
 import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
+import { openPool } from "../core/http/pool.ts";
+import { isCertificateError } from "../core/http/tls.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
@@ -65,27 +65,20 @@ export interface Transport {
 }
 
 export function openTransport(options: TransportOptions): Transport {
-  const agent = options.dispatcher ?? poolOf(options);
+  const opening = options.dispatcher ? Promise.resolve(options.dispatcher) : poolOf(options);
   return {
-    send: (request) => send(agent, request, options),
-    close: () => agent.destroy(),
+    send: async (request) => send(await opening, request, options),
+    close: async () => (await opening).destroy(),
   };
 }
 
-function poolOf(options: TransportOptions): Agent {
-  return new Agent({
+function poolOf(options: TransportOptions): Promise<RequestDispatcher> {
+  return openPool({
     connections: options.connectionsMax ?? 64,
-    pipelining: 1,
-    headersTimeout: options.headersTimeoutMs,
-    bodyTimeout: options.bodyTimeoutMs,
-    keepAliveTimeout: 10_000,
-    keepAliveMaxTimeout: 60_000,
-    maxHeaderSize: 256 * 1024,
-    connect: {
-      timeout: Math.min(options.headersTimeoutMs, 30_000),
-      rejectUnauthorized: true,
-      ...(options.ca === undefined ? {} : { ca: options.ca }),
-    },
+    connectTimeoutMs: Math.min(options.headersTimeoutMs, 30_000),
+    headersTimeoutMs: options.headersTimeoutMs,
+    bodyTimeoutMs: options.bodyTimeoutMs,
+    tls: options.ca === undefined ? {} : { ca: options.ca },
   });
 }
 
@@ -258,13 +251,9 @@ function failureOf(where: string, cause: Error, answered: boolean): Error {
     return new NonsenseError(`${where}: the answer is not HTTP`, { cause });
   }
   if (NOBODY.has(code)) return new UnavailableError(`${where}: nobody answers at this address`, { cause });
-  if (isTlsRefusal(code)) {
+  if (isCertificateError(cause)) {
     return new UnavailableError(`${where}: the server's certificate cannot be verified (${code})`, { cause });
   }
   const what = answered ? "the answer broke off" : "the connection ended before an answer came";
   return new CutOffError(`${where}: ${what}`, { cause });
-}
-
-function isTlsRefusal(code: string): boolean {
-  return /CERT|SELF_SIGNED|^UNABLE_TO_/.test(code);
 }

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { RejectedEventsError, type Rejection } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
-import { tlsSchema } from "../core/schema.ts";
+import { connectionFields } from "../core/http/config.ts";
+import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
-import { textOf } from "./body.ts";
-import { halveUntilNamed } from "./halve.ts";
-import { arrayOverheads, joinElements } from "./json-array.ts";
-import { type Answer, makeRequester, timeoutSchema } from "./request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+import { halveUntilNamed } from "./over-http/halve.ts";
+import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { textOf } from "./shared/body.ts";
 
 const BODY_BYTES_MAX = 5_000_000;
 const ITEM_BYTES_MAX = 1_000_000;
@@ -36,8 +36,7 @@ export const datadog = defineSink({
       .default([])
       .meta({ description: "Tags of every event, such as env:production." }),
     gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",

@@ -1,14 +1,15 @@
 import { createHmac, hash } from "node:crypto";
 import { z } from "zod";
+import { connectionFields } from "../core/http/config.ts";
+import { makeRequester } from "../core/http/requester.ts";
 import { formatPosition } from "../core/position.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
-import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./body.ts";
-import { halveUntilNamed } from "./halve.ts";
-import { arrayOverheads, joinElements } from "./json-array.ts";
-import { makeRequester, timeoutSchema } from "./request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+import { halveUntilNamed } from "./over-http/halve.ts";
+import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
 
 const headersSchema = z
   .record(z.string(), z.union([z.string(), secretSchema("A header's secret value.")]))
@@ -53,8 +54,7 @@ export const http = defineSink({
     batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
       maxMs: 3_600_000,
     }).prefault("0s"),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",

@@ -1,14 +1,15 @@
 import { z } from "zod";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
+import { connectionFields } from "../core/http/config.ts";
+import { type Answer, makeRequester } from "../core/http/requester.ts";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
-import { textOf } from "./body.ts";
-import { halveUntilNamed, type Refusal } from "./halve.ts";
-import { arrayOverheads, joinElements } from "./json-array.ts";
-import { type Answer, makeRequester, timeoutSchema } from "./request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+import { halveUntilNamed, type Refusal } from "./over-http/halve.ts";
+import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { textOf } from "./shared/body.ts";
 
 const DEFAULT_PATH = "/v1/logs";
 
@@ -37,8 +38,7 @@ export const otlp = defineSink({
     batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
       maxMs: 3_600_000,
     }).prefault("0s"),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",

@@ -3,13 +3,14 @@ import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { PausedError, RejectedEventsError, RetryableError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../core/schema.ts";
+import { connectionFields } from "../core/http/config.ts";
+import { type Answer, makeRequester, type Requester } from "../core/http/requester.ts";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
-import { isJson, textOf } from "./body.ts";
-import { halveUntilNamed } from "./halve.ts";
-import { type Answer, makeRequester, type Requester, timeoutSchema } from "./request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+import { halveUntilNamed } from "./over-http/halve.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { isJson, textOf } from "./shared/body.ts";
 
 const ackSchema = z
   .strictObject({
@@ -44,8 +45,7 @@ export const splunkHec = defineSink({
     batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).prefault(
       "1MB",
     ),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",

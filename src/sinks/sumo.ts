@@ -1,12 +1,13 @@
 import { z } from "zod";
 import { PausedError, RejectedEventsError, type Rejection } from "../core/errors.ts";
-import { tlsSchema } from "../core/schema.ts";
+import { connectionFields } from "../core/http/config.ts";
+import { isSafeAddress } from "../core/http/plain-http.ts";
+import { makeRequester } from "../core/http/requester.ts";
 import { secretOf, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
-import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./body.ts";
-import { halveUntilNamed } from "./halve.ts";
-import { makeRequester, timeoutSchema } from "./request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./status.ts";
+import { halveUntilNamed } from "./over-http/halve.ts";
+import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./shared/body.ts";
 
 const BODY_BYTES_MAX = 1_000_000;
 /** Sumo Logic cuts longer messages into several. */
@@ -32,8 +33,7 @@ export const sumo = defineSink({
         "Puts the event's identity into every JSON object, as `tidemark_identity`, to tell repeats.",
     }),
     gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",
@@ -43,6 +43,11 @@ export const sumo = defineSink({
     const url = config.url.reveal().trim();
     if (!URL.canParse(url) || !/^https?:/.test(url))
       throw new PausedError("The secret of url is no HTTP address.", REMEDY);
+    if (!config.plainHttp && !isSafeAddress(url))
+      throw new PausedError(
+        "The secret of url is an http address, which would send it in the clear.",
+        "Use the https address, or set plainHttp: true.",
+      );
     const requester = await makeRequester({
       destination: DESTINATION,
       clock,

@@ -139,6 +139,32 @@ journal: { budget: 5 }
     expect(withAccount(account).join("\n")).toContain(problem);
   });
 
+  test.each([
+    "{ name: s, type: splunk_hec, url: 'http://siem.example:8088', token: { env: T } }",
+    "{ name: s, type: http, url: 'http://siem.example', headers: { Authorization: { env: T } } }",
+    "{ name: s, type: http, url: 'http://siem.example', hmac: { secret: { env: T } } }",
+    "{ name: s, type: opensearch, url: 'http://search.example', username: u, password: { env: T } }",
+    "{ name: s, type: elasticsearch, url: 'http://search.example', apiKey: { env: T } }",
+    "{ name: s, type: otlp, url: 'http://otel.example', headers: { key: { env: T } } }",
+    "{ name: s, type: datadog, url: 'http://proxy.example', apiKey: { env: T } }",
+    "{ name: s, type: s3, bucket: b, endpoint: 'http://store.example', accessKeyId: { env: T }, secretAccessKey: { env: T } }",
+  ])("secrets over plain http need plainHttp: true: %s", (sink) => {
+    expect(withSink(sink).join("\n")).toContain("use https, or set plainHttp: true");
+    expect(withSink(sink.replace(/ }$/, ", plainHttp: true }"))).toEqual([]);
+    expect(withSink(sink.replace(/http:\/\/[a-z.]+/, "http://127.0.0.1"))).toEqual([]);
+  });
+
+  test("plain http is fine where no secret is sent", () => {
+    expect(withSink("{ name: s, type: opensearch, url: 'http://search.example' }")).toEqual([]);
+  });
+
+  test("the address of Kafka's authorization server needs plainHttp: true too", () => {
+    const sink = (more: string) =>
+      `{ name: s, type: kafka, brokers: ['k:9092'], topic: t, sasl: { mechanism: oauthbearer, tokenUrl: 'http://idp.example/token', clientId: c, clientSecret: { env: T }${more} } }`;
+    expect(withSink(sink("")).join("\n")).toContain("sinks[0].sasl.tokenUrl");
+    expect(withSink(sink(", plainHttp: true"))).toEqual([]);
+  });
+
   test("a literal secret is refused wherever one belongs, and never printed", () => {
     for (const sink of [
       `{ name: s, type: splunk_hec, url: 'https://x', token: ${SECRET} }`,

@@ -59,7 +59,7 @@ it("asks for a token with client credentials and uses it until shortly before it
   expect([await ask(), await ask()]).toEqual(["[1]", "[1]"]);
   const [request] = tokenRequests();
   expect(request!.headers.authorization).toBe(`Basic ${Buffer.from(`c1:${SECRET}`).toString("base64")}`);
-  expect(request!.body.toString()).toBe("scope=api&grant_type=client_credentials");
+  expect(request!.body.toString()).toBe("grant_type=client_credentials&scope=api");
   expect(request!.headers["content-type"]).toBe("application/x-www-form-urlencoded");
   clock.advance(54 * 60_000);
   expect(await ask()).toBe("[1]");

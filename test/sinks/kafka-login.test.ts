@@ -252,6 +252,6 @@ describe.skipIf(skip)("kafka's TLS", () => {
   test("a file that is missing pauses and is named", async () => {
     const error = await failure(deliver("TLS", { tls: { ca: join(folder, "missing.pem") } }));
     expect(error).toBeInstanceOf(PausedError);
-    expect((error as Error).message).toContain("missing.pem cannot be read");
+    expect((error as Error).message).toContain("missing.pem, cannot be read");
   });
 });

@@ -1,6 +1,6 @@
 import { PausedError, RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
-import type { Answer, Requester } from "../request.ts";
-import { jsonOf, saying, statusError } from "../status.ts";
+import type { Answer, Requester } from "../../core/http/requester.ts";
+import { jsonOf, saying, statusError } from "../over-http/status.ts";
 
 export interface BulkConnection {
   readonly destination: string;

@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../../core/event.ts";
-import { bytesOf, isObject, singleLine, spliceMember, textOf } from "../body.ts";
+import { bytesOf, isObject, singleLine, spliceMember, textOf } from "../shared/body.ts";
 
 const START_WITH_TIMESTAMP = Buffer.from('{"@timestamp":');
 const TIMESTAMP_KEY = Buffer.from("@timestamp");

@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { PausedError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
+import { connectionFields } from "../../core/http/config.ts";
+import { makeRequester } from "../../core/http/requester.ts";
 import { compileTemplate } from "../../core/names.ts";
-import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
+import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import type { Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
-import { isJson } from "../body.ts";
-import { halveUntilNamed } from "../halve.ts";
-import { makeRequester, timeoutSchema } from "../request.ts";
-import { isSuccess } from "../status.ts";
+import { halveUntilNamed } from "../over-http/halve.ts";
+import { isSuccess } from "../over-http/status.ts";
+import { isJson } from "../shared/body.ts";
 import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
 import type { Credentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
@@ -50,8 +51,7 @@ export const bulkFields = {
   batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
     maxMs: 3_600_000,
   }).prefault("0s"),
-  timeout: timeoutSchema,
-  tls: tlsSchema.optional(),
+  ...connectionFields,
 };
 
 export type BulkConfig = z.output<z.ZodObject<typeof bulkFields>>;

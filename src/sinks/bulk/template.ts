@@ -1,6 +1,6 @@
 import { PausedError } from "../../core/errors.ts";
 import { encodeName } from "../../core/names.ts";
-import { isSuccess } from "../status.ts";
+import { isSuccess } from "../over-http/status.ts";
 import { type BulkConnection, bulkError, saidOf } from "./answer.ts";
 
 /** Puts the index template for a sink's indexes; the same again changes nothing. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { plainHttpSchema } from "../../core/http/plain-http.ts";
 import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
 import { secretSchema } from "../../core/secret.ts";
 import type { SinkContext } from "../../core/sink.ts";
@@ -24,6 +25,7 @@ const saslSchema = z
       clientId: z.string().min(1).meta({ description: "The client's id at the authorization server." }),
       clientSecret: secretSchema("The client's secret at the authorization server."),
       scope: z.string().optional().meta({ description: "The scope to ask for." }),
+      plainHttp: plainHttpSchema,
     }),
   ])
   .meta({ description: "How to log in; without it, not at all." });
@@ -101,9 +103,6 @@ export function advise(config: KafkaConfig): readonly string[] {
   const words: string[] = [];
   if (config.sasl && !config.tls) {
     words.push("sasl without tls: credentials and events cross the network in the clear; add `tls: {}`.");
-  }
-  if (config.sasl?.mechanism === "oauthbearer" && config.sasl.tokenUrl.startsWith("http:")) {
-    words.push("sasl.tokenUrl is http: the client's secret crosses the network in the clear; use https.");
   }
   if (config.createTopics?.replication === 1) {
     words.push("createTopics.replication is 1: what Kafka holds is lost with a single disk.");

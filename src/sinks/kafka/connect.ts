@@ -1,8 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { type ConnectionOptions, connect as tlsConnect } from "node:tls";
 import type { ISocketFactory, Kafka, KafkaConfig as KafkaOptions, logCreator, SASLOptions } from "kafkajs";
-import { PausedError, RetryableError } from "../../core/errors.ts";
+import { RetryableError } from "../../core/errors.ts";
+import { readTls } from "../../core/http/tls.ts";
 import type { Log } from "../../core/log.ts";
 import { codecOf } from "./codecs.ts";
 import type { KafkaConfig, KafkaContext } from "./config.ts";
@@ -48,7 +48,7 @@ export async function connect(context: KafkaContext): Promise<Connection> {
     socketFactory: sockets.factory,
     logCreator: logTo(context.log),
     logLevel: library.logLevel.INFO,
-    ...(config.tls && { ssl: await tlsOptions(config.tls) }),
+    ...(config.tls && { ssl: { ...(await readTls(config.tls)) } }),
     ...(config.sasl && { sasl: saslOptions(config.sasl, context) }),
   };
   return {
@@ -102,27 +102,6 @@ function withReject(): { promise: Promise<never>; reject: (reason: Error) => voi
   return { promise, reject };
 }
 
-async function tlsOptions(tls: NonNullable<KafkaConfig["tls"]>): Promise<ConnectionOptions> {
-  return {
-    rejectUnauthorized: true,
-    minVersion: "TLSv1.2",
-    ...(tls.ca !== undefined && { ca: [await pem(tls.ca)] }),
-    ...(tls.cert !== undefined && { cert: await pem(tls.cert) }),
-    ...(tls.key !== undefined && { key: await pem(tls.key) }),
-    ...(tls.serverName !== undefined && { servername: tls.serverName }),
-  };
-}
-
-async function pem(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    throw new PausedError(`${path} cannot be read.`, "check the files under tls and who may read them", {
-      cause: error,
-    });
-  }
-}
-
 function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: KafkaContext): SASLOptions {
   switch (sasl.mechanism) {
     case "plain":
@@ -139,7 +118,7 @@ function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: KafkaConte
   }
 }
 
-/** The client calls every retry an error; what matters is thrown, so all of it is told at debug alone. */
+/** The client logs every retry as an error. All of it goes to debug: real errors are thrown. */
 function logTo(log: Log): logCreator {
   return () =>
     ({ namespace, label, log: { message, broker, error } }) => {

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { durationSchema, sizeSchema, tlsSchema } from "../../core/schema.ts";
+import { connectionFields } from "../../core/http/config.ts";
+import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { secretSchema } from "../../core/secret.ts";
-import { timeoutSchema } from "../request.ts";
 
 const objectLockSchema = z
   .strictObject({
@@ -53,8 +53,7 @@ export const configSchema = z.strictObject({
   }),
   kmsKeyId: z.string().min(1).optional().meta({ description: "The KMS key for aws:kms encryption." }),
   storageClass: z.string().min(1).optional().meta({ description: "The objects' storage class." }),
-  timeout: timeoutSchema,
-  tls: tlsSchema.optional(),
+  ...connectionFields,
 });
 
 export type S3Config = z.output<typeof configSchema>;

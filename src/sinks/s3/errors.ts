@@ -1,6 +1,6 @@
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
-import { transportError } from "../request.ts";
-import { saying } from "../status.ts";
+import { transportError } from "../../core/http/requester.ts";
+import { saying } from "../over-http/status.ts";
 
 const CODES_TO_RETRY = new Set([
   "BadDigest",

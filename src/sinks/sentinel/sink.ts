@@ -1,15 +1,15 @@
 import { z } from "zod";
 import { PausedError, RejectedEventsError, type Rejection } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { tlsSchema } from "../../core/schema.ts";
+import { connectionFields } from "../../core/http/config.ts";
+import { type Answer, makeRequester } from "../../core/http/requester.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
-import { isJson, textOf } from "../body.ts";
-import { halveUntilNamed } from "../halve.ts";
-import { arrayOverheads, joinElements } from "../json-array.ts";
-import { type Answer, makeRequester, timeoutSchema } from "../request.ts";
-import { isSuccess, jsonOf, saying, statusError } from "../status.ts";
-import { makeTokens } from "./token.ts";
+import { halveUntilNamed } from "../over-http/halve.ts";
+import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
+import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
+import { isJson, textOf } from "../shared/body.ts";
+import { entraTokens } from "./token.ts";
 
 const API_VERSION = "2023-01-01";
 /** For the body as it is and compressed alike. */
@@ -49,8 +49,7 @@ export const sentinel = defineSink({
       description: "What tokens are for; another one in sovereign clouds.",
     }),
     gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
+    ...connectionFields,
   }),
   defaultFormat: "raw",
   guarantee: "at_least_once",
@@ -67,22 +66,22 @@ export const sentinel = defineSink({
       tls: config.tls,
       secrets: [config.clientSecret],
     });
-    const tokens = makeTokens(requester, clock, config);
+    const tokens = entraTokens(requester, clock, config);
     const isJsonFormat = isJson(format);
 
-    async function post(body: Uint8Array, abort: AbortSignal): Promise<Answer> {
-      const token = await tokens.get(abort);
+    async function post(body: Uint8Array, token: string, abort: AbortSignal): Promise<Answer> {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
       return requester.send({ url, headers, body, gzip: config.gzip }, abort);
     }
 
     async function send(records: readonly SinkRecord[], abort: AbortSignal) {
       const body = joinElements("[", records, "]");
-      let answer = await post(body, abort);
+      const token = await tokens.get(abort);
+      let answer = await post(body, token, abort);
       if (answer.status === 401) {
-        // The token may have been revoked before its time: once more with a new one.
-        tokens.forget();
-        answer = await post(body, abort);
+        // The token may have been revoked before it expired: try once more with a new one.
+        tokens.forget(token);
+        answer = await post(body, await tokens.get(abort), abort);
       }
       if (isSuccess(answer)) return undefined;
       const said = saidOf(answer);

@@ -2,7 +2,9 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
-import { readTls, type TlsConfig, transportError, withDeadline } from "../request.ts";
+import { transportError } from "../../core/http/requester.ts";
+import { readTls, type TlsConfig } from "../../core/http/tls.ts";
+import { withDeadline } from "../../core/timeout.ts";
 
 export interface ConnectionOptions {
   readonly host: string;

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { RejectedEventsError, type Rejection } from "../../core/errors.ts";
+import { timeoutSchema } from "../../core/http/config.ts";
 import { sizeSchema, tlsSchema } from "../../core/schema.ts";
 import { type Batch, defineSink } from "../../core/sink.ts";
-import { bytesOf, singleLine } from "../body.ts";
-import { timeoutSchema } from "../request.ts";
+import { bytesOf, singleLine } from "../shared/body.ts";
 import { makeConnection } from "./connection.ts";
 import { FACILITIES, headerOf, SEVERITIES } from "./header.ts";
 

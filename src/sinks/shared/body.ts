@@ -1,4 +1,4 @@
-import type { Format } from "../core/format.ts";
+import type { Format } from "../../core/format.ts";
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;

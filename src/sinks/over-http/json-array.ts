@@ -1,4 +1,4 @@
-import type { SinkRecord } from "../core/sink.ts";
+import type { SinkRecord } from "../../core/sink.ts";
 
 const COMMA = Buffer.from(",");
 

@@ -3,13 +3,14 @@ import { createServer, type Server } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
-import { PausedError, RetryableError } from "../../src/core/errors.ts";
-import { secretOf } from "../../src/core/secret.ts";
-import { makeRequester, type Requester, type TlsConfig } from "../../src/sinks/request.ts";
-import { type StandInServer, startServer } from "../stand-ins/server.ts";
-import { type Certificates, makeCertificates } from "../support/certificates.ts";
-import { programOnPath } from "../support/components.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import { PausedError, RetryableError } from "../../../src/core/errors.ts";
+import { makeRequester, type Requester } from "../../../src/core/http/requester.ts";
+import type { TlsConfig } from "../../../src/core/http/tls.ts";
+import { secretOf } from "../../../src/core/secret.ts";
+import { type StandInServer, startServer } from "../../stand-ins/server.ts";
+import { type Certificates, makeCertificates } from "../../support/certificates.ts";
+import { programOnPath } from "../../support/components.ts";
 
 const signal = new AbortController().signal;
 let requester: Requester | undefined;
@@ -120,7 +121,7 @@ describe.skipIf(!programOnPath("openssl"))("a request over TLS", () => {
     await expect((await make(tls)).send({ url, headers: {} }, signal)).rejects.toBeInstanceOf(PausedError);
   });
 
-  test("a missing PEM file is told with its setting", async () => {
+  test("a missing PEM file is named with its setting", async () => {
     await expect(make({ ca: join(folder, "missing.pem") })).rejects.toMatchObject({
       name: "PausedError",
       message: expect.stringContaining("tls.ca"),

@@ -1,4 +1,4 @@
-import { RejectedEventsError, type Rejection, RetryableError } from "../core/errors.ts";
+import { RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
 
 /** The destination refused something of what was sent and did not say which (R27). */
 export interface Refusal {

@@ -1,5 +1,5 @@
-import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
-import type { Answer } from "./request.ts";
+import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
+import type { Answer } from "../../core/http/requester.ts";
 
 export interface StatusOptions {
   /** The destination as messages name it. */

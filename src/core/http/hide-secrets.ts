@@ -1,0 +1,68 @@
+const HIDDEN = "[secret]";
+/** A shorter secret would hide ordinary words. */
+const SECRET_LENGTH_MIN = 4;
+/** The characters of a piece of base64 that must match; fewer occur by chance. */
+const CORE_LENGTH_MIN = 6;
+
+/**
+ * Returns a function that replaces the secrets in a text, in every encoding in which a server may repeat them:
+ * as they are, escaped in JSON, percent-encoded, and in base64 and base64url, also as a part of a longer
+ * encoded text such as `user:password`.
+ */
+export function secretHider(secrets: readonly string[]): (text: string) => string {
+  const forms = new Set(secrets.filter(({ length }) => length >= SECRET_LENGTH_MIN).flatMap(formsOf));
+  // The longest first: a secret may contain another one.
+  const ordered = [...forms].toSorted((a, b) => b.length - a.length);
+  if (ordered.length === 0) return (text) => text;
+  const pattern = new RegExp(ordered.map(escapePattern).join("|"), "g");
+  return (text) => text.replace(pattern, HIDDEN);
+}
+
+function formsOf(secret: string): string[] {
+  const escaped = JSON.stringify(secret).slice(1, -1);
+  const percent = percentEncode(secret);
+  return [
+    secret,
+    escaped,
+    escaped.replaceAll("/", "\\/"),
+    percent,
+    percent.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
+    percent.replaceAll("%20", "+"),
+    encodeURI(wellFormed(secret)),
+    ...base64Forms(secret),
+  ];
+}
+
+/** The URI functions throw for half of a surrogate pair. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/** encodeURIComponent leaves a few characters as they are which others encode. */
+function percentEncode(text: string): string {
+  return encodeURIComponent(wellFormed(text)).replaceAll(
+    /[!'()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+/**
+ * Three bytes become four characters, so the characters depend on how many bytes come before the secret. For
+ * each of the three cases: those characters that depend on the secret alone.
+ */
+function base64Forms(secret: string): string[] {
+  const bytes = Buffer.from(secret);
+  const forms: string[] = [];
+  for (const before of [0, 1, 2]) {
+    const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64");
+    const start = before === 0 ? 0 : before + 1;
+    const end = Math.floor(((before + bytes.length) * 8) / 6);
+    const core = encoded.slice(start, end);
+    if (core.length >= CORE_LENGTH_MIN) forms.push(core, core.replaceAll("+", "-").replaceAll("/", "_"));
+  }
+  return forms;
+}
+
+function escapePattern(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}

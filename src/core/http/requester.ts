@@ -1,0 +1,141 @@
+import { promisify } from "node:util";
+import { gzip as gzipWithCallback } from "node:zlib";
+import type { Clock } from "../clock.ts";
+import { PausedError, RetryableError } from "../errors.ts";
+import type { Secret } from "../secret.ts";
+import { withDeadline } from "../timeout.ts";
+import { secretHider } from "./hide-secrets.ts";
+import { openPool } from "./pool.ts";
+import { dateMsOf, retryAfterMsOf } from "./retry-after.ts";
+import { isCertificateError, readTls, type TlsConfig } from "./tls.ts";
+
+export const gzip = promisify(gzipWithCallback);
+/** Speed over ratio: the body is sent once and then dropped. */
+const QUICK = { level: 1 };
+/** A longer wait is asked for again after this. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+/** A destination's answer: whole, or cut at the limit. */
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly isWhole: boolean;
+  /** The destination's clock, by its Date header. */
+  readonly dateMs: number | undefined;
+  /** What the destination asked for in Retry-After. */
+  readonly retryAfterMs: number | undefined;
+}
+
+export interface Outgoing {
+  readonly method?: "POST" | "GET" | "PUT" | "HEAD";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | string;
+  /** Compresses the body and says so. */
+  readonly gzip?: boolean;
+}
+
+/** HTTP to one destination. */
+export interface Requester {
+  /**
+   * Sends one request and reads the answer. Throws the signal's reason when it aborts, PausedError when the
+   * destination's certificate is not trusted, RetryableError for any other failure on the way. Redirects
+   * are not followed: a token never reaches another origin.
+   */
+  send(outgoing: Outgoing, signal: AbortSignal): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface RequesterOptions {
+  /** The destination as error messages name it; never a secret address. */
+  readonly destination: string;
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  /** Connections at once; by default 4. */
+  readonly connections?: number;
+  readonly tls?: TlsConfig | undefined;
+  /** Hidden in every answer, in whatever encoding the destination repeats them. */
+  readonly secrets?: readonly Secret[];
+}
+
+const ANSWER_BYTES_MAX = 16 * 2 ** 20;
+
+export async function makeRequester(options: RequesterOptions): Promise<Requester> {
+  const { destination, clock, timeoutMs } = options;
+  const pool = await openPool({
+    connections: options.connections ?? 4,
+    connectTimeoutMs: timeoutMs,
+    headersTimeoutMs: 0,
+    bodyTimeoutMs: 0,
+    tls: await readTls(options.tls),
+  });
+  const hide = secretHider((options.secrets ?? []).map((secret) => secret.reveal()));
+
+  async function exchange(outgoing: Outgoing, signal: AbortSignal): Promise<Answer> {
+    const { method = "POST", url, body } = outgoing;
+    const headers = { ...outgoing.headers };
+    if (outgoing.gzip) headers["content-encoding"] = "gzip";
+    const { origin, pathname, search } = new URL(url);
+    const response = await pool.request({
+      origin,
+      path: `${pathname}${search}`,
+      method,
+      headers,
+      body: body !== undefined && outgoing.gzip ? await gzip(body, QUICK) : (body ?? null),
+      signal,
+    });
+    const { text, isWhole } = await readBounded(response.body);
+    return {
+      status: response.statusCode,
+      text: hide(text),
+      isWhole,
+      dateMs: dateMsOf(first(response.headers.date)),
+      retryAfterMs: retryAfterMsOf(first(response.headers["retry-after"]), clock.now(), RETRY_AFTER_MS_MAX),
+    };
+  }
+
+  return {
+    send: (outgoing, signal) =>
+      withDeadline({ clock, timeoutMs, signal }, async (inner) => {
+        try {
+          return await exchange(outgoing, inner);
+        } catch (error) {
+          throw inner.aborted ? inner.reason : transportError(destination, error);
+        }
+      }),
+    close: () => pool.destroy(),
+  };
+}
+
+function first(header: string | string[] | undefined): string | undefined {
+  return typeof header === "string" ? header : header?.[0];
+}
+
+/** A person must replace an untrusted certificate; every other failure may pass by itself. */
+export function transportError(destination: string, cause: unknown): Error {
+  if (isCertificateError(cause)) {
+    return new PausedError(
+      `The certificate of ${destination} is not trusted (${(cause as { code: string }).code}).`,
+      "Set tls.ca to the authority that signed it, or tls.serverName to the name it is made out to.",
+      { cause },
+    );
+  }
+  return new RetryableError(`The connection to ${destination} failed.`, { cause });
+}
+
+async function readBounded(
+  body: AsyncIterable<Buffer> & { destroy(): void; on(event: "error", listener: () => void): unknown },
+) {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) {
+      body.on("error", () => {});
+      body.destroy();
+      return { text: Buffer.concat(chunks).toString("utf8"), isWhole: false };
+    }
+    chunks.push(chunk);
+  }
+  return { text: Buffer.concat(chunks).toString("utf8"), isWhole: true };
+}

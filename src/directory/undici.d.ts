@@ -1,3 +1,0 @@
-declare module "undici/lib/dispatcher/agent.js" {
-  export { Agent as default } from "undici";
-}

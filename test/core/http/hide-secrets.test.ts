@@ -1,0 +1,45 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { secretHider } from "../../../src/core/http/hide-secrets.ts";
+
+const SECRET = 'k3y/with+odd "signs" & ümlaut=';
+
+describe("secrets in the words of others", () => {
+  test.each([
+    ["as it is", SECRET],
+    ["in JSON", JSON.stringify({ key: SECRET })],
+    ["in JSON with escaped slashes", JSON.stringify(SECRET).replaceAll("/", "\\/")],
+    ["percent-encoded", `?key=${encodeURIComponent(SECRET)}`],
+    ["percent-encoded in small letters", `?key=${encodeURIComponent(SECRET).toLowerCase()}`],
+    ["in a form", new URLSearchParams({ key: SECRET }).toString()],
+    ["in base64", Buffer.from(SECRET).toString("base64")],
+    ["in base64url", Buffer.from(SECRET).toString("base64url")],
+    ["in Basic authentication", Buffer.from(`user:${SECRET}`).toString("base64")],
+    ["in Basic authentication of another user", Buffer.from(`me:${SECRET}`).toString("base64")],
+    ["in a longer text in base64url", Buffer.from(`abc ${SECRET} and more`).toString("base64url")],
+  ])("are hidden %s", (_, said) => {
+    const hidden = secretHider([SECRET])(`the server says ${said} was wrong`);
+    expect(hidden).toContain("[secret]");
+    expect(hidden).not.toContain(said);
+    // Decoding what is left does not give the secret back either.
+    for (const word of hidden.split(/[\s":]+/))
+      expect(Buffer.from(word, "base64").toString()).not.toContain(SECRET.slice(4, 20));
+  });
+
+  test("any secret is hidden in base64 wherever it stands", () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 8 }), fc.string(), fc.string(), (secret, before, after) => {
+        const said = Buffer.from(before + secret + after).toString("base64");
+        expect(secretHider([secret])(said)).toContain("[secret]");
+      }),
+    );
+  });
+
+  test("words too short to be a secret stay", () => {
+    expect(secretHider(["ab", ""])("about absence")).toBe("about absence");
+  });
+
+  test("a secret that contains another one is hidden whole", () => {
+    expect(secretHider(["abcd", "abcdefgh"])("x abcdefgh y abcd")).toBe("x [secret] y [secret]");
+  });
+});
