@@ -88,7 +88,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     db = openState(config.state);
     const memory = createBufferPool({ poison: options.poisonMemory ?? false });
     const journal = createJournal(db, clock, memory);
-    if (!options.mending) placeReaders(config, journal);
+    if (!options.mending) await placeReaders(config, journal);
     return await assemble({ ...options, clock, memory }, db, journal, lock);
   } catch (error) {
     db?.close();
@@ -175,11 +175,6 @@ async function assemble(
     );
   }
 
-  const liveUntilMs = db
-    .prepare(
-      "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
-    )
-    .pluck();
   const imports = createImports({
     db,
     definitions: config.imports,
@@ -189,7 +184,7 @@ async function assemble(
       return importSourceOf(account.management);
     },
     accounts: accounts.map((account) => account.name),
-    readUntilMs: (name) => liveUntilMs.get(name) as number | undefined,
+    readUntilMs: untraced.readUntilMs,
     clock,
     log,
   });
@@ -197,7 +192,7 @@ async function assemble(
     await followImports(journal, clock, imports.apply),
     ...(config.drift ? [await followDrift(journal, db, clock, metrics)] : []),
   ];
-  if (!config.drift) journal.readers.forget(DRIFT);
+  if (!config.drift) await journal.readers.forget(DRIFT);
   const actions = createActions({ config, db, journal, accounts, deliveries, clock });
   const requests = createRequests(db, clock);
   const live: LiveView = {
@@ -247,14 +242,14 @@ async function assemble(
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
-        loops.every(SECOND_MS, stop, () => {
-          keeper.turn();
+        loops.every(SECOND_MS, stop, async () => {
+          await keeper.turn();
           memory.dropIdle(clock.now());
         }),
         // For commands beside this process; each time is a synced commit, so not every second.
-        loops.every(5 * SECOND_MS, stop, () => {
-          for (const { name } of accounts) roster.flush(name);
-          storeLive(db, live, clock.now());
+        loops.every(5 * SECOND_MS, stop, async () => {
+          for (const { name } of accounts) await roster.flush(name);
+          await storeLive(db, live, clock.now());
         }),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),

@@ -32,14 +32,14 @@ function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay"
       // The bound keeps letters out that the sink refuses again while earlier ones are still replayed.
       const bounded = { ...filter, pageMax: filter.pageMax ?? journal.end().page };
       let count = 0;
-      for (let more = -1; more !== 0; count += more) more = deadLetters.replay(bounded, journal.pages);
+      for (let more = -1; more !== 0; count += more) more = await deadLetters.replay(bounded, journal.pages);
       return {
         count,
         message: `${lettersText(count)} returned to ${count === 1 ? "its sink" : "their sinks"}.`,
       };
     },
     async drop(filter) {
-      const count = deadLetters.drop(filter);
+      const count = await deadLetters.drop(filter);
       return { count, message: `${lettersText(count)} deleted.` };
     },
   };
@@ -80,14 +80,14 @@ function sinkActions({
         throw new UsageError(
           `The state file already has a position for a sink "${to}". Forget that one first, or choose another name.`,
         );
-      journal.readers.rename(from, to);
+      await journal.readers.rename(from, to);
       return { count: 1, message: `The position of "${from}" now belongs to "${to}".` };
     },
     async forget({ sink }) {
       refuseInUse(config, sink);
       if (!journal.readers.names().includes(sink))
         throw new UnknownNameError(`The state file has no position for a sink "${sink}".`);
-      journal.readers.forget(sink);
+      await journal.readers.forget(sink);
       return { count: 1, message: `The position and the dead letters of "${sink}" were deleted.` };
     },
   };

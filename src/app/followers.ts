@@ -13,7 +13,7 @@ import { DRIFT, TRACKER } from "./sinks.ts";
 export async function followImports(
   journal: SqliteJournal,
   clock: Clock,
-  apply: (events: readonly JournalEvent[]) => void,
+  apply: (events: readonly JournalEvent[]) => void | Promise<void>,
 ): Promise<Follower> {
   const reader = await journal.reader(TRACKER);
   return createFollower({
@@ -47,7 +47,7 @@ export async function followDrift(
     },
     async commit(to) {
       const rows = drift.flush();
-      store.save(rows, () => journal.readers.createAt(DRIFT, to));
+      await store.save(rows, () => journal.readers.move(DRIFT, to));
       for (const row of rows) {
         const { service, kind } = row;
         metrics.add("tidemark_drift_events_total", row.count - (counted.get(keyOf(row)) ?? 0), {

@@ -20,17 +20,17 @@ export async function carryOutRequests(
   for (const { id, kind, body, wasStarted } of requests.open()) {
     if (wasStarted && !isRepeatable(kind, body)) {
       log.error({ kind, request: id }, "A request was interrupted by a crash.");
-      requests.finish(id, { ok: false, message: INTERRUPTED });
+      await requests.finish(id, { ok: false, message: INTERRUPTED });
       continue;
     }
     try {
-      requests.start(id);
+      await requests.start(id);
       const { message } = await perform(actions, kind, body, signal);
-      requests.finish(id, { ok: true, message });
+      await requests.finish(id, { ok: true, message });
     } catch (error) {
       if (signal.aborted) return;
       log.warn({ err: error, kind }, "A request could not be carried out.");
-      requests.finish(id, { ok: false, message: explain(error) });
+      await requests.finish(id, { ok: false, message: explain(error) });
     }
   }
 }

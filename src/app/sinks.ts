@@ -60,7 +60,7 @@ export function wantsOf(sink: SinkConfig) {
  * Positions and sinks belong together (R14): a position whose sink is gone from the config is an error until
  * a person says what becomes of it, and where a new sink begins must be stated when the journal is not empty.
  */
-export function placeReaders(config: Config, journal: SqliteJournal): void {
+export async function placeReaders(config: Config, journal: SqliteJournal): Promise<void> {
   const names = new Set(sinkConfigs(config).map((sink) => sink.name));
   const known = new Set(journal.readers.names());
   const problems: string[] = [];
@@ -84,6 +84,7 @@ export function placeReaders(config: Config, journal: SqliteJournal): void {
       `The sinks and the state do not fit:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
     );
   for (const sink of sinkConfigs(config)) {
-    if (!known.has(sink.name) && sink.start === "now") journal.readers.createAt(sink.name, journal.end());
+    if (!known.has(sink.name) && sink.start === "now")
+      await journal.readers.createAt(sink.name, journal.end());
   }
 }

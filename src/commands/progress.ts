@@ -1,5 +1,6 @@
 import type { App } from "../app.ts";
 import { formatDuration } from "../core/time.ts";
+import { createProgress } from "../journal/progress.ts";
 import type { Io } from "./io.ts";
 
 const EVERY_MS = 500;
@@ -9,19 +10,16 @@ const WIDTH = 30;
 /** A bar with rate and remaining time where a person watches, a line now and then where nobody does. */
 export function showProgress(io: Io, app: App): { stop(): void } {
   const startedMs = Date.now();
-  const span = app.db
-    .prepare("SELECT COALESCE(SUM(to_ms - from_ms), 0) FROM windows WHERE live = 0 AND state = 'unread'")
-    .pluck();
-  const events = app.db.prepare("SELECT COALESCE(SUM(events), 0) FROM pages").pluck();
-  const totalMs = span.get() as number;
-  const eventsBefore = events.get() as number;
+  const progress = createProgress(app.db);
+  const totalMs = progress.unreadMs();
+  const eventsBefore = progress.events();
   let loggedMs = startedMs;
 
   function line(): string {
-    const leftMs = span.get() as number;
+    const leftMs = progress.unreadMs();
     const done = totalMs === 0 ? 1 : Math.min(1, Math.max(0, 1 - leftMs / totalMs));
     const tookMs = Date.now() - startedMs;
-    const count = (events.get() as number) - eventsBefore;
+    const count = progress.events() - eventsBefore;
     const rate = Math.round(count / Math.max(0.001, tookMs / 1000));
     const remaining =
       done > 0.01 && done < 1 ? `, about ${formatDuration((tookMs / done) * (1 - done))} left` : "";

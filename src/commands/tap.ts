@@ -3,11 +3,9 @@ import { type Command, Option } from "commander";
 import { createFormat } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
-import type { JournalPage } from "../core/journal.ts";
-import { type Position, startOf } from "../core/position.ts";
 import { filterOf } from "../delivery/filter.ts";
-import { openStateForReading, type State } from "../journal/database.ts";
-import { createPages, type Pages } from "../journal/pages.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { openTap } from "../journal/tap.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, withConfig } from "./options.ts";
 
@@ -46,16 +44,16 @@ async function tap(flags: Flags, io: Io): Promise<void> {
   const { config } = loadConfig(flags.config, io.env);
   const db = openStateForReading(config.state);
   try {
-    const journal = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as string;
-    const pages = createPages(db, journal);
+    const tap = openTap(db);
     const format = createFormat(flags.format, {});
     const { organization: organizations, service: services, type: eventTypes } = flags;
     const wants = filterOf({ organizations, services, eventTypes }, undefined, Number.NEGATIVE_INFINITY);
-    const next = createLook(db, pages, io);
-    let at = flags.from === "beginning" ? startOf(journal) : pages.end();
+    let at = flags.from === "beginning" ? tap.beginning : tap.end();
     let left = flags.count ?? Number.POSITIVE_INFINITY;
     while (left > 0 && !io.signal.aborted) {
-      const page = next(at);
+      const { page, trimmed } = tap.next(at);
+      if (trimmed > 0)
+        io.stderr.write(`${trimmed} events were delivered and trimmed before they could be shown.\n`);
       if (page === null) {
         await systemClock.sleep(LOOK_MS, io.signal).catch(() => {});
         continue;
@@ -75,27 +73,4 @@ async function tap(flags: Flags, io: Io): Promise<void> {
   } finally {
     db.close();
   }
-}
-
-/** The page after a position. What the sinks have passed may be trimmed before it could be shown; that is told. */
-function createLook(db: State, pages: Pages, io: Io): (after: Position) => JournalPage | null {
-  const oldest = db.prepare("SELECT MIN(page) FROM bodies").pluck();
-  const gone = db
-    .prepare(
-      `SELECT COALESCE(SUM(events), 0) FROM pages WHERE reader IS NULL AND number < @first
-         AND (number > @page OR (number = @page AND events > @event))`,
-    )
-    .pluck();
-  return db.transaction((after: Position) => {
-    const first = (oldest.get() as number | null) ?? Number.MAX_SAFE_INTEGER;
-    if (after.page === 0 || after.page >= first) return pages.next("", after);
-    const { page, event } = after;
-    const count = gone.get({ first, page, event }) as number;
-    if (count === 0) return pages.next("", after);
-    io.stderr.write(`${count} events were delivered and trimmed before they could be shown.\n`);
-    return pages.next(
-      "",
-      first === Number.MAX_SAFE_INTEGER ? pages.end() : { ...after, page: first, event: 0 },
-    );
-  });
 }

@@ -23,14 +23,14 @@ export interface Roster {
     account: string,
     organizations: readonly { readonly id: string; readonly name: string }[],
     nowMs: number,
-  ): void;
+  ): Promise<void>;
   setState(
     account: string,
     ids: readonly string[],
     state: RosterEntry["state"],
     reason: string | null,
     nextMs: number | null,
-  ): void;
+  ): Promise<void>;
   /**
    * Counts new events in memory until `flush`; losing a count is harmless. Only live events count as traffic,
    * because a backfill reads months of history within minutes.
@@ -41,5 +41,5 @@ export interface Roster {
     live: boolean,
   ): void;
   /** Writes the counts. With `hours`, it also updates the smoothed traffic of that period. */
-  flush(account: string, hours?: number): void;
+  flush(account: string, hours?: number): Promise<void>;
 }

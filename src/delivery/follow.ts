@@ -13,7 +13,7 @@ export interface Following {
   /** Whether the event with this index is of interest. */
   wants(page: JournalPage, index: number): boolean;
   /** Gets every wanted event, in journal order, at least once. The events are valid during the call alone. */
-  apply(events: readonly JournalEvent[]): void;
+  apply(events: readonly JournalEvent[]): void | Promise<void>;
   /** Makes the position durable, together with whatever `apply` has left to store. */
   commit(to: Position): Promise<void>;
 }
@@ -52,7 +52,7 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     try {
       const count = Math.min(page.count, EVENTS_MAX);
       const events = wantedOf(page, page.first + count);
-      if (events.length > 0) apply(events);
+      if (events.length > 0) await apply(events);
       at = page.after(page.first + count - 1);
     } finally {
       page.lease.release();

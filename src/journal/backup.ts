@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { explain, UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
-import { openState, openStateForReading, type State, schemaOf } from "./database.ts";
+import { type Connection, openState, openStateForReading, type State, schemaOf } from "./database.ts";
 import { verifyState } from "./verify.ts";
 
 /** What a copy says of itself. */
@@ -44,7 +44,7 @@ export async function backUp(file: string, target: string, options: BackupOption
     await copySnapshot(db, temporary, options);
     const facts = sealCopy(temporary, options.nowMs);
     publish(temporary, target, MODE);
-    rememberBackup(file, options.nowMs);
+    await rememberBackup(file, options.nowMs);
     return facts;
   } finally {
     db.close();
@@ -86,10 +86,10 @@ function sealCopy(copy: string, nowMs: number): CopyFacts {
 }
 
 /** So that it can be told how old the newest copy is. */
-function rememberBackup(file: string, nowMs: number): void {
+async function rememberBackup(file: string, nowMs: number): Promise<void> {
   const db = openState(file);
   try {
-    putMeta(db, LAST, String(nowMs));
+    await db.change(() => putMeta(db, LAST, String(nowMs)));
   } finally {
     db.close();
   }
@@ -142,7 +142,7 @@ export async function restore(
 }
 
 function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFacts {
-  let db: State | undefined;
+  let db: Connection | undefined;
   try {
     db = new Sqlite(temporary);
     const facts = factsOf(db, copy);
@@ -195,7 +195,7 @@ function emptyLog(file: string): void {
   }
 }
 
-function factsOf(db: State, file: string): CopyFacts {
+function factsOf(db: Connection, file: string): CopyFacts {
   const schema = schemaOf(db, file);
   const journal = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as
     | string
@@ -205,12 +205,12 @@ function factsOf(db: State, file: string): CopyFacts {
   return { journal, schema, endPage, madeMs: numberIn(db, MADE) ?? null };
 }
 
-function numberIn(db: State, key: string): number | undefined {
+function numberIn(db: Connection, key: string): number | undefined {
   const text = db.prepare("SELECT value FROM meta WHERE key = ?").pluck().get(key) as string | undefined;
   return text === undefined ? undefined : Number(text);
 }
 
-function putMeta(db: State, key: string, value: string): void {
+function putMeta(db: Connection, key: string, value: string): void {
   db.prepare(
     "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
   ).run(key, value);

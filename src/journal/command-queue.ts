@@ -31,7 +31,8 @@ export function createRequests(db: State, clock: Clock) {
   return {
     /** Stores a request and waits until the running process has carried it out. */
     async ask(kind: string, body: unknown, timeoutMs: number, signal: AbortSignal): Promise<RequestResult> {
-      const id = Number(insert.run(kind, JSON.stringify(body), clock.now()).lastInsertRowid);
+      const { lastInsertRowid } = await db.change(() => insert.run(kind, JSON.stringify(body), clock.now()));
+      const id = Number(lastInsertRowid);
       const untilMs = clock.now() + timeoutMs;
       while (clock.now() < untilMs) {
         const done = result.get(id) as string | undefined;
@@ -49,12 +50,13 @@ export function createRequests(db: State, clock: Clock) {
           wasStarted: startedMs !== null,
         }),
       ),
-    start(id: number): void {
-      start.run(clock.now(), id);
+    async start(id: number): Promise<void> {
+      await db.change(() => start.run(clock.now(), id));
     },
-    finish(id: number, outcome: RequestResult): void {
-      finish.run(clock.now(), JSON.stringify(outcome), id);
-      clean.run(clock.now() - KEPT_MS);
-    },
+    finish: (id: number, outcome: RequestResult): Promise<void> =>
+      db.change(() => {
+        finish.run(clock.now(), JSON.stringify(outcome), id);
+        clean.run(clock.now() - KEPT_MS);
+      }),
   };
 }

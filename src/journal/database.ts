@@ -1,11 +1,16 @@
 import { closeSync, existsSync, openSync } from "node:fs";
 import type Database from "better-sqlite3";
+import type { Change } from "../core/change.ts";
 import { UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
+import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
-export type State = Database.Database;
+export type Connection = Database.Database;
+
+/** An open state file. Whoever has it may read; everything that changes it goes through `change`. */
+export type State = Connection & { readonly change: Change };
 
 const PAGE_BYTES = 16_384;
 /** Pages are appended and read once, mostly from our own memory: a larger cache would hold what nobody asks for. */
@@ -55,7 +60,7 @@ export function openStateForReading(file: string, known: readonly Migration[] = 
 }
 
 /** The highest migration that was run in it; throws where a newer program has run one that this one lacks. */
-export function schemaOf(db: State, file: string): number {
+export function schemaOf(db: Connection, file: string): number {
   pendingIn(db, file, migrations());
   return Math.max(0, ...appliedIn(db));
 }
@@ -63,7 +68,8 @@ export function schemaOf(db: State, file: string): number {
 function connect(file: string, options: Database.Options): State {
   try {
     if (!options.readonly && !existsSync(file)) closeSync(openSync(file, "a", MODE));
-    return new Sqlite(file, { timeout: BUSY_MS, ...options });
+    const db = new Sqlite(file, { timeout: BUSY_MS, ...options });
+    return Object.assign(db, { change: createChange(db) });
   } catch (error) {
     throw new UsageError(
       `The state file ${file} cannot be opened (${(error as Error).message}): check that its folder exists and that this user may write there.`,
@@ -124,14 +130,14 @@ function makeList(db: State, known: readonly Migration[]): void {
   for (const { number, name } of known) if (applied.has(number)) insert.run(number, name, Date.now());
 }
 
-function hasList(db: State): boolean {
+function hasList(db: Connection): boolean {
   return db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").get() !== undefined;
 }
 
 /** Files without a list counted these instead. */
 const COUNTED = [1, 10, 11];
 
-function appliedIn(db: State): ReadonlySet<number> {
+function appliedIn(db: Connection): ReadonlySet<number> {
   const version = db.pragma("user_version", { simple: true }) as number;
   if (!hasList(db)) return new Set(version > COUNTED.length ? [version] : COUNTED.slice(0, version));
   const listed = db.prepare("SELECT number FROM migrations").pluck().all() as number[];
@@ -139,7 +145,7 @@ function appliedIn(db: State): ReadonlySet<number> {
   return new Set(version > 0 ? [...listed, version] : listed);
 }
 
-function pendingIn(db: State, file: string, known: readonly Migration[]): readonly Migration[] {
+function pendingIn(db: Connection, file: string, known: readonly Migration[]): readonly Migration[] {
   const applied = appliedIn(db);
   const unknown = [...applied].filter((number) => !known.some((migration) => migration.number === number));
   if (unknown.length > 0) throw newerError(file, Math.max(...unknown), known);

@@ -77,9 +77,9 @@ export function createDeadLetters(db: State) {
      * Moves them back into the journal as pages for their sink alone (R21). One transaction takes at most
      * REPLAY_MAX of them; returns how many, 0 when none is left.
      */
-    replay(filter: DeadLetterFilter, pages: Pages): number {
+    replay(filter: DeadLetterFilter, pages: Pages): Promise<number> {
       const { where, values } = conditionsOf(db, filter);
-      return db.transaction(() => {
+      return db.change(() => {
         const rows = db
           .prepare(
             `SELECT id, reader, identity, account, organization, provider, fetched_ms AS fetchedMs, bytes FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`,
@@ -93,12 +93,12 @@ export function createDeadLetters(db: State) {
           JSON.stringify(rows.map(({ id }) => id)),
         );
         return rows.length;
-      })();
+      });
     },
 
-    drop(filter: DeadLetterFilter): number {
+    drop(filter: DeadLetterFilter): Promise<number> {
       const { where, values } = conditionsOf(db, filter);
-      return db.prepare(`DELETE FROM dead_letters ${where}`).run(...values).changes;
+      return db.change(() => db.prepare(`DELETE FROM dead_letters ${where}`).run(...values).changes);
     },
   };
 }
@@ -126,16 +126,18 @@ export function groupIdOf(sink: string, reason: string): string {
 }
 
 /** Stores an event of an organization that was not asked for (R7); the same one again is ignored. */
-export function keepUnattributed(
+export async function keepUnattributed(
   db: State,
   account: string,
   stream: number,
   bytes: Uint8Array,
   nowMs: number,
-): void {
-  db.prepare(
+): Promise<void> {
+  const insert = db.prepare(
     "INSERT OR IGNORE INTO unattributed (digest, account, stream, seen_ms, bytes) VALUES (?, ?, ?, ?, ?)",
-  ).run(hash("sha256", bytes, "hex"), account, stream, nowMs, bytes);
+  );
+  const digest = hash("sha256", bytes, "hex");
+  await db.change(() => insert.run(digest, account, stream, nowMs, bytes));
 }
 
 interface ReplayRow {

@@ -32,10 +32,10 @@ export function createSpaceKeeper(
   let samples: readonly Sample[] = [{ ms: clock.now(), bytes: usedBytes }];
   const budgetBytes = space.usage().budgetBytes;
 
-  function keep(): void {
+  async function keep(): Promise<void> {
     checkedMs = clock.now();
     try {
-      makeRoom();
+      await makeRoom();
       alarms.clear("state_unwritable", "state");
     } catch (error) {
       if (!isDiskTrouble(error)) throw error;
@@ -53,11 +53,11 @@ export function createSpaceKeeper(
     else warn(space.usage());
   }
 
-  function makeRoom(): void {
-    for (let turn = 0; turn < 10 && space.trim(); turn++);
+  async function makeRoom(): Promise<void> {
+    for (let turn = 0; turn < 10 && (await space.trim()); turn++);
     if (clock.now() - expiredMs > EXPIRE_MS) {
       expiredMs = clock.now();
-      for (let turn = 0; turn < 100 && space.expire(clock.now(), retentionMs); turn++);
+      for (let turn = 0; turn < 100 && (await space.expire(clock.now(), retentionMs)); turn++);
     }
     if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
   }
@@ -95,8 +95,8 @@ export function createSpaceKeeper(
 
   return {
     /** To be called often; works once a second. */
-    turn(): void {
-      if (clock.now() - checkedMs >= CHECK_MS) keep();
+    async turn(): Promise<void> {
+      if (clock.now() - checkedMs >= CHECK_MS) await keep();
     },
     hasRoom: () => usedBytes < budgetBytes,
     /** Resolves when there is room for another page. */
@@ -104,7 +104,7 @@ export function createSpaceKeeper(
       while (usedBytes >= budgetBytes) {
         await clock.sleep(CHECK_MS / 4, signal);
         // Many may be waiting; one look serves them all.
-        if (clock.now() - checkedMs >= CHECK_MS / 4) keep();
+        if (clock.now() - checkedMs >= CHECK_MS / 4) await keep();
       }
     },
   };

@@ -13,13 +13,12 @@ export function createDriftStore(db: State) {
   return {
     rows: () => select.all() as DriftRow[],
     /** Together with the caller's own change, in one transaction. */
-    save(rows: readonly DriftRow[], alongside: () => void): void {
-      db.transaction(() => {
+    save: (rows: readonly DriftRow[], alongside: () => void): Promise<void> =>
+      db.change(() => {
         for (const { service, kind, path, detail, firstSeenMs, lastSeenMs, count } of rows) {
           upsert.run({ service, kind, path, detail, firstSeenMs, lastSeenMs, count });
         }
         alongside();
-      })();
-    },
+      }),
   };
 }

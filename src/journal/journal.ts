@@ -29,8 +29,16 @@ export const LATENESS_MS = [
 export interface SqliteJournal extends Journal {
   /** The position after everything that is there now. */
   end(): Position;
-  readonly readers: Pick<Readers, "names" | "createAt" | "rename" | "forget">;
+  /** Up to when every live window of the account has been read. */
+  readUntilMs(account: string): number | undefined;
+  readonly readers: Pick<Readers, "names" | "createAt" | "move" | "rename" | "forget">;
   readonly pages: Pages;
+}
+
+/** A page as an append stored it. */
+interface Stored {
+  readonly number: number;
+  readonly scanned: ScannedPage;
 }
 
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
@@ -51,10 +59,9 @@ export function createJournal(
      ON CONFLICT (account, at_most_ms) DO UPDATE SET events = events + excluded.events`,
   );
 
-  /** The page as it was stored by the last append, for the readers that keep up. */
-  let stored: { readonly number: number; readonly scanned: ScannedPage } | null = null;
-  const append = db.transaction((commit: PageCommit): Appended => {
-    stored = null;
+  /** Inside a change. */
+  function append(commit: PageCommit): { appended: Appended; stored: Stored | null } {
+    let stored: Stored | null = null;
     // What is read again for one reader alone is held already: only repeats inside the pass are left out (R21).
     const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;
     const deduped = dedupe(commit.page, commit.edge, held);
@@ -77,10 +84,10 @@ export function createJournal(
       edge,
     };
     windows.apply(commit.change(appended));
-    return appended;
-  });
+    return { appended, stored };
+  }
 
-  function insertFresh(commit: PageCommit, deduped: Deduped) {
+  function insertFresh(commit: PageCommit, deduped: Deduped): Stored {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
     const newestMs = newestOf(page, deduped);
     const whole = isWhole(page, deduped);
@@ -93,8 +100,7 @@ export function createJournal(
     return { number, scanned };
   }
 
-  function keepDecoded(commit: PageCommit): void {
-    const { number, scanned } = stored!;
+  function keepDecoded(commit: PageCommit, { number, scanned }: Stored): void {
     const isWholePage = scanned === commit.page.scanned;
     pages.keepDecoded(number, scanned, isWholePage ? commit.lease.retain() : memory.adopt(scanned.bytes));
   }
@@ -102,17 +108,15 @@ export function createJournal(
   return {
     id,
     async append(commit) {
-      const appended = append.immediate(commit);
-      if (appended.page !== null) {
-        keepDecoded(commit);
+      const { appended, stored } = await db.change(() => append(commit));
+      if (stored !== null) {
+        keepDecoded(commit, stored);
         for (const listener of listeners) listener();
       }
       return appended;
     },
-    async changeWindows(change) {
-      db.transaction(() => windows.apply(change)).immediate();
-    },
-    stream: async (description) => windows.stream(description),
+    changeWindows: (change) => db.change(() => windows.apply(change)),
+    stream: (description) => db.change(() => windows.stream(description)),
     windows: async (filter) => windows.list(filter),
     covered: async (account) => windows.covered(account),
     async held(owners, fromMs, toMs) {
@@ -121,12 +125,13 @@ export function createJournal(
     },
     gaps: async (query) => gaps.list(query),
     gapTotals: async (query) => gaps.totals(query),
-    reader: async (name) => readers.open(name),
+    reader: (name) => readers.open(name),
     onAppend(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     end: () => pages.end(),
+    readUntilMs: windows.readUntilMs,
     readers,
     pages,
     async close() {

@@ -39,8 +39,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
     upsert.run(name, position.page, position.event, position.hash, json, clock.now());
   }
 
-  function addDeadLetters(name: string, letters: readonly DeadLetter[]): void {
-    db.transaction(() => {
+  function addDeadLetters(name: string, letters: readonly DeadLetter[]): Promise<void> {
+    return db.change(() => {
       for (const { event, reason, answer } of letters) {
         insertDeadLetter.run(
           name,
@@ -61,35 +61,37 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           reasonGroupOf(reason),
         );
       }
-    })();
+    });
   }
 
   return {
     names: () => db.prepare("SELECT name FROM readers ORDER BY name").pluck().all() as string[],
     /** A reader that begins elsewhere than at the journal's start. */
-    createAt: (name: string, position: Position) => commit(name, position, undefined),
+    createAt: (name: string, position: Position) => db.change(() => commit(name, position, undefined)),
+    /** Moves a reader of the program itself, inside the caller's change. */
+    move: (name: string, position: Position) => commit(name, position, undefined),
     /** The position, the state, the dead letters and what is read for it alone go with the new name. */
-    rename(from: string, to: string): void {
-      db.transaction(() => {
+    rename(from: string, to: string): Promise<void> {
+      return db.change(() => {
         db.prepare("UPDATE readers SET name = ? WHERE name = ?").run(to, from);
         db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(to, from);
         db.prepare("UPDATE dead_letters SET reader = ? WHERE reader = ?").run(to, from);
         db.prepare("UPDATE windows SET reader = ? WHERE reader = ?").run(to, from);
-      })();
+      });
     },
-    forget(name: string): void {
+    forget(name: string): Promise<void> {
       pages.forgetReader(name);
-      db.transaction(() => {
+      return db.change(() => {
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
         db.prepare("DELETE FROM windows WHERE reader = ?").run(name);
         db.prepare("DELETE FROM bodies WHERE page IN (SELECT number FROM pages WHERE reader = ?)").run(name);
         // A later sink of this name must not look for the bytes that are gone.
         db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(NOBODY, name);
-      })();
+      });
     },
-    open(name: string): JournalReader {
-      if (select.get(name) === undefined) commit(name, startOf(journalId), undefined);
+    async open(name: string): Promise<JournalReader> {
+      if (select.get(name) === undefined) await db.change(() => commit(name, startOf(journalId), undefined));
       const row = select.get(name) as ReaderRow;
       let position: Position = { journal: journalId, page: row.page, event: row.event, hash: row.hash };
       let state = row.state === null ? undefined : (JSON.parse(row.state) as SinkState);
@@ -112,16 +114,16 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         },
         hasMore: async (after) => pages.hasNext(name, after),
         async commit(to, newState) {
-          commit(name, to, newState);
+          await db.change(() => commit(name, to, newState));
           position = to;
           state = newState;
           bound = undefined;
         },
         async setBound(to) {
-          updateBound.run(to === undefined ? null : formatPosition(to), name);
+          await db.change(() => updateBound.run(to === undefined ? null : formatPosition(to), name));
           bound = to;
         },
-        addDeadLetters: async (letters) => addDeadLetters(name, letters),
+        addDeadLetters: (letters) => addDeadLetters(name, letters),
         holds: async (to) => pages.holds(to),
       };
     },

@@ -3,6 +3,11 @@ import type { State } from "./database.ts";
 
 const SMOOTHING = 0.3;
 
+interface Count {
+  readonly events: number;
+  readonly newestMs: number;
+}
+
 export function createRoster(db: State): Roster {
   const list = db.prepare(
     `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
@@ -21,44 +26,55 @@ export function createRoster(db: State): Roster {
     "UPDATE organizations SET events = events + ?, last_event_ms = MAX(COALESCE(last_event_ms, 0), ?) WHERE account = ? AND id = ?",
   );
   const setTraffic = db.prepare("UPDATE organizations SET traffic = ? WHERE account = ? AND id = ?");
-  const unwritten = new Map<string, Map<string, { events: number; newestMs: number }>>();
+  const unwritten = new Map<string, Map<string, Count>>();
   const sinceSmoothing = new Map<string, number>();
 
   return {
     list: (account) => list.all(account) as RosterEntry[],
     seen(account, organizations, nowMs) {
-      db.transaction(() => {
+      return db.change(() => {
         for (const { id, name } of organizations) upsert.run({ account, id: id.toLowerCase(), name, nowMs });
-      })();
+      });
     },
     setState(account, ids, state, reason, nextMs) {
-      db.transaction(() => {
+      return db.change(() => {
         for (const id of ids) setState.run(state, reason, nextMs, account, id);
-      })();
+      });
     },
     addEvents(account, byOrganization, live) {
-      const counts = unwritten.get(account) ?? new Map<string, { events: number; newestMs: number }>();
-      unwritten.set(account, counts);
-      for (const [id, { events, newestMs }] of byOrganization) {
-        if (id === null) continue;
-        const before = counts.get(id);
-        counts.set(id, {
-          events: (before?.events ?? 0) + events,
-          newestMs: Math.max(before?.newestMs ?? 0, newestMs),
-        });
-        if (live)
+      addUnwritten(account, byOrganization);
+      for (const [id, { events }] of byOrganization) {
+        if (live && id !== null)
           sinceSmoothing.set(`${account} ${id}`, (sinceSmoothing.get(`${account} ${id}`) ?? 0) + events);
       }
     },
-    flush(account, hours) {
-      db.transaction(() => {
-        for (const [id, { events, newestMs }] of unwritten.get(account) ?? [])
-          addEvents.run(events, newestMs, account, id);
-        if (hours !== undefined) smooth(account, hours);
-      })();
+    async flush(account, hours) {
+      const counts = unwritten.get(account) ?? new Map<string, Count>();
       unwritten.delete(account);
+      try {
+        await db.change(() => {
+          for (const [id, { events, newestMs }] of counts) addEvents.run(events, newestMs, account, id);
+          if (hours !== undefined) smooth(account, hours);
+        });
+      } catch (error) {
+        addUnwritten(account, counts);
+        throw error;
+      }
     },
   };
+
+  function addUnwritten(account: string, added: ReadonlyMap<string | null, Count>): void {
+    const counts = unwritten.get(account) ?? new Map<string, Count>();
+    unwritten.set(account, counts);
+    for (const [id, { events, newestMs }] of added) {
+      if (id === null) continue;
+      const before = counts.get(id);
+      counts.set(id, {
+        events: (before?.events ?? 0) + events,
+        newestMs: Math.max(before?.newestMs ?? 0, newestMs),
+      });
+    }
+  }
 
   function smooth(account: string, hours: number): void {
     for (const entry of list.all(account) as RosterEntry[]) {

@@ -34,6 +34,7 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     `SELECT COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events FROM pages
      WHERE number >= ? AND (reader IS NULL OR reader = ?)`,
   );
+  const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
   const readers = db.prepare("SELECT COUNT(*) FROM readers").pluck();
   const trimBodies = db.prepare(
     // An archive holds pages, not a position (A5).
@@ -71,11 +72,13 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     usedBytes,
 
     /** Drops the bytes of pages that every reader has passed, a bounded number a turn; true when there may be more. */
-    trim(): boolean {
-      if (readers.get() === 0) return false;
-      const slowest = needed.get() as Needed | undefined;
-      const upTo = slowest === undefined ? Number.MAX_SAFE_INTEGER : slowest.needed - 1;
-      return trimBodies.run(upTo, TRIM_PAGES_MAX).changes === TRIM_PAGES_MAX;
+    async trim(): Promise<boolean> {
+      if (readers.get() === 0 || oldestBody.get() === null) return false;
+      return db.change(() => {
+        const slowest = needed.get() as Needed | undefined;
+        const upTo = slowest === undefined ? Number.MAX_SAFE_INTEGER : slowest.needed - 1;
+        return trimBodies.run(upTo, TRIM_PAGES_MAX).changes === TRIM_PAGES_MAX;
+      });
     },
 
     /**
@@ -92,12 +95,13 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     },
 
     /** Forgets identities that no sweep can need: older than the service's retention and a week (R12). */
-    expire(nowMs: number, retentionMs: number): boolean {
-      const beforeMs = nowMs - retentionMs - 7 * DAY_MS;
-      const identities = oldIdentities.run(beforeMs, TRIM_PAGES_MAX).changes;
-      const pages = oldPages.run(beforeMs, TRIM_PAGES_MAX).changes;
-      return identities === TRIM_PAGES_MAX || pages === TRIM_PAGES_MAX;
-    },
+    expire: (nowMs: number, retentionMs: number): Promise<boolean> =>
+      db.change(() => {
+        const beforeMs = nowMs - retentionMs - 7 * DAY_MS;
+        const identities = oldIdentities.run(beforeMs, TRIM_PAGES_MAX).changes;
+        const pages = oldPages.run(beforeMs, TRIM_PAGES_MAX).changes;
+        return identities === TRIM_PAGES_MAX || pages === TRIM_PAGES_MAX;
+      }),
   };
 
   function usedBytes(): number {

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { State } from "./database.ts";
+import type { Connection } from "./database.ts";
 
 /** How many are told by name; the rest are counted. */
 const NAMED_MAX = 5;
@@ -17,14 +17,14 @@ export interface Verified {
  * Looks at everything in a state file: the database's own structure, the checksum of every page (R16), and the
  * chain of hashes that positions are judged by (R20). Reads the whole file.
  */
-export function verifyState(db: State): Verified {
+export function verifyState(db: Connection): Verified {
   const structure = structureProblems(db);
   // Of a file whose structure is damaged no row can be trusted.
   if (structure.length > 0) return { pages: 0, events: 0, bodies: 0, problems: structure };
   return verifyPages(db);
 }
 
-function structureProblems(db: State): string[] {
+function structureProblems(db: Connection): string[] {
   const found = db.prepare(`PRAGMA integrity_check(${NAMED_MAX})`).pluck().all() as string[];
   return found.filter((line) => line !== "ok").map((line) => `the file's structure: ${line}`);
 }
@@ -37,7 +37,7 @@ interface Row {
   readonly body: Buffer | null;
 }
 
-function verifyPages(db: State): Verified {
+function verifyPages(db: Connection): Verified {
   const rows = db
     .prepare(
       "SELECT p.number, p.events, p.checksum, p.rolling, b.body FROM pages p LEFT JOIN bodies b ON b.page = p.number ORDER BY p.number",

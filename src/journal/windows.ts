@@ -51,6 +51,11 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
      WHERE stream IN (SELECT id FROM streams WHERE account = ?) AND reader IS NULL ORDER BY stream, from_ms`,
   );
+  const liveUntil = db
+    .prepare(
+      "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
+    )
+    .pluck();
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
   const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
   const streamById = db.prepare(
@@ -84,6 +89,9 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     },
 
     covered: coveredOf,
+
+    /** Up to when every live window of the account has been read; undefined without any. */
+    readUntilMs: (account: string) => (liveUntil.get(account) as number | null) ?? undefined,
 
     list(filter: WindowFilter = {}): Window[] {
       const conditions: string[] = [];

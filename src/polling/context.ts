@@ -50,7 +50,7 @@ export interface PollContext {
   readonly metrics: Metrics;
   readonly log: Log;
   /** Keeps an event apart that belongs to nobody who was asked for (R7). */
-  keepUnattributed(stream: Stream, bytes: Uint8Array): void;
+  keepUnattributed(stream: Stream, bytes: Uint8Array): Promise<void>;
 }
 
 export function scopeOf(stream: Stream): SourceScope {

@@ -265,7 +265,7 @@ export function createPoller(options: PollerOptions) {
       planDueMs = 0;
       givesUp = true;
       await workSideBySide(signal, () => nextOnce(signal));
-      upkeep.flush();
+      await upkeep.flush();
     },
     /** Adds windows for a one-off stretch; gives how many. */
     async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {

@@ -10,8 +10,8 @@ export function countOrganizations(roster: Roster, metrics: Metrics, organizatio
   const total = () => [...known.values()].reduce((sum, count) => sum + count, 0);
   return {
     ...roster,
-    seen(account, organizations, nowMs) {
-      roster.seen(account, organizations, nowMs);
+    async seen(account, organizations, nowMs) {
+      await roster.seen(account, organizations, nowMs);
       known.set(account, organizations.length);
     },
     addEvents(account, byOrganization, live) {

@@ -80,5 +80,5 @@ for (;;) {
     await reader.commit(page.after(page.first + take - 1), { passed: passed + take });
     page.lease.release();
   }
-  if (window.sweeps % 10 === 0) space.trim();
+  if (window.sweeps % 10 === 0) await space.trim();
 }

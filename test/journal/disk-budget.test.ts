@@ -46,9 +46,9 @@ describe("R13 the journal's budget", () => {
     }
   }
 
-  function turn(passedMs = 1000): void {
+  async function turn(passedMs = 1000): Promise<void> {
     clock.advance(passedMs);
-    keeper.turn();
+    await keeper.turn();
   }
 
   async function pass(): Promise<void> {
@@ -59,42 +59,42 @@ describe("R13 the journal's budget", () => {
 
   test("R13 at half and at 80 percent an alarm names the reader that holds it up; it ends with the trouble", async () => {
     await fill(3);
-    turn();
+    await turn();
     expect(filling()).toBeUndefined();
     await fill(3);
-    turn();
+    await turn();
     expect(filling()).toMatchObject({
       severity: "warning",
       message: expect.stringMatching(/more than half .*the sink "slow"/),
     });
     await fill(2);
-    turn();
+    await turn();
     expect(filling()).toMatchObject({
       severity: "critical",
       message: expect.stringContaining("more than 80%"),
     });
     await pass();
-    turn();
+    await turn();
     expect(filling()).toBeUndefined();
   });
 
   test("R13 the alarm says in how many hours the journal is full, and is quiet while it stands", async () => {
     await fill(5);
-    turn();
+    await turn();
     for (let hour = 0; hour < 2; hour++) {
-      turn(HOUR_MS / 2);
+      await turn(HOUR_MS / 2);
       await fill(1);
-      turn(HOUR_MS / 2);
+      await turn(HOUR_MS / 2);
     }
     expect(filling()!.message).toMatch(/full in about [24]h/);
     const before = logged;
-    for (let second = 0; second < 100; second++) turn();
+    for (let second = 0; second < 100; second++) await turn();
     expect(logged - before).toBeLessThanOrEqual(1);
   });
 
   test("R13 polling waits at the budget, and goes on when the reader has passed; nothing is dropped", async () => {
     await fill(12);
-    turn();
+    await turn();
     expect(filling()!.message).toContain("uses all of its budget");
     let hasRoom = false;
     const waiting = keeper.room(new AbortController().signal).then(() => {
@@ -119,7 +119,7 @@ describe("R13 the journal's budget", () => {
     for (let round = 0; round < 4; round++) {
       await fill(5);
       await pass();
-      turn();
+      await turn();
     }
     await keeper.room(new AbortController().signal);
     expect(filling()).toBeUndefined();
@@ -127,7 +127,7 @@ describe("R13 the journal's budget", () => {
 
   test("R13 a wait for room ends with its signal", async () => {
     await fill(12);
-    turn();
+    await turn();
     const stop = new AbortController();
     const waiting = keeper.room(stop.signal);
     stop.abort(new Error("stopped"));
@@ -142,20 +142,20 @@ describe("R13 the journal's budget", () => {
     let broken = true;
     const failing = {
       ...space,
-      trim(): boolean {
+      async trim(): Promise<boolean> {
         if (broken) throw full;
         return space.trim();
       },
     };
     const other = createSpaceKeeper(failing, clock, alarms, HOUR_MS);
     clock.advance(1000);
-    other.turn();
+    await other.turn();
     expect(alarms.list()).toMatchObject([
       { kind: "state_unwritable", severity: "critical", message: expect.stringContaining("disk is full") },
     ]);
     broken = false;
     clock.advance(1000);
-    other.turn();
+    await other.turn();
     expect(alarms.list()).toEqual([]);
   });
 });

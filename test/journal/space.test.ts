@@ -41,17 +41,17 @@ describe("room on disk", () => {
       const slow = await fixture.journal.reader("slow");
       const first = (await slow.read(slow.position))!;
       await slow.commit(first.after(8), undefined);
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([1, 2, 3]);
       await slow.commit(first.after(9), undefined);
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([2, 3]);
       expect(await readTexts(slow)).toEqual(eventTexts(10, 20));
     });
 
     test("R12 without any reader nothing is dropped", async () => {
       await append(eventTexts(0, 5));
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([1]);
     });
 
@@ -59,7 +59,7 @@ describe("room on disk", () => {
       await append(eventTexts(0, 10));
       await passAll("r");
       const position = fixture.journal.end();
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([]);
       expect(await append(eventTexts(0, 10))).toMatchObject({ fresh: 0, known: 10 });
       fixture.reopen();
@@ -70,12 +70,12 @@ describe("room on disk", () => {
     test("R12 identities go only when the newest event of their page is older than retention and a week", async () => {
       await append([eventText(0), eventText(5)]);
       await passAll("r");
-      space.trim();
+      await space.trim();
       await append(eventTexts(10, 1));
       const limitMs = timeMs(5) + RETENTION_MS + 7 * DAY_MS;
-      space.expire(limitMs, RETENTION_MS);
+      await space.expire(limitMs, RETENTION_MS);
       expect((await append([eventText(0)])).known).toBe(1);
-      space.expire(limitMs + 1, RETENTION_MS);
+      await space.expire(limitMs + 1, RETENTION_MS);
       expect((await append([eventText(0)])).fresh).toBe(1);
       expect((await append(eventTexts(10, 1))).known).toBe(1);
     });
@@ -84,8 +84,8 @@ describe("room on disk", () => {
       await append(eventTexts(0, 1));
       await append(eventTexts(1, 1));
       await passAll("r");
-      space.trim();
-      space.expire(FETCHED_MS + 1000 * DAY_MS, RETENTION_MS);
+      await space.trim();
+      await space.expire(FETCHED_MS + 1000 * DAY_MS, RETENTION_MS);
       const before = fixture.journal.end();
       expect(before.page).toBe(2);
       fixture.reopen();
@@ -96,12 +96,12 @@ describe("room on disk", () => {
     test("a reader that is new after trimming gets all that is still there", async () => {
       await append(eventTexts(0, 3));
       await passAll("old");
-      space.trim();
+      await space.trim();
       await append(eventTexts(3, 3));
       expect(await textsOf(fixture.journal, "new")).toEqual(eventTexts(3, 3));
       await passAll("old");
       await passAll("new");
-      space.trim();
+      await space.trim();
       expect(await textsOf(fixture.journal, "newest")).toEqual([]);
     });
 
@@ -111,7 +111,7 @@ describe("room on disk", () => {
       for (let page = 0; page < 3; page++) await append(eventTexts(0, 3), { reader: "one" });
       await passAll("one");
       expect(space.usage()).toMatchObject({ heldUpBy: null, backlogEvents: 0 });
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([]);
     });
 
@@ -119,7 +119,7 @@ describe("room on disk", () => {
       const one = await fixture.journal.reader("one");
       await append(eventTexts(0, 3), { reader: "one" });
       await passAll("other");
-      space.trim();
+      await space.trim();
       expect(bodies()).toEqual([1]);
       expect(space.usage()).toMatchObject({ heldUpBy: "one", backlogEvents: 3 });
       expect(await readTexts(one)).toEqual(eventTexts(0, 3));
@@ -129,7 +129,7 @@ describe("room on disk", () => {
       await append(eventTexts(0, 2), { reader: "gone" });
       await append(eventTexts(2, 2));
       await fixture.journal.reader("gone");
-      fixture.journal.readers.forget("gone");
+      await fixture.journal.readers.forget("gone");
       expect(await textsOf(fixture.journal, "gone")).toEqual(eventTexts(2, 2));
     });
   });
@@ -141,7 +141,7 @@ describe("room on disk", () => {
       for (let page = 0; page < 5; page++) await append(large(page * 20 + 10, 20));
       expect(space.usedBytes() - empty).toBeGreaterThan(7_000_000);
       await passAll("r");
-      space.trim();
+      await space.trim();
       space.truncateLog();
       expect(statSync(fixture.file).size).toBeGreaterThan(7_000_000);
       expect(space.usedBytes()).toBeLessThan(1_000_000);

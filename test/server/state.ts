@@ -106,7 +106,7 @@ export async function fillSmall(state: TestState): Promise<void> {
   const { journal, db } = state;
   const [first, second, third] = [organizationId(1), organizationId(2), organizationId(3)];
   const roster = createRoster(db);
-  roster.seen(
+  await roster.seen(
     "acme",
     [
       { id: first, name: "Aurora Labs" },
@@ -115,7 +115,7 @@ export async function fillSmall(state: TestState): Promise<void> {
     ],
     NOW_MS,
   );
-  roster.setState("acme", [third], "refused", "403: not entitled", NOW_MS + HOUR_MS);
+  await roster.setState("acme", [third], "refused", "403: not entitled", NOW_MS + HOUR_MS);
   const [one, two, three] = [
     await streamOf(state, [first]),
     await streamOf(state, [second]),
@@ -150,7 +150,7 @@ export async function fillSmall(state: TestState): Promise<void> {
     ]),
     true,
   );
-  roster.flush("acme", 1);
+  await roster.flush("acme", 1);
   const lake = await journal.reader("lake");
   const siem = await journal.reader("siem");
   await lake.commit(journal.end(), undefined);
@@ -225,7 +225,7 @@ export async function fillLarge(state: TestState, organizations: number, groupSi
     name: `${WORDS[at % WORDS.length]} ${String(at + 1).padStart(5, "0")}`,
   }));
   const roster = createRoster(db);
-  roster.seen("acme", list, NOW_MS);
+  await roster.seen("acme", list, NOW_MS);
   roster.addEvents(
     "acme",
     new Map(
@@ -233,7 +233,7 @@ export async function fillLarge(state: TestState, organizations: number, groupSi
     ),
     true,
   );
-  roster.flush("acme", 1);
+  await roster.flush("acme", 1);
   const today = NOW_MS - (NOW_MS % DAY_MS);
   for (let from = 0; from < organizations; from += groupSize) {
     const members = list.slice(from, from + groupSize).map(({ id }) => id);

@@ -12,7 +12,7 @@ let state: TestState;
 beforeAll(async () => {
   state = makeState();
   await fillSmall(state);
-  storeLive(state.db, liveOf(state.clock), NOW_MS);
+  await storeLive(state.db, liveOf(state.clock), NOW_MS);
 });
 afterAll(() => state.close());
 

@@ -58,11 +58,11 @@ describe("what can be scraped", () => {
     const roster = countOrganizations(createRoster(state.db), metrics, 2);
     const two = [1, 2].map((number) => ({ id: organizationId(number), name: `n${number}` }));
     const events = new Map([[organizationId(1), { events: 5, newestMs: 1 }]]);
-    roster.seen("acme", two, 1);
+    await roster.seen("acme", two, 1);
     roster.addEvents("acme", events, true);
-    roster.seen("acme", [...two, { id: organizationId(3), name: "n3" }], 1);
+    await roster.seen("acme", [...two, { id: organizationId(3), name: "n3" }], 1);
     roster.addEvents("acme", events, true);
-    roster.flush("acme");
+    await roster.flush("acme");
     expect(await telemetry.metricsText()).toContain(
       `tidemark_organization_events_total{account="acme",organization="${organizationId(1)}"} 5\n`,
     );

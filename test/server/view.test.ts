@@ -147,12 +147,12 @@ describe("the view beside a running process", () => {
   it("reads through a read-only connection what the process left a moment ago", async () => {
     const state = makeState();
     await fillSmall(state);
-    storeLive(state.db, liveOf(state.clock), NOW_MS - 5000);
+    await storeLive(state.db, liveOf(state.clock), NOW_MS - 5000);
     const db = openStateForReading(state.file);
     const status = await createView(db, null, state.options).status();
     expect(status.alarms.map(({ kind }) => kind)).toEqual(["sink_paused"]);
     expect(status.accounts[0]!.pace).toMatchObject({ requestsPerSecondMax: null });
-    storeLive(state.db, liveOf(state.clock), NOW_MS - 60_000);
+    await storeLive(state.db, liveOf(state.clock), NOW_MS - 60_000);
     const later = await createView(db, null, state.options).status();
     expect(later).toMatchObject({ startedMs: null, alarms: [] });
     expect(later.accounts[0]!.state).toBe("unknown");

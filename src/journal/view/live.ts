@@ -21,7 +21,7 @@ interface StoredLive {
 const BUCKETS_STORED = 24;
 
 /** Leaves what only this process knows where `tidemark status` finds it; to be called every few seconds. */
-export function storeLive(db: State, live: LiveView, nowMs: number): void {
+export async function storeLive(db: State, live: LiveView, nowMs: number): Promise<void> {
   const rates = live.rates();
   const left = Math.max(0, rates.received.length - BUCKETS_STORED);
   const stored: StoredLive = {
@@ -37,9 +37,10 @@ export function storeLive(db: State, live: LiveView, nowMs: number): void {
       sent: Object.fromEntries(Object.entries(rates.sent).map(([name, list]) => [name, list.slice(left)])),
     },
   };
-  db.prepare(
+  const put = db.prepare(
     "INSERT INTO meta (key, value) VALUES ('live', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-  ).run(JSON.stringify(stored));
+  );
+  await db.change(() => put.run(JSON.stringify(stored)));
 }
 
 export function readStoredLive(db: State): StoredLive | undefined {

@@ -60,20 +60,20 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     }
   }
 
-  function compare(found: readonly { readonly id: string; readonly name: string }[]): void {
+  async function compare(found: readonly { readonly id: string; readonly name: string }[]): Promise<void> {
     const known = new Map(roster.list(account).map((entry) => [entry.id, entry]));
-    roster.seen(account, found, clock.now());
+    await roster.seen(account, found, clock.now());
     const ids = new Set(found.map(({ id }) => id.toLowerCase()));
     const vanished = [...known.values()].filter((entry) => !ids.has(entry.id) && entry.state !== "vanished");
-    if (vanished.length > 0) setVanished(vanished);
+    if (vanished.length > 0) await setVanished(vanished);
     const joined = [...ids].filter((id) => !known.has(id)).length;
     if (joined > 0) log.info({ count: joined }, "Organizations joined.");
   }
 
-  function setVanished(entries: readonly RosterEntry[]): void {
+  async function setVanished(entries: readonly RosterEntry[]): Promise<void> {
     const ids = entries.map(({ id }) => id);
     const reason = "the service no longer lists it, or the config leaves it out";
-    roster.setState(account, ids, "vanished", reason, null);
+    await roster.setState(account, ids, "vanished", reason, null);
     for (const id of ids) alarms.clear("organization_refused", `${account}/${id}`);
     log.warn({ organizations: ids.slice(0, 20), count: ids.length }, "Organizations are gone from the list.");
   }
@@ -125,11 +125,11 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     const nowMs = serviceClock.now();
     const fault = await probe(context, { stream, fromMs: nowMs - HOUR_MS, toMs: nowMs }, [id], signal);
     if (fault === undefined) {
-      roster.setState(account, [id], "active", null, null);
+      await roster.setState(account, [id], "active", null, null);
       alarms.clear("organization_refused", `${account}/${id}`);
       return true;
     }
-    roster.setState(account, [id], "refused", fault.message, clock.now() + REFUSED_RETRY_MS);
+    await roster.setState(account, [id], "refused", fault.message, clock.now() + REFUSED_RETRY_MS);
     return false;
   }
 }

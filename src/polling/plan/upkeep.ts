@@ -14,9 +14,9 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
   let smoothedMs = clock.now();
   let oldestUnread: { fromMs: number; sinceMs: number } | undefined;
 
-  function writeCounts(): void {
+  async function writeCounts(): Promise<void> {
     const isDue = clock.now() - smoothedMs >= SMOOTHING_MS;
-    roster.flush(account, isDue ? (clock.now() - smoothedMs) / SMOOTHING_MS : undefined);
+    await roster.flush(account, isDue ? (clock.now() - smoothedMs) / SMOOTHING_MS : undefined);
     if (isDue) smoothedMs = clock.now();
   }
 
@@ -87,7 +87,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     swept: (stream: number) => void swept.add(stream),
     async turn(): Promise<void> {
       alarms.clear("state_unwritable", account);
-      writeCounts();
+      await writeCounts();
       await merge();
       await warnOfLoss();
     },

@@ -129,13 +129,17 @@ async function attribute(
   } catch (error) {
     if (error instanceof ScanError) throw new InconsistentPageError(error.message, { cause: error });
     if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
-    if (whole) keepApart(context, window, error);
+    if (whole) await keepApart(context, window, error);
     return { page: withoutForeign(window, error, fetchedAtMs), count: error.scanned.count };
   }
 }
 
-function keepApart(context: PollContext, window: Window, { scanned, indexes }: ForeignEventsError): void {
-  for (const index of indexes) context.keepUnattributed(window.stream, eventBytes(scanned, index));
+async function keepApart(
+  context: PollContext,
+  window: Window,
+  { scanned, indexes }: ForeignEventsError,
+): Promise<void> {
+  for (const index of indexes) await context.keepUnattributed(window.stream, eventBytes(scanned, index));
   context.alarms.raise({
     kind: "foreign_events",
     subject: subjectOf(context, window.stream),

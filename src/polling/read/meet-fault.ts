@@ -195,7 +195,7 @@ async function refuse(
 ): Promise<void> {
   const { journal, roster, account, clock } = context;
   const nextMs = clock.now() + REFUSED_RETRY_MS;
-  roster.setState(account, [organization], "refused", fault.message, nextMs);
+  await roster.setState(account, [organization], "refused", fault.message, nextMs);
   raiseRefused(context, window, fault);
   await journal.changeWindows(refusedChange(context, window, fault, nextMs));
 }

@@ -1,0 +1,45 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openStateForReading } from "../../src/journal/database.ts";
+import { type JournalFixture, openFixture } from "./support.ts";
+
+let fixture: JournalFixture;
+beforeEach(() => {
+  fixture = openFixture();
+});
+afterEach(() => fixture.close());
+
+const put = (key: string) => fixture.db.prepare("INSERT INTO meta (key, value) VALUES (?, '')").run(key);
+
+test("changes run one after the other, each in a transaction of its own, and give what their work gives", async () => {
+  const seen: string[] = [];
+  const results = await Promise.all(
+    ["k1", "k2", "k3"].map((key) =>
+      fixture.db.change(() => {
+        seen.push(`${key} ${fixture.db.inTransaction}`);
+        return put(key).changes;
+      }),
+    ),
+  );
+  expect(results).toEqual([1, 1, 1]);
+  expect(seen).toEqual(["k1 true", "k2 true", "k3 true"]);
+});
+
+test("a change that throws changes nothing, and the next one runs", async () => {
+  const failing = fixture.db.change(() => {
+    put("k1");
+    throw new Error("no");
+  });
+  const next = fixture.db.change(() => put("k2"));
+  await expect(failing).rejects.toThrow("no");
+  await next;
+  expect(fixture.db.prepare("SELECT key FROM meta WHERE key LIKE 'k%'").pluck().all()).toEqual(["k2"]);
+});
+
+test("a state file that was opened for reading takes no change", async () => {
+  const reading = openStateForReading(fixture.file);
+  try {
+    await expect(reading.change(() => reading.exec("DELETE FROM meta"))).rejects.toThrow("readonly");
+  } finally {
+    reading.close();
+  }
+});
