@@ -5,6 +5,7 @@ import { createLoops, together } from "./app/loops.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
+import { createSinkWatch } from "./app/watch-sinks.ts";
 import type { Config } from "./config/schema.ts";
 import type { Actions } from "./core/actions.ts";
 import { createAlarms } from "./core/alarms.ts";
@@ -130,7 +131,11 @@ async function assemble(
   });
   const untracedPreparer = options.preparer ?? createPreparer(clock);
   const preparer = traces === undefined ? untracedPreparer : traces.preparer(untracedPreparer);
-  const roster = countOrganizations(createRoster(db), metrics, config.server?.organizationLabels ?? 0);
+  const roster = countOrganizations(
+    rates.countLive(createRoster(db)),
+    metrics,
+    config.server?.organizationLabels ?? 0,
+  );
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
       journal,
@@ -251,6 +256,7 @@ async function assemble(
           for (const { name } of accounts) await roster.flush(name);
           await storeLive(db, live, clock.now());
         }),
+        loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
       ]).finally(() => server?.close());

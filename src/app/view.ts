@@ -11,6 +11,7 @@ export function viewOptions(config: Config, clock: Clock): ViewOptions {
     version: VERSION,
     file: config.state,
     budgetBytes: config.journal.budget,
+    sinkBehindMs: config.alarms.sinkBehind,
     accounts: config.accounts.map(({ name, retention }) => ({ name, retentionMs: retention })),
     sinks: sinkConfigs(config).map((sink) => {
       const { type, guarantee, promise } = definitionOf(sink);

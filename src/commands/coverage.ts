@@ -64,7 +64,13 @@ async function show(view: View, flags: Flags, io: Io): Promise<void> {
 
 async function* organizationsOf(view: View): AsyncGenerator<OrganizationView> {
   for (let offset = 0; ; offset += PAGE) {
-    const { rows } = await view.organizations({ search: "", sort: "name", offset, limit: PAGE });
+    const { rows } = await view.organizations({
+      search: "",
+      problems: false,
+      sort: "name",
+      offset,
+      limit: PAGE,
+    });
     yield* rows;
     if (rows.length < PAGE) return;
   }

@@ -50,15 +50,8 @@ export function statusText(
 
 function headOf(status: StatusView, sinks: readonly SinkView[], paint: Painter): string {
   const { totals, journal } = status;
-  const words = {
-    good: paint("good", "Everything is arriving."),
-    degraded: paint("warn", "Events are arriving, with a word of warning."),
-    bad: paint("bad", "Something needs you."),
-  };
-  const running =
-    status.startedMs === null
-      ? paint("warn", "No process is running, or it has not said anything for a while.")
-      : words[status.health];
+  const paints = { good: "good", degraded: "warn", bad: "bad" } as const;
+  const running = paint(paints[status.health], status.headline);
   const upMs = status.startedMs === null ? null : status.nowMs - status.startedMs;
   const used =
     journal.budgetBytes === null || journal.budgetBytes === 0
@@ -67,10 +60,36 @@ function headOf(status: StatusView, sinks: readonly SinkView[], paint: Painter):
   const windows = totals.windows;
   return [
     `${paint("bold", `Tidemark ${status.version}`)}${upMs === null ? "" : `, up ${formatDuration(upMs)}`}. ${running}`,
-    `${totals.events} events kept; of what the service told of (${totals.apiCount}) ${totals.heldCount} are held, ${totals.differing} windows differ; ${totals.late} came late.`,
+    `${totals.events} events read. In closed windows the service counts ${totals.apiCount}, ${totals.heldCount} are held; ${totals.differing} windows differ. ${totals.late} events arrived late.`,
+    ...gapLines(totals.gaps, paint),
     `Windows: ${windows.sealed} sealed, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} expired.`,
     `Journal: ${megabytes(journal.usedBytes)}${used}${journal.heldUpBy === null ? "" : `; ${journal.backlogEvents} events wait for ${journal.heldUpBy}`}. Sinks: ${sinks.filter(({ state }) => state === "running").length} of ${sinks.length} running.`,
   ].join("\n");
+}
+
+function gapLines(
+  { gaps, organizations, durationMs, events, open, openMs }: StatusView["totals"]["gaps"],
+  paint: Painter,
+): string[] {
+  const lost =
+    gaps === 0
+      ? []
+      : [
+          paint(
+            "bad",
+            `Lost: ${formatDuration(durationMs)} of ${organizations} organizations in ${gaps} gaps, ${events} events known to be missing. \`tidemark coverage --problems\` shows them.`,
+          ),
+        ];
+  const refused =
+    open === 0
+      ? []
+      : [
+          paint(
+            "warn",
+            `Refused at the moment: ${formatDuration(openMs)} in ${open} time ranges; they are tried again.`,
+          ),
+        ];
+  return [...lost, ...refused];
 }
 
 interface Row {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { unsafeAddresses } from "../core/http/plain-http.ts";
-import { sizeSchema } from "../core/schema.ts";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { routeSchema } from "../delivery/filter.ts";
@@ -73,6 +73,16 @@ const journalSchema = z
   .prefault({})
   .meta({ description: "The durable log between polling and delivery." });
 
+const alarmsSchema = z
+  .strictObject({
+    sinkBehind: durationSchema(
+      "A sink is behind, with an alarm, when its oldest undelivered event is older than this.",
+      { minMs: 10_000 },
+    ).prefault("5m"),
+  })
+  .prefault({})
+  .meta({ description: "When alarms are raised." });
+
 const logSchema = z
   .strictObject({
     level: z
@@ -109,6 +119,7 @@ export const configSchema = z
       description: "Count events that do not fit their service's schema. Costs a parse of each event.",
     }),
     system: systemSchema,
+    alarms: alarmsSchema,
     log: logSchema,
   })
   .superRefine(

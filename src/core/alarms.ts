@@ -17,6 +17,8 @@ export const ALARM_KINDS = [
   "sink_failing",
   "sink_paused",
   "sink_stopped",
+  "sink_behind",
+  "dead_letters",
 ] as const;
 export type AlarmKind = (typeof ALARM_KINDS)[number];
 

@@ -9,6 +9,6 @@ export function reasonGroupOf(reason: string): string {
     .replace(/"[^"]*"|'[^']*'/g, '"…"')
     .replace(/\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{16,}\b/gi, "…")
     .replace(/\d{4}-\d\d-\d\dT[0-9:.]+Z?/g, "…")
-    .replace(/(?<!(?:answered|HTTP|code) )\b\d{2,}\b/g, "…")
+    .replace(/(?<!^|answered |HTTP |code )\b\d{2,}\b/g, "…")
     .slice(0, GROUP_MAX);
 }

@@ -34,7 +34,7 @@ export function createAccess(config: ServerConfig) {
         if (mayWrite) return { caller: "token" };
         if (mayRead && scope === "read") return { caller: "readToken" };
         if (mayRead) return { status: 403, message: "This token may only read." };
-        return { status: 401, message: "The token is not right." };
+        return { status: 401, message: "The token is wrong." };
       }
       if (scope === "read" && readsAreFree) return { caller: address };
       if (scope === "write" && write === undefined)

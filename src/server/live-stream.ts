@@ -8,7 +8,7 @@ import { SECURITY_HEADERS } from "./headers.ts";
 
 const TICK_MS = 2000;
 const RECENT_MAX = 40;
-/** A client that does not read is let go before its unread bytes matter. */
+/** A client that does not read is disconnected before its unread bytes use much memory. */
 const UNREAD_BYTES_MAX = 4_000_000;
 const BUCKETS_PER_TICK = 3;
 
@@ -21,8 +21,8 @@ export interface LiveStreamOptions {
 }
 
 /**
- * The live stream (server-sent events): `status`, `sinks`, `rates` and `recent`, made once for all clients
- * and only while there are any.
+ * The live stream (server-sent events): `status`, `sinks`, `rates` and `recent` every two seconds, and
+ * `stopping` once. Made once for all clients, and only while there are any.
  */
 export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveStreamOptions) {
   const clients = new Set<ServerResponse>();
@@ -45,7 +45,7 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
     try {
       broadcast(await snapshot(seenPage));
     } catch (error) {
-      log.warn({ err: error }, "The live stream could not be made; trying again.");
+      log.warn({ err: error }, "The live stream could not be written; trying again.");
     }
   }
 
@@ -84,14 +84,15 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
       });
       response.write("retry: 3000\n\n");
       const first = await snapshot(0).catch((error: unknown) => {
-        log.warn({ err: error }, "The live stream could not be made; trying again.");
+        log.warn({ err: error }, "The live stream could not be written; trying again.");
         return "";
       });
       if (!response.destroyed) response.write(first);
       if (!looping) loop();
     },
+    /** Tells the pages that the process is stopping, so that they do not wait for it. */
     close(): void {
-      for (const client of clients) client.end();
+      for (const client of clients) client.end(message("stopping", {}));
     },
   };
 }
@@ -100,13 +101,14 @@ function message(event: string, body: unknown): string {
   return `event: ${event}\ndata: ${JSON.stringify(body)}\n\n`;
 }
 
-/** The whole hour is at /api/rates; here come the newest buckets, each of which may still grow. */
+/** The newest buckets, which may still grow. The whole hour is at /api/rates. */
 function lastBuckets(rates: RatesView): RatesView {
   const left = Math.max(0, rates.received.length - BUCKETS_PER_TICK);
   return {
     bucketMs: rates.bucketMs,
     fromMs: rates.fromMs + left * rates.bucketMs,
     received: rates.received.slice(left),
+    live: rates.live.slice(left),
     sent: Object.fromEntries(Object.entries(rates.sent).map(([name, list]) => [name, list.slice(left)])),
   };
 }

@@ -1,14 +1,16 @@
 import type { Clock } from "../core/clock.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { Roster } from "../core/roster.ts";
 import type { RatesView } from "../core/view/status.ts";
 
 const BUCKET_MS = 5000;
 const BUCKETS = 720;
 const SINKS_MAX = 100;
 
-/** Listens to what the parts count anyway, and remembers the last hour of it. */
+/** Keeps the last hour of the counts that the parts report anyway. */
 export function createRates(metrics: Metrics, clock: Clock) {
   const received = createRing();
+  const live = createRing();
   const sent = new Map<string, ReturnType<typeof createRing>>();
   const startedBucket = Math.floor(clock.now() / BUCKET_MS);
   const bucketNow = () => Math.floor(clock.now() / BUCKET_MS);
@@ -32,8 +34,17 @@ export function createRates(metrics: Metrics, clock: Clock) {
   }
 
   return {
-    /** To be handed to the parts instead of the metrics themselves. */
+    /** The parts get this instead of the metrics themselves. */
     metrics: counting,
+    /** The roster learns which new events were read live; the others are history. */
+    countLive: (roster: Roster): Roster => ({
+      ...roster,
+      addEvents(account, byOrganization, isLive) {
+        roster.addEvents(account, byOrganization, isLive);
+        if (!isLive) return;
+        for (const { events } of byOrganization.values()) live.add(bucketNow(), events);
+      },
+    }),
     view(): RatesView {
       const to = bucketNow();
       const from = Math.max(startedBucket, to - BUCKETS + 1);
@@ -41,13 +52,14 @@ export function createRates(metrics: Metrics, clock: Clock) {
         bucketMs: BUCKET_MS,
         fromMs: from * BUCKET_MS,
         received: received.list(from, to),
+        live: live.list(from, to),
         sent: Object.fromEntries([...sent].map(([name, ring]) => [name, ring.list(from, to)])),
       };
     },
   };
 }
 
-/** Counts by bucket; a bucket's place is used again an hour later. */
+/** Counts by bucket; a bucket's slot is reused an hour later. */
 function createRing() {
   const counts = new Float64Array(BUCKETS);
   const owners = new Float64Array(BUCKETS);

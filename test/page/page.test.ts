@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
 import { ask, bearer, type TestServer } from "../server/start.ts";
 import { fillLarge, fillSmall, HOUR_MS, makeState, organizationId, type TestState } from "../server/state.ts";
 import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
-import { serveScene } from "./scene.ts";
+import { serveScene, wavyRates } from "./scene.ts";
 
 const TOKEN = "write-token-0123456789";
 const READ_TOKEN = "read-token-0123456789";
@@ -44,9 +45,9 @@ describe.skipIf(skipBrowser())("the page", () => {
     const { page, problems } = await open(server);
     await page.locator("#link[data-state=live]").waitFor();
     const status = await api(server, "/api/status");
-    await expect.poll(() => text(page, "#headline")).toBe("One thing needs you.");
+    await expect.poll(() => text(page, "#headline")).toBe(status.headline);
     expect(await text(page, "#subline")).toBe(
-      `${status.totals.organizations} organizations, the slowest 2 h behind, ${status.totals.events} events kept.`,
+      `${status.totals.organizations} organizations, reading is at most 2 h behind, ${status.totals.events} events read.`,
     );
     const [alarm] = status.alarms;
     expect(await text(page, "#alarms li")).toContain(alarm.message);
@@ -85,7 +86,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     await expect.poll(() => page.locator("#calendar .day").count()).toBe(90);
     const yesterday = page.locator("#calendar .day").nth(-2);
     expect(await yesterday.getAttribute("aria-label")).toBe(
-      "Fri 13 March (UTC): sealed 33.3 %, read 33.3 %, refused 33.3 % (1 organization). The service told of 131 events, 130 are held, asked 1 h ago. 2 came late.",
+      "Fri 13 March (UTC): complete 33.3 %, read 33.3 %, refused 33.3 % (1 organization). The service counts 131 events, 130 are held, compared 1 h ago. 2 appeared late.",
     );
 
     const { groups, total } = await api(server, "/api/dead-letters");
@@ -108,7 +109,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     expect(await page.locator("#recent li").count()).toBe(12);
     expect(await text(page, "#recent li:first-child")).toContain(events.at(-1).eventType);
     const rates = await api(server, "/api/rates");
-    const last = rates.received.slice(-7, -1);
+    const last = rates.live.slice(-7, -1);
     const mean = last.reduce((sum: number, rate: number) => sum + rate, 0) / last.length;
     expect(await text(page, "#tile-rate .figure")).toBe(`${mean.toFixed(1)}/s`);
     expect(await page.locator("#rate-chart canvas").count()).toBe(1);
@@ -137,7 +138,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     await page.focus("#calendar");
     await page.keyboard.press("End");
     await page.keyboard.press("ArrowLeft");
-    expect(await text(page, "#calendar-detail")).toContain("The service told of 131 events");
+    expect(await text(page, "#calendar-detail")).toContain("The service counts 131 events");
     expect(problems).toEqual([]);
   });
 
@@ -155,7 +156,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     await page.locator("#token-dialog[open]").waitFor();
     await page.fill("#token-input", "wrong-token-0123456789");
     await page.keyboard.press("Enter");
-    await expect.poll(() => text(page, "#token-reason")).toBe("That token is not right. Try another.");
+    await expect.poll(() => text(page, "#token-reason")).toBe("That token is wrong. Try another.");
     await page.fill("#token-input", READ_TOKEN);
     await page.keyboard.press("Enter");
     await page.locator("#link[data-state=live]").waitFor();
@@ -201,16 +202,86 @@ describe.skipIf(skipBrowser())("the page", () => {
     await expect.poll(() => text(page, "#said")).toContain("set server.token");
   });
 
-  it("says when the connection is lost, and finds it again", async () => {
+  it("R40 when the connection is lost the headline, the title and the colours say so, until it is back", async () => {
     const server = await serveScene(state);
     const { page } = await open(server);
     await page.locator("#link[data-state=live]").waitFor();
+    await expect.poll(() => text(page, "#headline")).toContain("siem is paused");
+    await expect.poll(() => page.title()).toContain("siem is paused");
     await server.close();
-    await page.locator("#link[data-state=lost]").waitFor();
-    expect(await text(page, "#link")).toContain("Connection lost");
+    await page.locator("body[data-link=lost]").waitFor();
+    expect(await text(page, "#headline")).toBe("Connection lost.");
+    expect(await text(page, "#subline")).toMatch(/^The figures below are from \d\d:\d\d:\d\d\.$/);
+    expect(await page.title()).toBe("⚠ Connection lost · Tidemark");
+    const filter = "getComputedStyle(document.querySelector('#sinks-panel').parentElement).filter";
+    expect(await page.evaluate(filter)).toBe("grayscale(1)");
     const again = await serveScene(state, { config: { config: { port: server.port } } });
     cleanups.push(again.close);
     await page.locator("#link[data-state=live]").waitFor();
+    await expect.poll(() => text(page, "#headline")).toContain("siem is paused");
+    expect(await page.evaluate(filter)).toBe("none");
+  });
+
+  it("R40 says that the process has stopped when it stops", async () => {
+    const stop = new AbortController();
+    const server = await serveScene(state, { config: { signal: stop.signal } });
+    const { page } = await open(server);
+    await page.locator("#link[data-state=live]").waitFor();
+    await page.route("**/api/events", (route) => route.abort());
+    stop.abort();
+    await page.locator("body[data-link=stopped]").waitFor();
+    expect(await text(page, "#headline")).toBe("Tidemark has stopped.");
+  });
+
+  it("R40 the headline and a tile name the sink that is behind, and the events it refused", async () => {
+    const deliveries = () =>
+      ["lake", "siem"].map((name) => ({
+        ...{ name, state: "running" as const, reason: null, remedy: null, sentEvents: 9 },
+        ...{ sinceMs: state.clock.now() - HOUR_MS, lastWriteMs: state.clock.now() },
+      }));
+    const options = { ...state.options, sinkBehindMs: 30_000 };
+    const server = await serveScene({ ...state, options }, { live: { alarms: () => [], deliveries } });
+    const { page } = await open(server);
+    const { sinks } = await api(server, "/api/sinks");
+    const siem = sinks.find(({ name }: { name: string }) => name === "siem");
+    await expect
+      .poll(() => text(page, "#headline"))
+      .toMatch(new RegExp(`^siem is .* behind \\(${siem.lagEvents} events\\)\\. siem refused 2 events\\.`));
+    expect(await text(page, "#tile-sink .hint")).toBe(`siem, ${siem.lagEvents} events`);
+    for (const tile of await page.locator(".tile").all())
+      expect(await tile.getAttribute("title")).toMatch(/\w+ .*\./);
+  });
+
+  it("shows only organizations with problems when asked", async () => {
+    const { page } = await open(await serveScene(state));
+    await expect.poll(() => text(page, "#problems-label")).toBe("Only problems (2)");
+    await page.check("#problems");
+    await expect.poll(() => text(page, "#organizations-count")).toBe("2 of 3");
+  });
+
+  it("keeps the live chart readable while history is read a thousand times faster", async () => {
+    const nowMs = state.clock.now();
+    const rates = wavyRates(nowMs, ["lake"]);
+    const live = { rates: () => ({ ...rates, received: rates.live.map((rate) => rate + 50_000) }) };
+    const server = await serveScene(state, { live });
+    const { page } = await open(server);
+    await expect.poll(() => text(page, "#tile-rate .hint")).toBe("and 50K/s of history");
+    const shown = await text(page, "#tile-rate .figure");
+    expect(Number.parseFloat(shown)).toBeLessThan(200);
+    const labels = await page.locator("#rate-legend li").allInnerTexts();
+    expect(labels).toContain("History");
+  });
+
+  it.each(["wide", "phone"] as const)("has no accessibility violation that axe finds (%s)", async (size) => {
+    const viewport = size === "wide" ? { width: 1280, height: 900 } : { width: 390, height: 844 };
+    const { page } = await open(await serveScene(state), { viewport });
+    await page.locator("#sinks > li").first().waitFor();
+    await page.locator("#rows .row:not([hidden])").nth(2).waitFor();
+    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
+    const violations = await page.evaluate(
+      "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))",
+    );
+    expect(violations).toEqual([]);
   });
 
   it("fits a phone: nothing sticks out to the side", async () => {
@@ -218,6 +289,11 @@ describe.skipIf(skipBrowser())("the page", () => {
     await page.locator("#sinks > li").first().waitFor();
     const root = "document.documentElement";
     expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)).toBe(0);
+    // Problems come before charts.
+    const topOf = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
+    expect(await topOf("#sinks-panel")).toBeLessThan(await topOf("#rate-chart"));
+    expect(await topOf("#letters-panel")).toBeLessThan(await topOf("#calendar"));
+    expect(await topOf("#alarms")).toBeLessThan(await topOf("#tiles"));
   });
 
   it.each(["light", "dark"] as const)("has texts that can be read in the %s", async (colorScheme) => {
@@ -242,7 +318,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     const server = await serveScene(large, { live: calm });
     const { page, problems } = await open(server);
     await expect.poll(() => text(page, "#organizations-count")).toBe("10,000");
-    await expect.poll(() => text(page, "#headline")).toBe("Everything is arriving, everywhere.");
+    await expect.poll(() => text(page, "#headline")).toBe("Everything is arriving and being delivered.");
     expect(await text(page, "#tile-complete .figure")).toBe("100 %");
     const script = readFileSync(new URL("scroll-frames.js", import.meta.url), "utf8");
     const frames = (await page.evaluate(script)) as number[];

@@ -23,7 +23,13 @@ export function wavyRates(nowMs: number, sinks: readonly string[]): RatesView {
       ),
     ]),
   );
-  return { bucketMs: 5000, fromMs: Math.floor(nowMs / 5000) * 5000 - (buckets - 1) * 5000, received, sent };
+  return {
+    bucketMs: 5000,
+    fromMs: Math.floor(nowMs / 5000) * 5000 - (buckets - 1) * 5000,
+    received,
+    live: received,
+    sent,
+  };
 }
 
 /** A server over the state, with import jobs, a chart's worth of rates and what a running process knows. */

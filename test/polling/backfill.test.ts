@@ -311,6 +311,7 @@ describe("coverage", () => {
       version: "test",
       file: `${it.folder}/state.db`,
       budgetBytes: null,
+      sinkBehindMs: 300_000,
       accounts: [{ name: "acme", retentionMs: 90 * DAY }],
       sinks: [],
     });

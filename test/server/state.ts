@@ -41,6 +41,7 @@ export function makeState(nowMs = NOW_MS): TestState {
       version: "1.2.3",
       file,
       budgetBytes: 1_000_000_000,
+      sinkBehindMs: 300_000,
       accounts: [{ name: "acme", retentionMs: 90 * DAY_MS }],
       sinks: [
         { name: "lake", type: "kafka", guarantee: "exactly_once", promise: "Each event exactly once." },
@@ -204,6 +205,7 @@ export function liveOf(clock: Clock, more: Partial<LiveView> = {}): LiveView {
       bucketMs: 5000,
       fromMs: clock.now() - 10_000,
       received: [3, 4],
+      live: [3, 4],
       sent: { lake: [3, 4], siem: [0, 0] },
     }),
     ...more,

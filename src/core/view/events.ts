@@ -2,10 +2,10 @@ import { z } from "zod";
 import { count, ms } from "./fields.ts";
 
 export const driftSchema = z.strictObject({
-  total: count.meta({ description: "Ways in which events differ from what is documented." }),
+  total: count.meta({ description: "Differences between events and the documentation, by field." }),
   rows: z.array(
     z.strictObject({
-      service: z.string(),
+      services: z.array(z.string()),
       kind: z.string(),
       path: z.string(),
       detail: z.string(),

@@ -8,6 +8,11 @@ export const organizationsQuerySchema = z.strictObject({
     .default("")
     .meta({ description: "Part of an id or a name, whatever its case." }),
   account: z.string().optional().meta({ description: "Only this account's." }),
+  problems: z
+    .enum(["true", "false"])
+    .default("false")
+    .transform((text) => text === "true")
+    .meta({ description: "true: only those that are refused, behind, unread in part, or have a gap." }),
   sort: z
     .enum(["lag", "name", "traffic", "last_event"])
     .default("lag")
@@ -32,7 +37,7 @@ export const organizationSchema = z.strictObject({
   gapMs: ms.meta({ description: "How much of it the service forgot before it was read." }),
   lastEventMs: ms.nullable(),
   events: count.nullable(),
-  eventsPerHour: z.number().nullable(),
+  eventsPerHour: z.number().nullable().meta({ description: "null until it is known." }),
   groupSize: count.meta({ description: "How many are read together with it in one query." }),
 });
 export type OrganizationView = Readonly<z.output<typeof organizationSchema>>;
@@ -40,6 +45,7 @@ export type OrganizationView = Readonly<z.output<typeof organizationSchema>>;
 export const organizationsSchema = z.strictObject({
   total: count,
   matched: count,
+  problems: count.meta({ description: "Those that are refused, behind, unread in part, or have a gap." }),
   worstLagMs: ms.nullable(),
   rows: z.array(organizationSchema),
 });

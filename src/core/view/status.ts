@@ -61,8 +61,10 @@ export const statusSchema = z.strictObject({
   nowMs: ms,
   startedMs: ms.nullable().meta({ description: "null: no process is running, only its file was read." }),
   health: z.enum(["good", "degraded", "bad"]).meta({
-    description: "bad: a critical alarm stands. degraded: a warning stands, or a sink does not take events.",
+    description:
+      "bad: a critical alarm, or a sink or account that is refused. degraded: a warning, a sink that is behind or refused events, or no running process.",
   }),
+  headline: z.string().meta({ description: "The same in words, the worst first." }),
   alarms: z.array(alarmSchema),
   accounts: z.array(accountSchema),
   journal: z.strictObject({
@@ -95,6 +97,9 @@ export const ratesSchema = z.strictObject({
   bucketMs: count,
   fromMs: ms.meta({ description: "Where the first bucket begins." }),
   received: z.array(z.number()).meta({ description: "New events a second, a bucket each." }),
+  live: z
+    .array(z.number())
+    .meta({ description: "The part of them that was read as it happened; the rest is history." }),
   sent: z.record(z.string(), z.array(z.number())).meta({ description: "Delivered events a second by sink." }),
 });
 export type RatesView = Readonly<z.output<typeof ratesSchema>>;

@@ -34,6 +34,7 @@ export async function storeLive(db: State, live: LiveView, nowMs: number): Promi
       bucketMs: rates.bucketMs,
       fromMs: rates.fromMs + left * rates.bucketMs,
       received: rates.received.slice(left),
+      live: rates.live.slice(left),
       sent: Object.fromEntries(Object.entries(rates.sent).map(([name, list]) => [name, list.slice(left)])),
     },
   };
@@ -61,6 +62,7 @@ export function liveFrom(stored: StoredLive | undefined, nowMs: number): LiveVie
         pace: { ...account.pace, rate: account.pace.rate ?? Number.POSITIVE_INFINITY },
       })),
     deliveries: () => stored.deliveries,
-    rates: () => stored.rates,
+    // A process of an earlier version stored no live rates.
+    rates: () => ({ ...stored.rates, live: stored.rates.live ?? [] }),
   };
 }

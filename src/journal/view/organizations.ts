@@ -10,6 +10,9 @@ import type { createLedgerView, StreamRow, Survey } from "./ledger.ts";
 
 const FRESH_MS_MIN = 1000;
 const FRESH_FACTOR = 20;
+/** An organization whose live reading is further behind is a problem. */
+const BEHIND_MS = 900_000;
+const DAY_MS = 86_400_000;
 
 interface Row extends Omit<OrganizationView, "lagMs"> {
   readonly liveToMs: number | null;
@@ -48,7 +51,7 @@ export function createOrganizationsView(
       const { account, id, name, state, reason, nextMs, lastEventMs, events, traffic } = entry;
       return row(survey, ledger.streams.of(account, id), {
         ...{ account, id, kind: "organization", name, state, reason, nextMs, lastEventMs, events },
-        eventsPerHour: Math.round(traffic * 100) / 100,
+        eventsPerHour: trafficOf(traffic, lastEventMs),
       });
     });
   }
@@ -87,9 +90,21 @@ export function createOrganizationsView(
     return { ...what, liveToMs, unreadMs, gapMs, groupSize, text };
   }
 
+  /** The average begins at 0. It is known once it has moved, or when there was no event for a day. */
+  function trafficOf(traffic: number, lastEventMs: number | null): number | null {
+    if (traffic > 0) return Math.round(traffic * 100) / 100;
+    return lastEventMs !== null && clock.now() - lastEventMs > DAY_MS ? 0 : null;
+  }
+
   function lagOf({ account, state, liveToMs }: Row): number | null {
     if (liveToMs === null || state !== "active") return null;
     return Math.max(0, serviceNowMs(account) - liveToMs);
+  }
+
+  function isProblem(row: Row): boolean {
+    if (row.state === "vanished") return false;
+    if (row.state === "refused" || row.unreadMs > 0 || row.gapMs > 0) return true;
+    return (lagOf(row) ?? Number.POSITIVE_INFINITY) > BEHIND_MS;
   }
 
   return {
@@ -101,12 +116,14 @@ export function createOrganizationsView(
       const matched = order.filter(
         (row) =>
           (query.account === undefined || row.account === query.account) &&
+          (!query.problems || isProblem(row)) &&
           (wanted === "" || row.text.includes(wanted)),
       );
       const lags = rows.map(lagOf).filter((lag) => lag !== null);
       return {
         total: rows.length,
         matched: matched.length,
+        problems: rows.filter(isProblem).length,
         worstLagMs: lags.reduce<number | null>((worst, lag) => Math.max(worst ?? 0, lag), null),
         rows: matched.slice(query.offset, query.offset + query.limit).map(shown),
       };

@@ -1,4 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
+import { statementOf } from "../../core/statement.ts";
+import type { DriftView } from "../../core/view/events.ts";
 import type { SinkView } from "../../core/view/sinks.ts";
 import type { AccountView, StatusView, WindowCounts } from "../../core/view/status.ts";
 import type { LiveAccount, LiveView, View } from "../../core/view.ts";
@@ -19,6 +21,8 @@ export interface ViewOptions {
   /** The state file's path; its log lies beside it. */
   readonly file: string;
   readonly budgetBytes: number | null;
+  /** A sink whose oldest undelivered event is older than this is behind. */
+  readonly sinkBehindMs: number;
   /** As the config has them, in its order. */
   readonly accounts: readonly { readonly name: string; readonly retentionMs: number }[];
   readonly sinks: readonly {
@@ -61,11 +65,15 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     "SELECT at_most_ms AS atMostMs, SUM(events) AS events FROM lateness GROUP BY at_most_ms ORDER BY at_most_ms",
   );
   const driftRows = db.prepare(
-    `SELECT service, kind, path, detail, first_ms AS firstMs, last_ms AS lastMs, events FROM drift
-     ORDER BY events DESC, service, kind, path, detail LIMIT ?`,
+    `SELECT json_group_array(service) AS services, kind, path, detail, MIN(first_ms) AS firstMs,
+       MAX(last_ms) AS lastMs, SUM(events) AS events
+     FROM (SELECT * FROM drift ORDER BY service) GROUP BY kind, path, detail
+     ORDER BY SUM(events) DESC, kind, path, detail LIMIT ?`,
   );
   const importJobs = db.prepare("SELECT state, COUNT(*) FROM jobs GROUP BY state").raw();
-  const driftCount = db.prepare("SELECT COUNT(*) FROM drift").pluck();
+  const driftCount = db
+    .prepare("SELECT COUNT(*) FROM (SELECT 1 FROM drift GROUP BY kind, path, detail)")
+    .pluck();
 
   async function sinks(): Promise<SinkView[]> {
     const rows = new Map((readers.all() as ReaderRow[]).map((row) => [row.name, row]));
@@ -109,12 +117,22 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     const alarms = [...(running?.alarms() ?? [])].sort(bySeverity);
     const accounts = options.accounts.map((account) => accountView(account, survey));
     const buried = deadLetters.counts();
-    const all = await sinks();
+    const windows = accounts.reduce((sum, account) => addCounts(sum, account.windows), noWindows());
+    const gapTotals = gaps.totals();
+    const statement = statementOf({
+      startedMs: running?.startedMs ?? null,
+      alarms,
+      accounts,
+      sinks: await sinks(),
+      gaps: gapTotals,
+      unreadWindows: windows.unread,
+      sinkBehindMs: options.sinkBehindMs,
+    });
     return {
       version: options.version,
       nowMs: clock.now(),
       startedMs: running?.startedMs ?? null,
-      health: healthOf(alarms, all),
+      ...statement,
       alarms,
       accounts,
       journal: await journal(),
@@ -127,8 +145,8 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         organizations: await organizations.count(),
         deadLetters: [...buried.values()].reduce((sum, letters) => sum + letters, 0),
         importJobs: Object.fromEntries(importJobs.all() as [string, number][]),
-        windows: accounts.reduce((sum, { windows }) => addCounts(sum, windows), noWindows()),
-        gaps: gaps.totals(),
+        windows,
+        gaps: gapTotals,
       },
       lateness: lateness.all() as { atMostMs: number; events: number }[],
     };
@@ -182,7 +200,8 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   return {
     status,
     sinks,
-    rates: () => known()?.rates() ?? { bucketMs: 5000, fromMs: clock.now(), received: [], sent: {} },
+    rates: () =>
+      known()?.rates() ?? { bucketMs: 5000, fromMs: clock.now(), received: [], live: [], sent: {} },
     organizations: (query) => organizations.list(query),
     async calendar() {
       const { madeMs, days } = await ledger.survey();
@@ -199,12 +218,17 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     async drift(limit) {
       return {
         total: driftCount.get() as number,
-        rows: driftRows.all(limit) as Awaited<ReturnType<View["drift"]>>["rows"],
+        rows: (driftRows.all(limit) as DriftRow[]).map((row) => ({
+          ...row,
+          services: JSON.parse(row.services) as string[],
+        })),
       };
     },
     recent: async (afterPage, limit) => recent(afterPage, limit),
   };
 }
+
+type DriftRow = Omit<DriftView["rows"][number], "services"> & { readonly services: string };
 
 function pollingView(account: LiveAccount | undefined, nowMs: number) {
   if (account === undefined)
@@ -220,17 +244,6 @@ function pollingView(account: LiveAccount | undefined, nowMs: number) {
       requestsPerSecondMax: Number.isFinite(rate) ? rate : null,
     },
   };
-}
-
-function healthOf(
-  alarms: readonly { readonly severity: string }[],
-  sinks: readonly SinkView[],
-): StatusView["health"] {
-  if (alarms.some(({ severity }) => severity === "critical")) return "bad";
-  const waiting = sinks.some(
-    ({ state }) => state === "retrying" || state === "paused" || state === "stopped",
-  );
-  return alarms.length > 0 || waiting ? "degraded" : "good";
 }
 
 function bySeverity(

@@ -3,7 +3,7 @@ import { byId, say } from "./dom.js";
 const KEY = "tidemark.token";
 let asking = null;
 
-/** A refusal of the server, with its words. */
+/** A refusal by the server, with its message. */
 export class Refusal extends Error {
   constructor(status, message) {
     super(message);
@@ -16,7 +16,7 @@ function headers() {
   return token === null ? {} : { authorization: `Bearer ${token}` };
 }
 
-/** Asks the server; where it wants a token, asks the person for one and tries again. */
+/** Sends a request; when the server wants a token, asks the person for one and tries again. */
 export async function request(path, options = {}) {
   for (;;) {
     const used = sessionStorage.getItem(KEY);
@@ -31,7 +31,7 @@ export async function request(path, options = {}) {
     const message = body.error?.message ?? `The server answered ${response.status}.`;
     const needsOther = response.status === 401 || (response.status === 403 && /only read/.test(message));
     if (!needsOther) throw new Refusal(response.status, message);
-    // Several requests may be refused at once: one question is enough.
+    // Several requests may be refused at once; ask only once.
     if (sessionStorage.getItem(KEY) === used) {
       asking ??= askForToken(message).finally(() => {
         asking = null;
@@ -54,12 +54,12 @@ export async function send(method, path, body) {
 }
 
 const WORDS = [
-  [/is needed/, "This server shows and changes things only for those who have its token."],
-  [/not right/, "That token is not right. Try another."],
-  [/only read/, "That token may only read. Changes need the other one."],
+  [/is needed/, "This page needs the token of the server."],
+  [/is wrong/, "That token is wrong. Try another."],
+  [/only read/, "That token may only read. Changes need the other token."],
 ];
 
-/** Resolves to false when the person would rather not. */
+/** Resolves to false when the person cancels. */
 function askForToken(reason) {
   const dialog = byId("token-dialog");
   const input = byId("token-input");
@@ -82,26 +82,38 @@ function askForToken(reason) {
   });
 }
 
+/** Without a message for this long the process is taken for gone: it sends one every two seconds. */
+const SILENCE_MS_MAX = 15_000;
+
 /**
- * The live stream. It is read by fetch and not by EventSource, which cannot send a token; it connects again
- * by itself for as long as the page is open.
+ * The live stream. It is read by fetch, because EventSource cannot send a token. It reconnects for as long as
+ * the page is open.
  * @param {Record<string, (body: unknown) => void>} listeners by event
- * @param {(state: "live" | "lost" | "refused") => void} onState
+ * @param {(state: "live" | "lost" | "refused" | "stopped") => void} onState
  */
 export async function follow(listeners, onState) {
   for (let waitMs = 1000; ; waitMs = Math.min(waitMs * 2, 15_000)) {
+    let end = "lost";
+    const silence = new AbortController();
     try {
-      const response = await request("/api/events");
+      const response = await request("/api/events", { signal: silence.signal });
       onState("live");
       waitMs = 1000;
-      for await (const [event, body] of messages(response.body)) listeners[event]?.(body);
+      let timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
+      for await (const [event, body] of messages(response.body)) {
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
+        if (event === "stopping") end = "stopped";
+        listeners[event]?.(body);
+      }
+      clearTimeout(timer);
     } catch (error) {
       if (error instanceof Refusal && (error.status === 401 || error.status === 403)) {
         onState("refused");
         return;
       }
     }
-    onState("lost");
+    onState(end);
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }

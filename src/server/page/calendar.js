@@ -1,14 +1,14 @@
 import { h, keep, say, set } from "./dom.js";
 import { ago, dayName, number, percent, plural } from "./format.js";
 
-/** From the bottom up: what is sealed lies deepest. */
+/** From the bottom up. */
 export const STATES = [
-  ["sealed", "Sealed", "read, compared again, and nothing new was found"],
-  ["read", "Read", "read; more comparisons are due"],
-  ["live", "Live", "being read as it happens"],
-  ["unread", "Unread", "still to be read"],
-  ["refused", "Refused", "the service does not give it to us"],
-  ["expired", "Gap", "the service forgot it before it was read"],
+  ["sealed", "Complete", "Read, and the last comparison with the service found nothing new."],
+  ["read", "Read", "Read. It will be compared with the service again, because events can appear late."],
+  ["live", "Today", "Being read as it happens."],
+  ["unread", "Not read yet", "Still to be read."],
+  ["refused", "Refused", "The service refuses to give these events; it is asked again."],
+  ["expired", "Lost", "The service deleted these events before they were read."],
 ];
 
 export function showCalendarLegend(list) {
@@ -23,9 +23,9 @@ export function showCalendarLegend(list) {
 }
 
 /**
- * A column a day, filled like a tide gauge. One stop for the keyboard; arrows go from day to day.
+ * One column a day. One tab stop; arrow keys move between days.
  * @param {HTMLElement} box
- * @param {HTMLElement} detail where the chosen day is told in words
+ * @param {HTMLElement} detail shows the chosen day in words
  * @param {{ unit: "organizations" | "share" }} options
  */
 export function createCalendar(box, detail, { unit }) {
@@ -109,7 +109,7 @@ export function createCalendar(box, detail, { unit }) {
 const TROUBLE = new Set(["unread", "refused", "expired"]);
 const total = (day) => STATES.reduce((sum, [state]) => sum + day[state], 0);
 
-/** A day in a sentence: what state it is in, and what both sides count. */
+/** A day in a sentence: its state, and the counts of both sides. */
 export function words(day, unit, nowMs) {
   const all = total(day);
   const parts = STATES.filter(([state]) => day[state] > 0.0005).map(([state, name]) => {
@@ -117,14 +117,12 @@ export function words(day, unit, nowMs) {
     if (unit === "share" || !TROUBLE.has(state)) return share;
     return `${share} (${plural(Math.ceil(day[state] - 0.0005), "organization")})`;
   });
-  const sentences = [
-    `${dayName(day.day)} (UTC): ${parts.length === 0 ? "nothing known" : parts.join(", ")}.`,
-  ];
+  const sentences = [`${dayName(day.day)} (UTC): ${parts.length === 0 ? "no data" : parts.join(", ")}.`];
   if (day.apiCount !== null) {
     sentences.push(
-      `The service told of ${number(day.apiCount)} events, ${number(day.heldCount)} are held${day.askedMs === null ? "" : `, asked ${ago(day.askedMs, nowMs)}`}.`,
+      `The service counts ${number(day.apiCount)} events, ${number(day.heldCount)} are held${day.askedMs === null ? "" : `, compared ${ago(day.askedMs, nowMs)}`}.`,
     );
   }
-  if (day.late > 0) sentences.push(`${number(day.late)} came late.`);
+  if (day.late > 0) sentences.push(`${number(day.late)} appeared late.`);
   return sentences.join(" ");
 }

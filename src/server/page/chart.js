@@ -5,9 +5,10 @@ const KEPT_MS = 3_600_000;
 const SHOWN_MS_MIN = 600_000;
 const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5"];
 
-/** The last hour of rates: the whole of it once, then the newest buckets as they come. */
+/** The last hour of rates: all of it once, then the newest buckets. */
 export function createRates() {
   const received = new Map();
+  const live = new Map();
   const sent = new Map();
   let bucketMs = 5000;
 
@@ -19,34 +20,41 @@ export function createRates() {
     }
   }
 
-  /** Without the newest bucket, which is not over. */
+  /** Without the newest bucket, which is not complete. */
   const times = () => [...received.keys()].sort((a, b) => a - b).slice(0, -1);
 
   return {
     add(view) {
       bucketMs = view.bucketMs;
       put(received, view.fromMs, view.received);
+      put(live, view.fromMs, view.live);
       for (const [name, values] of Object.entries(view.sent)) {
         if (!sent.has(name)) sent.set(name, new Map());
         put(sent.get(name), view.fromMs, values);
       }
     },
     times,
-    receivedAt: (ms) => received.get(ms) ?? 0,
+    liveAt: (ms) => live.get(ms) ?? 0,
+    historyAt: (ms) => Math.max(0, (received.get(ms) ?? 0) - (live.get(ms) ?? 0)),
     sinks: () => [...sent.keys()],
     sentAt: (name, ms) => sent.get(name).get(ms) ?? 0,
+    /** Means of the last 30 seconds, and the highest live rate of the hour. */
     summary() {
-      const list = times().map((ms) => received.get(ms));
-      const last = list.slice(-6);
+      const last = times().slice(-6);
+      const mean = (at) => (last.length === 0 ? 0 : last.reduce((sum, ms) => sum + at(ms), 0) / last.length);
       return {
-        now: last.length === 0 ? 0 : last.reduce((sum, value) => sum + value, 0) / last.length,
-        peak: list.reduce((most, value) => Math.max(most, value), 0),
+        now: mean(this.liveAt),
+        history: mean(this.historyAt),
+        peak: times().reduce((most, ms) => Math.max(most, this.liveAt(ms)), 0),
       };
     },
   };
 }
 
-/** Draws arriving events as water, and each sink as a line on it. */
+/**
+ * Draws new events as an area, each sink as a line, and history as a dotted line. History can be a thousand
+ * times faster; the scale follows the live events then, and higher values are cut off.
+ */
 export function createChart(rates) {
   const box = byId("rate-chart");
   const hidden = new Set();
@@ -61,12 +69,13 @@ export function createChart(rates) {
     const times = rates.times();
     plot.setData([
       times.map((ms) => ms / 1000),
-      times.map(rates.receivedAt),
+      times.map(rates.liveAt),
+      times.map(rates.historyAt),
       ...sinks.map((name) => times.map((ms) => rates.sentAt(name, ms))),
     ]);
     const { now, peak } = rates.summary();
     set(box, {
-      "aria-label": `Events a second over the last hour: ${brief(now)} now, ${brief(peak)} at the most.`,
+      "aria-label": `New events a second over the last hour: ${brief(now)} now, ${brief(peak)} at the peak.`,
     });
     showLegend(sinks);
   }
@@ -87,7 +96,7 @@ export function createChart(rates) {
         cursor: { points: { size: 7 }, y: false },
         legend: { show: false },
         padding: [12, 8, 0, 0],
-        scales: { x: { range: timeRange }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.15)] } },
+        scales: { x: { range: timeRange }, y: { range: (_, __, most) => [0, scaleMax(most)] } },
         axes: [
           { ...axis, size: 30, grid: { show: false }, space: 70, values: (_, ticks) => ticks.map(tickTime) },
           { ...axis, size: 52, values: (_, ticks) => ticks.map(brief) },
@@ -95,10 +104,17 @@ export function createChart(rates) {
         series: [
           {},
           {
-            label: "Arriving",
+            label: "New events",
             stroke: color("--tide"),
             width: 2,
             fill: color("--tide-fill"),
+            points: { show: false },
+          },
+          {
+            label: "History",
+            stroke: color("--muted"),
+            width: 1.25,
+            dash: [2, 4],
             points: { show: false },
           },
           ...sinks.map((name, at) => ({
@@ -111,14 +127,20 @@ export function createChart(rates) {
         ],
         hooks: { setCursor: [showAt] },
       },
-      [[], [], ...sinks.map(() => [])],
+      [[], [], [], ...sinks.map(() => [])],
       box,
     );
   }
 
+  /** Live events fill the height; where everything fits below four times that, everything is shown. */
+  function scaleMax(most) {
+    const { peak } = rates.summary();
+    return Math.max(1, (peak > 0 && most > 4 * peak ? peak * 1.5 : most) * 1.15);
+  }
+
   const size = () => ({ width: Math.max(200, box.clientWidth), height: box.clientHeight || 220 });
 
-  /** The hour as far as it is known, and ten minutes at the least. */
+  /** The known part of the hour, and at least ten minutes. */
   function timeRange() {
     const times = rates.times();
     const endMs = times.at(-1) ?? Date.now();
@@ -135,7 +157,8 @@ export function createChart(rates) {
 
   function showLegend(sinks) {
     const entries = [
-      { name: "Arriving", color: "--tide", toggles: false },
+      { name: "New events", color: "--tide", toggles: false },
+      { name: "History", color: "--muted", toggles: false },
       ...sinks.map((name, at) => ({ name, color: COLORS[at], toggles: true })),
     ];
     keep(

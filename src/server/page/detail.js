@@ -15,7 +15,7 @@ export function openDialog(title, ...content) {
   if (!dialog.open) dialog.showModal();
 }
 
-/** One organization: its days, and every window with what both sides count. */
+/** One organization: its days, and every window with the counts of both sides. */
 export async function showOrganization(row, nowMs) {
   const query = new URLSearchParams({ account: row.account, organization: row.id, limit: WINDOWS_SHOWN });
   const view = await get(`/api/windows?${query}`);
@@ -38,16 +38,16 @@ function facts(row, nowMs) {
     ["Last event", row.lastEventMs === null ? "none yet" : ago(row.lastEventMs, nowMs)],
     ["Events", row.events === null ? "–" : number(row.events)],
     ["Events an hour", row.eventsPerHour === null ? "–" : brief(row.eventsPerHour)],
-    ["Never read", row.unreadMs > 0 ? duration(row.unreadMs) : "nothing"],
+    ["Not read yet", row.unreadMs > 0 ? duration(row.unreadMs) : "nothing"],
     ["Lost", row.gapMs > 0 ? duration(row.gapMs) : "nothing"],
-    ["Read with", row.groupSize > 1 ? `${number(row.groupSize - 1)} others` : "nobody else"],
+    ["Read together with", row.groupSize > 1 ? `${number(row.groupSize - 1)} others` : "none"],
   ];
   if (row.reason !== null) list.push(["Reason", row.reason]);
   return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
 function windowsTable(view, nowMs) {
-  const head = ["From (UTC)", "To (UTC)", "State", "Service told", "Held", "Late", "Asked"];
+  const head = ["From (UTC)", "To (UTC)", "State", "Service counts", "Held", "Late", "Compared"];
   const rows = view.windows.map((window) =>
     h(
       "tr",
@@ -77,8 +77,7 @@ function windowsTable(view, nowMs) {
       h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, ...rows),
     ),
-    shared &&
-      h("p", { class: "note" }, "Counts of organizations that are read together are those of the group."),
+    shared && h("p", { class: "note" }, "Organizations that are read together share these counts."),
     more > 0 && h("p", { class: "note" }, `${number(more)} older windows are not shown.`),
   );
 }

@@ -1,21 +1,21 @@
 import { get } from "./api.js";
 import { byId, h, keep, say } from "./dom.js";
-import { ago, number, plural } from "./format.js";
+import { ago, number } from "./format.js";
 
 export async function refreshDrift(nowMs) {
   const { total, rows } = await get("/api/drift?limit=12");
-  say(byId("drift-count"), total === 0 ? "none" : plural(total, "way", "ways"));
+  say(byId("drift-count"), total === 0 ? "none" : number(total));
   say(
     byId("drift-note"),
     total === 0
-      ? "Every event fits what is documented of its service."
-      : "Such events are delivered all the same.",
+      ? "Every event matches the documentation of its service."
+      : "These events are delivered like all others.",
   );
   keep(
     byId("drift"),
     rows,
-    ({ service, kind, path, detail }) => `${service} ${kind} ${path} ${detail}`,
-    ({ service, kind, path, detail }) =>
+    ({ kind, path, detail }) => `${kind} ${path} ${detail}`,
+    ({ kind, path, detail }) =>
       h(
         "li",
         { class: "entry" },
@@ -23,11 +23,7 @@ export async function refreshDrift(nowMs) {
           "div",
           { class: "line" },
           h("b", {}, path),
-          h(
-            "span",
-            { class: "kind" },
-            `${service}, ${DRIFT[kind] ?? kind}${detail === "" ? "" : `: ${detail}`}`,
-          ),
+          h("span", { class: "kind" }, `${DRIFT[kind] ?? kind}${detail === "" ? "" : `: ${detail}`}`),
           h("span", { class: "figure" }),
         ),
       ),
@@ -35,6 +31,7 @@ export async function refreshDrift(nowMs) {
       const figure = element.querySelector(".figure");
       say(figure, number(row.events));
       figure.title = `last ${ago(row.lastMs, nowMs)}`;
+      element.title = `Services: ${row.services.join(", ")}`;
     },
   );
 }

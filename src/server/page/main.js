@@ -1,22 +1,24 @@
+import { showAccounts } from "./accounts.js";
 import { follow, get, Refusal } from "./api.js";
 import { createCalendar, showCalendarLegend } from "./calendar.js";
 import { createChart, createRates } from "./chart.js";
 import { createLetters } from "./dead-letters.js";
 import { showOrganization } from "./detail.js";
-import { byId, say } from "./dom.js";
+import { byId, say, set } from "./dom.js";
 import { refreshDrift } from "./drift.js";
 import { refreshJobs } from "./jobs.js";
+import { showLateness } from "./lateness.js";
 import { createOrganizations } from "./organizations.js";
 import { createRecent } from "./recent.js";
 import { showSinks } from "./sinks.js";
-import { showAccounts, showLateness, showLink, showSummary } from "./summary.js";
+import { showLink, showSummary } from "./summary.js";
 
 const LISTS_MS = 5000;
 const CALENDAR_MS = 5000;
 const SAID_MS = 6000;
 
 const seen = { status: null, sinks: [], calendar: null, organizations: null, ms: null };
-/** The server's time: ages are told by its clock, whatever this machine's says. */
+/** Ages are computed from the server's clock, not from this machine's. */
 let aheadMs = 0;
 const now = () => Date.now() + aheadMs;
 const rates = createRates();
@@ -31,8 +33,9 @@ const organizations = createOrganizations(
   },
 );
 let jobsExist = true;
+let link = "connecting";
 
-/** Does what a person asked for, and says how it went. */
+/** Carries out what a person asked for, and shows the result. */
 async function act(work) {
   try {
     const words = await work();
@@ -50,7 +53,7 @@ function announce(words) {
 }
 
 function show() {
-  if (seen.status === null) return;
+  if (seen.status === null || link !== "live") return;
   const summary = rates.summary();
   showSummary({ ...seen, rates: summary });
   showSinks(seen.sinks, seen.status.nowMs, act);
@@ -74,7 +77,7 @@ async function refreshCalendar() {
   show();
 }
 
-/** Again and again, with a pause after each; a failure shows in the live stream's own state. */
+/** Repeats with a pause after each run; a failure shows in the state of the live stream. */
 function repeat(work, ms) {
   const turn = () => {
     const done = document.hidden ? Promise.resolve() : work().catch(() => {});
@@ -83,14 +86,16 @@ function repeat(work, ms) {
   turn();
 }
 
-/** The lists begin once the server's clock is known. */
+/** The lists start once the server's clock is known. */
 function begin() {
   repeat(refreshLists, LISTS_MS);
   repeat(refreshCalendar, CALENDAR_MS);
 }
 
+// These lists scroll, so the keyboard has to reach them.
+for (const id of ["letters", "jobs", "drift"]) set(byId(id), { tabindex: "0" });
 showCalendarLegend(byId("calendar-legend"));
-showLink("lost", null);
+showLink("connecting", null);
 follow(
   {
     status(status) {
@@ -109,9 +114,10 @@ follow(
     recent: recent.add,
   },
   async (state) => {
-    showLink(state, seen.ms);
+    link = state === "lost" && seen.ms === null ? "connecting" : state;
+    showLink(link, seen.ms);
     if (state !== "live") return;
-    // What was missed while nobody was connected.
+    // The rates of the time without a connection.
     rates.add(await get("/api/rates"));
     show();
   },

@@ -10,8 +10,8 @@ const HISTORY = " · history";
 const ROWS_SHOWN_MIN = 3;
 
 /**
- * The list of organizations. Only the rows in sight exist, and only the chunks around them are asked for, so
- * that ten thousand cost what twenty do.
+ * The list of organizations. Only the visible rows exist and only their chunks are requested, so that ten
+ * thousand organizations cost as much as twenty.
  * @param {(row: object) => void} onOpen
  * @param {(view: object) => void} onLoad
  */
@@ -22,7 +22,7 @@ export function createOrganizations(onOpen, onLoad) {
   let chunks = new Map();
   let matched = 0;
   let generation = 0;
-  let query = { search: "", sort: "lag" };
+  let query = { search: "", sort: "lag", problems: "false" };
   let active = 0;
   let nowMs = Date.now();
   box.append(space);
@@ -46,7 +46,8 @@ export function createOrganizations(onOpen, onLoad) {
     chunks.set(chunk, view.rows);
     matched = view.matched;
     onLoad(view);
-    const some = query.search.trim() !== "" && matched !== view.total;
+    const some = (query.search.trim() !== "" || query.problems === "true") && matched !== view.total;
+    say(byId("problems-label"), `Only problems (${number(view.problems)})`);
     say(
       byId("organizations-count"),
       some ? `${number(matched)} of ${number(view.total)}` : number(view.total),
@@ -63,7 +64,12 @@ export function createOrganizations(onOpen, onLoad) {
   function render() {
     space.style.height = `${Math.max(matched, 1) * ROW_PX}px`;
     box.style.height = `${Math.max(ROWS_SHOWN_MIN, Math.min(ROWS_SHOWN, matched)) * ROW_PX}px`;
-    box.dataset.empty = matched === 0 && chunks.get(0) !== null ? "No organization matches." : "";
+    box.dataset.empty =
+      matched === 0 && chunks.get(0) !== null
+        ? query.problems === "true"
+          ? "No organization has a problem."
+          : "No organization matches."
+        : "";
     const { first, last } = inSight();
     while (pool.length < last - first) {
       const row = makeRow();
@@ -161,7 +167,7 @@ export function createOrganizations(onOpen, onLoad) {
       });
   };
 
-  /** Throws away what is held and asks anew. */
+  /** Drops the loaded rows and loads again. */
   function restart(change) {
     query = { ...query, ...change };
     generation++;
@@ -179,11 +185,12 @@ export function createOrganizations(onOpen, onLoad) {
   byId("search").onkeydown = (event) => {
     if (event.key === "ArrowDown") box.focus();
   };
+  byId("problems").onchange = (event) => restart({ problems: String(event.target.checked) });
   byId("sort").onchange = (event) => restart({ sort: event.target.value });
   new ResizeObserver(render).observe(box);
 
   return {
-    /** Asks anew for what is in sight, and shows it when it has come: nothing flickers. */
+    /** Loads the visible rows again and shows them when all are there, so that nothing flickers. */
     async refresh(now) {
       nowMs = now;
       const own = generation;

@@ -3,7 +3,7 @@ import { brief, clockTime } from "./format.js";
 
 const SHOWN = 12;
 
-/** The newest events, newest on top; what they contain stays in the journal. */
+/** The newest events, newest first, without their contents. */
 export function createRecent() {
   const list = byId("recent");
   let last = { page: 0, index: -1 };
@@ -29,7 +29,7 @@ export function createRecent() {
       say(byId("recent-count"), `${brief(perSecond)} a second`);
       say(
         byId("recent-note"),
-        list.children.length === 0 ? "Nothing has arrived since this page was opened." : "",
+        list.children.length === 0 ? "No event has arrived since this page was opened." : "",
       );
     },
   };

@@ -1,34 +1,24 @@
-import { byId, fill, h, keep, say } from "./dom.js";
-import { brief, bytes, clockTime, duration, number, percent, plural } from "./format.js";
+import { byId, h, keep, say } from "./dom.js";
+import { brief, bytes, clockTime, duration, percent, plural } from "./format.js";
 
-/** The answer to the one question, then the alarms, then six figures. */
+/** The headline, the alarms, and seven figures. */
 export function showSummary({ status, sinks, rates, calendar, organizations }) {
   const nowMs = status.nowMs;
   document.body.dataset.health = status.health;
-  say(byId("headline"), headline(status, sinks));
+  say(byId("headline"), status.headline);
+  document.title = status.health === "good" ? "Tidemark" : `⚠ ${status.headline}`;
   say(byId("subline"), subline(status, organizations));
   const uptime = status.startedMs === null ? "not running" : `up ${duration(nowMs - status.startedMs)}`;
   say(byId("version"), `${status.version} · ${uptime}`);
   showAlarms(status.alarms, nowMs);
-  showTiles(status, rates, calendar, organizations);
-}
-
-const TROUBLED = new Set(["retrying", "paused", "stopped"]);
-
-function headline(status, sinks) {
-  const critical = status.alarms.filter(({ severity }) => severity === "critical").length;
-  if (critical > 0) return critical === 1 ? "One thing needs you." : `${number(critical)} things need you.`;
-  const waiting = sinks.filter(({ state }) => TROUBLED.has(state));
-  if (status.alarms.length > 0 || waiting.length > 0) return "Events are arriving, with a word of warning.";
-  if (status.totals.windows.unread > 0) return "Events are arriving; history is still being read.";
-  return "Everything is arriving, everywhere.";
+  showTiles(status, sinks, rates, calendar, organizations);
 }
 
 function subline({ totals, accounts }, organizations) {
   const worst = organizations?.worstLagMs ?? maximum(accounts.map(({ liveLagMs }) => liveLagMs));
   const parts = [plural(totals.organizations, "organization")];
-  if (worst !== null) parts.push(`the slowest ${duration(worst)} behind`);
-  parts.push(`${plural(totals.events, "event")} kept`);
+  if (worst !== null) parts.push(`reading is at most ${duration(worst)} behind`);
+  parts.push(`${plural(totals.events, "event")} read`);
   return `${parts.join(", ")}.`;
 }
 
@@ -37,7 +27,7 @@ function showAlarms(alarms, nowMs) {
     byId("alarms"),
     alarms,
     ({ kind, subject }) => `${kind} ${subject}`,
-    ({ severity }) => h("li", { class: `alarm ${severity}` }, h("h3"), h("p"), h("p", { class: "remedy" })),
+    ({ severity }) => h("li", { class: `alarm ${severity}` }, h("h2"), h("p"), h("p", { class: "remedy" })),
     (element, { kind, subject, message, remedy, sinceMs, severity }) => {
       element.className = `alarm ${severity}`;
       const [title, text, what] = element.children;
@@ -52,55 +42,24 @@ function showAlarms(alarms, nowMs) {
   );
 }
 
-function showTiles(status, rates, calendar, organizations) {
-  const { journal, totals, accounts } = status;
-  const loss = minimum(accounts.map(({ lossInMs }) => lossInMs));
-  const worst = organizations?.worstLagMs ?? maximum(accounts.map(({ liveLagMs }) => liveLagMs));
-  const read = calendar === null ? null : completeness(calendar.days);
-  const used = journal.budgetBytes === null ? 0 : journal.usedBytes / journal.budgetBytes;
-  const unread = totals.windows.unread + totals.windows.refused;
-  const tiles = [
-    ["rate", "Arriving", `${brief(rates.now)}/s`, `${brief(rates.peak)}/s at most in the last hour`],
-    ["lag", "Furthest behind", worst === null ? "–" : duration(worst), "behind the service's clock"],
-    [
-      "complete",
-      "Read, of 90 days",
-      read === null ? "–" : percent(read.share),
-      read === null || read.gap === 0
-        ? "no gap"
-        : `lost: ${brief(read.gap)} ${read.gap === 1 ? "day" : "days"} of one organization`,
-    ],
-    [
-      "held",
-      "Held, of what was told",
-      `${brief(totals.heldCount)} of ${brief(totals.apiCount)}`,
-      totals.differing === 0
-        ? "every window agrees"
-        : `${plural(totals.differing, "window")} ${totals.differing === 1 ? "differs" : "differ"}`,
-    ],
-    [
-      "journal",
-      "Journal",
-      bytes(journal.usedBytes),
-      journal.heldUpBy === null
-        ? `${percent(used)} of its budget; all is delivered`
-        : `${brief(journal.backlogEvents)} ${journal.backlogEvents === 1 ? "event waits" : "events wait"} for ${journal.heldUpBy}`,
-    ],
-    [
-      "loss",
-      "Until loss",
-      loss === null ? "none" : duration(loss),
-      loss === null ? "nothing unread can be forgotten" : `${plural(unread, "window")} still to read`,
-    ],
-  ];
+function showTiles(status, sinks, rates, calendar, organizations) {
+  const { accounts, totals, journal } = status;
+  const facts = {
+    loss: minimum(accounts.map(({ lossInMs }) => lossInMs)),
+    lag: organizations?.worstLagMs ?? maximum(accounts.map(({ liveLagMs }) => liveLagMs)),
+    read: calendar === null ? null : completeness(calendar.days),
+    used: journal.budgetBytes === null ? 0 : journal.usedBytes / journal.budgetBytes,
+    sink: worstSink(sinks),
+  };
   keep(
     byId("tiles"),
-    tiles,
-    ([key]) => key,
+    tilesOf(status, rates, facts),
+    ({ key }) => key,
     () => h("div", { class: "tile" }, h("dt"), h("dd", { class: "figure" }), h("dd", { class: "hint" })),
-    (element, [key, name, figure, hint]) => {
+    (element, { key, name, figure, hint, meaning }) => {
       element.id = `tile-${key}`;
-      element.classList.toggle("bad", isBad(key, { loss, used, read, differing: totals.differing }));
+      element.title = meaning;
+      element.classList.toggle("bad", isBad(key, facts, totals.differing));
       const [title, value, text] = element.children;
       say(title, name);
       say(value, figure);
@@ -109,8 +68,87 @@ function showTiles(status, rates, calendar, organizations) {
   );
 }
 
-function isBad(key, { loss, used, read, differing }) {
+/** The sink that is furthest behind. */
+function worstSink(sinks) {
+  const waiting = sinks.filter(({ lagEvents, type }) => lagEvents > 0 && type !== null);
+  return waiting.sort((a, b) => b.lagMs - a.lagMs)[0] ?? null;
+}
+
+function tilesOf({ journal, totals }, rates, { loss, lag, read, used, sink }) {
+  const { gaps } = totals;
+  return [
+    {
+      key: "rate",
+      name: "New events",
+      figure: `${brief(rates.now)}/s`,
+      hint:
+        rates.history > 0
+          ? `and ${brief(rates.history)}/s of history`
+          : `peak of the last hour: ${brief(rates.peak)}/s`,
+      meaning: "Events that were read as they happened, in the last 30 seconds. History is counted apart.",
+    },
+    {
+      key: "lag",
+      name: "Reading is behind by",
+      figure: lag === null ? "–" : duration(lag),
+      hint: "the slowest organization",
+      meaning: "How far the slowest organization's reading is behind the service's clock.",
+    },
+    {
+      key: "sink",
+      name: "Delivery is behind by",
+      figure: sink === null ? "nothing" : duration(sink.lagMs),
+      hint: sink === null ? "every sink has everything" : `${sink.name}, ${plural(sink.lagEvents, "event")}`,
+      meaning: "The age of the oldest event that waits for a sink, for the sink that is furthest behind.",
+    },
+    {
+      key: "complete",
+      name: "Read of 90 days",
+      figure: read === null ? "–" : percent(read.share),
+      hint:
+        gaps.gaps === 0
+          ? "nothing lost"
+          : `lost: ${duration(gaps.durationMs)} of ${plural(gaps.organizations, "organization")}`,
+      meaning: "How much of the time that the service keeps has been read, over all organizations.",
+    },
+    {
+      key: "held",
+      name: "Matches the service",
+      figure: `${brief(totals.heldCount)} of ${brief(totals.apiCount)}`,
+      hint:
+        totals.differing === 0
+          ? "every count matches"
+          : `${plural(totals.differing, "time range")} ${totals.differing === 1 ? "differs" : "differ"}`,
+      meaning: "Events held here, of the events that the service counted when it was last asked.",
+    },
+    {
+      key: "journal",
+      name: "Disk used",
+      figure: bytes(journal.usedBytes),
+      hint:
+        journal.heldUpBy === null
+          ? `${percent(used)} of the budget; all is delivered`
+          : `${brief(journal.backlogEvents)} ${journal.backlogEvents === 1 ? "event waits" : "events wait"} for ${journal.heldUpBy}`,
+      meaning: "The state file. Reading waits when it reaches journal.budget.",
+    },
+    {
+      key: "loss",
+      name: "Unread events expire in",
+      figure: loss === null ? "no unread events" : duration(loss),
+      hint:
+        loss === null
+          ? "nothing can be lost"
+          : `${plural(totals.windows.unread + totals.windows.refused, "time range")} still to read`,
+      meaning: "When the service deletes the oldest events that have not been read yet.",
+    },
+  ];
+}
+
+const SINK_BEHIND_MS = 300_000;
+
+function isBad(key, { loss, used, read, sink }, differing) {
   if (key === "loss") return loss !== null && loss < 48 * 3_600_000;
+  if (key === "sink") return sink !== null && sink.lagMs > SINK_BEHIND_MS;
   if (key === "journal") return used > 0.8;
   if (key === "complete") return read !== null && read.gap > 0;
   return key === "held" && differing > 0;
@@ -132,84 +170,21 @@ const known = (list) => list.filter((value) => value !== null);
 const minimum = (list) => (known(list).length === 0 ? null : Math.min(...known(list)));
 const maximum = (list) => (known(list).length === 0 ? null : Math.max(...known(list)));
 
-/** @param {"live" | "lost" | "refused"} state */
+/** @param {"live" | "lost" | "refused" | "stopped" | "connecting"} state */
 export function showLink(state, seenMs) {
   const words = {
     live: "Live",
-    lost: seenMs === null ? "Connecting" : `Connection lost; as of ${clockTime(seenMs)}`,
-    refused: "No token, no figures",
+    connecting: "Connecting",
+    lost: "Connection lost",
+    stopped: "Tidemark has stopped",
+    refused: "A token is needed",
   };
   byId("link").dataset.state = state;
+  document.body.dataset.link = state;
   say(byId("link"), words[state]);
-}
-
-export function showAccounts({ accounts, nowMs }) {
-  say(byId("accounts-count"), plural(accounts.length, "account"));
-  keep(
-    byId("accounts"),
-    accounts,
-    ({ name }) => name,
-    () => h("li", { class: "entry" }, h("div", { class: "line" }), h("p", { class: "note" })),
-    (element, account) => {
-      const [line, note] = element.children;
-      const state =
-        account.state === "paused" ? "paused" : account.state === "reading" ? "running" : "unknown";
-      fill(line, h("b", {}, account.name), h("span", { class: "chip", "data-state": state }, account.state));
-      say(note, accountWords(account, nowMs));
-    },
-  );
-}
-
-function accountWords({ organizations, pace, clockOffsetMs, pausedUntilMs }, nowMs) {
-  const parts = [`${plural(organizations.active, "organization")} read`];
-  if (organizations.refused > 0) parts.push(`${number(organizations.refused)} refused`);
-  if (organizations.vanished > 0) parts.push(`${number(organizations.vanished)} vanished`);
-  if (pace !== null) {
-    const limit =
-      pace.requestsPerSecondMax === null ? "no limit met" : `${brief(pace.requestsPerSecondMax)}/s`;
-    parts.push(`${plural(pace.requests, "request")} (${number(pace.refused)} slowed down, ${limit})`);
-  }
-  if (clockOffsetMs !== null && Math.abs(clockOffsetMs) >= 1500)
-    parts.push(`our clock is ${duration(Math.abs(clockOffsetMs))} ${clockOffsetMs > 0 ? "slow" : "fast"}`);
-  if (pausedUntilMs !== null && pausedUntilMs > nowMs)
-    parts.push(`tried again in ${duration(pausedUntilMs - nowMs)}`);
-  return `${parts.join(" · ")}.`;
-}
-
-const DELAYS = [
-  [10_000, "10 s"],
-  [60_000, "1 min"],
-  [300_000, "5 min"],
-  [900_000, "15 min"],
-  [3_600_000, "1 h"],
-  [21_600_000, "6 h"],
-  [86_400_000, "1 d"],
-  [604_800_000, "7 d"],
-  [Number.POSITIVE_INFINITY, "more"],
-];
-
-export function showLateness({ lateness, totals }) {
-  const counts = DELAYS.map(([limit, label], at) => {
-    const above = at === 0 ? 0 : DELAYS[at - 1][0];
-    const events = lateness
-      .filter(({ atMostMs }) => atMostMs > above && atMostMs <= limit)
-      .reduce((sum, bucket) => sum + bucket.events, 0);
-    return { label: at === DELAYS.length - 1 ? label : `up to ${label}`, events };
-  });
-  const most = Math.max(1, ...counts.map(({ events }) => events));
-  const any = counts.some(({ events }) => events > 0);
-  say(byId("late-count"), `${plural(totals.late, "event")} after their time was read`);
-  say(byId("late-note"), any ? "" : "No event has come after its time had been read.");
-  keep(
-    byId("late"),
-    any ? counts : [],
-    ({ label }) => label,
-    () => h("li", {}, h("span"), h("i", {}), h("b")),
-    (element, { label, events }) => {
-      const [name, bar, value] = element.children;
-      say(name, label);
-      bar.style.setProperty("--share", String(events / most));
-      say(value, number(events));
-    },
-  );
+  if (state === "live" || state === "connecting") return;
+  // Old figures must not pass for the present state.
+  document.title = `⚠ ${words[state]} · Tidemark`;
+  say(byId("headline"), `${words[state]}.`);
+  say(byId("subline"), seenMs === null ? "" : `The figures below are from ${clockTime(seenMs)}.`);
 }

@@ -1,0 +1,122 @@
+import { formatDuration } from "./time.ts";
+import type { SinkView } from "./view/sinks.ts";
+import type { StatusView } from "./view/status.ts";
+
+/** The facts from which the program says how it is doing (R40). */
+export interface Facts {
+  /** null: no process is running. */
+  readonly startedMs: number | null;
+  readonly alarms: StatusView["alarms"];
+  readonly accounts: StatusView["accounts"];
+  readonly sinks: readonly SinkView[];
+  readonly gaps: StatusView["totals"]["gaps"];
+  readonly unreadWindows: number;
+  /** A sink whose oldest undelivered event is older than this is behind. */
+  readonly sinkBehindMs: number;
+}
+
+export interface Statement {
+  readonly health: StatusView["health"];
+  readonly headline: string;
+}
+
+interface Point {
+  readonly health: "degraded" | "bad";
+  readonly text: string;
+}
+
+/** Reading that is further behind the service's clock than this is named. */
+const LIVE_LAG_MS_MAX = 600_000;
+const POINTS_SHOWN = 3;
+
+/** The headline of page and `status`, and the health of `/readyz`: problems first, by their weight. */
+export function statementOf(facts: Facts): Statement {
+  const points = [
+    ...facts.sinks.flatMap((sink) => sinkPoints(sink, facts.sinkBehindMs)),
+    ...facts.accounts.flatMap(accountPoints),
+  ].sort((a, b) => weight(b) - weight(a));
+  const named = points.length;
+  const critical = facts.alarms.filter(({ severity }) => severity === "critical").length;
+  const isBad = critical > 0 || points.some(({ health }) => health === "bad");
+  if (facts.startedMs === null)
+    return {
+      health: isBad ? "bad" : "degraded",
+      headline: sentences(["Tidemark is not running", ...texts(points)]),
+    };
+  const health = isBad ? "bad" : named > 0 || facts.alarms.length > 0 ? "degraded" : "good";
+  return { health, headline: headlineOf(facts, points, critical) };
+}
+
+function headlineOf(facts: Facts, points: readonly Point[], critical: number): string {
+  const lost = lostText(facts.gaps);
+  if (points.length > 0) return sentences([...texts(points), ...lost]);
+  if (critical > 0) return sentences([`${countText(critical, "critical alarm")}`, ...lost]);
+  if (facts.alarms.length > 0)
+    return sentences([`Events are arriving, with ${countText(facts.alarms.length, "warning")}`, ...lost]);
+  if (facts.unreadWindows > 0)
+    return sentences(["New events are arriving and being delivered; history is still being read", ...lost]);
+  return sentences(["Everything is arriving and being delivered", ...lost]);
+}
+
+function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
+  const { name, state, lagEvents, lagMs, deadLetters, type } = sink;
+  if (type === null) return [];
+  const points: Point[] = [];
+  const behind =
+    lagEvents > 0 ? `, ${formatDuration(lagMs)} behind (${number(lagEvents)} ${events(lagEvents)})` : "";
+  if (state === "paused" || state === "stopped")
+    points.push({ health: "bad", text: `${name} is ${state}${behind}` });
+  else if (lagEvents > 0 && lagMs >= sinkBehindMs)
+    points.push({
+      health: "degraded",
+      text: `${name} is ${formatDuration(lagMs)} behind (${number(lagEvents)} ${events(lagEvents)})`,
+    });
+  else if (state === "retrying")
+    points.push({ health: "degraded", text: `${name} does not accept events at the moment` });
+  if (deadLetters > 0)
+    points.push({
+      health: "degraded",
+      text: `${name} refused ${number(deadLetters)} ${events(deadLetters)}`,
+    });
+  return points;
+}
+
+function accountPoints({ name, state, liveLagMs }: StatusView["accounts"][number]): Point[] {
+  if (state === "paused") return [{ health: "bad", text: `The service refuses the account ${name}` }];
+  if (liveLagMs !== null && liveLagMs > LIVE_LAG_MS_MAX)
+    return [{ health: "degraded", text: `Reading of ${name} is ${formatDuration(liveLagMs)} behind` }];
+  return [];
+}
+
+function lostText({ gaps, durationMs, organizations }: Facts["gaps"]): string[] {
+  if (gaps === 0) return [];
+  return [
+    `${formatDuration(durationMs)} of ${countText(organizations, "organization")} cannot be read any more`,
+  ];
+}
+
+function weight({ health }: Point): number {
+  return health === "bad" ? 1 : 0;
+}
+
+function texts(points: readonly Point[]): string[] {
+  const shown = points.slice(0, POINTS_SHOWN).map(({ text }) => text);
+  const left = points.length - shown.length;
+  return left > 0 ? [...shown, `${countText(left, "more problem")}`] : shown;
+}
+
+function sentences(parts: readonly string[]): string {
+  return parts.map((part) => `${part}.`).join(" ");
+}
+
+function countText(value: number, noun: string): string {
+  return `${number(value)} ${value === 1 ? noun : `${noun}s`}`;
+}
+
+function events(value: number): string {
+  return value === 1 ? "event" : "events";
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en");
+}

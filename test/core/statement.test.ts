@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+import { type Facts, statementOf } from "../../src/core/statement.ts";
+
+const sink = {
+  name: "siem",
+  type: "splunk_hec",
+  guarantee: "at_least_once" as const,
+  promise: "",
+  state: "running" as Facts["sinks"][number]["state"],
+  sinceMs: 0,
+  reason: null,
+  remedy: null,
+  position: "j:1:0:h",
+  lagEvents: 0,
+  lagMs: 0,
+  sentEvents: 0,
+  committedMs: 0,
+  lastWriteMs: null,
+  deadLetters: 0,
+};
+const account = {
+  name: "acme",
+  state: "reading" as const,
+  pausedUntilMs: null,
+  clockOffsetMs: 0,
+  pace: null,
+  organizations: { active: 1, vanished: 0, refused: 0 },
+  windows: { unread: 0, read: 0, sealed: 0, expired: 0, refused: 0, live: 1 },
+  liveLagMs: 1000,
+  unreadFromMs: null,
+  lossInMs: null,
+};
+const fine: Facts = {
+  startedMs: 1,
+  alarms: [],
+  accounts: [account],
+  sinks: [sink],
+  gaps: { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0 },
+  unreadWindows: 0,
+  sinkBehindMs: 300_000,
+};
+const headline = (change: Partial<Facts>) => statementOf({ ...fine, ...change }).headline;
+const health = (change: Partial<Facts>) => statementOf({ ...fine, ...change }).health;
+
+describe("R40 the statement of health", () => {
+  test("says that all is well only when reading and delivery are", () => {
+    expect(statementOf(fine)).toEqual({
+      health: "good",
+      headline: "Everything is arriving and being delivered.",
+    });
+  });
+
+  test("names a sink that is behind, by age and events", () => {
+    const behind = { sinks: [{ ...sink, lagEvents: 55_804, lagMs: 360_000 }] };
+    expect(headline(behind)).toBe("siem is 6m behind (55,804 events).");
+    expect(health(behind)).toBe("degraded");
+    expect(health({ sinks: [{ ...sink, lagEvents: 55_804, lagMs: 299_000 }] })).toBe("good");
+  });
+
+  test("names refused events, a paused sink and a refused account", () => {
+    const facts = {
+      sinks: [
+        { ...sink, deadLetters: 4 },
+        { ...sink, name: "lake", state: "paused" as const },
+      ],
+      accounts: [{ ...account, state: "paused" as const }],
+    };
+    expect(headline(facts)).toBe(
+      "lake is paused. The service refuses the account acme. siem refused 4 events.",
+    );
+    expect(health(facts)).toBe("bad");
+  });
+
+  test("names reading that is behind, lost time, and a process that is not running", () => {
+    expect(headline({ accounts: [{ ...account, liveLagMs: 7_200_000 }] })).toBe(
+      "Reading of acme is 2h behind.",
+    );
+    const gaps = { ...fine.gaps, gaps: 2, organizations: 1, durationMs: 7_200_000 };
+    expect(headline({ gaps })).toBe(
+      "Everything is arriving and being delivered. 2h of 1 organization cannot be read any more.",
+    );
+    expect(statementOf({ ...fine, startedMs: null })).toEqual({
+      health: "degraded",
+      headline: "Tidemark is not running.",
+    });
+  });
+
+  test("is never good while an alarm is raised", () => {
+    const alarm = { kind: "window_failing" as const, subject: "x", message: "", remedy: "", sinceMs: 0 };
+    expect(health({ alarms: [{ ...alarm, severity: "warning" }] })).toBe("degraded");
+    expect(health({ alarms: [{ ...alarm, severity: "critical" }] })).toBe("bad");
+    expect(headline({ alarms: [{ ...alarm, severity: "critical" }] })).toBe("1 critical alarm.");
+  });
+});
