@@ -49,7 +49,9 @@ async function run(args: readonly string[], more: Partial<Io> = {}): Promise<str
 describe("tidemark status", () => {
   it("shows accounts, sinks, alarms and the worst organizations, beside the running process", async () => {
     const text = await run([]);
-    expect(text).toContain("Tidemark 1.2.3, up 1h. siem is paused, 1m behind (28 events). siem refused 2 events.");
+    expect(text).toContain(
+      "Tidemark 1.2.3, up 1h. siem is paused, 1m behind (28 events). siem refused 2 events.",
+    );
     expect(text).toContain("critical sink_paused siem: The destination says 403.");
     expect(text).toMatch(/^acme +reading +2 \+ 1 aside +2h +1 +87d/m);
     expect(text).toMatch(/^siem +splunk_hec +paused 1h +28 +1m +40 +2$/m);

@@ -105,10 +105,7 @@ function tilesOf({ journal, totals }, rates, { loss, lag, read, used, sink }) {
       key: "complete",
       name: "Read of 90 days",
       figure: read === null ? "–" : percent(read.share),
-      hint:
-        gaps.gaps === 0
-          ? "nothing lost"
-          : `lost: ${duration(gaps.durationMs)} of ${plural(gaps.organizations, "organization")}`,
+      hint: lostHint(gaps, read),
       meaning: "How much of the time that the service keeps has been read, over all organizations.",
     },
     {
@@ -142,6 +139,14 @@ function tilesOf({ journal, totals }, rates, { loss, lag, read, used, sink }) {
       meaning: "When the service deletes the oldest events that have not been read yet.",
     },
   ];
+}
+
+function lostHint(gaps, read) {
+  if (gaps.gaps > 0)
+    return `lost: ${duration(gaps.durationMs)} of ${plural(gaps.organizations, "organization")}`;
+  return read === null || read.gap === 0
+    ? "nothing lost"
+    : `lost: ${brief(read.gap)} days of one organization`;
 }
 
 const SINK_BEHIND_MS = 300_000;
