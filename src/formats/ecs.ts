@@ -31,7 +31,7 @@ const options = z.strictObject({
     .optional()
     .meta({
       description:
-        "The value of `event.dataset` and `data_stream.dataset`. With `jumpcloud.events`, and the namespace `jumpcloud`, the dashboards of Elastic's own integration work. `event.module` is then the service, as they expect. Left out, the dataset is `tidemark.<service>`.",
+        "The value of `event.dataset` and `data_stream.dataset`. With `jumpcloud.events` and the namespace `jumpcloud`, the filters of the dashboards of Elastic's own integration find these events; `event.module` is then the service, as they expect. Left out, the dataset is `tidemark.<service>`.",
     }),
   original: z
     .boolean()
