@@ -74,10 +74,10 @@ export const systems = defineService({
   },
 });
 
-/** Without a system, an administrator made the request, and `client_ip` is theirs. */
+/** Where an administrator made the request, or no system is named, `client_ip` is the requester's. */
 function addresses(event: Fields, meaning: Meaning): Pick<Meaning, "device" | "origin"> {
   const { device, origin } = meaning;
-  if (device === undefined) return { device, origin };
+  if (device === undefined || meaning.actor?.kind === "admin") return { device, origin };
   const ownIp = text(event, "client_ip");
   const from = text(event, "src_ip");
   const isSame = same(from, ownIp);

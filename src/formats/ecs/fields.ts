@@ -22,7 +22,9 @@ import { isUser, type Parties } from "../parties.ts";
 export function people(out: Fields, meaning: Meaning, parties: Parties, isLogin: boolean): void {
   const { actor, subject } = meaning;
   const acting = isLogin ? (subject ?? actor) : (actor ?? subject);
-  const target = parties.user === acting ? undefined : parties.user;
+  // Without an actor, the user that the event is about is both.
+  const isSelf = parties.user === (isLogin ? acting : actor);
+  const target = isSelf ? undefined : parties.user;
   if (acting || target) out.user = { ...userFields(acting), target: userFields(target) };
   const { group } = parties;
   if (group) out.group = { id: group.id?.value, name: (group.name ?? group.label ?? group.email)?.value };
