@@ -73,7 +73,10 @@ export const datadog = defineSink({
         remedy: "Correct apiKey and site in this sink's config.",
       });
       if (error) throw error;
-      return { reason: `Datadog answered ${answer.status}: ${said ?? "no reason given"}` };
+      return {
+        reason: `Datadog answered ${answer.status}: ${said ?? "no reason given"}`,
+        answer: answer.text,
+      };
     }
 
     return {

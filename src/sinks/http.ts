@@ -100,7 +100,10 @@ export const http = defineSink({
         remedy: "Correct url, headers or hmac in this sink's config, or the receiver's permissions.",
       });
       if (error) throw error;
-      return { reason: `the receiver answered ${answer.status}${said ? `: ${said}` : ""}` };
+      return {
+        reason: `the receiver answered ${answer.status}${said ? `: ${said}` : ""}`,
+        answer: answer.text,
+      };
     }
 
     return {
@@ -129,7 +132,7 @@ export const http = defineSink({
   },
 });
 
-/** Of the batch's bounds and of what it holds: a part of a batch has a key of its own. */
+/** Made of the batch's bounds and its events, so that a part of a batch has a key of its own. */
 function idempotencyKey(batch: Batch, records: readonly SinkRecord[]): string {
   const identities = records.map((record) => record.event.identity);
   const text = [formatPosition(batch.from), formatPosition(batch.to), ...identities].join("\n");

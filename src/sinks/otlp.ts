@@ -6,7 +6,7 @@ import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
-import { halveUntilNamed, type Refusal } from "./over-http/halve.ts";
+import { halveUntilNamed, type UnnamedRefusal } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
@@ -60,13 +60,19 @@ export const otlp = defineSink({
       headers[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
     const [head, tail] = envelopeOf(config.resource);
 
-    async function send(records: readonly SinkRecord[], abort: AbortSignal): Promise<Refusal | undefined> {
+    async function send(
+      records: readonly SinkRecord[],
+      abort: AbortSignal,
+    ): Promise<UnnamedRefusal | undefined> {
       const body = joinElements(head, records, tail);
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
       if (!isSuccess(answer)) {
         const error = otlpError(answer, destination);
         if (error) throw error;
-        return { reason: `the receiver answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}` };
+        return {
+          reason: `the receiver answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}`,
+          answer: answer.text,
+        };
       }
       const partial = partialSuccessOf(answer);
       if (partial.rejected === 0) {
@@ -75,7 +81,7 @@ export const otlp = defineSink({
         return undefined;
       }
       const reason = `the receiver rejected the record: ${partial.message ?? "no reason given"}`;
-      return { reason, count: partial.rejected };
+      return { reason, count: partial.rejected, answer: answer.text };
     }
 
     try {
@@ -116,7 +122,7 @@ function addressOf(url: string): string {
   return address.href;
 }
 
-/** What stands before and after the records: one resource and one scope for all. */
+/** The text before and after the records: one resource and one scope for all. */
 function envelopeOf(resource: Readonly<Record<string, string>>): [string, string] {
   const attributes = attributesOf({ "service.name": "tidemark", ...resource });
   const head = `{"resourceLogs":[{"resource":{"attributes":${attributes}},"scopeLogs":[{"scope":{"name":"tidemark"},"logRecords":[`;

@@ -89,8 +89,8 @@ export const splunkHec = defineSink({
       if (error) throw error;
       const reason = `Splunk answered ${saying(text, `(code ${String(code)})`)}`;
       if (typeof invalid === "number" && invalid >= 0 && invalid < records.length)
-        throw new NamedRefusal(invalid, reason);
-      return { reason };
+        throw new NamedRefusal(invalid, reason, answer.text);
+      return { reason, answer: answer.text };
     }
 
     try {
@@ -118,7 +118,11 @@ export const splunkHec = defineSink({
             // Splunk takes nothing of a request in which it names an invalid event.
             const index = indexes[error.at]!;
             const remaining = batch.records.map((_, at) => at).filter((at) => at !== index);
-            throw new RejectedEventsError(error.message, [{ index, reason: error.message }], { remaining });
+            throw new RejectedEventsError(
+              error.message,
+              [{ index, reason: error.message, answer: error.answer }],
+              { remaining },
+            );
           }
         });
         return undefined;
@@ -130,14 +134,16 @@ export const splunkHec = defineSink({
 
 class NamedRefusal extends Error {
   readonly at: number;
+  readonly answer: string;
 
-  constructor(at: number, reason: string) {
+  constructor(at: number, reason: string, answer: string) {
     super(reason);
     this.at = at;
+    this.answer = answer;
   }
 }
 
-/** Everything of an event's envelope but the event itself, which is spliced in as it is. */
+/** The envelope up to the event, whose bytes are spliced in unchanged. */
 function envelopeHead(
   config: { index?: string | undefined; source: string; sourcetype?: string | undefined; host: string },
   isJsonFormat: boolean,
@@ -169,7 +175,7 @@ const CODES_TO_PAUSE: ReadonlyMap<unknown, string> = new Map([
   [14, "Enable acknowledgement for the token, or remove `acknowledge`."],
 ]);
 
-/** What an answer means for the whole request; undefined when it is about events. */
+/** The error of an answer about the whole request; undefined when it is about events. */
 function meaningOf(answer: Answer, destination: string): Error | undefined {
   const { code, text } = jsonOf(answer) ?? {};
   const said = saying(text, code === undefined ? undefined : `(code ${String(code)})`);

@@ -24,7 +24,9 @@ export const sumo = defineSink({
   type: "sumo",
   summary: "Sends events to an HTTP source of Sumo Logic.",
   config: z.strictObject({
-    url: secretSchema("The HTTP source's address, which is a secret: whoever knows it can write there."),
+    url: secretSchema(
+      "The HTTP source's address, which is a secret: it is all that is needed to write there.",
+    ),
     category: headerSchema("The source category of the events; by default the source's own."),
     sourceName: headerSchema("The source name of the events; by default the source's own."),
     host: headerSchema("The source host of the events; by default the source's own."),
@@ -53,7 +55,7 @@ export const sumo = defineSink({
       clock,
       timeoutMs: config.timeout,
       tls: config.tls,
-      // Whoever refuses us may name the path alone.
+      // A refusal may repeat the path without the host.
       secrets: [config.url, secretOf(new URL(url).pathname)],
     });
     const headers = {
@@ -76,7 +78,10 @@ export const sumo = defineSink({
         remedy: REMEDY,
       });
       if (error) throw error;
-      return { reason: `Sumo Logic answered ${answer.status}: ${said ?? "no reason given"}` };
+      return {
+        reason: `Sumo Logic answered ${answer.status}: ${said ?? "no reason given"}`,
+        answer: answer.text,
+      };
     }
 
     return {

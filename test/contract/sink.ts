@@ -9,6 +9,7 @@ import {
 } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
+import { eventsOfSize } from "../sinks/limits.ts";
 import { makeBatch, makeEvents, rawFormat } from "../support/events.ts";
 import { attempt, type Committed, drive, nothingCommitted, openSink, type Target } from "./drive.ts";
 
@@ -30,6 +31,8 @@ export interface Destination extends Target {
   hangs?(): Promise<void> | void;
   /** Stores the next request and cuts the connection instead of answering. */
   storesAndCuts?(): Promise<void> | void;
+  /** The bytes of the largest request body so far, before compression. */
+  largestBody?(): number;
   /** All of the above is over. */
   normal(): Promise<void> | void;
   close(): Promise<void> | void;
@@ -45,7 +48,14 @@ export interface SinkHarness {
   start(): Promise<Destination>;
 }
 
-type Ability = "unavailable" | "unauthorized" | "takesAtMost" | "refuses" | "hangs" | "storesAndCuts";
+type Ability =
+  | "largestBody"
+  | "unavailable"
+  | "unauthorized"
+  | "takesAtMost"
+  | "refuses"
+  | "hangs"
+  | "storesAndCuts";
 
 const PROMPT_MS = 3_000;
 
@@ -180,6 +190,17 @@ export function testSink(name: string, harness: SinkHarness): void {
       for (const error of driven.errors) expect(error).toBeInstanceOf(TooLargeError);
       expect(driven.deadLetters.size).toBe(0);
       await expectHeld(events);
+    });
+
+    can("largestBody")("a batch that delivery fills to bytesMax is no larger on the wire", async () => {
+      await start();
+      const sink = await open();
+      const { bytesMax } = sink.limits;
+      const events = eventsOfSize(sink, 100, bytesMax, destination.format);
+      expect(await failure(sink, events)).toBeUndefined();
+      const largest = destination.largestBody!();
+      expect(largest).toBeGreaterThan(bytesMax * 0.99);
+      expect(largest).toBeLessThanOrEqual(bytesMax);
     });
 
     can("refuses")("R27 names exactly the events that were refused, and the rest arrive", async () => {

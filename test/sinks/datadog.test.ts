@@ -24,6 +24,7 @@ async function startDestination() {
     config: { url: standIn.server.url, apiKey: { env: "DD_KEY" }, tags: ["env:test", "team:audit"] },
     secrets: SECRETS,
     standIn,
+    largestBody: () => Math.max(...standIn.server.received.map(({ body }) => body.length)),
     read: async () => standIn.items().map((item) => (JSON.parse(item) as { message: string }).message),
     unavailable: () => standIn.server.answerAll({ status: 503 }),
     unauthorized() {
@@ -46,7 +47,7 @@ async function startDestination() {
 }
 
 testSink("datadog, against a stand-in", {
-  can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
+  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
   start: startDestination,
 });
 

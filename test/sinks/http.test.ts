@@ -35,6 +35,7 @@ async function startReceiver(config: Record<string, unknown> = {}) {
     config: { url: `${server.url}/in`, headers: { Authorization: { env: "RECEIVER_TOKEN" } }, ...config },
     secrets: SECRETS,
     server,
+    largestBody: () => Math.max(...server.received.map(({ body }) => body.length)),
     limit(bytes: number) {
       bytesMax = bytes;
     },
@@ -63,6 +64,7 @@ async function startReceiver(config: Record<string, unknown> = {}) {
 }
 
 const ABILITIES = [
+  "largestBody",
   "unavailable",
   "unauthorized",
   "takesAtMost",

@@ -27,6 +27,7 @@ async function startDestination() {
     config: { endpoint: url, authority: url, clientSecret: { env: "CLIENT_SECRET" }, ...RULE },
     secrets: SECRETS,
     standIn,
+    largestBody: () => Math.max(...standIn.server.received.map(({ body }) => body.length)),
     read: async () => standIn.rows().map((row) => memberSlices(row).get("Event")!),
     unavailable() {
       standIn.state.isThrottling = true;
@@ -57,7 +58,7 @@ async function startDestination() {
 }
 
 testSink("sentinel, against a stand-in", {
-  can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
+  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
   start: startDestination,
 });
 

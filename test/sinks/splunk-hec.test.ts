@@ -17,6 +17,7 @@ async function startDestination(config: Record<string, unknown> = {}) {
     config: { url: splunk.server.url, token: { env: "HEC_TOKEN" }, ...config },
     secrets: SECRETS,
     splunk,
+    largestBody: () => Math.max(...splunk.server.received.map(({ body }) => body.length)),
     read: async () => splunk.events(),
     unavailable() {
       splunk.state.isBusy = true;
@@ -45,7 +46,7 @@ async function startDestination(config: Record<string, unknown> = {}) {
   } satisfies Destination & { splunk: unknown };
 }
 
-const ABILITIES = ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs"] as const;
+const ABILITIES = ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs"] as const;
 
 testSink("splunk_hec, against a stand-in", {
   can: [...ABILITIES, "storesAndCuts"],
@@ -102,7 +103,10 @@ describe("the splunk_hec sink, against a stand-in", () => {
     destination.refuses([events[3]!.id!]);
     const error = (await attempt(opened, makeBatch(opened, events))) as RejectedEventsError;
     expect(error).toBeInstanceOf(RejectedEventsError);
-    expect(error.rejected).toEqual([{ index: 3, reason: "Splunk answered Invalid data format (code 6)" }]);
+    expect(error.rejected).toMatchObject([
+      { index: 3, reason: "Splunk answered Invalid data format (code 6)" },
+    ]);
+    expect(error.rejected[0]!.answer).toContain('"invalid-event-number":3');
     expect(error.remaining).toEqual([0, 1, 2, 4]);
     expect(destination.splunk.events()).toEqual([]);
   });

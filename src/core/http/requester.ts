@@ -22,7 +22,7 @@ export interface Answer {
   readonly isWhole: boolean;
   /** The destination's clock, by its Date header. */
   readonly dateMs: number | undefined;
-  /** What the destination asked for in Retry-After. */
+  /** The wait that Retry-After asks for. */
   readonly retryAfterMs: number | undefined;
 }
 
@@ -111,7 +111,7 @@ function first(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" ? header : header?.[0];
 }
 
-/** A person must replace an untrusted certificate; every other failure may pass by itself. */
+/** A person must replace an untrusted certificate; every other failure is temporary. */
 export function transportError(destination: string, cause: unknown): Error {
   if (isCertificateError(cause)) {
     return new PausedError(

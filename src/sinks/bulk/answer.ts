@@ -9,14 +9,14 @@ export interface BulkConnection {
   readonly send: Requester["send"];
 }
 
-export interface Item {
+export interface BulkItem {
   readonly status: number;
   readonly type: string;
   readonly reason: string;
 }
 
 /** HTTP 200 hides failures: every item has a status of its own, in the order they were sent. */
-export function itemsOf(answer: Answer, count: number): readonly Item[] {
+export function itemsOf(answer: Answer, count: number): readonly BulkItem[] {
   const { errors, items } = jsonOf(answer) ?? {};
   if (errors === false) return [];
   if (!answer.isWhole || !Array.isArray(items) || items.length !== count)
@@ -39,11 +39,11 @@ const TYPES_TO_PAUSE = new Set([
 ]);
 
 /** Throws what the items mean together; those that are there already (409) count as done. */
-export function judge(items: readonly Item[], indexes: readonly number[], product: string): void {
+export function judge(items: readonly BulkItem[], indexes: readonly number[], product: string): void {
   const rejected: Rejection[] = [];
   const remaining: number[] = [];
-  let paused: Item | undefined;
-  let retried: Item | undefined;
+  let paused: BulkItem | undefined;
+  let retried: BulkItem | undefined;
   for (const [at, item] of items.entries()) {
     const index = indexes[at]!;
     if (item.status === 409 || (item.status >= 200 && item.status < 300)) continue;
@@ -69,7 +69,7 @@ export function judge(items: readonly Item[], indexes: readonly number[], produc
 }
 
 /** The type and reason without the previews of an event's values that some reasons end with. */
-function reasonOf({ type, reason }: Pick<Item, "type" | "reason">): string {
+function reasonOf({ type, reason }: Pick<BulkItem, "type" | "reason">): string {
   const plain = reason.replace(/(Preview of field's value|prefix of the first immense term).*$/s, "").trim();
   return saying(type ? `${type}:` : "", plain) ?? "no reason given";
 }

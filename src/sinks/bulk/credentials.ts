@@ -1,7 +1,7 @@
 import { PausedError } from "../../core/errors.ts";
 import { type Secret, secretOf } from "../../core/secret.ts";
 
-export interface Credentials {
+export interface BulkCredentials {
   /** The Authorization header, if any. */
   readonly authorization: string | undefined;
   readonly secrets: readonly Secret[];
@@ -11,7 +11,7 @@ export interface Credentials {
 export function basicCredentials(config: {
   readonly username?: string | undefined;
   readonly password?: Secret | undefined;
-}): Credentials {
+}): BulkCredentials {
   const { username, password } = config;
   if (username === undefined && password === undefined) return { authorization: undefined, secrets: [] };
   if (username === undefined || password === undefined)

@@ -10,7 +10,7 @@ import { halveUntilNamed } from "../over-http/halve.ts";
 import { isSuccess } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
 import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
-import type { Credentials } from "./credentials.ts";
+import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
 import { putTemplate } from "./template.ts";
 
@@ -30,7 +30,7 @@ const indexSchema = z
       "The index, from {date} (the event's own day, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{date}, or tidemark for a data stream.",
   });
 
-/** What Elasticsearch and OpenSearch have in common. */
+/** The settings that Elasticsearch and OpenSearch share. */
 export const bulkFields = {
   url: z.url({ protocol: /^https?$/ }).meta({ description: "The cluster's address." }),
   username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
@@ -63,7 +63,7 @@ export const BULK_PROMISE =
 export async function openBulk(
   context: SinkContext<BulkConfig>,
   product: string,
-  credentials: Credentials,
+  credentials: BulkCredentials,
 ): Promise<Sink> {
   const { config, format } = context;
   const { origin } = new URL(config.url);
@@ -89,7 +89,7 @@ export async function openBulk(
     send: (outgoing, signal) => requester.send(outgoing, signal),
   };
   const isJsonFormat = isJson(format);
-  // An index whose shard is not there yet is told by its items before our own time is up.
+  // The server reports a shard that is not allocated before our own time-out.
   const waitMs = Math.ceil(config.timeout / 3);
   const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
 
@@ -100,7 +100,10 @@ export async function openBulk(
     if (!isSuccess(answer)) {
       const error = bulkError(answer, destination);
       if (error) throw error;
-      return { reason: `${product} answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}` };
+      return {
+        reason: `${product} answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}`,
+        answer: answer.text,
+      };
     }
     judge(itemsOf(answer, records.length), indexes, product);
     return undefined;
@@ -150,7 +153,7 @@ async function probe(connection: BulkConnection, signal: AbortSignal): Promise<v
   if (error) throw error;
 }
 
-/** What is wrong with an index template; names made from it must be valid whatever the events hold. */
+/** The fault of an index template: every name made from it must be valid, whatever the events contain. */
 function indexProblem(template: string): string | undefined {
   try {
     compileTemplate(template, PLACEHOLDERS);

@@ -24,7 +24,7 @@ export interface Part {
   event(index: number): JournalEvent;
   /** The end of the neighbours from an index on that share organization and day; the next index will do. */
   alikeFrom(index: number): number;
-  /** Of those from an index to before another, line ends included. */
+  /** The bytes of the records from one index up to another, line ends included. */
   size(from: number, to: number): number;
   body(index: number): Uint8Array;
   /** Many with their line ends, where they stand together in memory. */
@@ -134,7 +134,7 @@ export function createAppender(): Appender {
       await write(buffer.subarray(0, filled));
       filled = 0;
     }
-    /** What no buffer holds goes by itself. */
+    /** Bytes that do not fit into the buffer are written directly. */
     async function add(bytes: Uint8Array): Promise<void> {
       if (filled + bytes.length > BUFFER_BYTES) await flush();
       if (bytes.length > BUFFER_BYTES) return write(bytes);

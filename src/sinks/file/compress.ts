@@ -6,14 +6,14 @@ import { createGunzip, createGzip } from "node:zlib";
 import { explain } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import type { Ledger, LedgerFile } from "./ledger.ts";
-import { codeOf, type FileSystem, renameWithoutReplacing, writeAll } from "./system.ts";
+import { errnoOf, type FileSystem, renameWithoutReplacing, writeAll } from "./system.ts";
 
 /**
- * Compresses finished files behind the back of `write`, one at a time. A finished file never changes, so
+ * Compresses finished files in the background, one at a time. A finished file never changes, so
  * each step may be repeated: exactly its committed bytes go through gzip to a temporary name beside it, are
  * synced, get the final name without replacing anything, and only then is the plain file removed and the
- * ledger told to forget it. Whoever reads the folder finds at every moment the whole content under at least
- * one of the two names. What fails is tried again with the next finished file and at the next opening.
+ * file's line in the ledger dropped. A reader of the folder finds the whole content under at least one of the two
+ * names at every moment. A failure is tried again with the next finished file and at the next opening.
  */
 export interface Compressor {
   push(files: Iterable<LedgerFile>): void;
@@ -89,7 +89,7 @@ async function compress(
   if (plainSize !== undefined && plainSize < length) {
     log.error(
       { path, size: plainSize, length },
-      "A finished file is shorter than committed; it stays as it is.",
+      "A finished file is shorter than committed; it is not touched.",
     );
     return;
   }
@@ -154,7 +154,7 @@ async function sameContent(
       { signal },
     );
   } catch (error) {
-    if (codeOf(error)?.startsWith("Z_") === true) return false;
+    if (errnoOf(error)?.startsWith("Z_") === true) return false;
     throw error;
   }
   return plain.digest("hex") === unpacked.digest("hex");

@@ -1,12 +1,12 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 
-/** What the kernel wants of addresses, lengths and positions; more than most disks ask for. */
+/** Alignment of addresses, lengths and positions; most disks need less. */
 const BLOCK_BYTES = 4096;
 const STAGE_BYTES = 2 << 20;
-/** Smaller writes are better off in the page cache, where whoever follows the file finds them. */
+/** Smaller writes go through the page cache, where a reader that follows the file finds them. */
 const WRITE_BYTES_MIN = 1 << 20;
-/** Of file systems and kernels that can open a file like that, but not write to it. */
+/** Errors of file systems and kernels that open a file with O_DIRECT but cannot write to it. */
 const CANNOT = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP"]);
 
 /**
@@ -25,7 +25,7 @@ export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
   let direct: FileHandle | undefined;
   let isPossible = constants.O_DIRECT !== undefined;
 
-  /** undefined whatever stands in the way: the handle does not need it. */
+  /** Undefined on any error: the ordinary handle is enough. */
   async function opened(): Promise<FileHandle | undefined> {
     if (direct !== undefined) return direct;
     const file = await open(path, constants.O_WRONLY | constants.O_DIRECT).catch(() => undefined);

@@ -3,10 +3,10 @@ import { dirname } from "node:path";
 import { DecisionNeededError } from "../../core/errors.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import type { ActiveFile } from "./batch.ts";
+import type { FileSettings } from "./config.ts";
 import type { LedgerModel } from "./ledger.ts";
 import { pathOfName } from "./path.ts";
-import type { FileSettings } from "./sink.ts";
-import { codeOf, type FileSystem } from "./system.ts";
+import { errnoOf, type FileSystem } from "./system.ts";
 
 /** A directory without a ledger is new, unless the journal says that it should have one. */
 export async function newModel(
@@ -48,8 +48,8 @@ async function makeDirectory(directory: string, system: FileSystem): Promise<voi
     await system.makeFolder(directory);
   }
   await system.syncFolder(parent).catch((error) => {
-    // A parent that may be passed but not read; whoever made the directory has seen to it.
-    if (!isThere || codeOf(error) !== "EACCES") throw error;
+    // The parent may be entered but not read. The directory existed before, so its entry is durable.
+    if (!isThere || errnoOf(error) !== "EACCES") throw error;
   });
 }
 

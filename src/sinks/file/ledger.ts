@@ -8,8 +8,8 @@ import { type FileSystem, renameWithoutReplacing, writeAll } from "./system.ts";
  *
  * It is a text file. The first line is a snapshot, each further line a list of changes, each line under a
  * checksum. A line is appended and synced before the next begins, so only the last can be torn, and a torn
- * line is one that nobody was told of. Opening always writes a new snapshot beside it and renames it over,
- * so that what was read is known to be durable and a torn end is gone.
+ * line was never reported as committed. Opening always writes a new snapshot beside it and renames it over,
+ * so that everything read is durable and a torn end is gone.
  */
 export interface Ledger {
   readonly model: LedgerModel;
@@ -41,7 +41,7 @@ export interface LedgerFile {
   /** Relative to the directory. */
   readonly path: string;
   readonly createdMs: number;
-  /** 0: no commit has reached it, so whatever stands in it belongs to nobody. */
+  /** 0: no commit has reached it, so its content does not count. */
   length: number;
   /** True: its length is final, and it waits to be compressed. */
   finished: boolean;
@@ -65,7 +65,7 @@ const VERSION = 1;
 /** The log is replaced by a snapshot when it has outgrown this and four times the snapshot. */
 const LOG_BYTES_MIN = 1 << 20;
 
-/** What the directory's ledger says; undefined when there is none. */
+/** The directory's ledger; undefined when there is none. */
 export async function readLedger(system: FileSystem, directory: string): Promise<LedgerModel | undefined> {
   const bytes = await system.read(ledgerPath(directory));
   if (bytes === undefined) return undefined;

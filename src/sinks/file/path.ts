@@ -66,7 +66,7 @@ function keyPart(value: string | null): string {
   return value === null ? ",-" : `,${value.length}:${value}`;
 }
 
-/** What is wrong with a template, or undefined. */
+/** The fault of a template, or undefined. */
 export function templateFault(template: string): string | undefined {
   try {
     compileTemplate(template, PLACEHOLDERS);

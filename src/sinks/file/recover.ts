@@ -4,9 +4,9 @@ import type { Log } from "../../core/log.ts";
 import { formatPosition, type Position } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
-import { codeOf, type FileSystem, inParallel } from "./system.ts";
+import { errnoOf, type FileSystem, inParallel } from "./system.ts";
 
-/** Whom the sink is opened for, and what the journal holds for it. */
+/** The sink that opens the directory, with its position and state in the journal. */
 export interface Owner {
   readonly name: string;
   readonly journal: string;
@@ -25,7 +25,7 @@ export function stateOf(model: LedgerModel): SinkState {
  * no more: anything else is another sink's directory, or a lost or restored state. Then nothing is touched.
  * Returns the sequence that the journal has committed.
  */
-export function reconcile(model: LedgerModel, owner: Owner, directory: string): number {
+export function reconcileFiles(model: LedgerModel, owner: Owner, directory: string): number {
   const state = owner.state;
   if (state === undefined ? model.sink !== owner.name : state.ledger !== model.id) {
     throw new DecisionNeededError(
@@ -59,7 +59,7 @@ export function reconcile(model: LedgerModel, owner: Owner, directory: string): 
 }
 
 function anew(owner: Owner): string {
-  return `go on in another directory and keep this one: give the sink a new name, an empty directory and "start: beginning" in the config, then run \`tidemark sinks forget ${owner.name}\` (some events will stand in both)`;
+  return `go on in another directory and keep this one: give the sink a new name, an empty directory and "start: beginning" in the config, then run \`tidemark sinks forget ${owner.name}\` (some events will be in both)`;
 }
 
 /** Without a state: before the first commit, or after a commit of exactly this position alone. */
@@ -104,7 +104,7 @@ export async function restoreFiles(
 }
 
 function isNoFolder(error: unknown): void {
-  if (codeOf(error) !== "ENOENT") throw error;
+  if (errnoOf(error) !== "ENOENT") throw error;
 }
 
 /** A file that waits for compression may be gone because its compressed form has taken its place. */

@@ -1,11 +1,9 @@
 import { resolve } from "node:path";
-import { z } from "zod";
-import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { defineSink, type Sink, type SinkContext } from "../../core/sink.ts";
+import { type FileSettings, fileSchema } from "./config.ts";
 import { activeFilesOf, newModel } from "./directory.ts";
 import { openLedger, readLedger } from "./ledger.ts";
-import { templateFault } from "./path.ts";
-import { reconcile, restoreFiles } from "./recover.ts";
+import { reconcileFiles, restoreFiles } from "./recover.ts";
 import { type FileSystem, nodeFileSystem, sinkError } from "./system.ts";
 import { createWriter } from "./writer.ts";
 
@@ -24,48 +22,22 @@ import { createWriter } from "./writer.ts";
  * A crash before 3 leaves bytes and files that the ledger does not count; opening cuts and removes them, and
  * the batch comes again. A crash between 3 and 4 leaves the directory one batch ahead; opening gives its
  * position to delivery, which goes on after it. A write that fails for any reason is such a crash: delivery
- * closes the sink and opens it again (R17). What else the comparison of ledger and state may find is another
- * sink's directory, or a lost or restored state; then nothing is touched and a person decides (R20, R23).
+ * closes the sink and opens it again (R17). Any other difference between ledger
+ * and state means another sink's directory, or a lost or restored state: nothing is touched and a person decides
+ * (R20, R23).
  *
  * A file is finished when it reaches its size or age, when too many are in work, or when the format
  * changes. With `gzip` a finished file is then compressed in the background (see file/compress.ts); without,
  * the ledger forgets it and it may be moved away. Ages are looked at with every batch and at opening.
  */
-const config = z.strictObject({
-  directory: z.string().min(1).meta({
-    description: "The folder to write to; it is made if need be, and belongs to this sink alone.",
-  }),
-  path: z
-    .string()
-    .check((check) => {
-      const fault = templateFault(check.value);
-      if (fault !== undefined) check.issues.push({ code: "custom", message: fault, input: check.value });
-    })
-    .default("{organization}/{date}")
-    .meta({
-      description:
-        "The path of a file below the directory, from {account}, {organization}, {service}, {event_type} and {date} (the event's own, UTC). A number and the extension are added: .jsonl for JSON formats, else .log.",
-    }),
-  rotateSize: sizeSchema("A file is finished before it grows beyond this.", { min: 1000 }).prefault("256MB"),
-  rotateAge: durationSchema("A file is finished with the first batch after this time.", {
-    minMs: 1000,
-  }).prefault("1d"),
-  gzip: z.boolean().default(false).meta({ description: "Compress files when they are finished." }),
-  openFiles: z.int().min(16).max(10_000).default(256).meta({
-    description: "How many files are kept open; more may be in work, they are opened again when needed.",
-  }),
-});
-
-export type FileSettings = z.output<typeof config>;
-
 export const file = defineSink({
   type: "file",
   summary: "Files, one event a line, below a directory.",
-  config,
+  config: fileSchema,
   defaultFormat: "raw",
   guarantee: "exactly_once",
   promise:
-    "Exactly once: file lengths and the position are committed together in the directory, and whatever lies beyond them is cut off at opening.",
+    "Exactly once: file lengths and the position are committed together in the directory, and opening cuts off everything beyond them.",
   open: (context) => openFileSink(context),
 });
 
@@ -89,7 +61,7 @@ async function openIn(
 ): Promise<Sink> {
   const found = await readLedger(system, directory);
   const model = found ?? (await newModel(directory, context, system));
-  const committed = found === undefined ? 0 : reconcile(found, context, directory);
+  const committed = found === undefined ? 0 : reconcileFiles(found, context, directory);
   await restoreFiles(system, directory, model, context.log);
   const extension = /json/.test(context.format.mediaType) ? "jsonl" : "log";
   const active = activeFilesOf(model, extension, context);

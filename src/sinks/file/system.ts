@@ -64,7 +64,7 @@ export const nodeFileSystem: FileSystem = {
   size: (path) => lstat(path).then((entry) => entry.size, absent),
   async makeFolder(path) {
     await mkdir(path, { mode: FOLDER_MODE }).catch((error) => {
-      if (codeOf(error) !== "EEXIST") throw error;
+      if (errnoOf(error) !== "EEXIST") throw error;
     });
   },
   async syncFolder(path) {
@@ -73,7 +73,7 @@ export const nodeFileSystem: FileSystem = {
       await folder.sync();
     } catch (error) {
       // Some network file systems have no such call, and keep entries durable by themselves.
-      if (codeOf(error) !== "EINVAL" && codeOf(error) !== "ENOTSUP") throw error;
+      if (errnoOf(error) !== "EINVAL" && errnoOf(error) !== "ENOTSUP") throw error;
     } finally {
       await folder.close();
     }
@@ -100,8 +100,8 @@ export async function renameWithoutReplacing(system: FileSystem, from: string, t
   try {
     await system.link(from, to);
   } catch (error) {
-    if (!NO_LINKS.has(codeOf(error) ?? "")) throw error;
-    // A file system without hard links: nearly as good, because nobody else makes names in our directory.
+    if (!NO_LINKS.has(errnoOf(error) ?? "")) throw error;
+    // A file system without hard links: nearly as good, because no other program makes files in our directory.
     if ((await system.size(to)) !== undefined)
       throw Object.assign(new Error(`${to} is there already.`), { code: "EEXIST" });
     return system.rename(from, to);
@@ -132,21 +132,21 @@ export async function inParallel<Item>(
   if (rejected !== undefined) throw rejected.reason;
 }
 
-export function codeOf(error: unknown): string | undefined {
+export function errnoOf(error: unknown): string | undefined {
   return (error as NodeJS.ErrnoException | undefined)?.code;
 }
 
 function absent(error: unknown): undefined {
-  if (codeOf(error) !== "ENOENT") throw error;
+  if (errnoOf(error) !== "ENOENT") throw error;
 }
 
-/** What a person has to mend before trying again makes sense. */
+/** Errors that pause the sink until a person has acted. */
 const REMEDIES: Readonly<Record<string, string>> = {
   EACCES: "give the user that runs tidemark the right to write there",
   EPERM: "give the user that runs tidemark the right to write there",
   EROFS: "mount the file system for writing",
-  ENOTDIR: "move the file that stands where a folder is needed",
-  EISDIR: "move the folder that stands where a file is needed",
+  ENOTDIR: "move the file that is where a folder is needed",
+  EISDIR: "move the folder that is where a file is needed",
   EEXIST: "move the file away: it is not one of this sink's",
   ELOOP: "remove the circle of symbolic links",
   ENAMETOOLONG: "choose a shorter directory or path",
@@ -158,7 +158,7 @@ const SPACE = new Set(["ENOSPC", "EDQUOT"]);
 export function sinkError(error: unknown, directory: string): unknown {
   if (error instanceof RetryableError || error instanceof PausedError) return error;
   if (error instanceof DecisionNeededError) return error;
-  const code = codeOf(error);
+  const code = errnoOf(error);
   if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
   if (SPACE.has(code)) {
     return new RetryableError(

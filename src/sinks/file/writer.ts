@@ -4,12 +4,12 @@ import { formatPosition, parsePosition } from "../../core/position.ts";
 import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
 import { type ActiveFile, addTo, createAppender, type Part, partsOf } from "./batch.ts";
 import { createCompressor } from "./compress.ts";
+import type { FileSettings } from "./config.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
 import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
-import type { FileSettings } from "./sink.ts";
-import { codeOf, type FileSystem, inParallel, sinkError } from "./system.ts";
+import { errnoOf, type FileSystem, inParallel, sinkError } from "./system.ts";
 
 const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };
 /** Appends and syncs side by side; the system's pool runs four at a time. */
@@ -133,7 +133,7 @@ export function createWriter(opened: Opened): Sink {
         await handles.make(at(name));
       } catch (error) {
         // Somebody else's file: opening must not take it for a leftover of ours.
-        if (codeOf(error) === "EEXIST") await ledger.append([{ forget: [number] }]);
+        if (errnoOf(error) === "EEXIST") await ledger.append([{ forget: [number] }]);
         throw error;
       }
       unsynced.add(folder);

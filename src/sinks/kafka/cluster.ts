@@ -1,13 +1,13 @@
 import type { Kafka } from "kafkajs";
-import type { Connection } from "./connect.ts";
+import type { KafkaConnection } from "./connect.ts";
 
 /** Isolation levels: up to the true end with markers and all, or up to the oldest open transaction. */
 export const READ_UNCOMMITTED = 0;
 export const READ_COMMITTED = 1;
-/** Times that stand for a partition's ends. */
+/** Special timestamps: the two ends of a partition. */
 export const EARLIEST = -2;
 export const LATEST = -1;
-/** What findGroupCoordinator calls the coordinator of transactions. */
+/** The coordinator type of transactions for findGroupCoordinator. */
 export const TRANSACTION_COORDINATOR = 1;
 
 /**
@@ -61,7 +61,7 @@ export interface FetchedRecord {
 type CreateCluster = (options: object) => InternalCluster;
 
 export async function withCluster<Value>(
-  connection: Connection,
+  connection: KafkaConnection,
   work: (cluster: InternalCluster) => Promise<Value>,
 ): Promise<Value> {
   const cluster = createCluster(connection.kafka);

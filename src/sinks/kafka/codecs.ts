@@ -3,7 +3,7 @@ import type { KafkaConfig } from "./config.ts";
 
 type Library = typeof import("kafkajs");
 
-/** What kafkajs asks of a codec. */
+/** The shape of a codec for kafkajs. */
 interface Codec {
   compress(encoder: { readonly buffer: Buffer }): Promise<Buffer>;
   decompress(buffer: Buffer): Promise<Buffer>;

@@ -30,7 +30,7 @@ const saslSchema = z
   ])
   .meta({ description: "How to log in; without it, not at all." });
 
-export const configSchema = z.strictObject({
+export const kafkaSchema = z.strictObject({
   brokers: z
     .array(z.string().regex(/^[^\s:/]+:\d{1,5}$/, { error: "write a broker as host:port" }))
     .min(1)
@@ -86,7 +86,7 @@ export const configSchema = z.strictObject({
     max: 64_000_000,
   }).default(8_000_000),
   transactionTimeout: durationSchema(
-    "How long the brokers keep a transaction open that nobody ends; readers wait for it.",
+    "After this time the brokers abort a transaction that was not ended; readers wait for it.",
     { minMs: 1_000, maxMs: 900_000 },
   ).default(60_000),
   openTimeout: durationSchema(
@@ -95,7 +95,7 @@ export const configSchema = z.strictObject({
   ).default(90_000),
 });
 
-export type KafkaConfig = z.output<typeof configSchema>;
+export type KafkaConfig = z.output<typeof kafkaSchema>;
 export type KafkaContext = SinkContext<KafkaConfig>;
 
 /** Warnings that need nothing but the config. */

@@ -19,7 +19,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
  */
 const RETRY = { initialRetryTime: 10, maxRetryTime: 250, multiplier: 2, factor: 0.2, retries: 20 } as const;
 
-export interface Connection {
+export interface KafkaConnection {
   readonly library: typeof import("kafkajs");
   readonly kafka: Kafka;
   readonly compression: number;
@@ -32,7 +32,7 @@ export interface Connection {
   within<Value>(limitMs: number, promise: Promise<Value>): Promise<Value>;
 }
 
-export async function connect(context: KafkaContext): Promise<Connection> {
+export async function connect(context: KafkaContext): Promise<KafkaConnection> {
   const { config } = context;
   const library = (await import("kafkajs")).default;
   await calmRequestQueues();

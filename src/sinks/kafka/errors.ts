@@ -7,7 +7,7 @@ import {
   TooLargeError,
 } from "../../core/errors.ts";
 
-/** What kafkajs's errors carry beyond Error. */
+/** The fields of kafkajs's errors. */
 interface ClientError extends Error {
   readonly type?: string;
   readonly code?: string | number;
@@ -43,7 +43,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   UNSUPPORTED_COMPRESSION_TYPE: "choose a compression that the topic accepts",
 };
 
-/** A person must replace a certificate; everything else may pass by itself. */
+/** A person must replace a certificate; every other failure is temporary. */
 const TLS_CODES =
   /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO$)/;
 

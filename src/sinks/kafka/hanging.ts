@@ -8,7 +8,7 @@ import {
   TRANSACTION_COORDINATOR,
   withCluster,
 } from "./cluster.ts";
-import type { Connection } from "./connect.ts";
+import type { KafkaConnection } from "./connect.ts";
 import type { Touched } from "./layout.ts";
 import type { Written } from "./positions.ts";
 
@@ -21,17 +21,16 @@ interface ToEnd {
 }
 
 /**
- * Ends what is still open of our newest transaction although the coordinator, by InitProducerId, calls it
- * complete: a broker that is fenced or restarted takes partitions without a leader for deleted ones and
+ * Ends the parts of our newest transaction that are still open although InitProducerId has completed it: a broker that is fenced or restarted takes partitions without a leader for deleted ones and
  * leaves out their markers (KAFKA-20734, 4.3.1). Whatever we do next in such a partition would decide over
- * the hanging events too: a commit would publish those of an aborted transaction, an abort would take those
- * of a committed one.
+ * the hanging events too: a commit would publish the events of an aborted transaction, an abort would remove
+ * those of a committed one.
  *
  * A partition knows one open transaction per producer id, whatever its epoch: an empty transaction of the
  * same id that names the partition ends it with its own marker. True when that was tried: it has taken the
  * producer's epoch.
  */
-export function endHanging(connection: Connection, { newest, ...ours }: ToEnd): Promise<boolean> {
+export function endHanging(connection: KafkaConnection, { newest, ...ours }: ToEnd): Promise<boolean> {
   return withCluster(connection, async (cluster) => {
     const doubtful: { readonly written: Written; readonly open: readonly Touched[] }[] = [];
     for (const written of newest) {
@@ -59,13 +58,13 @@ export function endHanging(connection: Connection, { newest, ...ours }: ToEnd): 
 
 /**
  * The position was committed here only after the brokers had promised to commit the transaction. Without that
- * nobody knows what they had decided, and aborting loses nothing: the events are sent again.
+ * their decision is not known, and aborting loses nothing: the events are sent again.
  */
 function isAcknowledged({ position }: Written, committed: Position): boolean {
   return position.journal === committed.journal && comparePositions(position, committed) <= 0;
 }
 
-/** Of these partitions, those in which a transaction is open, whosever it is. */
+/** Those of the partitions in which any producer's transaction is open. */
 async function openAmong(cluster: InternalCluster, touched: readonly Touched[]): Promise<readonly Touched[]> {
   const there: Touched[] = [];
   for (const each of touched) if (await isThere(cluster, each.topic)) there.push(each);

@@ -13,7 +13,7 @@ interface Client {
   readonly scope?: string | undefined;
 }
 
-/** What kafkajs asks for before every login. */
+/** The token that kafkajs asks for before every login. */
 export function tokenProvider(
   client: Client,
   clock: Clock,

@@ -12,7 +12,7 @@ import {
   READ_UNCOMMITTED,
   withCluster,
 } from "./cluster.ts";
-import type { Connection } from "./connect.ts";
+import type { KafkaConnection } from "./connect.ts";
 import type { Touched } from "./layout.ts";
 
 /** The position that Kafka holds for one sink. */
@@ -30,7 +30,7 @@ export interface Written {
   readonly producerId: string;
   /** Where it has written, the position included. */
   readonly touched: readonly Touched[];
-  /** What the marker after its position says; undefined where there is none. */
+  /** The outcome by the marker after its position; undefined where there is none. */
   readonly isCommitted: boolean | undefined;
 }
 
@@ -87,7 +87,7 @@ export interface ReadOptions {
  * The newest committed position under the key (R24). Its own partition is read first; the others only if
  * there is none, since partitions that were added to the topic give the key another one.
  */
-export async function readPosition(connection: Connection, options: ReadOptions): Promise<Found> {
+export async function readPosition(connection: KafkaConnection, options: ReadOptions): Promise<Found> {
   return withCluster(connection, async (cluster) => {
     await cluster.addMultipleTargetTopics([options.topic]);
     const own = partitionOf(options.key, options.partitions);
@@ -102,7 +102,7 @@ export async function readPosition(connection: Connection, options: ReadOptions)
   });
 }
 
-/** What a topic that was just made, or whose leader moves, answers for a moment. */
+/** Errors of a topic that is new or whose leader is moving. */
 const NOT_LED = ["NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"];
 const NOT_LED_MS_MAX = 10_000;
 
@@ -125,9 +125,9 @@ const POLL_MS = 100;
 
 /**
  * A committed reader is shown nothing behind the oldest open transaction of anybody, and the newest
- * position may lie there. So everything up to the true end is read, and whether a record counts is told by
- * the marker that ends its transaction. InitProducerId has ended ours; a record under our key without a
- * marker is another producer's, and is waited for, or it is one that hangs.
+ * position may be there. So everything up to the true end is read, and the marker that ends a transaction
+ * decides whether its records count. InitProducerId has ended ours; a record under our key without a marker
+ * belongs to another producer, which is waited for, or to a transaction that hangs.
  */
 async function readPartition(
   cluster: InternalCluster,
@@ -177,7 +177,7 @@ interface Transaction {
 /** A control record's key is a version and a type; this type commits, the other aborts. */
 const COMMIT = 1;
 
-/** Of the records under one key, the one that was committed last, and the newest transactions. */
+/** Finds the record under a key that was committed last, and the newest transactions. */
 function newestUnder(key: string) {
   const undecided = new Map<string, FetchedRecord>();
   let committed: FetchedRecord | undefined;
@@ -205,8 +205,8 @@ function newestUnder(key: string) {
 }
 
 /**
- * The true end of the partition is what an uncommitted reader is told; the admin's fetchTopicOffsets asks
- * as a committed one and gets the last stable offset. A leader that was just elected and does not know the
+ * Only an uncommitted reader gets the true end of the partition; the admin's fetchTopicOffsets asks as a
+ * committed one and gets the last stable offset. A leader that was just elected and does not know the
  * end yet refuses this question, while it would answer a fetch.
  */
 async function offsetOf(broker: InternalBroker, topic: string, partition: number, timestamp: number) {

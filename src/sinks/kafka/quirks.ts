@@ -1,4 +1,4 @@
-/** kafkajs's queue of requests of one connection, as far as it is touched here. */
+/** The parts of kafkajs's request queue that are used here. */
 interface RequestQueue {
   readonly pending: readonly unknown[];
   readonly throttledUntil: number;

@@ -9,8 +9,8 @@ import {
 } from "../../core/errors.ts";
 import type { Position } from "../../core/position.ts";
 import { type Batch, defineSink, type Sink, type SinkDefinition } from "../../core/sink.ts";
-import { advise, configSchema, type KafkaConfig, type KafkaContext } from "./config.ts";
-import { type Connection, connect } from "./connect.ts";
+import { advise, type KafkaConfig, type KafkaContext, kafkaSchema } from "./config.ts";
+import { connect, type KafkaConnection } from "./connect.ts";
 import { inTermsOfDelivery, isTooLarge } from "./errors.ts";
 import { endHanging } from "./hanging.ts";
 import { type Layout, layOut, type Touched, touchedBy } from "./layout.ts";
@@ -37,7 +37,7 @@ export function createKafka(): SinkDefinition {
   return defineSink({
     type: "kafka",
     summary: "Apache Kafka, one record per event, in transactions that carry the position.",
-    config: configSchema,
+    config: kafkaSchema,
     defaultFormat: "raw",
     guarantee: "exactly_once",
     promise:
@@ -68,7 +68,7 @@ async function open(context: KafkaContext, memories: Map<string, Memory>): Promi
 
 /** R24: InitProducerId comes first, since it ends our old transaction; only then is the position read. */
 async function openOver(
-  connection: Connection,
+  connection: KafkaConnection,
   context: KafkaContext,
   memories: Map<string, Memory>,
 ): Promise<Sink> {
@@ -108,7 +108,7 @@ async function openOver(
 }
 
 /** A producer that has ended the transaction of the one before it. */
-async function initialized(connection: Connection, id: string, config: KafkaConfig): Promise<Producer> {
+async function initialized(connection: KafkaConnection, id: string, config: KafkaConfig): Promise<Producer> {
   const producer = connection.kafka.producer({
     transactionalId: id,
     transactionTimeout: config.transactionTimeout,
@@ -146,7 +146,7 @@ function remember(memories: Map<string, Memory>, key: string, held: HeldPosition
 }
 
 interface Opened {
-  readonly connection: Connection;
+  readonly connection: KafkaConnection;
   readonly context: KafkaContext;
   readonly producer: Producer;
   readonly topics: TopicBook;

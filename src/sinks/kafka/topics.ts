@@ -1,17 +1,17 @@
 import type { Admin } from "kafkajs";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import type { KafkaContext } from "./config.ts";
-import type { Connection } from "./connect.ts";
+import type { KafkaConnection } from "./connect.ts";
 
 interface Topic {
   readonly partitions: number;
   /** Upper bound for the messages of one record batch, before compression. */
   readonly chunkBytesMax: number;
   /** The partition of each key seen so far; cleared when it grows too large. */
-  readonly places: Map<string, Place>;
+  readonly places: Map<string, PartitionPlace>;
 }
 
-export interface Place {
+export interface PartitionPlace {
   readonly partition: number;
   readonly chunkBytesMax: number;
 }
@@ -22,7 +22,7 @@ export interface TopicBook {
   /** Makes sure that all of these topics of events exist and keep every event. */
   prepare(names: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
-  place(topic: string, key: string | null): Place;
+  place(topic: string, key: string | null): PartitionPlace;
 }
 
 /** The broker's default, 1 MiB and 12 bytes, for brokers that do not tell. */
@@ -33,7 +33,7 @@ const POSITIONS_PARTITIONS = 16;
 /** Topics in one request. */
 const TOPICS_AT_ONCE = 200;
 
-export function topicBook(connection: Connection, context: KafkaContext): TopicBook {
+export function topicBook(connection: KafkaConnection, context: KafkaContext): TopicBook {
   const { config } = context;
   const topics = new Map<string, Topic>();
   const partitionOf = connection.library.Partitioners.DefaultPartitioner();
@@ -204,7 +204,7 @@ function chunkBytesMaxOf(setting: string | undefined): number {
 
 /** The settings of each topic that matter here; empty where the user may write but not ask for settings. */
 async function settingsOf(
-  connection: Connection,
+  connection: KafkaConnection,
   admin: Admin,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {

@@ -1,7 +1,7 @@
 import { RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
 
 /** The destination refused something of what was sent and did not say which (R27). */
-export interface Refusal {
+export interface UnnamedRefusal {
   readonly reason: string;
   /** The destination's own answer, without secrets. */
   readonly answer?: string | undefined;
@@ -20,14 +20,14 @@ const REFUSALS_MAX = 16;
  */
 export async function halveUntilNamed(
   count: number,
-  send: (indexes: readonly number[]) => Promise<Refusal | undefined>,
+  send: (indexes: readonly number[]) => Promise<UnnamedRefusal | undefined>,
 ): Promise<void> {
   const rejected: Rejection[] = [];
   const parts: (readonly number[])[] = [Array.from({ length: count }, (_, index) => index)];
   let sent = 0;
   while (parts.length > 0 && rejected.length < REFUSALS_MAX) {
     const part = parts[0]!;
-    let refusal: Refusal | undefined;
+    let refusal: UnnamedRefusal | undefined;
     try {
       refusal = await send(part);
     } catch (error) {

@@ -13,7 +13,7 @@ export function joinElements(head: string, records: readonly SinkRecord[], tail:
   return Buffer.concat(parts);
 }
 
-/** What delivery adds for the array: a comma for each element but the first, which head and tail make up for. */
+/** The overhead of the array for delivery: one comma more than elements minus one, which head and tail make up for. */
 export function arrayOverheads(head: string, tail: string) {
   return {
     recordOverheadBytes: 1,

@@ -4,9 +4,9 @@ import type { Answer } from "../../core/http/requester.ts";
 export interface StatusOptions {
   /** The destination as messages name it. */
   readonly destination: string;
-  /** What the destination said about it, without the events' content. */
+  /** The destination's words, without the events' content. */
   readonly said?: string | undefined;
-  /** What to do about a refusal of ours. */
+  /** Advice for a destination that refuses us. */
   readonly remedy: string;
 }
 
@@ -14,8 +14,8 @@ export interface StatusOptions {
 const NOT_ABOUT_EVENTS = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 414, 415, 426, 431, 451]);
 
 /**
- * What an HTTP status other than success means, as most destinations use it; undefined when the destination
- * may have refused some of the events (400, 422 and the rest of 4xx).
+ * The error for an HTTP status other than success, by the usual meaning; undefined when the destination may
+ * have refused some of the events (400, 422 and the rest of 4xx).
  */
 export function statusError(answer: Answer, options: StatusOptions): Error | undefined {
   const { status } = answer;
@@ -50,7 +50,7 @@ export function jsonOf(answer: Answer): Record<string, unknown> | undefined {
 
 const SAID_LENGTH_MAX = 300;
 
-/** A destination's words, made fit for a log line. */
+/** A destination's words on one line, cut to a bounded length. */
 export function saying(...words: readonly unknown[]): string | undefined {
   const text = words
     .filter((word) => (typeof word === "string" && word !== "") || typeof word === "number")

@@ -7,7 +7,7 @@ const objectLockSchema = z
   .strictObject({
     mode: z.enum(["governance", "compliance"]).meta({
       description:
-        "Who may still delete an object before its time: with governance some users, with compliance nobody.",
+        "Who can delete an object before its time: some users with governance, no user with compliance.",
     }),
     retention: durationSchema("How long an object cannot be deleted or replaced, from its writing on.", {
       minMs: 1000,
@@ -15,7 +15,7 @@ const objectLockSchema = z
   })
   .meta({ description: "Locks every object; the bucket must have Object Lock enabled." });
 
-export const configSchema = z.strictObject({
+export const s3Schema = z.strictObject({
   bucket: z.string().min(1).meta({ description: "The bucket." }),
   prefix: z
     .string()
@@ -44,7 +44,7 @@ export const configSchema = z.strictObject({
   objectEventsMax: z.int().min(1).max(1_000_000).default(100_000).meta({
     description: "The most events in one object.",
   }),
-  objectAgeMax: durationSchema("How long events wait for an object to fill before it is written as it is.", {
+  objectAgeMax: durationSchema("How long events wait for an object to fill before it is written unfilled.", {
     maxMs: 86_400_000,
   }).prefault("5m"),
   objectLock: objectLockSchema.optional(),
@@ -56,4 +56,4 @@ export const configSchema = z.strictObject({
   ...connectionFields,
 });
 
-export type S3Config = z.output<typeof configSchema>;
+export type S3Config = z.output<typeof s3Schema>;

@@ -30,7 +30,10 @@ const REMEDIES: Readonly<Record<string, string>> = {
 };
 
 /** The service's name for an error and the status it came with. */
-export function codeOf(error: unknown): { readonly name: string; readonly status: number | undefined } {
+export function serviceErrorOf(error: unknown): {
+  readonly name: string;
+  readonly status: number | undefined;
+} {
   const { name, Code, $metadata, $response } = error as {
     readonly name?: string;
     readonly Code?: string;
@@ -41,13 +44,12 @@ export function codeOf(error: unknown): { readonly name: string; readonly status
 }
 
 /**
- * What an error of the service means. S3 never judges an event: whatever it refuses for good is about the
- * bucket, the credentials or the request, and pauses. The service's error itself is not passed on, because
+ * The meaning of an error of the service. S3 never judges an event: a lasting refusal is about the bucket, the credentials or the request, and pauses. The service's error itself is not passed on, because
  * it can repeat parts of the signed request.
  */
 export function s3Error(error: unknown, place: string): Error {
   if (error instanceof RetryableError || error instanceof PausedError) return error;
-  const { name, status } = codeOf(error);
+  const { name, status } = serviceErrorOf(error);
   if (status === undefined && name !== "CredentialsProviderError") return transportError(place, error);
   const message = `${place} answered ${saying(status, name, (error as Error).message)}`;
   if (name === "EntityTooLarge" || status === 413) return new TooLargeError(message);

@@ -9,7 +9,7 @@ import type { S3Config } from "./config.ts";
 /** The metadata that holds the digest of the uncompressed content (R26). */
 export const DIGEST = "tidemark-sha256";
 
-/** Of the bounds alone, so that the same batch has the same key whenever it is formed (R19, R26). */
+/** The key depends on the bounds alone: the same batch has the same key whenever it is formed (R19, R26). */
 export function keyOf(prefix: string, sink: string, batch: Batch, extension: string): string {
   const folder = `${prefix}${encodeName(sink)}/${encodeName(batch.from.journal)}`;
   return `${folder}/${place(batch.from)}-${place(batch.to)}.${extension}`;
@@ -35,7 +35,7 @@ export function objectOf(config: S3Config, nowMs: number): PutObjectCommandInput
   };
 }
 
-export function describe(batch: Batch, digest: string): Pick<PutObjectCommandInput, "Metadata"> {
+export function metadataOf(batch: Batch, digest: string): Pick<PutObjectCommandInput, "Metadata"> {
   return {
     Metadata: {
       [DIGEST]: digest,

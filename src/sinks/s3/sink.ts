@@ -7,14 +7,14 @@ import { readTls } from "../../core/http/tls.ts";
 import { defineSink } from "../../core/sink.ts";
 import { withDeadline } from "../../core/timeout.ts";
 import { bytesOf, isJson, singleLine } from "../shared/body.ts";
-import { configSchema, type S3Config } from "./config.ts";
-import { codeOf, s3Error } from "./errors.ts";
-import { checksum, DIGEST, describe, foreignObject, keyOf, objectOf } from "./object.ts";
+import { type S3Config, s3Schema } from "./config.ts";
+import { s3Error, serviceErrorOf } from "./errors.ts";
+import { checksum, DIGEST, foreignObject, keyOf, metadataOf, objectOf } from "./object.ts";
 
 export const s3 = defineSink({
   type: "s3",
   summary: "Writes objects of one event per line to S3 or a compatible service.",
-  config: configSchema,
+  config: s3Schema,
   defaultFormat: "raw",
   guarantee: "exactly_once",
   promise:
@@ -52,7 +52,7 @@ export const s3 = defineSink({
         );
         return head.Metadata?.[DIGEST] ?? "";
       } catch (error) {
-        if (codeOf(error).status === 404) return undefined;
+        if (serviceErrorOf(error).status === 404) return undefined;
         throw signal.aborted ? signal.reason : s3Error(error, place);
       }
     }
@@ -69,7 +69,7 @@ export const s3 = defineSink({
       try {
         await call((to, abortSignal) => to.send(new sdk.PutObjectCommand(input), { abortSignal }), signal);
       } catch (error) {
-        const { status } = codeOf(error);
+        const { status } = serviceErrorOf(error);
         if (status === 412) return settle(input.Key!, digest, signal);
         // Some services answer 403 for an existing object under Object Lock.
         if (status === 403 && (await isStored(input.Key!, digest, signal))) return;
@@ -94,7 +94,7 @@ export const s3 = defineSink({
       );
     } catch (error) {
       // Listing is not needed: a user who may only write is welcome.
-      if (codeOf(error).name !== "AccessDenied") {
+      if (serviceErrorOf(error).name !== "AccessDenied") {
         client.destroy();
         throw context.signal.aborted ? context.signal.reason : s3Error(error, place);
       }
@@ -117,7 +117,7 @@ export const s3 = defineSink({
         await put(
           {
             ...objectOf(config, clock.now()),
-            ...describe(batch, digest),
+            ...metadataOf(batch, digest),
             Key: key,
             Body: body,
             ...checksum(body),

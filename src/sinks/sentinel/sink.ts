@@ -12,7 +12,7 @@ import { isJson, textOf } from "../shared/body.ts";
 import { entraTokens } from "./token.ts";
 
 const API_VERSION = "2023-01-01";
-/** For the body as it is and compressed alike. */
+/** The limit counts for the compressed and for the plain body. */
 const BODY_BYTES_MAX = 1_000_000;
 /** Azure Monitor cuts longer values. */
 const FIELD_BYTES_MAX = 65_536;
@@ -87,7 +87,10 @@ export const sentinel = defineSink({
       const said = saidOf(answer);
       const error = sentinelError(answer, destination, said);
       if (error) throw error;
-      return { reason: `Azure Monitor answered ${answer.status}: ${said ?? "no reason given"}` };
+      return {
+        reason: `Azure Monitor answered ${answer.status}: ${said ?? "no reason given"}`,
+        answer: answer.text,
+      };
     }
 
     try {

@@ -16,14 +16,14 @@ export interface ConnectionOptions {
 }
 
 /** One connection to a receiver that never answers; made anew whenever it is gone. */
-export interface Connection {
+export interface SyslogConnection {
   connect(signal: AbortSignal): Promise<void>;
   /** Resolves when the kernel has taken all bytes and the connection still stands. */
   send(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
-export function makeConnection(options: ConnectionOptions): Connection {
+export function makeConnection(options: ConnectionOptions): SyslogConnection {
   const { clock, timeoutMs } = options;
   const destination = `${options.host}:${options.port}`;
   let socket: Socket | undefined;
@@ -58,7 +58,7 @@ export function makeConnection(options: ConnectionOptions): Connection {
       guarded(signal, async (inner) => {
         const open = await connected(inner);
         await settled(open, inner, (done) => open.write(bytes, done));
-        // A reset or an end that arrived in the meantime is told in the next turn of the loop.
+        // A reset or an end that has arrived is reported in the next turn of the event loop.
         await new Promise((resolve) => setImmediate(resolve));
         if (!isStanding(open)) throw new RetryableError(`${destination} closed the connection.`);
       }),

@@ -19,7 +19,7 @@ export const syslog = defineSink({
     }),
     transport: z.enum(["tcp", "tls"]).default("tls").meta({ description: "How the receiver is reached." }),
     framing: z.enum(["octet_counting", "lf"]).default("octet_counting").meta({
-      description: "How messages are told apart: by their length (RFC 6587, RFC 5425), or by a line feed.",
+      description: "How messages are separated: by their length (RFC 6587, RFC 5425), or by a line feed.",
     }),
     facility: z.enum(FACILITIES).default("local0").meta({ description: "The messages' facility." }),
     severity: z.enum(SEVERITIES).default("info").meta({ description: "The messages' severity." }),
