@@ -150,7 +150,8 @@ async function assemble(
       traces,
       polling: config.polling,
       dispatcher: options.dispatcher,
-      keepUnattributed: (stream, bytes) => keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
+      keepUnattributed: (stream, bytes, reason) =>
+        keepUnattributed(db, account.name, stream.id, bytes, reason, clock.now()),
     }),
   );
 

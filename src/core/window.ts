@@ -53,8 +53,9 @@ export interface Window {
   readonly reader: string | null;
 }
 
-/** The exact request of a pass, and how far it has come. */
+/** The exact request of a pass, and how far it has come; polling/read/pass.ts has its steps. */
 export interface Pass {
+  /** Of the request under way: later than the pass's own start once a request was begun anew further on. */
   readonly startMs: number;
   /** null: no end was asked for, so events stamped in the future are seen. */
   readonly endMs: number | null;
@@ -68,8 +69,14 @@ export interface Pass {
   readonly repeated: number;
   readonly changed: number;
   readonly fresh: number;
-  /** Events that were passed over since each alone is larger than the limit of a body (R8). */
+  /** Events that were passed over because each alone cannot be read (R8, R32). */
   readonly skipped?: number;
+  /** Every event before this time has been committed; absent in passes of older versions. */
+  readonly reachedMs?: number | undefined;
+  /** While a page that failed is searched for its bad event: among so many of the next events it must be. */
+  readonly suspects?: number | undefined;
+  /** After an event was passed over: pages are full again past this time; null until the next event shows it. */
+  readonly resumeMs?: number | null | undefined;
   /** Identity and digest of the events that share the last page's last timestamp (R10 across page edges). */
   readonly edge: readonly string[];
 }

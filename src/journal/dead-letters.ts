@@ -125,19 +125,23 @@ export function groupIdOf(sink: string, reason: string): string {
   return hash("sha256", `${sink}\n${reason}`, "hex").slice(0, 8);
 }
 
-/** Stores an event of an organization that was not asked for (R7); the same one again is ignored. */
+/**
+ * Keeps an event apart from those that are delivered: it belongs to an organization that was not asked for (R7),
+ * or `reason` says why it is not readable (R32). The same one again is ignored.
+ */
 export async function keepUnattributed(
   db: State,
   account: string,
   stream: number,
   bytes: Uint8Array,
+  reason: string | null,
   nowMs: number,
 ): Promise<void> {
   const insert = db.prepare(
-    "INSERT OR IGNORE INTO unattributed (digest, account, stream, seen_ms, bytes) VALUES (?, ?, ?, ?, ?)",
+    "INSERT OR IGNORE INTO unattributed (digest, account, stream, seen_ms, bytes, reason) VALUES (?, ?, ?, ?, ?, ?)",
   );
   const digest = hash("sha256", bytes, "hex");
-  await db.change(() => insert.run(digest, account, stream, nowMs, bytes));
+  await db.change(() => insert.run(digest, account, stream, nowMs, bytes, reason));
 }
 
 interface ReplayRow {

@@ -46,11 +46,13 @@ export function createGaps(db: State, clock: Clock) {
     if (reason === "unreadable" && same.length > 0) return;
     if (same.some((other) => other.from_ms <= fromMs && other.to_ms >= toMs)) return;
     for (const { id } of same) remove.run(id);
+    const all = [...same.map((other) => other.events), events];
     insert.run({
       ...row,
       from_ms: Math.min(fromMs, ...same.map(({ from_ms }) => from_ms)),
       to_ms: Math.max(toMs, ...same.map(({ to_ms }) => to_ms)),
-      found_ms: clock.now(),
+      events: all.includes(null) ? null : all.reduce((sum, count) => sum! + count!, 0),
+      found_ms: Math.min(clock.now(), ...same.map(({ found_ms }) => found_ms)),
     });
   }
 

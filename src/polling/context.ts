@@ -21,16 +21,18 @@ export interface PollingSettings extends Times {
   readonly order: "newest_first" | "oldest_first";
 }
 
-/** What an account has learned of its service since the process started. */
+/** Facts about the service that polling has found out since the process started. */
 export interface Learned {
   /** The largest header block that is sent; lower than configured once the service has refused one. */
   headerBytesMax: number;
-  /** Organizations that are read alone until that time, since a group that held them could not be told apart (R7). */
+  /** Organizations that are read alone until that time, because they made their group fail (R7, R32). */
   readonly aloneUntilMs: Map<string, number>;
+  /** Members of a group that was halved because it kept failing, until that time. */
+  readonly suspectUntilMs: Map<string, number>;
 }
 
 export function createLearned(headerBytesMax: number): Learned {
-  return { headerBytesMax, aloneUntilMs: new Map() };
+  return { headerBytesMax, aloneUntilMs: new Map(), suspectUntilMs: new Map() };
 }
 
 /** What every part of polling one account works with. */
@@ -49,8 +51,8 @@ export interface PollContext {
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Keeps an event apart that belongs to nobody who was asked for (R7). */
-  keepUnattributed(stream: Stream, bytes: Uint8Array): Promise<void>;
+  /** Keeps an event apart: it belongs to an organization that was not asked for (R7), or it is not readable (R32). */
+  keepUnattributed(stream: Stream, bytes: Uint8Array, reason: string | null): Promise<void>;
 }
 
 export function scopeOf(stream: Stream): SourceScope {

@@ -8,10 +8,10 @@ import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
 import { createDiscovery, type DiscoveryOptions } from "./plan/discovery.ts";
 import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
 import { planWindows } from "./plan/plan-windows.ts";
-import { type ReconcileRequest, reconcile } from "./plan/reconcile-windows.ts";
+import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/reconcile-windows.ts";
 import { createUpkeep } from "./plan/upkeep.ts";
 import { type Consequence, meetFault } from "./read/meet-fault.ts";
-import { createCanaries, faultOf } from "./read/probe.ts";
+import { createCanaries, faultIn } from "./read/probe.ts";
 import type { Fault } from "./read/source.ts";
 import { doWork } from "./read/work.ts";
 
@@ -95,7 +95,7 @@ export function createPoller(options: PollerOptions) {
       if (error instanceof StaleWindowError) planDueMs = 0;
       else if (isDiskTrouble(error)) pauseForDisk(error);
       else {
-        const fault = faultOf(context, error);
+        const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
         pauseAccount(fault);
       }
@@ -133,7 +133,8 @@ export function createPoller(options: PollerOptions) {
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
     if (isDiskTrouble(error)) return pauseForDisk(error);
-    const consequence = await meetFault(context, work.window.id, error, canaries, signal).catch(
+    const failures = agenda.failures(work) + 1;
+    const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
       replacedMeanwhile,
     );
     log.debug(
@@ -153,7 +154,7 @@ export function createPoller(options: PollerOptions) {
         return warnOfFailures(
           work,
           agenda.failed(work, consequence.next === "later"),
-          faultOf(context, error),
+          faultIn(context, error),
         );
     }
   }
@@ -267,16 +268,18 @@ export function createPoller(options: PollerOptions) {
       await workSideBySide(signal, () => nextOnce(signal));
       await upkeep.flush();
     },
-    /** Adds windows for a one-off stretch; gives how many. */
+    /** Adds windows for a one-off stretch and reopens refused ones inside it; gives how many. */
     async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {
-      const count = await addHistory(context, await discovery.scope(signal), request);
+      const scope = await discovery.scope(signal);
+      const reopened = request.reader === null ? await reopenRefused(context, request) : 0;
+      const count = reopened + (await addHistory(context, scope, request));
       wake.wake();
       return count;
     },
     /** Makes the windows of a stretch due to be compared with the service again; gives how many. */
     async reconcile(request: ReconcileRequest, signal: AbortSignal): Promise<number> {
       await discovery.scope(signal);
-      const count = await reconcile(context, request, agenda.isRunning);
+      const count = await compareAgain(context, request, agenda.isRunning);
       wake.wake();
       return count;
     },

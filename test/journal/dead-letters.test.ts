@@ -171,7 +171,7 @@ describe("dead letters", () => {
 
   test("R7 an unattributed event is kept once, with its bytes", async () => {
     for (let round = 0; round < 2; round++)
-      await keepUnattributed(fixture.db, "acme", 1, Buffer.from(eventText(0)), FETCHED_MS + round);
+      await keepUnattributed(fixture.db, "acme", 1, Buffer.from(eventText(0)), null, FETCHED_MS + round);
     const rows = fixture.db.prepare("SELECT account, seen_ms, bytes FROM unattributed").all();
     expect(rows).toEqual([{ account: "acme", seen_ms: FETCHED_MS, bytes: Buffer.from(eventText(0)) }]);
   });

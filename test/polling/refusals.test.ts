@@ -166,7 +166,7 @@ describe("the plan's limit", () => {
   test.each([
     ["with a number of days", "Your plan allows 15 days of Directory Insights history"],
     ["without one", "Upgrade your plan to see more history"],
-  ])("R5 a 402 %s refuses what lies before it for good, and the rest is read", async (_, message) => {
+  ])("R5 a 402 %s refuses what lies before it until the next day, and the rest is read", async (_, message) => {
     const it = await open({
       simulator: { organizations: 2, events: 300, days: 30 },
       account: { since: "30d" },
@@ -181,7 +181,7 @@ describe("the plan's limit", () => {
     const refused = (await it.windows()).filter(({ state }) => state === "refused");
     expect(refused.length).toBeGreaterThan(0);
     for (const window of refused)
-      expect(window).toMatchObject({ nextMs: null, reason: expect.stringContaining("plan") });
+      expect(window).toMatchObject({ nextMs: START_MS + DAY, reason: expect.stringContaining("plan") });
     const edgeMs = Math.max(...refused.map(({ toMs }) => toMs));
     expect(Math.abs(edgeMs - limitMs)).toBeLessThan(7 * HOUR);
     const since = new Date(edgeMs).toISOString();
@@ -278,9 +278,10 @@ describe("R8 bodies over the limit", () => {
     const gap = (await it.windows()).filter(({ reason }) => reason?.includes("larger than the limit"));
     expect(gap).toHaveLength(1);
     expect(gap[0]!.apiCount! - gap[0]!.heldCount!).toBe(1);
-    // With room for it, comparing again mends the gap.
+    expect(await it.journal.gaps()).toMatchObject([{ organization, reason: "unreadable", events: 1 }]);
+    // With a larger limit, comparing again fetches it.
     await it.restart({ account: { bodyMax: "10MB" } });
-    await it.journal.changeWindows({ put: [{ ...gap[0]!, nextMs: 0, state: "read" }] });
+    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
     await it.drain();
     expect(await it.compare()).toMatchObject(COMPLETE);
   });

@@ -183,8 +183,8 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
         memory,
         traces: undefined,
         polling: config.polling,
-        keepUnattributed: (stream, bytes) =>
-          keepUnattributed(db, account.name, stream.id, bytes, clock.now()),
+        keepUnattributed: (stream, bytes, reason) =>
+          keepUnattributed(db, account.name, stream.id, bytes, reason, clock.now()),
       }),
     );
     return { db, journal, accounts, account: accounts[0]! };

@@ -134,7 +134,7 @@ describe("a window's query", () => {
     expect(await world!.compare()).toMatchObject(COMPLETE);
   });
 
-  test("R1 a cursor that the service refuses makes the window be read anew, and nothing is held twice", async () => {
+  test("R1 after a refused cursor the window goes on from its last event's time, and nothing is held twice", async () => {
     const { simulator, drain, account } = await open({
       ...dense,
       simulator: { organizations: 1, events: 0 },
@@ -146,12 +146,13 @@ describe("a window's query", () => {
     expect(await world!.compare()).toMatchObject(COMPLETE);
     const asked = simulator.control.requests().filter(({ path }) => path.startsWith("/insights"));
     const refused = asked.findIndex(({ status }) => status === 400);
-    const queries = asked.map(({ query }) => query as { start_time: string; search_after?: unknown });
+    const queries = asked.map(({ query }) => query as { start_time: string; end_time?: string; search_after?: unknown });
     const next = queries
       .slice(refused + 1)
-      .find(({ start_time }) => start_time === queries[refused]!.start_time);
+      .find(({ end_time }) => end_time === queries[refused]!.end_time);
     expect(queries[refused]!.search_after).toBeDefined();
     expect(next!.search_after).toBeUndefined();
+    expect(next!.start_time > queries[refused]!.start_time).toBe(true);
     expect(account.poller.status().pausedUntilMs).toBeNull();
     expect(world!.alarms()).toEqual([]);
   });

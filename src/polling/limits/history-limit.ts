@@ -22,21 +22,32 @@ export async function isLimitOfHistory(
   return (await probe(context, recent, window.stream.organizations, signal)) === undefined;
 }
 
-/** The stretch before the plan's limit is refused for good, and the rest goes on. What was read before stays read. */
+const LIMITED = "the plan keeps less history";
+
+/** Whether a window is refused for this reason. */
+export function isHistoryLimit(reason: string | null): boolean {
+  return reason?.startsWith(LIMITED) ?? false;
+}
+
+/**
+ * The stretch before the plan's limit is refused and tried again every day, since plans change (R34). The rest
+ * goes on, and a window that was read stays read.
+ */
 export async function limitHistory(
   context: PollContext,
   window: Window,
   fault: Fault,
   signal: AbortSignal,
 ): Promise<void> {
-  const reason = `the plan keeps less history: ${fault.message}`;
-  const { journal } = context;
+  const reason = `${LIMITED}: ${fault.message}`;
+  const { journal, serviceClock } = context;
+  const nextMs = serviceClock.now() + DAY_MS;
   if (window.state !== "unread") {
-    await journal.changeWindows({ put: [{ ...window, pass: null, nextMs: null, reason }] });
+    await journal.changeWindows({ put: [{ ...window, pass: null, nextMs, reason }] });
     return;
   }
   const limitMs = await limitOf(context, window, fault, signal);
-  const refused = { ...window, state: "refused" as const, pass: null, reason, nextMs: null };
+  const refused = { ...window, state: "refused" as const, pass: null, reason, nextMs };
   if (limitMs >= window.toMs) {
     await journal.changeWindows({ put: [refused] });
     return;

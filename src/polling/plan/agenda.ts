@@ -143,6 +143,9 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       if (begun.delete(window.id)) polledMs.set(window.stream.id, startedMs);
     },
 
+    /** Failures of the window in a row so far. */
+    failures: ({ window }: Work) => later.get(window.id)?.failures ?? 0,
+
     /** Counts a failure of the window; with `waits` it is left out for a while, longer each time. Gives the number in a row. */
     failed({ window }: Work, waits: boolean): number {
       const failures = (later.get(window.id)?.failures ?? 0) + 1;

@@ -2,7 +2,7 @@ import type { RosterEntry } from "../../core/roster.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { REFUSED_RETRY_MS } from "../read/meet-fault.ts";
-import { faultOf, probe } from "../read/probe.ts";
+import { faultIn, probe } from "../read/probe.ts";
 import type { Scope } from "./scope.ts";
 import { DAY_MS } from "./sweep-times.ts";
 
@@ -46,7 +46,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       alarms.clear("discovery_failed", account);
     } catch (error) {
       if (signal.aborted) throw error;
-      const fault = faultOf(context, error);
+      const fault = faultIn(context, error);
       if (fault.kind === "bug" || fault.kind === "unauthorized" || roster.list(account).length === 0)
         throw error;
       alarms.raise({

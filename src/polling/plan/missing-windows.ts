@@ -1,12 +1,15 @@
+import type { NewGap } from "../../core/gap.ts";
 import type { RosterEntry } from "../../core/roster.ts";
-import { type NewWindow, newWindow } from "../../core/window.ts";
+import { type NewWindow, newWindow, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
+import { warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
 import { activeOf, type Scope } from "./scope.ts";
-import { type Missing, missingStretches, type Stretch, windowsFor } from "./sweep-times.ts";
+import { type Missing, missingStretches, type Stretch, type Wanted, windowsFor } from "./sweep-times.ts";
 
-/** First reads begin a little after the service's horizon, so that they do not expire under the reader's hands. */
+/** First reads begin a little after the service's horizon, so that their beginning does not expire before they start. */
 const HORIZON_MARGIN_MS = 120_000;
+const OUTAGE = "nothing was read for longer than the service keeps events";
 
 /** A stretch of the past to be read once more or at all. */
 export interface HistoryRequest {
@@ -18,44 +21,68 @@ export interface HistoryRequest {
   readonly reader: string | null;
 }
 
-/** Windows for what should be covered and is not: organizations × services × (since … now), less the ledger (R2). */
-export async function addMissing(context: PollContext, scope: Scope): Promise<void> {
-  const nowMs = context.serviceClock.now();
-  await addHistory(context, scope, { fromMs: nowMs - context.settings.sinceMs, toMs: nowMs, reader: null });
+/**
+ * Windows for what should be covered up to now and is not (R2). `since` counts where nothing was ever covered;
+ * after that everything behind the newest covered time is wanted, however long nothing was read (R29). A live
+ * window has no end, so this runs before new ones are placed.
+ */
+export async function addMissing(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+  await addWindows(context, scope, {}, sinceOrBehind(context, nowMs), null);
 }
 
-/** Windows for a stretch; gives how many. */
+/** Windows for a stretch that somebody asked for; gives how many. */
 export async function addHistory(
   context: PollContext,
   scope: Scope,
   request: HistoryRequest,
 ): Promise<number> {
+  const fromMs = Math.max(request.fromMs, heldFromMs(context));
+  const toMs = Math.min(request.toMs, context.serviceClock.now());
+  if (fromMs >= toMs) return 0;
+  return addWindows(context, scope, request, () => ({ fromMs, toMs }), request.reader);
+}
+
+function sinceOrBehind(context: PollContext, toMs: number): Wanted {
+  const firstMs = Math.max(toMs - context.settings.sinceMs, heldFromMs(context));
+  return (covered) => {
+    const ends = covered.map((stretch) => stretch.toMs);
+    const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));
+    return fromMs < toMs ? { fromMs, toMs } : null;
+  };
+}
+
+/** What is older than this may be forgotten before it can be read. */
+function heldFromMs({ serviceClock, settings }: PollContext): number {
+  return serviceClock.now() - settings.retentionMs + HORIZON_MARGIN_MS;
+}
+
+async function addWindows(
+  context: PollContext,
+  scope: Scope,
+  request: Pick<HistoryRequest, "organizations" | "services">,
+  wanted: Wanted,
+  reader: string | null,
+): Promise<number> {
   const { journal, account, settings } = context;
-  const wanted = heldByService(context, request);
-  if (wanted === null) return 0;
-  const ledger = request.reader === null ? await journal.covered(account) : [];
+  const ledger = reader === null ? await journal.covered(account) : [];
   const services = request.services ?? settings.services;
   const add: NewWindow[] = [];
+  const gaps: NewGap[] = [];
   for (const { provider, owners } of askedFor(scope, request)) {
     const own = ledger.filter(({ stream }) => stream.provider === provider);
-    for (const missing of missingStretches(owners, services, wanted, own))
-      add.push(...(await windowsOf(context, scope, provider, missing, request.reader)));
+    for (const missing of missingStretches(owners, services, wanted, own)) {
+      const change = await windowsOf(context, scope, provider, missing, reader);
+      add.push(...change.add);
+      gaps.push(...change.gaps);
+    }
   }
-  if (add.length > 0) await journal.changeWindows({ add });
+  if (add.length > 0) await journal.changeWindows({ add, gaps });
+  if (gaps.length > 0) await warnOfGaps(context);
   return add.length;
 }
 
-function heldByService({ serviceClock, settings }: PollContext, { fromMs, toMs }: Stretch): Stretch | null {
-  const nowMs = serviceClock.now();
-  const held = {
-    fromMs: Math.max(fromMs, nowMs - settings.retentionMs + HORIZON_MARGIN_MS),
-    toMs: Math.min(toMs, nowMs),
-  };
-  return held.fromMs < held.toMs ? held : null;
-}
-
 /** The provider's portal and the organizations, or those of them that the request names; "" is a stream's only owner. */
-function askedFor(scope: Scope, { organizations }: HistoryRequest) {
+function askedFor(scope: Scope, { organizations }: Pick<HistoryRequest, "organizations">) {
   const named = organizations && new Set(organizations);
   const active = scope.organizations === null ? [""] : activeOf(scope).map((entry) => entry.id);
   const asked = [
@@ -72,31 +99,42 @@ async function windowsOf(
   provider: string | null,
   missing: Missing,
   reader: string | null,
-): Promise<NewWindow[]> {
+): Promise<Required<Pick<WindowChange, "add" | "gaps">>> {
   const { journal, account, serviceClock, settings } = context;
   const traffic = new Map((scope.organizations ?? []).map((entry) => [entry.id, entry.traffic]));
   const entries = missing.organizations
     .filter((id) => id !== "")
     .map((id) => ({ id, traffic: traffic.get(id) ?? 0 }));
-  const windows: NewWindow[] = [];
+  const add: NewWindow[] = [];
+  const gaps: NewGap[] = [];
   for (const organizations of entries.length === 0 ? [[]] : groupsFor(context, entries)) {
     const stream = await journal.stream({ account, provider, organizations, services: missing.services });
-    for (const stretch of missing.stretches)
-      windows.push(...windowsFor(stream, stretch, serviceClock.now(), settings));
+    for (const stretch of missing.stretches) {
+      const { lost, left } = cutAt(stretch, heldFromMs(context));
+      if (left !== null) add.push(...windowsFor(stream, left, serviceClock.now(), settings));
+      if (lost === null) continue;
+      add.push(newWindow(stream, lost.fromMs, lost.toMs, { state: "expired", reason: OUTAGE }));
+      gaps.push({ stream, ...lost, reason: "expired", detail: OUTAGE, events: null });
+    }
   }
-  return windows.map((window) => ({ ...window, reader }));
+  return { add: add.map((window) => ({ ...window, reader })), gaps };
+}
+
+function cutAt({ fromMs, toMs }: Stretch, edgeMs: number) {
+  return {
+    lost: fromMs < edgeMs ? { fromMs, toMs: Math.min(toMs, edgeMs) } : null,
+    left: toMs > edgeMs ? { fromMs: Math.max(fromMs, edgeMs), toMs } : null,
+  };
 }
 
 /** The time during which an organization is refused is in the ledger too, as refused, with the reason (R5). */
-export async function setRefusedAside(context: PollContext, scope: Scope): Promise<void> {
-  const { journal, account, settings, serviceClock } = context;
+export async function setRefusedAside(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+  const { journal, account, settings } = context;
   const refused = (scope.organizations ?? []).filter((entry) => entry.state === "refused");
-  const nowMs = serviceClock.now();
-  const wanted = heldByService(context, { fromMs: nowMs - settings.sinceMs, toMs: nowMs });
-  if (refused.length === 0 || wanted === null) return;
+  if (refused.length === 0) return;
   const ledger = (await journal.covered(account)).filter(({ stream }) => stream.provider === null);
   const byId = new Map(refused.map((entry) => [entry.id, entry]));
-  const all = missingStretches([...byId.keys()], settings.services, wanted, ledger);
+  const all = missingStretches([...byId.keys()], settings.services, sinceOrBehind(context, nowMs), ledger);
   for (const { organizations, services, stretches } of all)
     for (const id of organizations) await refuseStretches(context, byId.get(id)!, services, stretches);
 }

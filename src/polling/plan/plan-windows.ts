@@ -1,7 +1,9 @@
 import type { RosterEntry } from "../../core/roster.ts";
 import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
+import { isHistoryLimit } from "../limits/history-limit.ts";
 import { endedWindow } from "../read/commit-page.ts";
+import { loseForgottenRefused } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing-windows.ts";
 import { activeOf, type Scope, streamOf } from "./scope.ts";
@@ -12,19 +14,29 @@ const LIVE_BEHIND_MS_MAX = 3_600_000;
 export const NOT_IN_CONFIG = "not in the config any more";
 
 /**
- * Brings the ledger in line with the config, the organizations that exist and the time: windows of
- * organizations that are gone are set aside, those of organizations that are back are unread again, every
- * organization has its place in one live window, and what no window covers gets one (R2).
+ * Brings the ledger in line with the config, the organizations that exist and the time.
+ *
+ * 1. Windows of organizations that are gone are set aside; those of organizations that are back, and refused
+ *    ones whose time has come, are unread again.
+ * 2. Refused windows that the service has forgotten become gaps.
+ * 3. Live windows that are far behind end; their time is read as history, in parallel.
+ * 4. What no window covers up to now gets one (R2, R29), refused organizations a refused one.
+ * 5. Every active organization has its place in one live window, from now on.
+ *
+ * A crash between two steps leaves time that no window covers behind the newest covered one: step 4 of the
+ * next plan finds it.
  */
 export async function planWindows(context: PollContext, scope: Scope): Promise<void> {
-  await setAside(context, scope);
-  await closeStragglers(context);
-  await placeLive(context, scope);
-  await addMissing(context, scope);
-  await setRefusedAside(context, scope);
+  const nowMs = context.serviceClock.now();
+  await setAside(context, scope, nowMs);
+  await loseForgottenRefused(context);
+  await closeStragglers(context, nowMs);
+  await addMissing(context, scope, nowMs);
+  await setRefusedAside(context, scope, nowMs);
+  await placeLive(context, scope, nowMs);
 }
 
-async function setAside(context: PollContext, scope: Scope): Promise<void> {
+async function setAside(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
   const { journal, account } = context;
   const active = new Set(activeOf(scope).map((entry) => entry.id));
   const reasons = new Map(
@@ -34,9 +46,9 @@ async function setAside(context: PollContext, scope: Scope): Promise<void> {
     const { organizations } = window.stream;
     if (organizations.length === 0) continue;
     const here = organizations.filter((id) => active.has(id));
-    if (window.state === "refused" && (here.length === 0 || window.nextMs === null)) continue;
+    if (window.state === "refused" && (here.length === 0 || !isTriedAgain(window, nowMs))) continue;
     if (window.state === "unread" && here.length === organizations.length) continue;
-    const add = window.live ? endedWindow(context, window) : [];
+    const add = window.live ? endedWindow(context, window, window.toMs) : [];
     if (!window.live) {
       if (here.length > 0) add.push(await part(context, window, here, null));
       for (const id of organizations.filter((id) => !active.has(id)))
@@ -44,6 +56,11 @@ async function setAside(context: PollContext, scope: Scope): Promise<void> {
     }
     await journal.changeWindows({ remove: [window.id], add });
   }
+}
+
+/** A limit of history is tried again when its time has come, every other refusal as soon as the organization is back (R34). */
+function isTriedAgain({ reason, nextMs }: Window, nowMs: number): boolean {
+  return !isHistoryLimit(reason) || (nextMs ?? 0) <= nowMs;
 }
 
 /** Some of a window's organizations, to be read anew, or refused with a reason. */
@@ -60,25 +77,24 @@ async function part(
     : newWindow(stream, fromMs, toMs, { reader, state: "refused", reason, nextMs: toMs });
 }
 
-async function closeStragglers(context: PollContext): Promise<void> {
-  const { journal, account, serviceClock } = context;
+async function closeStragglers(context: PollContext, nowMs: number): Promise<void> {
+  const { journal, account } = context;
   for (const window of await journal.windows({ account, live: true })) {
-    if (serviceClock.now() - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
-    await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
+    if (nowMs - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
+    await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window, window.toMs) });
   }
 }
 
 /** Every active organization in exactly one live window of the services that are read now. */
-async function placeLive(context: PollContext, scope: Scope): Promise<void> {
-  const { journal, account, serviceClock } = context;
-  const nowMs = serviceClock.now();
+async function placeLive(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+  const { journal, account } = context;
   const live = await journal.windows({ account, live: true });
   const wanted = await wantedStreams(context, scope, live);
   const kept = new Set<number>();
   for (const window of live) {
     // Of two live windows of one stream, which a regrouping may have left, the first is enough.
     if (wanted.has(window.stream.id) && !kept.has(window.stream.id)) kept.add(window.stream.id);
-    else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window) });
+    else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window, nowMs) });
   }
   const add = [...wanted.values()]
     .filter((stream) => !kept.has(stream.id))

@@ -1,6 +1,7 @@
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { closedWindow } from "../read/commit-page.ts";
+import { horizonMs } from "../read/forgotten.ts";
 import type { Stretch } from "./sweep-times.ts";
 
 export interface ReconcileRequest extends Stretch {
@@ -10,21 +11,21 @@ export interface ReconcileRequest extends Stretch {
 
 /**
  * Makes every window that overlaps the stretch due now, to be compared by identities as for sealing; what the
- * live windows have read becomes windows of their own for it. What the service has begun to forget is left
- * as it is: an answer about it proves nothing (R5). Gives how many are due.
+ * live windows have read becomes windows of their own for it. Refused and expired windows that the service may
+ * still hold are read again (R34). A window that the service has begun to forget is left as it is: an answer
+ * about it proves nothing (R5). Gives how many are due.
  */
-export async function reconcile(
+export async function compareAgain(
   context: PollContext,
   { fromMs, toMs, organizations }: ReconcileRequest,
   isRunning: (window: Window) => boolean,
 ): Promise<number> {
-  const { account, journal, serviceClock, settings } = context;
+  const { account, journal, settings } = context;
   const wanted = organizations && new Set(organizations);
-  const horizonMs = serviceClock.now() - settings.retentionMs;
-  let count = 0;
+  const edgeMs = horizonMs(context);
+  let count = await reopenRefused(context, { fromMs, toMs, organizations });
   for (const window of await journal.windows({ account, fromMs, toMs })) {
-    const isAsked = wanted === undefined || window.stream.organizations.some((id) => wanted.has(id));
-    if (!isAsked || window.reader !== null || window.fromMs < horizonMs || isRunning(window)) continue;
+    if (!isAskedFor(window, wanted) || window.fromMs < edgeMs || isRunning(window)) continue;
     if (window.live) {
       const closed = closedWindow(context, window).map((read) => ({ ...read, nextMs: 0 }));
       const moved = { ...window, fromMs: window.toMs, late: 0, repeated: 0, changed: 0 };
@@ -37,4 +38,24 @@ export async function reconcile(
     }
   }
   return count;
+}
+
+/** Refused and expired windows become unread where the service may still hold a part of them (R34). Gives how many. */
+export async function reopenRefused(
+  context: PollContext,
+  { fromMs, toMs, organizations }: ReconcileRequest,
+): Promise<number> {
+  const { account, journal } = context;
+  const wanted = organizations && new Set(organizations);
+  const heldMs = Math.max(fromMs, horizonMs(context));
+  const states = ["refused", "expired"] as const;
+  const again = (await journal.windows({ account, states, live: false, fromMs: heldMs, toMs }))
+    .filter((window) => isAskedFor(window, wanted))
+    .map((window) => ({ ...window, state: "unread" as const, pass: null, nextMs: null, reason: null }));
+  if (again.length > 0) await journal.changeWindows({ put: again });
+  return again.length;
+}
+
+function isAskedFor({ stream, reader }: Window, wanted: ReadonlySet<string> | undefined): boolean {
+  return reader === null && (wanted === undefined || stream.organizations.some((id) => wanted.has(id)));
 }

@@ -84,11 +84,14 @@ export interface Missing {
   readonly stretches: readonly Stretch[];
 }
 
-/** The one rule that makes windows (R2): organizations × services × (since … until), less what the ledger covers. */
+/** The stretch that is wanted of an organization and a service, given what the ledger covers of them. */
+export type Wanted = (covered: readonly Stretch[]) => Stretch | null;
+
+/** The one rule that makes windows (R2): organizations × services × what is wanted, less what the ledger covers. */
 export function missingStretches(
   organizations: readonly string[],
   services: readonly string[],
-  wanted: Stretch,
+  wanted: Wanted,
   ledger: readonly StreamCoverage[],
 ): readonly Missing[] {
   const byOwner = new Map<string, StreamCoverage[]>();
@@ -102,11 +105,13 @@ export function missingStretches(
   const groups = new Map<string, Missing & { organizations: string[] }>();
   for (const organization of organizations) {
     const streams = byOwner.get(organization) ?? [];
-    const missingOf = (service: string) =>
-      uncovered(
-        wanted,
-        streams.filter(({ stream }) => stream.services.includes(service)).flatMap(({ covered }) => covered),
-      );
+    const missingOf = (service: string) => {
+      const covered = streams
+        .filter(({ stream }) => stream.services.includes(service))
+        .flatMap((coverage) => coverage.covered);
+      const stretch = wanted(covered);
+      return stretch === null ? [] : uncovered(stretch, covered);
+    };
     for (const [key, missing] of byService(services, missingOf)) {
       if (missing.stretches.length === 0) continue;
       const group = groups.get(key);

@@ -1,9 +1,11 @@
+import type { FilledStretch, GapReason } from "../../core/gap.ts";
 import type { Appended } from "../../core/journal.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { piecesOf, settle } from "../plan/sweep-times.ts";
 import type { Served } from "./fetch-page.ts";
+import { movedBy } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 export async function commitPage(
@@ -19,7 +21,7 @@ export async function commitPage(
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
     change(found): WindowChange {
-      const progressed = progress(window, pass, page, found, cursor);
+      const progressed = progress(context, window, pass, page, found, cursor);
       if (last) return finish(context, progressed);
       const split = pass.pages === 0 ? cutUp(context, progressed, page) : null;
       if (split !== null) return split;
@@ -63,20 +65,23 @@ function lateBeforeMs(window: Window): number {
 }
 
 function progress(
+  { settings }: PollContext,
   window: Window,
   pass: Pass,
   page: PreparedPage,
   found: Appended,
   cursor: string | null,
 ): Window {
+  // After a restart the events of the edge come again: these are no repeats of the service's own.
+  const isRestart = pass.cursor === null && pass.pages > 0;
+  const expected = isRestart ? Math.min(found.repeated, pass.edge.length) : 0;
   return {
     ...window,
     late: window.late + found.late,
-    repeated: window.repeated + found.repeated,
+    repeated: window.repeated + found.repeated - expected,
     changed: window.changed + found.changed,
     pass: {
-      ...pass,
-      cursor,
+      ...movedBy(pass, page, cursor, found.repeated, settings.pageSize),
       pages: pass.pages + 1,
       events: pass.events + countInside(window, page),
       repeated: pass.repeated + found.repeated,
@@ -112,7 +117,7 @@ function finish(context: PollContext, window: Window): WindowChange {
     const apiCount = pass.events - pass.repeated;
     const foundLate = window.state === "unread" ? 0 : pass.fresh;
     const read = { ...window, pass: null, apiCount, heldCount: apiCount - (pass.skipped ?? 0) };
-    return { put: [settle(read, pass.begunMs, foundLate, settings)] };
+    return { put: [settle(read, pass.begunMs, foundLate, settings)], filled: [filledBy(window)] };
   }
   const toMs = Math.max(window.toMs, pass.begunMs);
   const moved: Window = { ...window, pass: null, toMs, askedMs: pass.begunMs };
@@ -124,6 +129,13 @@ function finish(context: PollContext, window: Window): WindowChange {
   };
 }
 
+/** A whole pass ends the gaps inside its window; unreadable events only where it met none. */
+function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
+  const reasons: GapReason[] = ["expired", "refused", "unchecked"];
+  if ((pass?.skipped ?? 0) === 0) reasons.push("unreadable");
+  return { stream, fromMs, toMs, reasons };
+}
+
 /** What a live window has read, as a window of its own. */
 export function closedWindow(context: PollContext, window: Window) {
   if (window.toMs <= window.fromMs) return [];
@@ -133,13 +145,14 @@ export function closedWindow(context: PollContext, window: Window) {
 }
 
 /**
- * What a live window that ends here has read, and its last stretch to be read once more: what is indexed late
- * there was left to its next pass, and whoever follows it may begin too late to see it (R3).
+ * What a live window that ends here has read, and its last stretch up to `untilMs` to be read once more: events
+ * that are indexed late there were left to its next pass, and its successor may begin too late to see them (R3).
  */
-export function endedWindow(context: PollContext, window: Window) {
+export function endedWindow(context: PollContext, window: Window, untilMs: number) {
   const { stream, toMs } = window;
-  const { overlapMs } = context.settings;
-  const again = overlapMs > 0 ? [newWindow(stream, toMs - overlapMs, toMs)] : [];
+  const fromMs = toMs - context.settings.overlapMs;
+  const endMs = Math.max(toMs, untilMs);
+  const again = endMs > fromMs ? [newWindow(stream, fromMs, endMs)] : [];
   return [...closedWindow(context, window), ...again];
 }
 

@@ -4,7 +4,7 @@ import { eventBytes, ScanError } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
-import { InconsistentPageError, type SourcePage, type SourceQuery } from "./source.ts";
+import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
 
 /** One request of a window. */
 export interface PageRequest {
@@ -15,7 +15,7 @@ export interface PageRequest {
   readonly signal: AbortSignal;
 }
 
-/** A page whose headers are there, with its room in memory. */
+/** A page whose headers have come, with its share of the memory for pages. */
 export interface Fetched {
   readonly page: SourcePage;
   /** When it was asked for, by the service's clock. */
@@ -23,7 +23,7 @@ export interface Fetched {
   release(): void;
 }
 
-/** An estimate that the answer's own Date contradicts by more was a jump of the local clock. */
+/** The local clock has jumped when the answer's own Date differs by more than this from the estimate. */
 const CLOCK_DOUBT_MS = 2000;
 
 export function queryOf(
@@ -46,7 +46,7 @@ export async function fetchPage(context: PollContext, request: PageRequest): Pro
   return fetchWith(context, request, await context.gate.enter(query.limit, priority, signal));
 }
 
-/** Asks for the page after, unless there is no room for it; a failure is met when its turn comes. */
+/** Asks for the next page, unless there is no memory for it. Its failure shows when its turn comes. */
 export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
   const release = context.gate.tryEnter(request.query.limit);
   if (release === undefined) return undefined;
@@ -79,7 +79,7 @@ export interface Served {
   readonly last: boolean;
 }
 
-/** Reads, scans and checks a page; when anything does not hold together it is an error, and nothing of it is committed. */
+/** Reads, scans and checks a page. When an answer contradicts itself that is an error, and nothing of it is committed. */
 export async function servedOf(
   context: PollContext,
   { window, query, cursor }: Pick<PageRequest, "window" | "query" | "cursor">,
@@ -89,7 +89,7 @@ export async function servedOf(
   try {
     const received = { account: context.account };
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
-    const { page, count } = await attribute(context, window, leased, query.fields === undefined);
+    const { page, count } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
     return { page, lease: leased.lease, count, last };
   } catch (error) {
@@ -107,11 +107,19 @@ function isLastPage(
   if (head.resultCount !== undefined && head.resultCount !== count) {
     throw new InconsistentPageError(`The service announced ${head.resultCount} events and sent ${count}.`);
   }
-  const last = count < (head.limit ?? query.limit);
+  const last = isLast(count, query.limit, head.limit);
   if (!last && (head.searchAfter === undefined || head.searchAfter === cursor)) {
-    throw new InconsistentPageError("The service sent a full page without a new token for the next one.");
+    throw new InconsistentPageError("The service sent a page without a new token for the next one.");
   }
   return last;
+}
+
+/**
+ * The last page has fewer events than the smaller of what was asked for and what X-Limit says. Without an
+ * X-Limit the service may have a limit of its own, so only an empty page is the last (R31).
+ */
+export function isLast(count: number, asked: number, limit: number | undefined): boolean {
+  return limit === undefined ? count === 0 : count < Math.min(asked, limit);
 }
 
 /** Of a single organization's page a foreign event is kept apart and the rest goes on (R7). */
@@ -119,17 +127,20 @@ async function attribute(
   context: PollContext,
   window: Window,
   body: LeasedBytes,
-  whole: boolean,
+  query: SourceQuery,
 ): Promise<{ page: PreparedPage; count: number }> {
   const { organizations, provider } = window.stream;
   const fetchedAtMs = context.serviceClock.now();
+  // The preparer owns the body from here on, so a single event that may turn out bad is copied.
+  const single = query.limit === 1 ? Buffer.from(body.bytes) : undefined;
   try {
     const page = await context.preparer.prepare(body, { organizations, provider }, fetchedAtMs);
     return { page, count: page.scanned.count };
   } catch (error) {
-    if (error instanceof ScanError) throw new InconsistentPageError(error.message, { cause: error });
+    if (error instanceof ScanError)
+      throw new UnreadablePageError(error.message, { cause: error, body: single });
     if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
-    if (whole) await keepApart(context, window, error);
+    if (query.fields === undefined) await keepApart(context, window, error);
     return { page: withoutForeign(window, error, fetchedAtMs), count: error.scanned.count };
   }
 }
@@ -139,7 +150,8 @@ async function keepApart(
   window: Window,
   { scanned, indexes }: ForeignEventsError,
 ): Promise<void> {
-  for (const index of indexes) await context.keepUnattributed(window.stream, eventBytes(scanned, index));
+  for (const index of indexes)
+    await context.keepUnattributed(window.stream, eventBytes(scanned, index), null);
   context.alarms.raise({
     kind: "foreign_events",
     subject: subjectOf(context, window.stream),

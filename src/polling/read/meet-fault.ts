@@ -1,21 +1,23 @@
 import { ForeignEventsError } from "../../core/prepare-page.ts";
-import { newWindow, StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
+import { StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
 import { type PollContext, subjectOf } from "../context.ts";
 import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
-import { streamOf } from "../plan/scope.ts";
-import { DAY_MS } from "../plan/sweep-times.ts";
 import { endedWindow } from "./commit-page.ts";
-import { type Canaries, faultOf, probe, verdictOfOthers } from "./probe.ts";
-import { withSmallerPages } from "./read-window.ts";
-import type { Fault } from "./source.ts";
+import { halved, hasMoved, restarted } from "./pass.ts";
+import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
+import { firstPass } from "./read-window.ts";
+import { isBadContent } from "./skip-event.ts";
+import { type Fault, UnreadablePageError } from "./source.ts";
+import { areSuspects, halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
 
 export const REFUSED_RETRY_MS = 3_600_000;
-const ALONE_MS = DAY_MS;
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
+/** A failure that comes so often in a row is no accident of one answer. */
+const REPEATS = 2;
 
 /**
- * What follows from a failed read. again: the window, or what replaced it, goes on at once. soon: the same,
+ * What follows from a failed read. again: the window, or its replacement, goes on at once. soon: the same,
  * when the pace allows. later: the window waits, a little longer with each failure in a row. replan: the
  * list of organizations has changed. account: the whole account waits.
  */
@@ -23,35 +25,54 @@ export type Consequence =
   | { readonly next: "again" | "soon" | "later" | "replan" }
   | { readonly next: "account"; readonly fault: Fault };
 
-/** Every kind of fault has one consequence; those of an organization are told from those of the account (R6). */
+/** One failed read: the window as the ledger has it now, and how often in a row it has failed. */
+interface Failure {
+  readonly window: Window;
+  readonly error: unknown;
+  readonly fault: Fault;
+  readonly failures: number;
+}
+
+/**
+ * Decides what follows from a failure. Each kind of fault has one consequence:
+ *
+ * - throttled: again when the pace allows.
+ * - unavailable, cut_off, nonsense: again; when it repeats while other organizations are served, the group is
+ *   halved down to the organization, and that one is read alone with smaller pages (R32).
+ * - body_too_large, or a page that cannot be scanned: a group is halved, a single organization's page is
+ *   halved down to the event (R8, R32).
+ * - bad_request with a cursor: the pass restarts without it. Without one: see `diagnose` (R6).
+ * - not_entitled, forbidden, unknown_organization: `diagnose`; a limit of history refuses only the old part.
+ * - headers_too_large: smaller groups.
+ * - unauthorized: the account waits.
+ * - bug: thrown on.
+ */
 export async function meetFault(
   context: PollContext,
   id: number,
   error: unknown,
+  failures: number,
   canaries: Canaries,
   signal: AbortSignal,
 ): Promise<Consequence> {
   const window = (await context.journal.windows({ id }))[0];
-  if (window === undefined || error instanceof StaleWindowError) return { next: "again" };
+  if (window === undefined || error instanceof StaleWindowError) return { next: "replan" };
   if (error instanceof ForeignEventsError) return readSingly(context, window);
-  const fault = faultOf(context, error);
+  const fault = faultIn(context, error);
+  const failure = { window, error, fault, failures };
+  if (isBadContent(context, error)) return searchBadEvent(context, failure);
   switch (fault.kind) {
     case "throttled":
-    case "unavailable":
       return { next: "soon" };
+    case "unavailable":
     case "cut_off":
     case "nonsense":
-      return { next: "later" };
+    case "body_too_large":
+      return isolate(context, failure, canaries, signal);
     case "unauthorized":
       return { next: "account", fault };
-    case "body_too_large":
-      return readSmaller(context, window);
     case "bad_request":
-      // A cursor may have grown too old: the same window again without it, with dedupe, before anything else is blamed.
-      if (window.pass?.cursor != null) {
-        await context.journal.changeWindows({ put: [{ ...window, pass: null }] });
-        return { next: "later" };
-      }
+      if (window.pass?.cursor != null) return restartWithoutCursor(context, window);
       return diagnose(context, window, fault, canaries, signal);
     case "not_entitled":
       if (await isLimitOfHistory(context, window, signal))
@@ -67,13 +88,65 @@ export async function meetFault(
   }
 }
 
-async function readSmaller(context: PollContext, window: Window): Promise<Consequence> {
-  const smaller = withSmallerPages(context, window);
+/** The bad event is in the page for certain: no other organization needs to be asked. */
+async function searchBadEvent(context: PollContext, { window, error }: Failure): Promise<Consequence> {
+  const { organizations } = window.stream;
+  const isUnreadable = error instanceof UnreadablePageError;
+  if (organizations.length > 1 && isUnreadable) {
+    await halveSuspects(context, window);
+    return { next: "again" };
+  }
+  if (organizations.length === 1 && isUnreadable) readAlone(context, organizations);
+  return halvePages(context, window, isUnreadable);
+}
+
+/** later: it is a single event already, and there is no token that leads past it. */
+async function halvePages(context: PollContext, window: Window, isSearch: boolean): Promise<Consequence> {
+  const smaller = halved(window.pass ?? firstPass(context, window), isSearch);
   if (smaller === null) return { next: "later" };
-  await context.journal.changeWindows({ put: [smaller] });
+  await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "again" };
 }
 
+/** A failure that repeats while others are served belongs to this window: it must not hold up the rest (R32). */
+async function isolate(
+  context: PollContext,
+  { window, fault, failures }: Failure,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<Consequence> {
+  const { organizations } = window.stream;
+  const wait: Consequence = { next: fault.kind === "unavailable" ? "soon" : "later" };
+  const isGroup = organizations.length > 1;
+  if (failures < (isGroup && areSuspects(context, organizations) ? 1 : REPEATS)) return wait;
+  const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
+  if (verdict !== "works" && verdict !== "nobody") return wait;
+  if (isGroup) {
+    await halveSuspects(context, window);
+    return { next: "again" };
+  }
+  readAlone(context, organizations);
+  const smaller = halved(window.pass ?? firstPass(context, window), true);
+  if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
+  return { next: "later" };
+}
+
+/**
+ * A cursor may have grown too old: the request starts again from the last event's time, with dedupe, before
+ * anything else is blamed (R6). Where a whole page has one and the same time, a larger page gets past it.
+ */
+async function restartWithoutCursor(context: PollContext, window: Window): Promise<Consequence> {
+  const pass = window.pass!;
+  const isStuck = !hasMoved(pass);
+  const limit = isStuck ? Math.min(LIMIT_MAX, pass.limit * 2) : pass.limit;
+  await context.journal.changeWindows({ put: [{ ...window, pass: restarted(pass, limit) }] });
+  return { next: isStuck ? "later" : "again" };
+}
+
+/** The most that the service puts into one page. */
+const LIMIT_MAX = 10_000;
+
+/** Tells a fault of an organization from one of the query or the account, by asking for others (R6). */
 async function diagnose(
   context: PollContext,
   window: Window,
@@ -98,11 +171,11 @@ async function diagnose(
   const halves = halvesOf(organizations);
   if (fault.kind === "bad_request" && (await areServed(context, window, halves, signal)))
     return shrink(context, window, fault);
-  await replace(context, window, halves);
+  await replaceByGroups(context, window, halves);
   return { next: "again" };
 }
 
-/** Where each half is served and the whole is not, its header block was too large: some servers say 400 for it. */
+/** Where each half is served and the whole is not, its header block was too large: some servers answer 400 then. */
 async function areServed(
   context: PollContext,
   window: Window,
@@ -111,11 +184,6 @@ async function areServed(
 ): Promise<boolean> {
   for (const group of groups) if ((await probe(context, window, group, signal)) !== undefined) return false;
   return true;
-}
-
-export function halvesOf(organizations: readonly string[]): readonly (readonly string[])[] {
-  const middle = Math.ceil(organizations.length / 2);
-  return [organizations.slice(0, middle), organizations.slice(middle)];
 }
 
 /** The header block was too large: the group is halved, and no larger one is sent from now on. */
@@ -131,7 +199,7 @@ async function shrink(context: PollContext, window: Window, fault: Fault): Promi
       "The service refused a header block; groups are smaller now.",
     );
   }
-  await replace(context, window, halves);
+  await replaceByGroups(context, window, halves);
   return { next: "replan" };
 }
 
@@ -148,28 +216,12 @@ async function limit(
     organizations.length > 1 &&
     (await verdictOfOthers(context, window, fault, canaries, signal)) !== "same"
   )
-    await replace(context, window, halvesOf(organizations));
+    await replaceByGroups(context, window, halvesOf(organizations));
   else await limitHistory(context, window, fault, signal);
   return { next: "again" };
 }
 
-/** In one transaction, by smaller ones without cursors that are read anew with dedupe (R1). */
-export async function replace(
-  context: PollContext,
-  window: Window,
-  groups: readonly (readonly string[])[],
-): Promise<void> {
-  const { live, state, sweeps, nextMs, askedMs, reason, reader } = window;
-  const add = [];
-  for (const group of groups) {
-    const stream = await streamOf(context, window.stream, group);
-    const kept = { live, state, sweeps, nextMs, askedMs, reason, reader };
-    add.push(newWindow(stream, window.fromMs, window.toMs, kept));
-  }
-  await context.journal.changeWindows({ remove: [window.id], add });
-}
-
-/** Which of several an event without an organization belongs to cannot be known: they are read one by one (R7). */
+/** In a group nothing says which member an event without an organization belongs to: they are read one by one (R7). */
 async function readSingly(context: PollContext, window: Window): Promise<Consequence> {
   context.alarms.raise({
     kind: "foreign_events",
@@ -180,13 +232,16 @@ async function readSingly(context: PollContext, window: Window): Promise<Consequ
     severity: "warning",
   });
   const { organizations } = window.stream;
-  for (const id of organizations) context.learned.aloneUntilMs.set(id, context.clock.now() + ALONE_MS);
-  const singles = organizations.map((id) => [id]);
-  await replace(context, window, singles);
+  readAlone(context, organizations);
+  await replaceByGroups(
+    context,
+    window,
+    organizations.map((id) => [id]),
+  );
   return { next: "again" };
 }
 
-/** One organization is set aside with its reason and tried again later; the others go on, and what was read stays read. */
+/** One organization is set aside with its reason and tried again later; the others go on. */
 async function refuse(
   context: PollContext,
   window: Window,
@@ -200,8 +255,9 @@ async function refuse(
   await journal.changeWindows(refusedChange(context, window, fault, nextMs));
 }
 
+/** What was read stays read. */
 function refusedChange(context: PollContext, window: Window, fault: Fault, nextMs: number): WindowChange {
-  if (window.live) return { remove: [window.id], add: endedWindow(context, window) };
+  if (window.live) return { remove: [window.id], add: endedWindow(context, window, window.toMs) };
   if (window.state === "read" || window.state === "sealed")
     return { put: [{ ...window, pass: null, nextMs: context.serviceClock.now() + REFUSED_RETRY_MS }] };
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };

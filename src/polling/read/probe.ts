@@ -3,7 +3,7 @@ import { ask, type PollContext, scopeOf, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { type Fault, InconsistentPageError } from "./source.ts";
 
-export function faultOf(context: PollContext, error: unknown): Fault {
+export function faultIn(context: PollContext, error: unknown): Fault {
   if (error instanceof InconsistentPageError) return { kind: "nonsense", message: error.message };
   return context.source.fault(error);
 }
@@ -28,7 +28,7 @@ export async function probe(
     return undefined;
   } catch (error) {
     if (signal.aborted) throw error;
-    return faultOf(context, error);
+    return faultIn(context, error);
   }
 }
 

@@ -1,26 +1,36 @@
-import type { Pass, Window } from "../../core/window.ts";
-import { type PollContext, subjectOf, timeText } from "../context.ts";
+import type { Window } from "../../core/window.ts";
+import { StaleWindowError } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
-import { commitPage } from "./commit-page.ts";
+import { commitPage, endedWindow } from "./commit-page.ts";
 import {
   type Fetched,
   fetchAhead,
   fetchPage,
+  isLast,
   type PageRequest,
   queryOf,
   type Served,
   servedOf,
 } from "./fetch-page.ts";
+import { cutForgotten, horizonMs, warnOfGaps } from "./forgotten.ts";
+import { beginPass } from "./pass.ts";
+import { canSkip, commitSkip, retriedSingle, type SkippedEvent } from "./skip-event.ts";
 
-const PAGE_EVENTS_MIN = 1;
-/** One is committed, one is made ready and one is on its way. */
+/** One page is committed, one is prepared and one is on its way. */
 const COMING_MAX = 3;
 
 /**
- * Reads a window to its end, from its cursor if a pass was under way: each page is committed together with
- * the cursor that follows it. The next page is asked for as soon as the headers of this one bring the
- * token, where there is room for it, and made ready while this one is; commits stay in order. A live window
- * is read from a little before its end, and its end moves to the moment at which the pass began.
+ * Reads a window to its end, from its cursor if a pass was under way. Each page is committed together with
+ * the cursor that follows it.
+ *
+ * 1. Ask for the page at the cursor. Its headers bring the token of the next page, which is asked for at
+ *    once where memory allows, and prepared while this one is committed. Commits stay in order.
+ * 2. A page that was asked for after the service had forgotten a part of what is left ends the pass there (R30).
+ * 3. A single event that cannot be read is skipped and recorded as a gap (R8, R32).
+ * 4. A page may end the window, cut it up, or restart its pass; pages that were asked for ahead are dropped then.
+ *
+ * A live window is read from a little before its end, and its end moves to the moment at which the pass began.
  */
 export async function readWindow(
   context: PollContext,
@@ -28,21 +38,21 @@ export async function readWindow(
   priority: Priority,
   signal: AbortSignal,
 ): Promise<void> {
-  let window: Window = start.pass === null ? { ...start, pass: beginPass(context, start) } : start;
+  let window: Window = start.pass === null ? { ...start, pass: firstPass(context, start) } : start;
   const coming: Coming[] = [];
   let over = false;
 
   function add(request: PageRequest, page: Promise<Fetched>, mayBeCut: boolean): void {
     const served = page.then((fetched) => {
-      // A dense window is cut up after its first page; until then nothing is asked for ahead.
+      // A dense window is cut up after its first page, so nothing is asked for ahead before that.
       if (!mayBeCut && mayHaveMore(request, fetched))
         entry.next = { ...request, cursor: fetched.page.head.searchAfter! };
       askAhead();
-      return servedOrTooLarge(context, request, fetched);
+      return servedOrSkipped(context, request, fetched);
     });
-    // A failure is met when the turn of its page comes.
+    // A failure is handled when the turn of its page comes.
     served.catch(() => {});
-    const entry: Coming = { page, served, next: undefined };
+    const entry: Coming = { request, page, served, next: undefined };
     coming.push(entry);
   }
 
@@ -53,21 +63,29 @@ export async function readWindow(
     if (ahead !== undefined) add(next, ahead, false);
   }
 
+  function dropComing(): void {
+    for (const entry of coming.splice(0)) giveUp(entry);
+  }
+
   try {
     for (;;) {
+      const { cursor, limit, pages } = window.pass!;
+      const ahead = coming[0]?.request;
+      if (ahead !== undefined && (ahead.cursor !== cursor || ahead.query.limit !== limit)) dropComing();
       if (coming.length === 0) {
-        const request = requestOf(window, window.pass!.cursor, priority, signal);
-        add(request, fetchPage(context, request), !window.live && window.pass!.pages === 0);
+        const request = requestOf(window, cursor, priority, signal);
+        add(request, fetchPage(context, request), !window.live && pages === 0);
       }
       const { page, served } = coming[0]!;
       const fetched = await page;
+      window = begunWith(window, fetched);
+      if (await endForgotten(context, window, fetched.askedMs)) return;
       try {
-        window = begunWith(window, fetched);
         const ready = await served;
         const { searchAfter } = fetched.page.head;
         const next =
-          ready === "too_large"
-            ? await passOver(context, window, searchAfter!)
+          "skipped" in ready
+            ? await commitSkip(context, window, ready.skipped, searchAfter!)
             : await commitPage(context, window, ready, searchAfter ?? null).finally(() =>
                 ready.lease.release(),
               );
@@ -81,14 +99,15 @@ export async function readWindow(
     }
   } finally {
     over = true;
-    for (const entry of coming) giveUp(entry);
+    dropComing();
   }
 }
 
-/** A page that was asked for, and what it is made into as soon as it is there. */
+/** A page that was asked for, and what becomes of it once it has come. */
 interface Coming {
+  readonly request: PageRequest;
   readonly page: Promise<Fetched>;
-  readonly served: Promise<Served | "too_large">;
+  readonly served: Promise<Served | { readonly skipped: SkippedEvent }>;
   /** What to ask for after it, once its headers say that there is more. */
   next: PageRequest | undefined;
 }
@@ -99,7 +118,7 @@ function giveUp({ page, served }: Coming): void {
       fetched.page.discard();
       served
         .then(
-          (ready) => ready !== "too_large" && ready.lease.release(),
+          (ready) => "lease" in ready && ready.lease.release(),
           () => {},
         )
         .finally(fetched.release);
@@ -117,24 +136,12 @@ function requestOf(
   return { window, query: queryOf(window, window.pass!), cursor, priority, signal };
 }
 
-export function beginPass(context: PollContext, window: Window): Pass {
-  const { settings, serviceClock } = context;
-  return {
-    startMs: window.live ? window.toMs - settings.overlapMs : window.fromMs,
-    endMs: window.live ? null : window.toMs,
-    limit: settings.pageSize,
-    begunMs: serviceClock.now(),
-    cursor: null,
-    pages: 0,
-    events: 0,
-    repeated: 0,
-    changed: 0,
-    fresh: 0,
-    edge: [],
-  };
+export function firstPass({ settings, serviceClock }: PollContext, window: Window) {
+  const startMs = window.live ? window.toMs - settings.overlapMs : window.fromMs;
+  return beginPass(startMs, window.live ? null : window.toMs, settings.pageSize, serviceClock.now());
 }
 
-/** The pass began when its first page was asked for, whatever waiting there was before it. */
+/** The pass began when its first page was asked for, however long it waited before that. */
 function begunWith(window: Window, { askedMs }: Fetched): Window {
   const pass = window.pass!;
   return pass.pages > 0 || pass.begunMs === askedMs
@@ -143,70 +150,41 @@ function begunWith(window: Window, { askedMs }: Fetched): Window {
 }
 
 function mayHaveMore({ query }: PageRequest, { page }: Fetched): boolean {
-  const { resultCount, limit = query.limit, searchAfter } = page.head;
-  return searchAfter !== undefined && (resultCount === undefined || resultCount >= limit);
+  const { resultCount, limit, searchAfter } = page.head;
+  return searchAfter !== undefined && (resultCount === undefined || !isLast(resultCount, query.limit, limit));
 }
 
-async function servedOrTooLarge(
+async function servedOrSkipped(
   context: PollContext,
   request: PageRequest,
   { page }: Fetched,
-): Promise<Served | "too_large"> {
+): Promise<Served | { readonly skipped: SkippedEvent }> {
   try {
     return await servedOf(context, request, page);
   } catch (error) {
-    if (isTooLargeAlone(context, request, page.head.searchAfter, error)) return "too_large";
-    throw error;
+    const { searchAfter } = page.head;
+    if (!canSkip(context, request, searchAfter, error)) throw error;
+    return retriedSingle(context, request, searchAfter!, error);
   }
 }
 
-/** Whether a page of one event is larger than the limit, and the token leads past it. */
-export function isTooLargeAlone(
-  context: PollContext,
-  { query, cursor }: Pick<PageRequest, "query" | "cursor">,
-  searchAfter: string | undefined,
-  error: unknown,
-): boolean {
-  if (query.limit !== PAGE_EVENTS_MIN || searchAfter === undefined || searchAfter === cursor) return false;
-  return context.source.fault(error).kind === "body_too_large";
-}
-
-/** A single event above the limit is a gap with a name: the token, which came in the headers, leads past it (R8). */
-async function passOver(context: PollContext, window: Window, cursor: string): Promise<Window> {
-  const pass = window.pass!;
-  const reason = "an event is larger than the limit of a body and was passed over";
-  raiseOversized(context, window);
-  const passed: Window = {
-    ...window,
-    reason,
-    pass: {
-      ...pass,
-      cursor,
-      pages: pass.pages + 1,
-      events: pass.events + 1,
-      skipped: (pass.skipped ?? 0) + 1,
-    },
-  };
-  await context.journal.changeWindows({ put: [passed] });
-  return passed;
-}
-
-export function raiseOversized(context: PollContext, window: Window): void {
-  context.alarms.raise({
-    kind: "oversized_event",
-    subject: subjectOf(context, window.stream),
-    message: `Between ${timeText(window.fromMs)} and ${timeText(window.toMs)} there is an event that is larger than the limit of a body; it was passed over.`,
-    remedy: "Raise `bodyMax` of the account and run `tidemark reconcile` over this time.",
-    severity: "critical",
-  });
-}
-
-/** The window again from its beginning with half the page size; null when a single event is too large (R8). */
-export function withSmallerPages(context: PollContext, window: Window): Window | null {
-  const limit = window.pass?.limit ?? context.settings.pageSize;
-  if (limit <= PAGE_EVENTS_MIN) return null;
-  return {
-    ...window,
-    pass: { ...beginPass(context, window), limit: Math.max(PAGE_EVENTS_MIN, Math.floor(limit / 2)) },
-  };
+/**
+ * Ends the pass where the service had forgotten a part of what is left when it was asked. A live window that
+ * far behind is closed, and the plan makes windows for what it missed.
+ */
+export async function endForgotten(context: PollContext, window: Window, askedMs: number): Promise<boolean> {
+  if (window.live) {
+    if (window.toMs >= horizonMs(context, askedMs)) return false;
+    await context.journal.changeWindows({
+      remove: [window.id],
+      add: endedWindow(context, window, window.toMs),
+    });
+    throw new StaleWindowError(window.id);
+  }
+  if (window.state !== "unread") return false;
+  const change = cutForgotten(context, window, askedMs);
+  if (change === null) return false;
+  await context.journal.changeWindows(change);
+  await warnOfGaps(context);
+  return true;
 }

@@ -65,7 +65,19 @@ export interface Fault {
   readonly dateMs?: number | undefined;
 }
 
-/** Raised by polling itself when an answer does not hold together; the consequence is that of nonsense. */
+/** Raised by polling itself when an answer contradicts itself; the consequence is that of nonsense. */
 export class InconsistentPageError extends Error {
-  override readonly name = "InconsistentPageError";
+  override readonly name: string = "InconsistentPageError";
+}
+
+/** The body is no JSON array of objects: the page is halved until the bad event is found (R32). */
+export class UnreadablePageError extends InconsistentPageError {
+  override readonly name = "UnreadablePageError";
+  /** The body, where a single event was asked for. */
+  readonly body: Buffer | undefined;
+
+  constructor(message: string, options: { readonly cause: unknown; readonly body: Buffer | undefined }) {
+    super(message, { cause: options.cause });
+    this.body = options.body;
+  }
 }

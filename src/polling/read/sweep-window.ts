@@ -6,8 +6,11 @@ import { SWEEP } from "../limits/pace.ts";
 import { DAY_MS, SLICE_MS_MAX, type Stretch, settle, sweepDueMs } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
-import { isTooLargeAlone, raiseOversized, readWindow } from "./read-window.ts";
-import { InconsistentPageError } from "./source.ts";
+import { cutUnchecked, horizonMs } from "./forgotten.ts";
+import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
+import { readWindow } from "./read-window.ts";
+import { canSkip, isBadContent, recordSkip, retriedSingle } from "./skip-event.ts";
+import { InconsistentPageError, UnreadablePageError } from "./source.ts";
 
 const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 /** Slices closer together than this are read as one. */
@@ -16,16 +19,21 @@ const SLICE_GAP_MS = 1000;
 const SLICES_MAX = 50;
 
 /**
- * Compares a window's identities with the API's, asking for the identity fields alone, and fetches what is
- * missing by re-reading the smallest slices of time around it (R9). Counts prove nothing: one event may
+ * Compares a window's identities with the service's, asking for the identity fields alone, and fetches what
+ * is missing by re-reading the smallest slices of time around it (R9). Counts prove nothing: one event may
  * have expired while another came late (R4). A long window is compared for the last time a day at a time,
- * as each day nears the service's retention.
+ * as each day nears the service's retention. A part that the service has forgotten is cut off (R30).
  */
-export async function sweepWindow(context: PollContext, window: Window, signal: AbortSignal): Promise<void> {
-  const { settings, journal, serviceClock } = context;
+export async function sweepWindow(
+  context: PollContext,
+  window: Window,
+  active: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { settings, journal } = context;
+  if (window.fromMs < horizonMs(context)) return cutUnchecked(context, window, active);
   // A sweep that turned into reading the window again, and was interrupted, goes on with that.
   if (window.pass !== null) return readWindow(context, window, SWEEP, signal);
-  if (window.fromMs < serviceClock.now() - settings.retentionMs) return leaveForgotten(context, window);
   const stretch = stretchOf(context, window);
   const seen = await compare(context, window, stretch, signal);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
@@ -48,14 +56,6 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): Stretch {
   const last = sweeps >= settings.sweepsMs.length;
   return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
-}
-
-/** What the service has forgotten in part can no longer be compared: an answer about it proves nothing (R5). */
-async function leaveForgotten({ journal }: PollContext, window: Window): Promise<void> {
-  const reason = "the service forgot it before it was compared for the last time";
-  await journal.changeWindows({
-    put: [{ ...window, nextMs: null, reason: window.state === "sealed" ? window.reason : reason }],
-  });
 }
 
 /** Fewer than the service showed before were forgotten by it, not by us: the former count stays. */
@@ -97,13 +97,11 @@ async function compare(
   stretch: Stretch,
   signal: AbortSignal,
 ): Promise<Comparison> {
-  const limit = context.settings.pageSize;
-  const query = queryOf(window, { startMs: stretch.fromMs, endMs: stretch.toMs, limit }, IDENTITY_FIELDS);
   const sums = { apiCount: 0, heldCount: 0, withoutId: 0 };
   const doubtful: number[] = [];
   const repeats = createRepeats();
   let begunMs: number | undefined;
-  for await (const { page, askedMs } of pagesOf(context, window, query, signal)) {
+  for await (const { page, askedMs, againMs } of pagesOf(context, window, stretch, IDENTITY_FIELDS, signal)) {
     begunMs ??= askedMs;
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     for (let index = 0; index < page.scanned.count; index++) {
@@ -114,6 +112,7 @@ async function compare(
       const identity = identityAt(page, index);
       const isRepeat = !isUnsure && repeats.has(timeMs, identity.toString("latin1"));
       const isHeld = isUnsure || held.has(identity);
+      if (isRepeat && timeMs === againMs) continue;
       if (isUnsure) sums.withoutId++;
       if (!isRepeat) sums.apiCount++;
       if (!isRepeat && isHeld) sums.heldCount++;
@@ -156,33 +155,59 @@ function spanOf(timesMs: Float64Array): [number, number] {
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
 }
 
+/** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
+interface WalkedPage extends Served {
+  readonly askedMs: number;
+  readonly againMs: number | undefined;
+}
+
 /**
- * The pages of a query that is no window's own: after a failure it begins anew, so a token that the service
- * refuses blames nobody. An event that alone is larger than the limit of a body is passed over.
+ * Walks over a stretch with a pass that no window stores: after a failure of another kind the caller begins
+ * anew. Bad content is searched by halving and skipped, a refused token restarts the request (pass.ts).
  */
 async function* pagesOf(
   context: PollContext,
   window: Window,
-  query: PageRequest["query"],
+  stretch: Stretch,
+  fields: readonly string[] | undefined,
   signal: AbortSignal,
-): AsyncGenerator<Served & { readonly askedMs: number }> {
-  let cursor: string | null = null;
+): AsyncGenerator<WalkedPage> {
+  const { settings, serviceClock } = context;
+  let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
   for (;;) {
+    const { cursor } = pass;
+    const query = queryOf(window, pass, fields);
     const request: PageRequest = { window, query, cursor, priority: SWEEP, signal };
     const fetched = await fetchPage(context, request).catch((error: unknown) => {
-      if (request.cursor === null || signal.aborted || context.source.fault(error).kind !== "bad_request")
+      if (signal.aborted || context.source.fault(error).kind !== "bad_request" || cursor === null)
         throw error;
+      if (hasMoved(pass)) return null;
       throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
     });
+    if (fetched === null) {
+      pass = restarted(pass, pass.limit);
+      continue;
+    }
     try {
-      const served = await servedOf(context, request, fetched.page).catch((error: unknown) => {
-        if (isTooLargeAlone(context, request, fetched.page.head.searchAfter, error)) return null;
-        throw error;
+      const { searchAfter } = fetched.page.head;
+      const served = await servedOf(context, request, fetched.page).catch(async (error: unknown) => {
+        if (signal.aborted || !isBadContent(context, error)) throw error;
+        if (canSkip(context, request, searchAfter, error)) return retriedSingle(context, request, searchAfter!, error);
+        const smaller = halved(pass, error instanceof UnreadablePageError);
+        if (smaller === null) throw error;
+        pass = smaller;
+        return null;
       });
-      if (served === null) raiseOversized(context, window);
-      else yield* lent(served, fetched.askedMs);
-      if (served?.last) return;
-      cursor = fetched.page.head.searchAfter!;
+      if (served === null) continue;
+      if ("skipped" in served) {
+        await recordSkip(context, { ...window, pass }, served.skipped);
+        pass = skippedOne(pass, searchAfter!);
+        continue;
+      }
+      const againMs = cursor === null && pass.pages > 0 ? pass.startMs : undefined;
+      pass = { ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize), pages: pass.pages + 1 };
+      yield* lent(served, fetched.askedMs, againMs);
+      if (served.last) return;
     } finally {
       fetched.release();
     }
@@ -190,9 +215,9 @@ async function* pagesOf(
 }
 
 /** The page is valid until the next one is asked for. */
-function* lent(served: Served, askedMs: number): Generator<Served & { readonly askedMs: number }> {
+function* lent(served: Served, askedMs: number, againMs: number | undefined): Generator<WalkedPage> {
   try {
-    yield { ...served, askedMs };
+    yield { ...served, askedMs, againMs };
   } finally {
     served.lease.release();
   }
@@ -208,10 +233,7 @@ function slicesOf(timesMs: number[]): Stretch[] {
   return slices;
 }
 
-/**
- * Reads a slice of a window with dedupe, with smaller pages where a body is too large (R8); gives the number
- * of events that were new. Leaves the window as it is.
- */
+/** Reads a slice of a window with dedupe; gives the number of events that were new. Leaves the window as it is. */
 async function readSlice(
   context: PollContext,
   window: Window,
@@ -219,19 +241,12 @@ async function readSlice(
   signal: AbortSignal,
 ): Promise<number> {
   let found = 0;
-  for (let limit = context.settings.pageSize; ; limit = Math.max(1, Math.floor(limit / 2))) {
-    const query = queryOf(window, { startMs: slice.fromMs, endMs: slice.toMs, limit });
-    let edge: readonly string[] = [];
-    try {
-      for await (const served of pagesOf(context, window, query, signal)) {
-        const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
-        const appended = await append(context, window, served, commit);
-        found += appended.fresh;
-        edge = appended.edge;
-      }
-      return found;
-    } catch (error) {
-      if (signal.aborted || limit === 1 || context.source.fault(error).kind !== "body_too_large") throw error;
-    }
+  let edge: readonly string[] = [];
+  for await (const served of pagesOf(context, window, slice, undefined, signal)) {
+    const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
+    const appended = await append(context, window, served, commit);
+    found += appended.fresh;
+    edge = appended.edge;
   }
+  return found;
 }

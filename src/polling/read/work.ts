@@ -1,9 +1,10 @@
 import type { Window } from "../../core/window.ts";
-import { type PollContext, timeText } from "../context.ts";
+import type { PollContext } from "../context.ts";
 import { BACKFILL, LIVE } from "../limits/pace.ts";
 import type { Work } from "../plan/agenda.ts";
-import { halvesOf, REFUSED_RETRY_MS, replace } from "./meet-fault.ts";
-import { readWindow } from "./read-window.ts";
+import { REFUSED_RETRY_MS } from "./meet-fault.ts";
+import { endForgotten, readWindow } from "./read-window.ts";
+import { halvesOf, replaceByGroups, separateLoners } from "./split-window.ts";
 import { sweepWindow } from "./sweep-window.ts";
 
 /** Does one piece of work to its end. `active` are the organizations that are neither gone nor refused. */
@@ -14,14 +15,17 @@ export async function doWork(
   signal: AbortSignal,
 ): Promise<void> {
   if (await cutTooLong(context, window)) return;
+  if (await separateLoners(context, window)) return;
   switch (kind) {
     case "live":
       return readWindow(context, window, LIVE, signal);
     case "sweep":
-      if (!(await setInactiveAside(context, window, active))) await sweepWindow(context, window, signal);
+      if (!(await setInactiveAside(context, window, active)))
+        await sweepWindow(context, window, active, signal);
       return;
     case "history":
-      if (!(await expire(context, window))) await readWindow(context, window, BACKFILL, signal);
+      if (!(await endForgotten(context, window, context.serviceClock.now())))
+        await readWindow(context, window, BACKFILL, signal);
   }
 }
 
@@ -31,7 +35,7 @@ async function cutTooLong(context: PollContext, window: Window): Promise<boolean
   const { headerBytesMax } = context.learned;
   if (organizations.length < 2 || context.source.headerBytes({ organizations }) <= headerBytesMax)
     return false;
-  await replace(context, window, halvesOf(organizations));
+  await replaceByGroups(context, window, halvesOf(organizations));
   return true;
 }
 
@@ -52,29 +56,6 @@ async function setInactiveAside(
     return true;
   }
   const here = organizations.filter((id) => active.has(id));
-  await replace(context, window, [here, ...gone.map((id) => [id])]);
-  return true;
-}
-
-/** What the service has forgotten before its first whole pass is a gap, never "0 of 0" (R5). */
-async function expire(context: PollContext, window: Window): Promise<boolean> {
-  const { account, journal, alarms, serviceClock, settings } = context;
-  const horizonMs = serviceClock.now() - settings.retentionMs;
-  if (window.fromMs >= horizonMs || window.pass !== null) return false;
-  const toMs = Math.min(window.toMs, horizonMs);
-  const reason = "the service had forgotten it before it was read";
-  const { id: _, ...rest } = { ...window, fromMs: toMs };
-  await journal.changeWindows({
-    put: [{ ...window, toMs, state: "expired", reason, nextMs: null }],
-    add: toMs < window.toMs ? [rest] : [],
-  });
-  alarms.raise({
-    kind: "expired",
-    subject: account,
-    message: `The service forgot events from ${timeText(window.fromMs)} to ${timeText(toMs)} before they were read.`,
-    remedy:
-      "This stretch is a gap. Shorten `since`, or find out from the log why it could not be read in time.",
-    severity: "critical",
-  });
+  await replaceByGroups(context, window, [here, ...gone.map((id) => [id])]);
   return true;
 }

@@ -1,0 +1,156 @@
+import type { NewGap } from "../../core/gap.ts";
+import { formatDuration } from "../../core/time.ts";
+import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import { streamOf } from "../plan/scope.ts";
+import { DAY_MS, ownersOf, settle, sweepDueMs } from "../plan/sweep-times.ts";
+
+const EXPIRED = "the service had forgotten it before it was read";
+const UNCHECKED = "the service forgot it before it was compared for the last time";
+/** The alarm about gaps stays for so long after the newest of them was found. */
+const ALARM_MS = 7 * DAY_MS;
+
+/** Everything before this time is forgotten by the service. */
+export function horizonMs({ serviceClock, settings }: PollContext, nowMs = serviceClock.now()): number {
+  return nowMs - settings.retentionMs;
+}
+
+/**
+ * Cuts a window that was not read to its end where the service, asked at `askedMs`, had forgotten it (R5, R30).
+ * All before the place of its pass has been read, the stretch from there to the horizon is a gap, and the
+ * rest is read anew. null: nothing is forgotten.
+ */
+export function cutForgotten(context: PollContext, window: Window, askedMs: number): WindowChange | null {
+  const { pass, fromMs, toMs } = window;
+  const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
+  const lostMs = Math.min(toMs, horizonMs(context, askedMs));
+  if (lostMs <= readMs) return null;
+  const { stream, reader } = window;
+  const gap = {
+    stream,
+    fromMs: readMs,
+    toMs: lostMs,
+    reason: "expired",
+    detail: EXPIRED,
+    events: null,
+  } as const;
+  const add: NewWindow[] = [];
+  if (lostMs < toMs) add.push(newWindow(stream, lostMs, toMs, { reader }));
+  if (reader !== null) return { remove: [window.id], add };
+  if (readMs > fromMs) add.push(readPart(context, window, readMs));
+  const lost = { ...window, fromMs: readMs, toMs: lostMs, pass: null, state: "expired" as const };
+  return { put: [{ ...lost, reason: EXPIRED, nextMs: null }], add, gaps: [gap] };
+}
+
+/** The part of a window before the place of its pass. The events at that very time are not in it. */
+function readPart(context: PollContext, window: Window, toMs: number): NewWindow {
+  const { id: _, ...rest } = window;
+  const pass = window.pass!;
+  const apiCount = Math.max(0, pass.events - pass.repeated - pass.edge.length);
+  const heldCount = Math.max(0, apiCount - (pass.skipped ?? 0));
+  const read = { ...rest, toMs, pass: null, apiCount, heldCount };
+  return settle(read, pass.begunMs, 0, context.settings);
+}
+
+/**
+ * Cuts a window that was read but not compared for the last time (R30). An answer about a forgotten time
+ * proves nothing, so that part stays as it was, with a gap for the events that may have come late. The rest
+ * stays due.
+ */
+export async function cutUnchecked(
+  context: PollContext,
+  window: Window,
+  active: ReadonlySet<string>,
+): Promise<void> {
+  const { journal, settings } = context;
+  const edgeMs = Math.min(window.toMs, horizonMs(context));
+  const reason = window.state === "sealed" ? window.reason : UNCHECKED;
+  const gaps = await uncheckedGaps(context, window, edgeMs, active);
+  const left = { ...window, pass: null, reason, nextMs: null };
+  if (edgeMs === window.toMs) return journal.changeWindows({ put: [left], gaps });
+  const { first, rest } = await countsOfParts(context, window, edgeMs);
+  const { state, askedMs, sweeps } = window;
+  const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
+  await journal.changeWindows({
+    put: [{ ...left, toMs: edgeMs, ...first }],
+    add: [{ ...due, nextMs: sweepDueMs(due, sweeps, settings) }],
+    gaps,
+  });
+}
+
+/** Organizations that were taken out of the config on purpose leave no gap. */
+async function uncheckedGaps(
+  context: PollContext,
+  window: Window,
+  toMs: number,
+  active: ReadonlySet<string>,
+): Promise<NewGap[]> {
+  const { organizations } = window.stream;
+  const here = organizations.filter((id) => active.has(id));
+  if (organizations.length > 0 && here.length === 0) return [];
+  const stream =
+    here.length === organizations.length ? window.stream : await streamOf(context, window.stream, here);
+  return [{ stream, fromMs: window.fromMs, toMs, reason: "unchecked", detail: UNCHECKED, events: null }];
+}
+
+/** Where every event that the service showed is held, its parts are as complete as the whole. */
+async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
+  const { apiCount, heldCount, stream } = window;
+  if (apiCount === null || apiCount !== heldCount)
+    return { first: { apiCount: null, heldCount: null }, rest: {} };
+  const owners = ownersOf(stream).map((owner) => (owner === "" ? null : owner));
+  const { count } = await journal.held(owners, edgeMs, window.toMs);
+  const left = Math.max(0, apiCount - count);
+  return { first: { apiCount: left, heldCount: left }, rest: { apiCount: count, heldCount: count } };
+}
+
+/**
+ * Refused windows that the service has forgotten meanwhile are lost. Grown pieces of one stream stay one row.
+ */
+export async function loseForgottenRefused(context: PollContext): Promise<void> {
+  const { account, journal } = context;
+  const edgeMs = horizonMs(context);
+  const refused = await journal.windows({ account, states: ["refused"], live: false, toMs: edgeMs });
+  for (const window of refused) {
+    const { stream, fromMs, reason } = window;
+    const toMs = Math.min(window.toMs, edgeMs);
+    if (window.reader !== null) {
+      await journal.changeWindows({ remove: [window.id] });
+      continue;
+    }
+    const lost = { state: "expired" as const, reason, nextMs: null };
+    const expired = await journal.windows({
+      stream: stream.id,
+      states: ["expired"],
+      fromMs: fromMs - 1,
+      toMs: fromMs,
+    });
+    const before = expired.find((other) => other.toMs === fromMs && other.reason === reason);
+    const detail = reason ?? "refused";
+    const gaps: NewGap[] = [{ stream, fromMs, toMs, reason: "refused", detail, events: null }];
+    const rest = toMs < window.toMs ? [{ ...window, fromMs: toMs }] : [];
+    const remove = rest.length === 0 ? [window.id] : [];
+    if (before !== undefined)
+      await journal.changeWindows({ remove, put: [...rest, { ...before, toMs }], gaps });
+    else
+      await journal.changeWindows({ remove, put: rest, add: [newWindow(stream, fromMs, toMs, lost)], gaps });
+  }
+  if (refused.length > 0) await warnOfGaps(context);
+}
+
+/** Raised from the ledger, so that a restart does not forget it. */
+export async function warnOfGaps(context: PollContext): Promise<void> {
+  const { account, alarms, clock, journal } = context;
+  const query = { account, reasons: ["expired", "refused"], foundSinceMs: clock.now() - ALARM_MS } as const;
+  const { gaps, organizations, durationMs } = await journal.gapTotals(query);
+  if (gaps === 0) return alarms.clear("expired", account);
+  const whom = organizations === 1 ? "one organization" : `${organizations} organizations`;
+  alarms.raise({
+    kind: "expired",
+    subject: account,
+    message: `The service forgot events before they were read: ${gaps} ${gaps === 1 ? "gap" : "gaps"} of ${whom}, ${formatDuration(durationMs)} in sum, found in the last 7 days.`,
+    remedy:
+      "These events are lost. `tidemark coverage` lists the gaps with their hours and reasons. See the log for what kept them from being read in time.",
+    severity: "critical",
+  });
+}

@@ -1,0 +1,97 @@
+import type { PreparedPage } from "../../core/prepare-page.ts";
+import type { Pass } from "../../core/window.ts";
+
+/**
+ * A pass reads a stretch of a stream's time line once, in rising order of time. It is a value; each of its
+ * steps returns the next one. The journal stores it with the page that caused the step.
+ *
+ * - begin: no cursor yet.
+ * - page: the cursor becomes the page's token and `reachedMs` the time of its last event.
+ * - restart: the cursor is dropped and a new request starts at `reachedMs`. The events of that millisecond
+ *   come again; `edge` recognizes them. Used for a refused cursor, and for every change of the page size,
+ *   because a cursor is bound to its exact query (R1).
+ * - halve: a page failed. The same place again with half the page size. `suspects` counts the events among
+ *   which the bad one must be; when all of them were read, the failure has passed and pages are full again.
+ * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
+ *   certain to be past that event: two distinct times after it.
+ */
+export function beginPass(startMs: number, endMs: number | null, limit: number, begunMs: number): Pass {
+  return {
+    startMs,
+    endMs,
+    limit,
+    begunMs,
+    cursor: null,
+    pages: 0,
+    events: 0,
+    repeated: 0,
+    changed: 0,
+    fresh: 0,
+    edge: [],
+    reachedMs: startMs,
+  };
+}
+
+/** The place of a pass after a page; the caller adds what the journal counted. */
+export function movedBy(
+  pass: Pass,
+  page: PreparedPage,
+  cursor: string | null,
+  repeated: number,
+  limitMax: number,
+): Pass {
+  const { count } = page.scanned;
+  const reachedMs = reachedBy(pass, page);
+  const suspects = pass.suspects === undefined ? undefined : pass.suspects - (count - repeated);
+  const resumeMs = pass.resumeMs === null && count > 0 ? reachedMs : pass.resumeMs;
+  const moved = { ...pass, cursor, reachedMs, suspects, resumeMs };
+  const isPast =
+    (suspects !== undefined && suspects <= 0) || (typeof resumeMs === "number" && reachedMs > resumeMs);
+  if (!isPast || pass.limit >= limitMax) return moved;
+  return { ...restarted(moved, limitMax), suspects: undefined, resumeMs: undefined };
+}
+
+/** Drops the cursor; the request goes on from the last event's time. The service refuses a start in the future. */
+export function restarted(pass: Pass, limit: number): Pass {
+  // A pass of an older version does not know how far it came: it begins anew, with dedupe.
+  if (pass.reachedMs === undefined) return beginPass(pass.startMs, pass.endMs, limit, pass.begunMs);
+  const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
+  return { ...pass, startMs, limit, cursor: null };
+}
+
+/** Whether a restart would begin later than the request under way. */
+export function hasMoved(pass: Pass): boolean {
+  return restarted(pass, pass.limit).startMs > pass.startMs;
+}
+
+/** null: it is a single event already. `isSearch`: a bad event is looked for, so pages grow again behind it. */
+export function halved(pass: Pass, isSearch: boolean): Pass | null {
+  if (pass.limit <= 1) return null;
+  const smaller = restarted(pass, Math.floor(pass.limit / 2));
+  return isSearch ? { ...smaller, suspects: Math.min(pass.suspects ?? pass.limit, pass.limit) } : smaller;
+}
+
+export function skippedOne(pass: Pass, cursor: string): Pass {
+  return {
+    ...pass,
+    cursor,
+    pages: pass.pages + 1,
+    events: pass.events + 1,
+    skipped: (pass.skipped ?? 0) + 1,
+    suspects: undefined,
+    resumeMs: null,
+  };
+}
+
+/** The last time of the page, where its events rise in time as asked for; else the place stays as it was. */
+function reachedBy(pass: Pass, { scanned }: PreparedPage): number {
+  const beforeMs = pass.reachedMs ?? pass.startMs;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < scanned.count; index++) {
+    const timeMs = scanned.timesMs[index]!;
+    if (Number.isNaN(timeMs)) continue;
+    if (timeMs < lastMs) return beforeMs;
+    lastMs = timeMs;
+  }
+  return Math.max(beforeMs, lastMs);
+}

@@ -1,0 +1,175 @@
+import { hash } from "node:crypto";
+import type { NewGap } from "../../core/gap.ts";
+import type { Window } from "../../core/window.ts";
+import { type PollContext, subjectOf, timeText } from "../context.ts";
+import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
+import { skippedOne } from "./pass.ts";
+import { UnreadablePageError } from "./source.ts";
+
+/** A single event that cannot be read; `bytes` where it is clear where it ends. */
+export interface SkippedEvent {
+  readonly reason: "unreadable" | "too_large";
+  readonly message: string;
+  readonly bytes: Buffer | undefined;
+}
+
+/** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
+const TRIES = 3;
+
+/** Whether a page fails because of its content, so that a smaller one may succeed. */
+export function isBadContent(context: PollContext, error: unknown): boolean {
+  return error instanceof UnreadablePageError || context.source.fault(error).kind === "body_too_large";
+}
+
+/** Whether the page is a single event that fails because of its content, and the token leads past it. */
+export function canSkip(
+  context: PollContext,
+  { query, cursor }: Pick<PageRequest, "query" | "cursor">,
+  searchAfter: string | undefined,
+  error: unknown,
+): boolean {
+  if (query.limit !== 1 || searchAfter === undefined || searchAfter === cursor) return false;
+  return isBadContent(context, error);
+}
+
+/**
+ * Asks for the event again before it is given up; one that is too large stays that. Where the events behind it
+ * are not readable either, the service is at fault, not the event: the error is thrown.
+ */
+export async function retriedSingle(
+  context: PollContext,
+  request: PageRequest,
+  searchAfter: string,
+  error: unknown,
+): Promise<Served | { readonly skipped: SkippedEvent }> {
+  if (!(error instanceof UnreadablePageError)) return { skipped: skippedOf(error) };
+  for (let tries = 1; tries < TRIES; tries++) {
+    const again = await tried(context, request);
+    if ("served" in again) return again.served;
+  }
+  for (let cursor = searchAfter, tries = 0; tries < TRIES; tries++) {
+    const behind = await tried(context, { ...request, cursor });
+    if ("served" in behind) {
+      behind.served.lease.release();
+      return { skipped: skippedOf(error) };
+    }
+    if (behind.searchAfter === undefined) break;
+    cursor = behind.searchAfter;
+  }
+  throw error;
+}
+
+async function tried(
+  context: PollContext,
+  request: PageRequest,
+): Promise<{ readonly served: Served } | { readonly searchAfter: string | undefined }> {
+  const fetched = await fetchPage(context, request);
+  try {
+    return { served: await servedOf(context, request, fetched.page) };
+  } catch (error) {
+    if (!isBadContent(context, error)) throw error;
+    return { searchAfter: fetched.page.head.searchAfter };
+  } finally {
+    fetched.release();
+  }
+}
+
+function skippedOf(error: unknown): SkippedEvent {
+  const { message } = error as Error;
+  if (!(error instanceof UnreadablePageError)) return { reason: "too_large", message, bytes: undefined };
+  return {
+    reason: "unreadable",
+    message,
+    bytes: error.body === undefined ? undefined : elementOf(error.body),
+  };
+}
+
+/** The bytes between the brackets of an array of one element; undefined where there is no closing bracket. */
+export function elementOf(body: Buffer): Buffer | undefined {
+  let from = 0;
+  let to = body.length;
+  const trim = () => {
+    while (from < to && isBlank(body[from]!)) from++;
+    while (to > from && isBlank(body[to - 1]!)) to--;
+  };
+  trim();
+  if (to - from < 2 || body[from] !== 0x5b || body[to - 1] !== 0x5d) return undefined;
+  from++;
+  to--;
+  trim();
+  return from === to ? undefined : body.subarray(from, to);
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** Moves past the event: its bytes are kept apart where there are any, and a gap names it (R8, R32). */
+export async function commitSkip(
+  context: PollContext,
+  window: Window,
+  skipped: SkippedEvent,
+  cursor: string,
+): Promise<Window> {
+  await recordSkip(context, window, skipped);
+  const reason =
+    skipped.reason === "too_large"
+      ? "an event is larger than the limit of a body and was passed over"
+      : "an event is not readable and was passed over";
+  const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor) };
+  const gaps = window.reader === null ? [gapOf(window, skipped, cursor)] : [];
+  await context.journal.changeWindows({ put: [passed], gaps });
+  return passed;
+}
+
+function gapOf({ stream, pass, toMs, live }: Window, skipped: SkippedEvent, cursor: string): NewGap {
+  const { begunMs, reachedMs, startMs } = pass!;
+  return {
+    stream,
+    fromMs: reachedMs ?? startMs,
+    toMs: live ? begunMs : toMs,
+    reason: "unreadable",
+    detail: detailOf(skipped, cursor),
+    events: 1,
+  };
+}
+
+/** Names the event by its bytes, or else by its place, so that a later pass finds the same gap. */
+function detailOf({ reason, message, bytes }: SkippedEvent, cursor: string): string {
+  if (reason === "too_large") return `one event is larger than the limit of a body (place ${digest(cursor)})`;
+  if (bytes === undefined) return `one event is not readable: ${message} (place ${digest(cursor)})`;
+  return `one event is not readable; its bytes are kept apart as ${digest(bytes)}`;
+}
+
+function digest(value: string | Uint8Array): string {
+  return hash("sha256", value, "hex").slice(0, 16);
+}
+
+/** Keeps the bytes and raises the alarm; the ledger is changed by the caller. */
+export async function recordSkip(
+  context: PollContext,
+  window: Window,
+  skipped: SkippedEvent,
+): Promise<void> {
+  if (skipped.bytes !== undefined)
+    await context.keepUnattributed(window.stream, skipped.bytes, `not readable: ${skipped.message}`);
+  const between = `Between ${timeText(window.pass?.reachedMs ?? window.fromMs)} and ${timeText(window.toMs)}`;
+  const subject = subjectOf(context, window.stream);
+  if (skipped.reason === "too_large")
+    context.alarms.raise({
+      kind: "oversized_event",
+      subject,
+      message: `${between} there is an event that is larger than the limit of a body; it was passed over.`,
+      remedy: "Raise `bodyMax` of the account and run `tidemark reconcile` over this time.",
+      severity: "critical",
+    });
+  else
+    context.alarms.raise({
+      kind: "unreadable_event",
+      subject,
+      message: `${between} there is an event that is not readable; it was passed over. ${skipped.message} ${skipped.bytes === undefined ? "Its bytes could not be kept." : "Its bytes are kept apart in the state file."}`,
+      remedy:
+        "The gap is listed by `tidemark coverage`. Ask the vendor to correct the event, then run `tidemark reconcile` over this time.",
+      severity: "critical",
+    });
+}

@@ -1,0 +1,58 @@
+import { newWindow, type Window } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import { streamOf } from "../plan/scope.ts";
+import { DAY_MS } from "../plan/sweep-times.ts";
+
+/** An organization that made a group fail is read alone for so long. */
+const ALONE_MS = DAY_MS;
+/** After a group was halved, its parts are under suspicion for so long: one failure is enough to halve them again. */
+const SUSPECT_MS = 600_000;
+
+export function halvesOf(organizations: readonly string[]): readonly (readonly string[])[] {
+  const middle = Math.ceil(organizations.length / 2);
+  return [organizations.slice(0, middle), organizations.slice(middle)];
+}
+
+/** Replaces a window, in one transaction, by smaller ones without cursors that are read anew with dedupe (R1). */
+export async function replaceByGroups(
+  context: PollContext,
+  window: Window,
+  groups: readonly (readonly string[])[],
+): Promise<void> {
+  const { live, state, sweeps, nextMs, askedMs, reason, reader } = window;
+  const add = [];
+  for (const group of groups) {
+    const stream = await streamOf(context, window.stream, group);
+    const kept = { live, state, sweeps, nextMs, askedMs, reason, reader };
+    add.push(newWindow(stream, window.fromMs, window.toMs, kept));
+  }
+  await context.journal.changeWindows({ remove: [window.id], add });
+}
+
+/** Halves a group that keeps failing, so that its other members go on (R32). */
+export async function halveSuspects(context: PollContext, window: Window): Promise<void> {
+  const { organizations } = window.stream;
+  for (const id of organizations) context.learned.suspectUntilMs.set(id, context.clock.now() + SUSPECT_MS);
+  await replaceByGroups(context, window, halvesOf(organizations));
+}
+
+export function areSuspects({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
+  return organizations.every((id) => (learned.suspectUntilMs.get(id) ?? 0) > clock.now());
+}
+
+export function readAlone({ learned, clock }: PollContext, organizations: readonly string[]): void {
+  for (const id of organizations) learned.aloneUntilMs.set(id, clock.now() + ALONE_MS);
+}
+
+/** Takes organizations that have to be read alone out of a group; false when there are none. */
+export async function separateLoners(context: PollContext, window: Window): Promise<boolean> {
+  const { organizations } = window.stream;
+  if (organizations.length < 2) return false;
+  const isLoner = (id: string) => (context.learned.aloneUntilMs.get(id) ?? 0) > context.clock.now();
+  const loners = organizations.filter(isLoner);
+  if (loners.length === 0) return false;
+  const others = organizations.filter((id) => !isLoner(id));
+  const groups = [...(others.length > 0 ? [others] : []), ...loners.map((id) => [id])];
+  await replaceByGroups(context, window, groups);
+  return true;
+}
