@@ -9,7 +9,6 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { PageGate } from "../core/page-gate.ts";
 import type { Roster } from "../core/roster.ts";
-import { durationMsOf } from "../core/time.ts";
 import type { Traces } from "../core/traces.ts";
 import { patternOf } from "../delivery/filter.ts";
 import { connectionOf } from "../directory/account.ts";
@@ -18,10 +17,9 @@ import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
 import type { RequestDispatcher } from "../directory/transport.ts";
 import { nextRun } from "../imports/schedule.ts";
-import { createLearned, type PollContext } from "../polling/context.ts";
-import { createPace } from "../polling/limits/pace.ts";
-import { createServiceClock } from "../polling/limits/service-clock.ts";
-import { createPoller, type Poller } from "../polling/poller.ts";
+import type { PollContext } from "../polling/context.ts";
+import { openPoller } from "../polling/open.ts";
+import type { Poller } from "../polling/poller.ts";
 import type { Preparer } from "../polling/prepare/preparer.ts";
 import type { Fault, Source } from "../polling/read/source.ts";
 
@@ -53,28 +51,14 @@ export interface Account {
 
 /** The clients of one account, and the poller over them. */
 export function openAccount(config: AccountConfig, parts: AccountParts): Account {
-  const { polling, clock, log } = parts;
+  const { polling, clock, traces, ...rest } = parts;
   const clients = openClients(config, clock, polling.concurrency, parts);
-  const context: PollContext = {
-    ...parts,
-    account: config.name,
-    settings: settingsOf(config, polling),
-    learned: createLearned(polling.headerBytes),
-    source: sourceOf(clients.insights, config.name, parts.traces),
-    serviceClock: createServiceClock(clock),
-    pace: createPace(clock, {
-      concurrencyMax: polling.concurrency,
-      requestsPerSecondMax: polling.requestsPerSecond,
-    }),
-    log: log.child({ account: config.name }),
-  };
-  const poller = createPoller({
-    context,
+  const poller = openPoller(config, polling, {
+    ...rest,
+    clock,
+    source: sourceOf(clients.insights, config.name, traces),
     discover: (signal) => discover(config, clients.management, signal),
-    provider: config.provider ?? null,
-    discoveryMs: polling.discovery,
-    nextPollMs: pollTimes(polling.interval),
-    workers: polling.concurrency,
+    nextRun: (expression, afterMs) => nextRun(expression, "UTC", afterMs)?.ms,
   });
   return {
     name: config.name,
@@ -82,7 +66,7 @@ export function openAccount(config: AccountConfig, parts: AccountParts): Account
     poller,
     ...clients,
     async close() {
-      context.pace.stop();
+      poller.stop();
       await clients.close();
     },
   };
@@ -107,20 +91,6 @@ export function openClients(
   };
 }
 
-function settingsOf(config: AccountConfig, polling: Config["polling"]): PollContext["settings"] {
-  return {
-    pageSize: polling.pageSize,
-    overlapMs: polling.overlap,
-    windowMs: polling.window,
-    sweepsMs: polling.sweeps,
-    lastSweepMs: polling.lastSweep,
-    retentionMs: config.retention,
-    sinceMs: config.since,
-    services: config.services,
-    order: polling.order,
-  };
-}
-
 export function sourceOf(insights: InsightsClient, account: string, traces: Traces | undefined): Source {
   return {
     events:
@@ -128,11 +98,11 @@ export function sourceOf(insights: InsightsClient, account: string, traces: Trac
         ? (query, scope, options) => insights.events(query, scope, options)
         : traces.source(account, insights),
     headerBytes: (scope) => insights.headerBytes(scope),
-    fault: faultOf,
+    fault: sourceFaultOf,
   };
 }
 
-export function faultOf(error: unknown): Fault {
+export function sourceFaultOf(error: unknown): Fault {
   if (!(error instanceof DirectoryError)) return { kind: "bug", message: explain(error) };
   const kind = error.kind === "not_found" ? "unknown_organization" : error.kind;
   return { kind, message: explain(error), retryAfterMs: error.retryAfterMs, dateMs: error.dateMs };
@@ -154,11 +124,4 @@ async function discover(config: AccountConfig, management: ManagementClient, sig
     found.push({ id, name });
   }
   return found;
-}
-
-/** When to poll again after having polled: an interval later, or at the next time of a cron expression (UTC). */
-export function pollTimes(interval: string): (polledMs: number) => number {
-  const everyMs = durationMsOf(interval);
-  if (everyMs !== undefined) return (polledMs) => polledMs + everyMs;
-  return (polledMs) => nextRun(interval, "UTC", polledMs)?.ms ?? polledMs + 60_000;
 }

@@ -15,7 +15,7 @@ import { openStateForReading } from "../journal/database.ts";
 import { isLocked, takeLock } from "../journal/lock.ts";
 import { heldOf } from "../journal/reader-row.ts";
 import { liveFrom, readStoredLive } from "../journal/view/live.ts";
-import { faultOf, openClients } from "./account.ts";
+import { openClients, sourceFaultOf } from "./account.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "./sinks.ts";
 
 export interface Finding {
@@ -136,7 +136,7 @@ async function remedyOf(
   error: unknown,
   signal: AbortSignal,
 ): Promise<string> {
-  const kind = error instanceof ScanError ? "nonsense" : faultOf(error).kind;
+  const kind = error instanceof ScanError ? "nonsense" : sourceFaultOf(error).kind;
   switch (kind) {
     case "unauthorized": {
       const elsewhere = await regionThatWorks(config, scope, signal);

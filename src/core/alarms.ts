@@ -12,6 +12,8 @@ export const ALARM_KINDS = [
   "expired",
   "foreign_events",
   "oversized_event",
+  "unreadable_event",
+  "service_wait",
   "state_unwritable",
   "journal_filling",
   "sink_failing",

@@ -1,4 +1,4 @@
-import type { Stream } from "./window.ts";
+import type { Stream } from "./stream.ts";
 
 /**
  * Why events of a stretch of time are missing, or may be.

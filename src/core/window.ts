@@ -1,19 +1,7 @@
 import type { FilledStretch, NewGap } from "./gap.ts";
+import type { Stream } from "./stream.ts";
 
-/**
- * What one query reads: an organization, a group of organizations read together, or a provider's portal,
- * with the services asked for. Fixed once it is made (R1).
- */
-export interface Stream {
-  readonly id: number;
-  readonly account: string;
-  /** Set for the portal's own events; organizations is empty then. */
-  readonly provider: string | null;
-  /** Lower case, sorted. Empty without a provider: the key's own organization. */
-  readonly organizations: readonly string[];
-  /** As the API is asked for them, sorted. */
-  readonly services: readonly string[];
-}
+export type { Stream } from "./stream.ts";
 
 /**
  * unread: no whole pass has reached its end yet. read: one has. sealed: the last due sweep found nothing

@@ -265,7 +265,7 @@ function tokenOf(response: TransportResponse, where: string): string | undefined
   try {
     if (Array.isArray(JSON.parse(text))) return text;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw new NonsenseError(
     `${where}: the header X-Search_after is ${JSON.stringify(text.slice(0, 50))}, not an array`,
@@ -276,7 +276,11 @@ function tokenOf(response: TransportResponse, where: string): string | undefined
   );
 }
 
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
 function checkArray(body: Buffer, where: string, response: TransportResponse, auth: Auth): void {
+  // JSON allows blanks in front of the array, so the mark needs no copy of the body (R32).
+  if (body.subarray(0, 3).equals(BYTE_ORDER_MARK)) body.fill(0x20, 0, 3);
   let at = 0;
   while (isBlank(body[at])) at++;
   if (body[at] === 0x5b) return;

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { durationMsOf } from "../core/time.ts";
+import type { PollingSettings } from "./context.ts";
+import type { PaceOptions } from "./limits/pace.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -109,3 +111,34 @@ export const accountReading = {
     90 * DAY_MS,
   ),
 } as const;
+
+/** The parsed reading part of an account. */
+export type AccountReading = z.output<z.ZodObject<typeof accountReading>>;
+
+export function settingsOf(account: AccountReading, polling: PollingConfig): PollingSettings {
+  return {
+    pageSize: polling.pageSize,
+    overlapMs: polling.overlap,
+    windowMs: polling.window,
+    sweepsMs: polling.sweeps,
+    lastSweepMs: polling.lastSweep,
+    retentionMs: account.retention,
+    sinceMs: account.since,
+    services: account.services,
+    order: polling.order,
+  };
+}
+
+export function paceOf(polling: PollingConfig): PaceOptions {
+  return { concurrencyMax: polling.concurrency, requestsPerSecondMax: polling.requestsPerSecond };
+}
+
+/** When to poll again after a poll: an interval later, or at the next time of a cron expression (UTC). */
+export function pollTimes(
+  interval: string,
+  nextRun: (expression: string, afterMs: number) => number | undefined,
+): (polledMs: number) => number {
+  const everyMs = durationMsOf(interval);
+  if (everyMs !== undefined) return (polledMs) => polledMs + everyMs;
+  return (polledMs) => nextRun(interval, polledMs) ?? polledMs + 60_000;
+}

@@ -163,19 +163,22 @@ export function createPoller(options: PollerOptions) {
     if (givesUp && failures >= FAILURES_ONCE_MAX)
       throw new AccountRefusedError(`${subjectOf(context, window.stream)} cannot be read: ${fault.message}`);
     if (failures < FAILURES_TO_ALARM) return;
+    const { organizations } = window.stream;
+    const whom = organizations.length > 1 ? `${organizations.length} organizations together` : "it";
     alarms.raise({
       kind: "window_failing",
       subject: subjectOf(context, window.stream),
-      message: `Reading fails again and again: ${fault.message}`,
+      message: `Reading ${whom} failed ${failures} times in a row: ${fault.message}`,
       remedy:
-        "Nothing is lost: it goes on from where it stopped. Run `tidemark check --online` to see what the service answers.",
+        "It is tried again by itself, and events are lost only if this lasts until the service forgets them. Run `tidemark check --online` to see what the service answers.",
       severity: "warning",
     });
   }
 
   function pauseAccount(fault: Fault): void {
     const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);
-    const waitMs = fault.retryAfterMs ?? longerMs;
+    // However long the service asks to wait, it is tried again after ten minutes (R33).
+    const waitMs = Math.min(ACCOUNT_PAUSE_MS_MAX, fault.retryAfterMs ?? longerMs);
     pause = { untilMs: clock.now() + waitMs, waitMs: longerMs };
     planDueMs = 0;
     alarms.raise({
@@ -195,7 +198,7 @@ export function createPoller(options: PollerOptions) {
       subject: account,
       message: `The state file cannot be written: ${(error as Error).message}.`,
       remedy:
-        "Free disk space or mend the file system; polling goes on by itself and nothing is lost while the service holds the events.",
+        "Free disk space or repair the file system. Polling resumes by itself, and nothing is lost while the service holds the events.",
       severity: "critical",
     });
   }
@@ -288,6 +291,8 @@ export function createPoller(options: PollerOptions) {
       discovery.expire();
       wake.wake();
     },
+    /** Ends the timers of its limiter. */
+    stop: () => context.pace.stop(),
     status: () => ({
       pausedUntilMs: pause?.untilMs ?? null,
       clockOffsetMs: serviceClock.offsetMs,

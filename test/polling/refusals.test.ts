@@ -166,31 +166,34 @@ describe("the plan's limit", () => {
   test.each([
     ["with a number of days", "Your plan allows 15 days of Directory Insights history"],
     ["without one", "Upgrade your plan to see more history"],
-  ])("R5 a 402 %s refuses what lies before it until the next day, and the rest is read", async (_, message) => {
-    const it = await open({
-      simulator: { organizations: 2, events: 300, days: 30 },
-      account: { since: "30d" },
-    });
-    const limitMs = START_MS - 15 * DAY;
-    const stop = limitOlder(it, limitMs, message);
-    try {
-      await it.drain();
-    } finally {
-      stop();
-    }
-    const refused = (await it.windows()).filter(({ state }) => state === "refused");
-    expect(refused.length).toBeGreaterThan(0);
-    for (const window of refused)
-      expect(window).toMatchObject({ nextMs: START_MS + DAY, reason: expect.stringContaining("plan") });
-    const edgeMs = Math.max(...refused.map(({ toMs }) => toMs));
-    expect(Math.abs(edgeMs - limitMs)).toBeLessThan(7 * HOUR);
-    const since = new Date(edgeMs).toISOString();
-    const expected = it
-      .served()
-      .filter((text) => (JSON.parse(text) as { timestamp: string }).timestamp >= since);
-    expect((await it.held()).length).toBeGreaterThanOrEqual(expected.length);
-    expect(kinds(it)).toEqual([]);
-  });
+  ])(
+    "R5 a 402 %s refuses what lies before it until the next day, and the rest is read",
+    async (_, message) => {
+      const it = await open({
+        simulator: { organizations: 2, events: 300, days: 30 },
+        account: { since: "30d" },
+      });
+      const limitMs = START_MS - 15 * DAY;
+      const stop = limitOlder(it, limitMs, message);
+      try {
+        await it.drain();
+      } finally {
+        stop();
+      }
+      const refused = (await it.windows()).filter(({ state }) => state === "refused");
+      expect(refused.length).toBeGreaterThan(0);
+      for (const window of refused)
+        expect(window).toMatchObject({ nextMs: START_MS + DAY, reason: expect.stringContaining("plan") });
+      const edgeMs = Math.max(...refused.map(({ toMs }) => toMs));
+      expect(Math.abs(edgeMs - limitMs)).toBeLessThan(7 * HOUR);
+      const since = new Date(edgeMs).toISOString();
+      const expected = it
+        .served()
+        .filter((text) => (JSON.parse(text) as { timestamp: string }).timestamp >= since);
+      expect((await it.held()).length).toBeGreaterThanOrEqual(expected.length);
+      expect(kinds(it)).toEqual([]);
+    },
+  );
 
   /** The simulator's faults know no dates: one is set before each request that asks for too old a time. */
   function limitOlder(it: World, limitMs: number, message: string): () => void {

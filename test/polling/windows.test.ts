@@ -146,10 +146,10 @@ describe("a window's query", () => {
     expect(await world!.compare()).toMatchObject(COMPLETE);
     const asked = simulator.control.requests().filter(({ path }) => path.startsWith("/insights"));
     const refused = asked.findIndex(({ status }) => status === 400);
-    const queries = asked.map(({ query }) => query as { start_time: string; end_time?: string; search_after?: unknown });
-    const next = queries
-      .slice(refused + 1)
-      .find(({ end_time }) => end_time === queries[refused]!.end_time);
+    const queries = asked.map(
+      ({ query }) => query as { start_time: string; end_time?: string; search_after?: unknown },
+    );
+    const next = queries.slice(refused + 1).find(({ end_time }) => end_time === queries[refused]!.end_time);
     expect(queries[refused]!.search_after).toBeDefined();
     expect(next!.search_after).toBeUndefined();
     expect(next!.start_time > queries[refused]!.start_time).toBe(true);

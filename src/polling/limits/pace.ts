@@ -10,6 +10,8 @@ export interface PaceOptions {
   readonly concurrencyMax: number;
   /** 0: no ceiling is set. */
   readonly requestsPerSecondMax: number;
+  /** The service asked for a long wait until that time; null when a request has succeeded since. */
+  onLongWait?(untilMs: number | null): void;
 }
 
 /** What an answer says about our pace: too_many is a rate limit (429), overloaded is trouble on the other side (503). */
@@ -23,12 +25,22 @@ const CONCURRENCY_START = 4;
 const PASSED_OVER_MAX = 3;
 const BACK_OFF_MS_MIN = 500;
 const BACK_OFF_MS_MAX = 60_000;
+/** A longer wait is reported. */
+const LONG_WAIT_MS = 300_000;
+/** However long a wait the service asks for, one request is tried at least this often (R33). */
+const PROBE_MS = 600_000;
 
 /**
- * One limiter per key. Concurrency grows while answers are about as quick as ever: it doubles each round
- * until the service has refused once, and then grows by one a round. It halves when the service says it is
- * too much; then there is a pause, as long as the service asks for or longer with each refusal in a row.
- * How many requests a second a limit lets through is learned apart.
+ * One limiter per key. Its states:
+ *
+ * - open: requests start as concurrency and rate allow. Concurrency grows while answers are about as quick as
+ *   ever: it doubles each round until the service has refused once, and then grows by one a round.
+ * - paused: after a refusal nothing starts until `pausedUntilMs`, which is as long as the service asked for or
+ *   longer with each refusal in a row, at most `PROBE_MS`. Concurrency halves.
+ * - probing: the pause is over, but the service asked for a longer one. One request at a time is tried. When
+ *   it succeeds the limiter is open again; when it is refused it is paused again.
+ *
+ * The number of requests a second that a limit lets through is learned apart from that.
  */
 export function createPace(clock: Clock, options: PaceOptions) {
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
@@ -38,6 +50,8 @@ export function createPace(clock: Clock, options: PaceOptions) {
   let passedOver = 0;
   let running = 0;
   let pausedUntilMs = 0;
+  /** Later than `pausedUntilMs` where the service asked for more than is waited. */
+  let askedUntilMs = 0;
   let countedMs = Number.NEGATIVE_INFINITY;
   let backOffMs = BACK_OFF_MS_MIN;
   let quickMs = Number.POSITIVE_INFINITY;
@@ -48,8 +62,9 @@ export function createPace(clock: Clock, options: PaceOptions) {
   function startWaiting(): void {
     for (;;) {
       const [first, below] = waiting.filter((candidates) => candidates.length > 0);
-      if (first === undefined || running >= Math.floor(concurrency)) return;
       const nowMs = clock.now();
+      const runningMax = nowMs < askedUntilMs ? 1 : Math.floor(concurrency);
+      if (first === undefined || running >= runningMax) return;
       const readyMs = Math.max(pausedUntilMs, rate.nextStartMs());
       if (readyMs > nowMs) {
         wakeAfter(readyMs - nowMs);
@@ -79,8 +94,12 @@ export function createPace(clock: Clock, options: PaceOptions) {
   function succeeded(startedMs: number): void {
     const tookMs = clock.now() - startedMs;
     rate.accepted();
-    // What was under way when the service refused another says nothing about how long to wait.
-    if (startedMs >= countedMs) backOffMs = BACK_OFF_MS_MIN;
+    // A request that was under way when the service refused another says nothing about how long to wait.
+    if (startedMs >= countedMs) {
+      backOffMs = BACK_OFF_MS_MIN;
+      if (askedUntilMs > 0) options.onLongWait?.(null);
+      askedUntilMs = 0;
+    }
     quickMs = Math.min(quickMs * 1.01, tookMs);
     if (tookMs < quickMs * 3 + 200)
       concurrency = Math.min(options.concurrencyMax, concurrency + (refused === 0 ? 1 : 1 / concurrency));
@@ -92,7 +111,11 @@ export function createPace(clock: Clock, options: PaceOptions) {
     // Those under way at the same time are refused together: that is one refusal, not many.
     const counts = startedMs >= countedMs;
     const waitMs = retryAfterMs ?? (counts ? backOffMs * (0.5 + Math.random() / 2) : 0);
-    pausedUntilMs = Math.max(pausedUntilMs, nowMs + waitMs);
+    pausedUntilMs = Math.max(pausedUntilMs, nowMs + Math.min(waitMs, PROBE_MS));
+    if (waitMs > LONG_WAIT_MS) {
+      askedUntilMs = Math.max(askedUntilMs, nowMs + waitMs);
+      options.onLongWait?.(askedUntilMs);
+    }
     if (!counts) return;
     countedMs = nowMs;
     concurrency = Math.max(1, concurrency / 2);

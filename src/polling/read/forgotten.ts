@@ -143,7 +143,10 @@ export async function warnOfGaps(context: PollContext): Promise<void> {
   const { account, alarms, clock, journal } = context;
   const query = { account, reasons: ["expired", "refused"], foundSinceMs: clock.now() - ALARM_MS } as const;
   const { gaps, organizations, durationMs } = await journal.gapTotals(query);
-  if (gaps === 0) return alarms.clear("expired", account);
+  if (gaps === 0) {
+    alarms.clear("expired", account);
+    return;
+  }
   const whom = organizations === 1 ? "one organization" : `${organizations} organizations`;
   alarms.raise({
     kind: "expired",

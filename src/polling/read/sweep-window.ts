@@ -192,7 +192,8 @@ async function* pagesOf(
       const { searchAfter } = fetched.page.head;
       const served = await servedOf(context, request, fetched.page).catch(async (error: unknown) => {
         if (signal.aborted || !isBadContent(context, error)) throw error;
-        if (canSkip(context, request, searchAfter, error)) return retriedSingle(context, request, searchAfter!, error);
+        if (canSkip(context, request, searchAfter, error))
+          return retriedSingle(context, request, searchAfter!, error);
         const smaller = halved(pass, error instanceof UnreadablePageError);
         if (smaller === null) throw error;
         pass = smaller;
@@ -205,7 +206,10 @@ async function* pagesOf(
         continue;
       }
       const againMs = cursor === null && pass.pages > 0 ? pass.startMs : undefined;
-      pass = { ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize), pages: pass.pages + 1 };
+      pass = {
+        ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
+        pages: pass.pages + 1,
+      };
       yield* lent(served, fetched.askedMs, againMs);
       if (served.last) return;
     } finally {

@@ -1,0 +1,274 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
+import {
+  COMPLETE,
+  DAY,
+  HOUR,
+  MINUTE,
+  openWorld,
+  SECOND,
+  START_MS,
+  type World,
+  type WorldOptions,
+} from "./support.ts";
+
+let world: World | undefined;
+let proxy: AnswerProxy | undefined;
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+  world = undefined;
+  proxy = undefined;
+});
+
+/** The pollers read through a proxy that changes answers. */
+async function open(options: WorldOptions, change: (it: World) => AnswerProxy["change"]): Promise<World> {
+  world = await openWorld(options);
+  proxy = await startProxy(world.simulator.insightsUrl);
+  await world.restart({ account: { ...options.account, insightsUrl: proxy.url } });
+  proxy.change = change(world);
+  return world;
+}
+
+const group: WorldOptions = { simulator: { organizations: 8, events: 400 } };
+const badOf = (it: World) => [...it.organizations].sort()[5]!;
+
+/** Events of everybody but the bad organization. */
+function othersOf(it: World): number {
+  return it.organizations
+    .filter((id) => id !== badOf(it))
+    .reduce((sum, organization) => sum + it.simulator.control.countEvents({ organization }), 0);
+}
+
+async function heldOf(it: World, organization: string): Promise<number> {
+  return (await it.held()).filter((text) => text.includes(organization)).length;
+}
+
+async function heldOfOthers(it: World): Promise<number> {
+  return (await it.held()).length - (await heldOf(it, badOf(it)));
+}
+
+/** Works through a stretch of time in which the pollers may never come to rest. */
+async function workThrough(it: World, ms: number): Promise<void> {
+  const untilMs = it.clock.now() + ms;
+  while (it.clock.now() < untilMs)
+    if ((await it.account.poller.step(it.signal)) === "idle") it.simulator.control.clock.advance(5 * SECOND);
+}
+
+describe("R32 one bad tenant holds up only itself", () => {
+  const asksForBad = (it: World, { organizations }: Exchange) => organizations.includes(badOf(it));
+  const failures: [string, (it: World) => AnswerProxy["change"]][] = [
+    [
+      "answers 500",
+      (it) => (exchange) => {
+        if (asksForBad(it, exchange)) Object.assign(exchange, { status: 500, body: Buffer.from("{}") });
+      },
+    ],
+    [
+      "has bodies that break off",
+      (it) => (exchange) => {
+        if (asksForBad(it, exchange)) exchange.cutAt = Math.floor(exchange.body.length / 2);
+      },
+    ],
+    [
+      "answers with a page of markup",
+      (it) => (exchange) => {
+        if (asksForBad(it, exchange)) exchange.body = Buffer.from("<html>proxy error</html>");
+      },
+    ],
+    [
+      "announces another number of events than it sends",
+      (it) => (exchange) => {
+        if (asksForBad(it, exchange)) exchange.headers["x-result-count"] = "123456";
+      },
+    ],
+  ];
+  test.each(failures)(
+    "R32 a tenant that %s: all others' events arrive within a minute",
+    async (_, change) => {
+      const it = await open(group, change);
+      await it.drain();
+      await it.pass(MINUTE, 5 * SECOND);
+      expect(await heldOfOthers(it)).toBe(othersOf(it));
+      // New events of the others keep coming, and the bad one is tried on its own.
+      for (const id of it.organizations)
+        it.simulator.control.append(id, [{ timestamp: new Date(it.clock.now() - SECOND).toISOString() }]);
+      await it.pass(MINUTE, 5 * SECOND);
+      expect(await heldOfOthers(it)).toBe(othersOf(it));
+      await it.pass(10 * MINUTE, MINUTE);
+      expect(it.alarms().map(({ kind, subject }) => [kind, subject])).toContainEqual([
+        "window_failing",
+        `acme/${badOf(it)}`,
+      ]);
+      // When it has recovered, nothing of it is missing.
+      proxy!.change = undefined;
+      await it.pass(HOUR, MINUTE);
+      expect(await it.compare()).toMatchObject(COMPLETE);
+      expect(it.alarms()).toEqual([]);
+      expect(await it.journal.gaps()).toEqual([]);
+    },
+  );
+
+  test("R32 an outage of the whole service halves nothing", async () => {
+    const it = await open(group, () => undefined);
+    await it.drain();
+    const before = (await it.windows()).length;
+    proxy!.change = (exchange) => Object.assign(exchange, { status: 503, body: Buffer.from("{}") });
+    await workThrough(it, 10 * MINUTE);
+    expect(await it.windows()).toHaveLength(before);
+    proxy!.change = undefined;
+    await it.pass(5 * MINUTE, 10 * SECOND);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+});
+
+describe("R32 one bad event holds up only itself", () => {
+  const deep = `${"[".repeat(600)}${"]".repeat(600)}`;
+  const events: [string, (text: string) => string][] = [
+    ["holds NaN", (text) => text.replace('"BAD"', "NaN")],
+    ["holds a raw control character", (text) => text.replace("BAD", "B\tAD")],
+    ["is nested beyond the limit", (text) => text.replace('"BAD"', deep)],
+    ["is not an object", () => "17"],
+  ];
+
+  async function openWithBad(spoil: (text: string) => string, options: WorldOptions = group) {
+    let text = "";
+    const it = await open(options, (opened) => {
+      const timestamp = new Date(START_MS - 3 * DAY).toISOString();
+      text = `{"id":"bad0","service":"directory","event_type":"x","marker":"BAD","timestamp":"${timestamp}","organization":"${badOf(opened)}"}`;
+      opened.simulator.control.append(badOf(opened), [text]);
+      return (exchange) => {
+        exchange.body = Buffer.from(exchange.body.toString("latin1").replace(text, spoil(text)), "latin1");
+      };
+    });
+    return { it, spoiled: spoil(text) };
+  }
+
+  test.each(events)(
+    "R32 an event that %s: everything else arrives within a minute, and its bytes are kept",
+    async (_, spoil) => {
+      const { it, spoiled } = await openWithBad(spoil);
+      await it.drain();
+      await it.pass(MINUTE, 5 * SECOND);
+      expect(await heldOfOthers(it)).toBe(othersOf(it));
+      expect(await it.compare()).toMatchObject({ lost: 1, twice: 0 });
+      const kept = it.db.prepare("SELECT bytes, reason FROM unattributed").all() as {
+        bytes: Buffer;
+        reason: string;
+      }[];
+      expect(kept.map(({ bytes }) => bytes.toString("latin1"))).toEqual([spoiled]);
+      expect(kept[0]!.reason).toMatch(/^not readable/);
+      const [gap, ...more] = await it.journal.gaps();
+      expect(more).toEqual([]);
+      expect(gap).toMatchObject({ organization: badOf(it), reason: "unreadable", events: 1, open: false });
+      expect(gap!.fromMs).toBeLessThanOrEqual(START_MS - 3 * DAY);
+      expect(gap!.toMs).toBeGreaterThan(START_MS - 3 * DAY);
+      expect(it.alarms().map(({ kind }) => kind)).toEqual(["unreadable_event"]);
+    },
+  );
+
+  test("R32 where the end of the event cannot be told it is a named gap", async () => {
+    const { it } = await openWithBad((text) => text);
+    proxy!.change = (exchange) => {
+      const at = exchange.body.indexOf('"marker":"BAD"');
+      if (at >= 0) exchange.body = exchange.body.subarray(0, at);
+    };
+    await it.drain();
+    await it.pass(MINUTE, 5 * SECOND);
+    expect(await it.compare()).toMatchObject({ lost: 1, twice: 0 });
+    expect(it.db.prepare("SELECT COUNT(*) FROM unattributed").pluck().get()).toBe(0);
+    expect(await it.journal.gaps()).toMatchObject([
+      { organization: badOf(it), reason: "unreadable", events: 1 },
+    ]);
+  });
+
+  test("R32 the event is found in few requests, and pages are full again behind it", async () => {
+    const alone: WorldOptions = { simulator: { organizations: 1, events: 3000 }, account: {} };
+    world = await openWorld(alone);
+    proxy = await startProxy(world.simulator.insightsUrl);
+    await world.restart({ account: { insightsUrl: proxy.url }, polling: { pageSize: 1000 } });
+    const it = world;
+    const timestamp = new Date(START_MS - 3 * DAY).toISOString();
+    it.simulator.control.append(it.organizations[0]!, [{ timestamp, marker: "BAD" }]);
+    proxy.change = (exchange) => {
+      exchange.body = Buffer.from(exchange.body.toString("latin1").replace('"BAD"', "NaN"), "latin1");
+    };
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ lost: 1, twice: 0 });
+    const asked = proxy.exchanges.filter(({ query }) => query.fields === undefined);
+    expect(asked.length).toBeLessThan(60);
+    expect(asked.at(-1)!.query.limit).toBe(1000);
+  });
+
+  test("R32 an event that the service corrects later is fetched by reconcile, and its gap ends", async () => {
+    const { it } = await openWithBad((text) => text.replace('"BAD"', "NaN"));
+    await it.drain();
+    proxy!.change = undefined;
+    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("R32 a byte order mark is skipped", async () => {
+    const it = await open(group, () => (exchange) => {
+      exchange.body = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), exchange.body]);
+    });
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(it.alarms()).toEqual([]);
+  });
+});
+
+describe("R31 the last page", () => {
+  const pages: WorldOptions = {
+    simulator: { organizations: 1, events: 350, days: 3 },
+    polling: { pageSize: 100 },
+  };
+
+  test.each([
+    ["is larger than what was asked for", "10000"],
+    ["is missing", undefined],
+  ])("R31 where X-Limit %s every page is read", async (_, limit) => {
+    const it = await open(pages, () => ({ headers }) => {
+      if (limit === undefined) delete headers["x-limit"];
+      else headers["x-limit"] = limit;
+    });
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("R31 where the service has a smaller limit of its own every page is read", async () => {
+    const it = await open(pages, () => undefined);
+    it.simulator.control.faults.add({ kind: "page_cap", events: 40 });
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+});
+
+describe("R33 a long wait", () => {
+  test("R33 a Retry-After of a day is an alarm, and one request is tried every ten minutes", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 50 } }, () => undefined);
+    await it.drain();
+    const tries: number[] = [];
+    let isRefusing = true;
+    proxy!.change = (exchange) => {
+      if (!isRefusing) return;
+      tries.push(it.clock.now());
+      Object.assign(exchange, { status: 429, body: Buffer.from("{}") });
+      exchange.headers["retry-after"] = "86400";
+    };
+    await workThrough(it, HOUR);
+    expect(it.alarms()[0]).toMatchObject({ kind: "service_wait", subject: "acme", severity: "warning" });
+    expect(it.alarms()[0]!.message).toMatch(/asks to wait until 2025-03-02.*every ten minutes/);
+    expect(tries.length).toBeGreaterThanOrEqual(6);
+    for (const [index, ms] of tries.entries())
+      if (index > 0) expect(ms - tries[index - 1]!).toBeGreaterThan(9 * MINUTE);
+    isRefusing = false;
+    it.simulator.control.append(it.organizations[0]!, [
+      { timestamp: new Date(it.clock.now()).toISOString() },
+    ]);
+    await it.pass(11 * MINUTE, 30 * SECOND);
+    expect(it.alarms()).toEqual([]);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+});
