@@ -70,7 +70,7 @@ describe("reading from since to now", () => {
     await it.restart({ account: { organizations: it.organizations.slice(0, 2) } });
     await it.drain();
     await it.pass(2 * HOUR);
-    await it.restart({ account: { organizations: it.organizations } });
+    await it.restart({ account: { organizations: it.organizations, since: "6d" } });
     await it.drain();
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
