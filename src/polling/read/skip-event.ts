@@ -146,11 +146,7 @@ function digest(value: string | Uint8Array): string {
 }
 
 /** Keeps the bytes and raises the alarm; the ledger is changed by the caller. */
-export async function recordSkip(
-  context: PollContext,
-  window: Window,
-  skipped: SkippedEvent,
-): Promise<void> {
+export async function recordSkip(context: PollContext, window: Window, skipped: SkippedEvent): Promise<void> {
   if (skipped.bytes !== undefined)
     await context.keepUnattributed(window.stream, skipped.bytes, `not readable: ${skipped.message}`);
   const between = `Between ${timeText(window.pass?.reachedMs ?? window.fromMs)} and ${timeText(window.toMs)}`;
