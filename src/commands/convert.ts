@@ -126,7 +126,7 @@ function isBlank(line: Buffer): boolean {
 /** An event that was not pulled by this program: its line is its page, and its own time the time of fetching. */
 function eventOf(line: Buffer, number: number): JournalEvent {
   const array = Buffer.concat([Buffer.from("["), line, Buffer.from("]")]);
-  const page = preparePage(array, { organizations: [], provider: "" }, 0);
+  const page = preparePage(array, { organizations: [], provider: "" });
   const { scanned } = page;
   if (scanned.count !== 1) throw new Error(`It holds ${scanned.count} events instead of one.`);
   const timestampMs = page.timesMs[0]!;

@@ -24,11 +24,14 @@ export interface PreparedPage {
   readonly identities: Buffer;
   /** A checksum of each event's bytes: tells a repeat from another event with the same identity. */
   readonly digests: Uint32Array;
+  /** When each event happened; UNDATED_MS where it has no readable time. */
   readonly timesMs: Float64Array;
+  /** How many events have no readable time. */
+  readonly undated: number;
   /** The organizations that occur, and for each event the index of its own; null is a portal's own event. */
   readonly organizations: readonly (string | null)[];
   readonly organizationIndexes: Uint16Array;
-  /** For each of the organizations, how many events it has and between which times. */
+  /** For each of the organizations, how many events it has, and between which times those that have one. */
   readonly spans: readonly Span[];
   /** All of the page, compressed as the journal stores it, where that was done already. */
   readonly compressed?: Buffer | undefined;
@@ -39,6 +42,12 @@ export interface Span {
   readonly firstMs: number;
   readonly lastMs: number;
 }
+
+/**
+ * Events without a readable time are held under this one, so that the next read of the same event finds it
+ * (R35). It is before every time that a timestamp can name, and no window contains it.
+ */
+export const UNDATED_MS = -100_000_000_000_000;
 
 type Slices = Pick<ScannedPage, "bytes" | "columns">;
 
@@ -72,7 +81,6 @@ export class ForeignEventsError extends Error {
 export function preparePage(
   bytes: Buffer,
   attribution: Attribution,
-  fetchedAtMs: number,
   allocate: Allocate = allocateAnew,
 ): PreparedPage {
   const owners = createOwners(attribution);
@@ -93,8 +101,14 @@ export function preparePage(
   organizationIndexes.set(room.organizationIndexes.subarray(0, count));
   if (count > PAGE_EVENTS_MAX) room = roomOf(0);
   timesMs.set(scanned.timesMs);
-  for (let index = 0; index < count; index++) if (Number.isNaN(timesMs[index]!)) timesMs[index] = fetchedAtMs;
+  let undated = 0;
+  for (let index = 0; index < count; index++) {
+    if (!Number.isNaN(timesMs[index]!)) continue;
+    timesMs[index] = UNDATED_MS;
+    undated++;
+  }
   return {
+    undated,
     spans: spansOf(owners.organizations.length, organizationIndexes, timesMs),
     scanned,
     identities: Buffer.from(identities.buffer, identities.byteOffset, identities.byteLength),
@@ -115,6 +129,7 @@ function spansOf(organizations: number, indexes: Uint16Array, timesMs: Float64Ar
     const span = spans[indexes[index]!]!;
     const timeMs = timesMs[index]!;
     span.count++;
+    if (timeMs === UNDATED_MS) continue;
     if (timeMs < span.firstMs) span.firstMs = timeMs;
     if (timeMs > span.lastMs) span.lastMs = timeMs;
   }

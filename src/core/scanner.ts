@@ -1,5 +1,5 @@
 import { type Allocate, allocateAnew } from "./buffer-pool.ts";
-import { timestampMsOf } from "./time.ts";
+import { numberMsOf, timestampMsOf } from "./time.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
 
 /**
@@ -116,9 +116,14 @@ export function scanWith(
   if (count > PAGE_EVENTS_MAX) room = roomOf(0);
   const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, runs };
   for (let index = 0; index < count; index++)
-    if (Number.isNaN(timesMs[index]!))
-      timesMs[index] = timestampMsOf(fieldText(page, index, FIELD.timestamp) ?? "") ?? Number.NaN;
+    if (Number.isNaN(timesMs[index]!)) timesMs[index] = readTimeMs(page, index);
   return page;
+}
+
+/** The timestamps that the engine does not read: with escapes, other separators, or a number. */
+function readTimeMs(page: Pick<ScannedPage, "bytes" | "columns">, index: number): number {
+  const text = fieldText(page, index, FIELD.timestamp) ?? "";
+  return timestampMsOf(text) ?? numberMsOf(text) ?? Number.NaN;
 }
 
 /** The exact bytes of one event; shares the page's memory. */

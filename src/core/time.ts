@@ -31,6 +31,18 @@ export function timestampMsOf(text: string): number | undefined {
   return date.getTime() + inDayMs + Number(`${fraction}000`.slice(0, 3)) - offsetMs;
 }
 
+/** Numbers from here on are milliseconds since the epoch, below it seconds: 1973 in one, the year 5138 in the other. */
+const MILLISECONDS_MIN = 100_000_000_000;
+const NUMBER_MS_MAX = 100_000_000_000_000;
+
+/** Milliseconds of a timestamp that is a number of seconds or milliseconds since the epoch; undefined for others. */
+export function numberMsOf(text: string): number | undefined {
+  if (!/^\d{9,17}(?:\.\d+)?$/.test(text)) return undefined;
+  const value = Number(text);
+  const ms = Math.trunc(value >= MILLISECONDS_MIN ? value : value * 1000);
+  return ms < NUMBER_MS_MAX ? ms : undefined;
+}
+
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,

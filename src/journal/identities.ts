@@ -1,4 +1,4 @@
-import { IDENTITY_BYTES, type PreparedPage, type Span } from "../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage, type Span, UNDATED_MS } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
 
@@ -8,6 +8,8 @@ const SPAN_MS_MAX = 2 ** 32 - 1;
 
 /** What has been seen, long after the events' bytes are trimmed (R12). */
 export function createIdentities(db: State) {
+  /** Reused for every row, which SQLite copies. */
+  let scratch = Buffer.alloc(0);
   const insert = db.prepare(
     "INSERT INTO identities (owner, first_ms, last_ms, page, entries) VALUES (?, ?, ?, ?, ?)",
   );
@@ -21,6 +23,8 @@ export function createIdentities(db: State) {
       const held = new Map<string, number>();
       for (const [index, { firstMs, lastMs }] of page.spans.entries())
         load(held, page.organizations[index] ?? "", firstMs, lastMs);
+      if (page.undated > 0)
+        for (const owner of page.organizations) load(held, owner ?? "", UNDATED_MS, UNDATED_MS);
       return held;
     },
 
@@ -34,11 +38,16 @@ export function createIdentities(db: State) {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
         const { firstMs, lastMs } =
           indexes.length === page.scanned.count ? page.spans[0]! : spanOf(page, indexes);
-        const entries = entriesOf(page, deduped, indexes, firstMs);
+        const entries = entriesOf(page, deduped, indexes, firstMs, scratchOf(indexes.length * ENTRY_BYTES));
         insert.run(ownerAt(page, indexes[0]!), firstMs, lastMs, pageNumber, entries);
       }
     },
   };
+
+  function scratchOf(bytes: number): Buffer {
+    if (scratch.length < bytes) scratch = Buffer.allocUnsafeSlow(bytes);
+    return scratch.subarray(0, bytes);
+  }
 
   function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): void {
     for (const row of overlapping.iterate(owner, fromMs, lastMs)) {
@@ -56,9 +65,14 @@ export function createIdentities(db: State) {
   }
 }
 
-function entriesOf(page: PreparedPage, deduped: Deduped, indexes: Indexes, firstMs: number): Buffer {
+function entriesOf(
+  page: PreparedPage,
+  deduped: Deduped,
+  indexes: Indexes,
+  firstMs: number,
+  entries: Buffer,
+): Buffer {
   const { identities, digests, timesMs } = page;
-  const entries = roomFor(indexes.length * ENTRY_BYTES);
   // Whole words at once, as they stand; what is a number of its own is little-endian everywhere.
   const from = new Uint32Array(identities.buffer, identities.byteOffset, identities.length / 4);
   const to = new Uint32Array(entries.buffer);
@@ -75,14 +89,6 @@ function entriesOf(page: PreparedPage, deduped: Deduped, indexes: Indexes, first
     if (row >= 0) twin.copy(entries, row * ENTRY_BYTES);
   }
   return entries;
-}
-
-/** Used again for every row, so that it leaves nothing to collect. */
-let room = Buffer.alloc(0);
-
-function roomFor(bytes: number): Buffer {
-  if (room.length < bytes) room = Buffer.allocUnsafeSlow(bytes);
-  return room.subarray(0, bytes);
 }
 
 export type Identities = ReturnType<typeof createIdentities>;
@@ -107,7 +113,7 @@ type Indexes = ArrayLike<number>;
 /** By owner, and cut where the times of one owner lie too far apart for one row. */
 function groupBySpan(page: PreparedPage, indexes: Uint32Array): Iterable<Indexes> {
   // Mostly they all belong together.
-  const only = page.spans.length === 1 ? page.spans[0]! : undefined;
+  const only = page.spans.length === 1 && page.undated === 0 ? page.spans[0]! : undefined;
   if (only !== undefined && partOf(only.firstMs) === partOf(only.lastMs)) return [indexes];
   const groups = new Map<number, number[]>();
   for (let at = 0; at < indexes.length; at++) {

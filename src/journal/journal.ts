@@ -3,10 +3,10 @@ import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
-import type { PreparedPage } from "../core/prepare-page.ts";
+import { type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
-import { type Deduped, dedupe, type Held } from "./dedupe.ts";
+import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
 import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
@@ -35,6 +35,9 @@ export interface SqliteJournal extends Journal {
   readonly pages: Pages;
 }
 
+/** Gets the indexes of events that are held with other bytes, inside the change that found them. */
+export type OnChanged = (commit: PageCommit, indexes: readonly number[]) => void;
+
 /** A page as an append stored it. */
 interface Stored {
   readonly number: number;
@@ -46,9 +49,11 @@ export function createJournal(
   db: State,
   clock: Clock,
   memory: PageMemory = createBufferPool(),
+  onChanged: OnChanged = () => {},
 ): SqliteJournal {
   const id = journalId(db);
   const pages = createPages(db, id, memory);
+  const dedupe = createDedupe();
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);
   const windows = createWindows(db, gaps);
@@ -71,7 +76,8 @@ export function createJournal(
     }
     const late = lateOnes(commit, deduped);
     for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
-    const { known, repeated, changed, edge } = deduped;
+    const { known, repeated, edge } = deduped;
+    if (deduped.changed.length > 0) onChanged(commit, deduped.changed);
     const byOrganization = countByOrganization(commit, deduped);
     const appended: Appended = {
       page: stored?.number ?? null,
@@ -79,7 +85,7 @@ export function createJournal(
       fresh: deduped.fresh.length,
       known,
       repeated,
-      changed,
+      changed: deduped.changed.length,
       late: late.count,
       edge,
     };
@@ -89,7 +95,7 @@ export function createJournal(
 
   function insertFresh(commit: PageCommit, deduped: Deduped): Stored {
     const { page, account, organization, provider, reader, fetchedAtMs } = commit;
-    const newestMs = newestOf(page, deduped);
+    const newestMs = newestOf(commit, deduped);
     const whole = isWhole(page, deduped);
     const scanned = whole ? page.scanned : subset(page.scanned, deduped.fresh);
     const number = pages.insert(
@@ -172,9 +178,10 @@ function isWhole({ scanned }: PreparedPage, { fresh }: Deduped): boolean {
   return fresh.length === scanned.count;
 }
 
-function newestOf(page: PreparedPage, deduped: Deduped): number {
-  if (isWhole(page, deduped)) return Math.max(0, ...page.spans.map(({ lastMs }) => lastMs));
-  let newestMs = 0;
+function newestOf({ page, fetchedAtMs }: PageCommit, deduped: Deduped): number {
+  // The identities of events without a time are kept as if they had happened when they were fetched (R12).
+  let newestMs = page.undated > 0 ? fetchedAtMs : 0;
+  if (isWhole(page, deduped)) return Math.max(newestMs, ...page.spans.map(({ lastMs }) => lastMs));
   for (const index of deduped.fresh) newestMs = Math.max(newestMs, page.timesMs[index]!);
   return newestMs;
 }
@@ -184,7 +191,7 @@ function countByOrganization({ page }: PageCommit, deduped: Deduped): Appended["
   const { organizations, organizationIndexes, timesMs, spans } = page;
   if (isWhole(page, deduped)) {
     for (const [index, { count, lastMs }] of spans.entries())
-      counts.set(organizations[index]!, { events: count, newestMs: lastMs });
+      counts.set(organizations[index]!, { events: count, newestMs: Math.max(0, lastMs) });
     return counts;
   }
   for (const index of deduped.fresh) {
@@ -203,7 +210,7 @@ function lateOnes(commit: PageCommit, deduped: Deduped): { count: number; byDela
   if (commit.lateBeforeMs === Number.NEGATIVE_INFINITY) return { count, byDelay };
   for (const index of deduped.fresh) {
     const timeMs = commit.page.timesMs[index]!;
-    if (timeMs >= commit.lateBeforeMs) continue;
+    if (timeMs >= commit.lateBeforeMs || timeMs === UNDATED_MS) continue;
     const delayMs = commit.fetchedAtMs - timeMs;
     const bucket = LATENESS_MS.find((atMostMs) => delayMs <= atMostMs)!;
     byDelay.set(bucket, (byDelay.get(bucket) ?? 0) + 1);

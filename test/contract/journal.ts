@@ -203,6 +203,63 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(found).toMatchObject({ fresh: 1, repeated: 1 });
       });
 
+      test("R36 twins are two events however many events of the same millisecond are between them", async () => {
+        const same = (id: number, note: string) => eventText(1, { id: String(id), note });
+        const between = Array.from({ length: 4500 }, (_, at) => same(at + 1, ""));
+        const texts = [same(0, "a"), ...between, same(0, "b"), same(0, "a")];
+        for (const expected of [
+          { fresh: 4502, repeated: 1 },
+          { fresh: 0, repeated: 1, changed: 0 },
+        ]) {
+          const totals = { fresh: 0, repeated: 0, changed: 0 };
+          let edge: readonly string[] = [];
+          for (let from = 0; from < texts.length; from += 1000) {
+            const appended = await append(texts.slice(from, from + 1000), { edge });
+            edge = appended.edge;
+            totals.fresh += appended.fresh;
+            totals.repeated += appended.repeated;
+            totals.changed += appended.changed;
+          }
+          expect(totals).toMatchObject(expected);
+        }
+      });
+
+      test("R10 what a pass remembers of its pages does not grow with them", async () => {
+        let edge: readonly string[] = [];
+        const sizes: number[] = [];
+        for (let number = 0; number < 50; number++) {
+          ({ edge } = await append([eventText(number)], { edge }));
+          sizes.push(JSON.stringify(edge).length);
+        }
+        expect(Math.max(...sizes)).toBeLessThan(100);
+      });
+
+      test("R10 a pass that the first build began goes on", async () => {
+        await append([eventText(0), a]);
+        const [event] = (await readEvents(await journal.reader("r"))).slice(1);
+        const digest = (await append([a])).edge[1]!;
+        const number = Buffer.from(digest.slice(1), "base64").readUInt32LE(16);
+        const found = await append([a, b], { edge: [`${event!.identity}:${number.toString(16)}`] });
+        expect(found).toMatchObject({ fresh: 1, repeated: 1, changed: 0 });
+      });
+
+      test("R35 an event without a readable time is held once, however often and wherever it is read", async () => {
+        const undated = (id: string, note = "") =>
+          eventText(1, { id, note, timestamp: id === "none" ? (undefined as never) : "soon" });
+        const texts = [eventText(0), undated("none"), undated("x"), eventText(3)];
+        expect(await append(texts)).toMatchObject({ fresh: 4 });
+        for (let day = 1; day < 4; day++) {
+          const fetchedAtMs = FETCHED_MS + day * 86_400_000;
+          const again = [eventText(10 * day), undated("x"), undated("none")];
+          expect(await append(again, { fetchedAtMs })).toMatchObject({ fresh: 1, known: 2 });
+          await reopen();
+        }
+        const first = await append([undated("x"), eventText(70)]);
+        const twin = await append([eventText(71), undated("x", "other")], { edge: first.edge });
+        expect(twin).toMatchObject({ fresh: 2, changed: 0 });
+        expect(await append([undated("x", "changed")])).toMatchObject({ fresh: 0, changed: 1 });
+      });
+
       test("R10 events without an id are told apart by their bytes, and known when read again", async () => {
         const texts = [1, 2].map((number) => eventText(1, { id: undefined as never, number }));
         expect(await append([...texts, texts[0]!])).toMatchObject({ fresh: 2, repeated: 1 });

@@ -6,6 +6,7 @@ import {
   identityAt,
   preparePage,
   twinIdentity,
+  UNDATED_MS,
 } from "../../src/core/prepare-page.ts";
 import { scanPage } from "../../src/core/scanner.ts";
 
@@ -15,7 +16,6 @@ const single: Attribution = { organizations: [ORG], provider: null };
 const group: Attribution = { organizations: [ORG, OTHER], provider: null };
 const provider: Attribution = { organizations: [], provider: "9d9d9d9d9d9d9d9d9d9d9d9d" };
 const own: Attribution = { organizations: [], provider: null };
-const NOW = Date.parse("2026-03-14T15:00:00Z");
 const base = {
   organization: ORG,
   service: "sso",
@@ -108,7 +108,7 @@ describe("R10 the identity of an event", () => {
 
   test("of one event alone is the same as in its page", () => {
     const page = Buffer.from(JSON.stringify([base, { ...base, id: 7 }, { service: "x" }]));
-    const prepared = preparePage(page, single, NOW);
+    const prepared = preparePage(page, single);
     for (let index = 0; index < 3; index++) {
       expect(prepared.identities.subarray(index * 16, index * 16 + 16).toString("hex")).toBe(
         identityAt(scanPage(page), index, ORG, null),
@@ -117,24 +117,35 @@ describe("R10 the identity of an event", () => {
   });
 
   test("of a twin is fixed by the first one's identity and its own bytes", () => {
-    const identity = preparePage(Buffer.from(JSON.stringify([base])), single, NOW).identities;
+    const identity = preparePage(Buffer.from(JSON.stringify([base])), single).identities;
     expect(twinIdentity(identity, 7)).toEqual(twinIdentity(identity, 7));
     expect(twinIdentity(identity, 7)).not.toEqual(twinIdentity(identity, 8));
     expect(twinIdentity(identity, 7)).toHaveLength(16);
   });
 });
 
-test("an event without a time that can be read has that of fetching", () => {
+test("R35 an event without a readable time has one fixed time, which is in no span", () => {
   const page = Buffer.from(JSON.stringify([base, { id: 1 }, { id: 2, timestamp: "soon" }]));
-  expect([...preparePage(page, single, NOW).timesMs]).toEqual([
-    Date.parse("2026-03-14T14:00:00.123Z"),
-    NOW,
-    NOW,
+  const { timesMs, undated, spans } = preparePage(page, single);
+  const timeMs = Date.parse("2026-03-14T14:00:00.123Z");
+  expect([...timesMs]).toEqual([timeMs, UNDATED_MS, UNDATED_MS]);
+  expect(undated).toBe(2);
+  expect(spans).toEqual([{ count: 3, firstMs: timeMs, lastMs: timeMs }]);
+});
+
+test("R35 a number is read as seconds or milliseconds since the epoch", () => {
+  const timeMs = Date.parse("2026-03-14T14:00:00.123Z");
+  const times = [timeMs, String(timeMs), timeMs / 1000, Math.floor(timeMs / 1000), 7, timeMs * 1000, -timeMs];
+  const page = Buffer.from(JSON.stringify(times.map((timestamp, id) => ({ id, timestamp }))));
+  const wholeMs = timeMs - 123;
+  expect([...preparePage(page, single).timesMs]).toEqual([
+    ...[timeMs, timeMs, timeMs, wholeMs],
+    ...[UNDATED_MS, UNDATED_MS, UNDATED_MS],
   ]);
 });
 
 function prepared(events: readonly object[], attribution: Attribution) {
-  return preparePage(Buffer.from(JSON.stringify(events)), attribution, NOW);
+  return preparePage(Buffer.from(JSON.stringify(events)), attribution);
 }
 
 function owners(events: readonly object[], attribution: Attribution): (string | null)[] {

@@ -8,7 +8,6 @@ import { createEngine } from "../../src/core/wasm-engine.ts";
 
 const ORG = "5f0c5f0c5f0c5f0c5f0c5f0c";
 const OTHER = "6a1b6a1b6a1b6a1b6a1b6a1b";
-const NOW = Date.parse("2026-03-14T15:00:00Z");
 
 /** Blanks, escapes, nesting, line breaks, and a steering key that is spelled with an escape. */
 const SAMPLE = Buffer.from(
@@ -107,11 +106,10 @@ describe("what is made of events", () => {
 
   test("an owner with a long name has identities too", () => {
     const organization = "o".repeat(300);
-    const page = preparePage(
-      Buffer.from(JSON.stringify([{ id: "1", organization }])),
-      { organizations: [organization], provider: null },
-      NOW,
-    );
+    const page = preparePage(Buffer.from(JSON.stringify([{ id: "1", organization }])), {
+      organizations: [organization],
+      provider: null,
+    });
     const wanted = hash("sha256", `${organization}\0\0\0\x001\0`, "hex").slice(0, 2 * IDENTITY_BYTES);
     expect(identityOf(page, 0)).toBe(wanted);
   });
@@ -158,7 +156,7 @@ function sameRefusal(page: Buffer): void {
 
 function prepared(events: readonly object[]) {
   const bytes = Buffer.from(`[${events.map((event) => JSON.stringify(event)).join(",")}]`);
-  return preparePage(bytes, { organizations: [ORG, OTHER], provider: null }, NOW);
+  return preparePage(bytes, { organizations: [ORG, OTHER], provider: null });
 }
 
 function identityOf({ identities }: { identities: Buffer }, index: number): string {

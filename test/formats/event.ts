@@ -7,7 +7,7 @@ export const FETCHED_AT_MS = Date.parse("2026-11-15T00:00:00Z");
 /** An event as the journal hands it out: scanned and identified by the program's own code. */
 export function journalEvent(event: string | object, overrides: Partial<JournalEvent> = {}): JournalEvent {
   const text = typeof event === "string" ? event : JSON.stringify(event);
-  const page = preparePage(Buffer.from(`[${text}]`), { organizations: [], provider: "p" }, FETCHED_AT_MS);
+  const page = preparePage(Buffer.from(`[${text}]`), { organizations: [], provider: "p" });
   const { scanned } = page;
   return {
     bytes: eventBytes(scanned, 0),

@@ -38,7 +38,7 @@ function pageAt(number) {
     };
   });
   const attribution = { organizations: [ORGANIZATION], provider: null };
-  return preparePage(Buffer.from(JSON.stringify(events)), attribution, 1.8e12);
+  return preparePage(Buffer.from(JSON.stringify(events)), attribution);
 }
 
 async function append(number, window) {

@@ -23,11 +23,10 @@ describe("R1 a window that was replaced while it was read", () => {
     await journal.changeWindows({ add: [newWindow(own, 0, 1000)] });
     const [window] = await journal.windows();
     await journal.changeWindows({ remove: [window!.id] });
-    const page = preparePage(
-      Buffer.from('[{"id":"1","timestamp":"2025-01-01T00:00:00Z"}]'),
-      { organizations: own.organizations, provider: null },
-      START_MS,
-    );
+    const page = preparePage(Buffer.from('[{"id":"1","timestamp":"2025-01-01T00:00:00Z"}]'), {
+      organizations: own.organizations,
+      provider: null,
+    });
     const commit = journal.append({
       account: "acme",
       provider: null,

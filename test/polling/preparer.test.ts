@@ -8,7 +8,7 @@ import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
-import { eventTexts, FETCHED_MS, ORGANIZATION } from "../support/pages.ts";
+import { eventTexts, ORGANIZATION } from "../support/pages.ts";
 
 /* The thread for large pages; only the built program has it. */
 
@@ -37,9 +37,9 @@ describe("the thread for large pages", () => {
   test("makes what this thread would make, and the page compressed", async () => {
     await open();
     for (const text of [large(0), large(5000), `[${eventTexts(9, 3).join(",")}]`]) {
-      const page = await preparer.prepare(bodyOf(text), ATTRIBUTION, FETCHED_MS);
+      const page = await preparer.prepare(bodyOf(text), ATTRIBUTION);
       const { compressed, ...rest } = page;
-      expect(rest).toEqual(preparePage(Buffer.from(text), ATTRIBUTION, FETCHED_MS));
+      expect(rest).toEqual(preparePage(Buffer.from(text), ATTRIBUTION));
       if (text.length > 200_000) expect(decompress(compressed!).toString()).toBe(text);
     }
   });
@@ -47,12 +47,10 @@ describe("the thread for large pages", () => {
   test("gives back what is wrong with a page as the error it is", async () => {
     await open();
     const foreign = large(0).replace(ORGANIZATION, "0".repeat(24));
-    await expect(preparer.prepare(bodyOf(foreign), ATTRIBUTION, FETCHED_MS)).rejects.toMatchObject({
+    await expect(preparer.prepare(bodyOf(foreign), ATTRIBUTION)).rejects.toMatchObject({
       name: ForeignEventsError.name,
     });
-    await expect(preparer.prepare(bodyOf(large(0).slice(0, -9)), ATTRIBUTION, FETCHED_MS)).rejects.toThrow(
-      "not JSON",
-    );
+    await expect(preparer.prepare(bodyOf(large(0).slice(0, -9)), ATTRIBUTION)).rejects.toThrow("not JSON");
   });
 
   test.skipIf(!existsSync("/proc/self/task"))(
@@ -61,7 +59,7 @@ describe("the thread for large pages", () => {
       const threads = () => readdirSync("/proc/self/task").length;
       const without = threads();
       await open();
-      await preparer.prepare(bodyOf(large(0)), ATTRIBUTION, FETCHED_MS);
+      await preparer.prepare(bodyOf(large(0)), ATTRIBUTION);
       const withIt = threads();
       expect(withIt).toBeGreaterThan(without);
       for (let turn = 0; turn < 3; turn++) {
@@ -69,7 +67,7 @@ describe("the thread for large pages", () => {
         clock.advance(IDLE_MS);
       }
       await expect.poll(threads, { timeout: 5000 }).toBeLessThan(withIt);
-      const page = await preparer.prepare(bodyOf(large(0)), ATTRIBUTION, FETCHED_MS);
+      const page = await preparer.prepare(bodyOf(large(0)), ATTRIBUTION);
       expect(page.scanned.count).toBe(1200);
     },
   );

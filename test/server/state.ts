@@ -85,7 +85,7 @@ export async function append(
     account: "acme",
     provider: null,
     organization: null,
-    page: preparePage(bytes, { organizations: [organization, "other"], provider: null }, toMs),
+    page: preparePage(bytes, { organizations: [organization, "other"], provider: null }),
     lease: ordinaryMemory.adopt(bytes),
     fetchedAtMs: toMs,
     edge: [],

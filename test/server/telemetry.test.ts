@@ -201,7 +201,7 @@ describe("what is pushed", () => {
     })();
     const copying = traces.preparer({
       prepare: async ({ bytes }: LeasedBytes) =>
-        preparePage(Buffer.from(bytes), { organizations: ["a"], provider: null }, 0),
+        preparePage(Buffer.from(bytes), { organizations: ["a"], provider: null }),
     });
     await journal.append({
       ...{ account: "acme", provider: null, organization: "a", fetchedAtMs: 0, edge: [], lateBeforeMs: 0 },

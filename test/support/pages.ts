@@ -57,7 +57,7 @@ export function pageOf(
     account: "acme",
     provider,
     organization: provider === null && organizations.length === 1 ? organizations[0]! : null,
-    page: preparePage(bytes, { organizations, provider }, fetchedAtMs),
+    page: preparePage(bytes, { organizations, provider }),
     lease: ordinaryMemory.adopt(bytes),
     fetchedAtMs,
     edge: [],

@@ -10,7 +10,7 @@ export interface Preparer {
    * Rejects as `preparePage` throws. The lease stays the caller's. The bytes may have been sent to another
    * thread: afterwards they are found in the page, or in the error, alone.
    */
-  prepare(body: LeasedBytes, attribution: Attribution, fetchedAtMs: number): Promise<PreparedPage>;
+  prepare(body: LeasedBytes, attribution: Attribution): Promise<PreparedPage>;
   close(): Promise<void>;
 }
 
@@ -21,7 +21,7 @@ const IDLE_MS = 60_000;
 
 /** In this thread; what runs from sources, as tests do, has no other. */
 export const inlinePreparer: Preparer = {
-  prepare: async ({ bytes }, attribution, fetchedAtMs) => preparePage(bytes, attribution, fetchedAtMs),
+  prepare: async ({ bytes }, attribution) => preparePage(bytes, attribution),
   close: async () => {},
 };
 
@@ -67,10 +67,10 @@ export function createPreparer(clock: Clock): Preparer {
   }
 
   return {
-    async prepare({ bytes, lease }, attribution, fetchedAtMs) {
-      if (bytes.length < BODY_BYTES_MIN) return preparePage(bytes, attribution, fetchedAtMs);
+    async prepare({ bytes, lease }, attribution) {
+      if (bytes.length < BODY_BYTES_MIN) return preparePage(bytes, attribution);
       const own = ownMemory(bytes);
-      const order: Order = { id: ++orders, body: own, attribution, fetchedAtMs };
+      const order: Order = { id: ++orders, body: own, attribution };
       try {
         const page = await new Promise<PreparedPage>((resolve, reject) => {
           waiting.set(order.id, { resolve, reject });
@@ -82,7 +82,7 @@ export function createPreparer(clock: Clock): Preparer {
         if (!(error instanceof PreparationFailedError)) throw error;
         lease.moved(error.body);
         // Retry on this thread: errors lose their class when they cross the worker boundary.
-        return preparePage(error.body, attribution, fetchedAtMs);
+        return preparePage(error.body, attribution);
       }
     },
     async close() {
@@ -124,6 +124,7 @@ function pageOf({
   identities,
   digests,
   timesMs,
+  undated,
   organizations,
   organizationIndexes,
   spans,
@@ -134,6 +135,7 @@ function pageOf({
     identities: bufferOf(identities),
     digests,
     timesMs,
+    undated,
     organizations,
     organizationIndexes,
     spans,

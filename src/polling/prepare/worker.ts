@@ -15,7 +15,6 @@ export interface Order {
   readonly id: number;
   readonly body: Uint8Array<ArrayBuffer>;
   readonly attribution: Attribution;
-  readonly fetchedAtMs: number;
 }
 
 export type Answer =
@@ -31,6 +30,7 @@ export type Answer =
       readonly identities: Uint8Array;
       readonly digests: Uint32Array;
       readonly timesMs: Float64Array;
+      readonly undated: number;
       readonly organizations: readonly (string | null)[];
       readonly organizationIndexes: Uint16Array;
       readonly spans: readonly Span[];
@@ -56,25 +56,20 @@ function compress(bytes: Buffer): Buffer {
 
 // The first page finds it compiled.
 withEngine(() => {});
-parentPort?.on("message", ({ id, body, attribution, fetchedAtMs }: Order) => {
-  const answer = answerOf(id, body, attribution, fetchedAtMs);
+parentPort?.on("message", ({ id, body, attribution }: Order) => {
+  const answer = answerOf(id, body, attribution);
   const memory = Object.values(answer)
     .filter((value) => ArrayBuffer.isView(value))
     .map((view) => view.buffer as ArrayBuffer);
   parentPort!.postMessage(answer, [...new Set(memory)]);
 });
 
-function answerOf(
-  id: number,
-  body: Uint8Array<ArrayBuffer>,
-  attribution: Attribution,
-  fetchedAtMs: number,
-): Answer {
+function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attribution): Answer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const allocate = allocateBehind(body);
   let page: PreparedPage;
   try {
-    page = preparePage(bytes, attribution, fetchedAtMs, allocate);
+    page = preparePage(bytes, attribution, allocate);
   } catch {
     return { id, kind: "failed", body };
   }
@@ -93,6 +88,7 @@ function answerOf(
     identities: page.identities,
     digests: page.digests,
     timesMs: page.timesMs,
+    undated: page.undated,
     organizations: page.organizations,
     organizationIndexes: page.organizationIndexes,
     spans: page.spans,

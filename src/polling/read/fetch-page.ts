@@ -130,18 +130,17 @@ async function attribute(
   query: SourceQuery,
 ): Promise<{ page: PreparedPage; count: number }> {
   const { organizations, provider } = window.stream;
-  const fetchedAtMs = context.serviceClock.now();
   // The preparer owns the body from here on, so a single event that may turn out bad is copied.
   const single = query.limit === 1 ? Buffer.from(body.bytes) : undefined;
   try {
-    const page = await context.preparer.prepare(body, { organizations, provider }, fetchedAtMs);
+    const page = await context.preparer.prepare(body, { organizations, provider });
     return { page, count: page.scanned.count };
   } catch (error) {
     if (error instanceof ScanError)
       throw new UnreadablePageError(error.message, { cause: error, body: single });
     if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
     if (query.fields === undefined) await keepApart(context, window, error);
-    return { page: withoutForeign(window, error, fetchedAtMs), count: error.scanned.count };
+    return { page: withoutForeign(window, error), count: error.scanned.count };
   }
 }
 
@@ -163,11 +162,7 @@ async function keepApart(
   });
 }
 
-function withoutForeign(
-  window: Window,
-  { scanned, indexes }: ForeignEventsError,
-  fetchedAtMs: number,
-): PreparedPage {
+function withoutForeign(window: Window, { scanned, indexes }: ForeignEventsError): PreparedPage {
   const foreign = new Set(indexes);
   const rest: Uint8Array[] = [];
   for (let index = 0; index < scanned.count; index++) {
@@ -176,5 +171,5 @@ function withoutForeign(
   }
   rest.push(Buffer.from(rest.length === 0 ? "[]" : "]"));
   const { organizations, provider } = window.stream;
-  return preparePage(Buffer.concat(rest), { organizations, provider }, fetchedAtMs);
+  return preparePage(Buffer.concat(rest), { organizations, provider });
 }

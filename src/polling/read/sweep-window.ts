@@ -1,4 +1,4 @@
-import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
@@ -149,6 +149,7 @@ function createRepeats() {
 function spanOf(timesMs: Float64Array): [number, number] {
   let [fromMs, toMs] = [Number.POSITIVE_INFINITY, 0];
   for (const timeMs of timesMs) {
+    if (timeMs === UNDATED_MS) continue;
     fromMs = Math.min(fromMs, timeMs);
     toMs = Math.max(toMs, timeMs + 1);
   }

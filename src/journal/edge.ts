@@ -1,0 +1,77 @@
+import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
+
+/*
+ * What a pass remembers of the pages before, so that an event on the next page can be told from a repeat or a
+ * twin of theirs (R10, R36). The service sorts by time, so only events of the last page's last millisecond can
+ * come again, and events without a readable time, which may be anywhere. All of them are remembered, however
+ * many there are.
+ *
+ * An edge is a list of texts: `@` and the millisecond, then one text for each page that has such events: `=`
+ * for the millisecond, `~` for those without a time, followed by identities and digests in base64. Passes of
+ * the first build have `identity:digest` in hexadecimal instead.
+ */
+const ENTRY_BYTES = IDENTITY_BYTES + 4;
+
+/** The digests of every identity in an edge; identities as latin1 text. */
+export function seenIn(edge: readonly string[]): Map<string, number[]> {
+  const seen = new Map<string, number[]>();
+  const add = (identity: string, digest: number) => {
+    const digests = seen.get(identity);
+    if (digests === undefined) seen.set(identity, [digest]);
+    else digests.push(digest);
+  };
+  for (const text of edge) {
+    if (text.startsWith("@")) continue;
+    if (text.startsWith("=") || text.startsWith("~")) {
+      const entries = Buffer.from(text.slice(1), "base64");
+      for (let at = 0; at < entries.length; at += ENTRY_BYTES)
+        add(entries.toString("latin1", at, at + IDENTITY_BYTES), entries.readUInt32LE(at + IDENTITY_BYTES));
+      continue;
+    }
+    const [identity, digest] = text.split(":") as [string, string];
+    add(Buffer.from(identity, "hex").toString("latin1"), Number.parseInt(digest, 16));
+  }
+  return seen;
+}
+
+/** The edge after a page, given the one before it. */
+export function edgeOf(page: PreparedPage, before: readonly string[]): readonly string[] {
+  const lastMs = lastTimeMs(page);
+  if (lastMs === undefined) return [...before, ...packed("~", page, undatedOf(page))];
+  const isSameMoment = before[0] === undefined || !before[0].startsWith("@") || before[0] === `@${lastMs}`;
+  const kept = before.filter((text) => text.startsWith("~") || (isSameMoment && !text.startsWith("@")));
+  const indexes: number[] = [];
+  let index = page.scanned.count - 1;
+  for (; index >= 0; index--) {
+    const timeMs = page.timesMs[index]!;
+    if (timeMs === lastMs) indexes.push(index);
+    else if (timeMs !== UNDATED_MS) break;
+  }
+  // Events of the pages before matter only while the page has no other moment.
+  const earlier = index < 0 ? kept : kept.filter((text) => text.startsWith("~"));
+  return [`@${lastMs}`, ...earlier, ...packed("=", page, indexes), ...packed("~", page, undatedOf(page))];
+}
+
+function lastTimeMs({ timesMs, scanned }: PreparedPage): number | undefined {
+  for (let index = scanned.count - 1; index >= 0; index--)
+    if (timesMs[index] !== UNDATED_MS) return timesMs[index];
+  return undefined;
+}
+
+function undatedOf({ timesMs, undated }: PreparedPage): number[] {
+  const indexes: number[] = [];
+  if (undated > 0)
+    for (let index = 0; index < timesMs.length; index++)
+      if (timesMs[index] === UNDATED_MS) indexes.push(index);
+  return indexes;
+}
+
+function packed(kind: "=" | "~", page: PreparedPage, indexes: readonly number[]): string[] {
+  if (indexes.length === 0) return [];
+  const entries = Buffer.alloc(indexes.length * ENTRY_BYTES);
+  for (const [row, index] of indexes.entries()) {
+    page.identities.copy(entries, row * ENTRY_BYTES, index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+    entries.writeUInt32LE(page.digests[index]!, row * ENTRY_BYTES + IDENTITY_BYTES);
+  }
+  return [`${kind}${entries.toString("base64")}`];
+}
