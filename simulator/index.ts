@@ -14,7 +14,7 @@ import { createOauth } from "./oauth.ts";
 import { type KeyOption, type Settings, type SimulatorOptions, settle } from "./options.ts";
 import { createRandom } from "./random.ts";
 import { openDatabase } from "./world/database.ts";
-import { createImports } from "./world/imports.ts";
+import { createImports } from "./world/import-jobs.ts";
 import { createKeep, keptEvents, recall } from "./world/memory.ts";
 import { createProvisioning } from "./world/provisioning.ts";
 import { createSchedules } from "./world/schedules.ts";

@@ -108,6 +108,14 @@ export interface ImportOptions {
   readonly usersShape: "array" | "object";
   /** Indexing delay of the events that changes through the management API produce. */
   readonly indexingDelayMs: number;
+  /** How many of a Workday integration's workers the service refuses to import: their e-mail address is none. */
+  readonly badWorkers: number;
+  /** Workers as the specification names their fields, or every second one with firstName and attributes as an object. */
+  readonly workerShapes: "specified" | "mixed";
+  /** Whether a refused Workday import names the entries that are at fault. */
+  readonly refusals: "named" | "unnamed";
+  /** Serve GET /systemusers, as the published interface does; the specification does not show it. */
+  readonly listUsers: boolean;
 }
 
 /** What the vendor's exporter asks for although the specification does not list it. */
@@ -130,6 +138,10 @@ const importsDefault: ImportOptions = {
   state: "STAGED",
   usersShape: "array",
   indexingDelayMs: 1_000,
+  badWorkers: 0,
+  workerShapes: "mixed",
+  refusals: "named",
+  listUsers: false,
 };
 
 /** Every option with its default. */

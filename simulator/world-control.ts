@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { Parts } from "./management/router.ts";
 import { listApplications } from "./world/applications.ts";
-import type { Job, JobUser } from "./world/imports.ts";
+import type { Job, JobUser } from "./world/import-jobs.ts";
 import { importTemplate } from "./world/templates.ts";
 import type { User } from "./world/users.ts";
 import { workdayId } from "./world/world.ts";

@@ -21,7 +21,7 @@ import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import type { RequestDispatcher } from "./directory/transport.ts";
-import { createImports } from "./imports/imports.ts";
+import { createImports } from "./imports/create-imports.ts";
 import { isAsRestored } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
 import { openState, type State } from "./journal/database.ts";
@@ -193,6 +193,7 @@ async function assemble(
     readUntilMs: untraced.readUntilMs,
     clock,
     log,
+    alarms,
   });
   const followers = [
     await followImports(journal, clock, imports.apply),

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { json } from "../http/exchange.ts";
 import { Problem } from "../http/problem.ts";
 import {
@@ -9,32 +9,9 @@ import {
   saveApplication,
 } from "../world/applications.ts";
 import { templates } from "../world/templates.ts";
+import { createBody, updateBody } from "./application-body.ts";
 import { listWrapper, pickFields } from "./list-query.ts";
 import type { Call, Parts, Route } from "./router.ts";
-
-const setting = z.looseObject({});
-const fields = z.object({
-  active: z.boolean(),
-  beta: z.boolean(),
-  color: z.string(),
-  config: z.record(z.string(), setting),
-  databaseAttributes: z.array(z.looseObject({})),
-  description: z.string(),
-  displayLabel: z.string().min(1),
-  displayName: z.string().min(1),
-  learnMore: z.string(),
-  logo: z.looseObject({ color: z.string().optional(), url: z.string().optional() }),
-  name: z.string().min(1),
-  sso: z.looseObject({}),
-  ssoUrl: z.string().min(1),
-  parentApp: z.string(),
-  referenceApplications: z.array(z.looseObject({ id: z.string(), orgId: z.string() })),
-  aiReady: z.boolean(),
-});
-const createBody = fields
-  .partial()
-  .required({ name: true, displayLabel: true, displayName: true, ssoUrl: true, config: true });
-const updateBody = fields.partial();
 
 /** Application templates and SSO applications. */
 export function applicationRoutes({ world, provisioning }: Parts): Route[] {

@@ -57,7 +57,7 @@ export function associationRoutes({ world, users, provisioning }: Parts): Route[
         "SELECT type, target AS id FROM associations WHERE application = ? AND type = ? ORDER BY target",
       )
       .all(application._id, targets);
-    return page(rows, call).map((to) => ({ to }));
+    return slice(rows, call.query).map((to) => ({ to }));
   }
 
   function boundUsers(call: Call) {
@@ -70,13 +70,32 @@ export function associationRoutes({ world, users, provisioning }: Parts): Route[
              WHERE application = ? AND type = 'user_group') ORDER BY id`,
       )
       .all(application._id, application._id);
-    return page(rows, call).map(({ id, username, email, state }) => ({
+    return slice(rows, call.query).map(({ id, username, email, state }) => ({
       id,
       type: "user",
       username,
       email,
       state,
+      paths: pathsTo(application._id, id),
     }));
+  }
+
+  /** How the user is reached: directly, and through each group that is bound. */
+  function pathsTo(application: string, user: string) {
+    const direct = db
+      .prepare("SELECT 1 FROM associations WHERE application = ? AND type = 'user' AND target = ?")
+      .get(application, user);
+    const groups = db
+      .prepare<[string, string], { id: string }>(
+        `SELECT target AS id FROM associations JOIN user_group_members ON group_id = target
+         WHERE application = ? AND type = 'user_group' AND user_id = ? ORDER BY target`,
+      )
+      .all(application, user);
+    const step = (type: string, id: string) => ({ to: { type, id, attributes: null } });
+    return [
+      ...(direct === undefined ? [] : [[step("user", user)]]),
+      ...groups.map(({ id }) => [step("user_group", id), step("user", user)]),
+    ];
   }
 
   return [
@@ -101,9 +120,4 @@ export function associationRoutes({ world, users, provisioning }: Parts): Route[
       handle: (call) => json(200, boundUsers(call)),
     },
   ];
-}
-
-/** These endpoints answer everything unless limit or skip is given. */
-function page<T>(rows: readonly T[], call: Call): readonly T[] {
-  return call.query.has("limit") || call.query.has("skip") ? slice(rows, call.query) : rows;
 }

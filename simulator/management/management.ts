@@ -5,7 +5,7 @@ import { type Answer, json } from "../http/exchange.ts";
 import { Problem } from "../http/problem.ts";
 import { applicationRoutes } from "./applications.ts";
 import { associationRoutes } from "./associations.ts";
-import { importRoutes } from "./imports.ts";
+import { importRoutes } from "./import-routes.ts";
 import { listWrapper } from "./list-query.ts";
 import { organizationRecord, organizationRoutes } from "./organizations.ts";
 import { matchRoute, type Parts, type Route } from "./router.ts";

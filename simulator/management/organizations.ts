@@ -1,5 +1,6 @@
 import { json } from "../http/exchange.ts";
 import { createRandom } from "../random.ts";
+import { slice } from "./list-query.ts";
 import type { Parts, Route } from "./router.ts";
 
 /** One organization, and the directories of it. The list of all is answered where x-org-id is judged. */
@@ -15,15 +16,16 @@ export function organizationRoutes(_: Parts): Route[] {
       path: "/v2/directories",
       handle(call) {
         const random = createRandom(Number.parseInt(call.organization.id.slice(0, 12), 16), 8);
-        const directories = ["ldap_server", "g_suite", "office_365", "workday"];
-        return json(
-          200,
-          directories.map((type) => ({
-            id: random.hex24(),
-            name: `${call.organization.name} ${type}`,
-            type,
-          })),
-        );
+        const directories = [
+          ...["ldap_server", "g_suite", "office_365", "workday", "active_directory"],
+          ...Array.from({ length: 9 }, () => "ldap_server"),
+        ];
+        const all = directories.map((type) => ({
+          id: random.hex24(),
+          name: `${call.organization.name} ${type}`,
+          type,
+        }));
+        return json(200, slice(all, call.query));
       },
     },
   ];

@@ -1,6 +1,6 @@
 import type { Tenant } from "../generator/directory.ts";
 import type { Answer } from "../http/exchange.ts";
-import type { Imports } from "../world/imports.ts";
+import type { Imports } from "../world/import-jobs.ts";
 import type { Provisioning } from "../world/provisioning.ts";
 import type { Schedules } from "../world/schedules.ts";
 import type { Users } from "../world/users.ts";

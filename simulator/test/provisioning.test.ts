@@ -27,7 +27,7 @@ describe("outbound provisioning", () => {
       name: "scim",
       displayLabel: "HR",
       displayName: "HR",
-      ssoUrl: `https://sso.example.test/scim-${slug++}`,
+      ssoUrl: `scim-${slug++}`,
       config,
     };
     return (await manage<{ _id: string }>(simulator, "POST", "/applications", body)).body._id;

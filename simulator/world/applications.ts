@@ -14,6 +14,9 @@ export interface Application {
   readonly [field: string]: unknown;
 }
 
+/** Certificates of the identity provider are valid for five years. */
+const certificateMs = 5 * 365 * 86_400_000;
+
 /** An application with every field at its default. */
 export function defaultApplication(
   id: string,
@@ -31,7 +34,7 @@ export function defaultApplication(
     displayLabel: template.displayName,
     displayName: template.displayName,
     description: "",
-    ssoUrl: `https://sso.example.test/saml2/${name}-${id.slice(-6)}`,
+    ssoUrl: `${name}-${id.slice(-6)}`,
     active: true,
     beta: false,
     color: "",
@@ -44,7 +47,7 @@ export function defaultApplication(
       type: name === importTemplate ? "custom" : "saml",
       beta: false,
       jit: false,
-      idpCertExpirationAt: null,
+      idpCertExpirationAt: name === importTemplate ? null : new Date(nowMs + certificateMs).toISOString(),
       hidden: false,
     },
     parentApp: "",

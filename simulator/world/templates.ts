@@ -45,8 +45,27 @@ function samlConfig(name: string) {
     spErrorFlow: flag("Error flow", 7, true),
     constantAttributes: { ...text("Constant attributes", 8, ""), mutable: true, value: [] },
     databaseAttributes: { position: 9 },
+    authClaimConfiguration: claims(),
     ...outbound(),
   };
+}
+
+function claims() {
+  return {
+    type: "authClaims",
+    visible: true,
+    sendAmrClaim: { type: "checkbox", value: false, readOnly: false },
+    authnContextMode: { type: "select", value: "single" },
+    singleAuthnContextValue: {
+      type: "text",
+      value: "urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport",
+    },
+    authnContextMappings: { type: "list", value: [] },
+  };
+}
+
+function tooltip(message: string) {
+  return { template: "{{icon}} {{message}}", variables: { icon: "info", message } };
 }
 
 function importConfig() {
@@ -74,6 +93,7 @@ function text(label: string, position: number, value: string) {
     readOnly: false,
     required: false,
     toggle: null,
+    tooltip: tooltip(label),
     type: "text",
     value,
     visible: true,
@@ -81,5 +101,8 @@ function text(label: string, position: number, value: string) {
 }
 
 function flag(label: string, position: number, value: boolean) {
-  return { label, position, readOnly: false, required: false, type: "checkbox", value, visible: true };
+  return {
+    ...{ label, position, readOnly: false, required: false },
+    ...{ tooltip: tooltip(label), type: "checkbox", value, visible: true },
+  };
 }

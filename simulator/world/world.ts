@@ -127,11 +127,12 @@ function fillSystems(db: Db, tenant: Tenant): void {
 function fillApplications(db: Db, seed: number, tenant: Tenant, nowMs: number): void {
   const application = db.prepare("INSERT INTO applications VALUES (?, ?, ?)");
   for (const { id, name, displayLabel, ssoUrl } of tenant.applications) {
+    const slug = ssoUrl.slice(ssoUrl.lastIndexOf("/") + 1);
     const document = {
       ...defaultApplication(id, tenant.id, name, nowMs),
       displayLabel,
       displayName: displayLabel,
-      ssoUrl,
+      ssoUrl: slug,
     };
     application.run(id, tenant.id, JSON.stringify(document));
   }

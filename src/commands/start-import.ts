@@ -1,20 +1,19 @@
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
-import { importSourceOf } from "../directory/import-source.ts";
+import { choiceOf } from "../imports/config.ts";
 import { DEFAULTS } from "../imports/defaults.ts";
-import type { Job } from "../imports/job.ts";
+import { type Choice, choiceSchema, type Job } from "../imports/job.ts";
 import { orderOf } from "../imports/scheduler.ts";
 import { type StartOrder, startImport } from "../imports/start.ts";
-import { OpenJobError, openJobs } from "../imports/store.ts";
+import { OpenJobError } from "../imports/store/jobs.ts";
+import { startContextOf } from "./import-context.ts";
 import type { Io } from "./io.ts";
 import {
   type AccountFlags,
   accountOf,
-  callOptions,
   type ManagementContext,
   type OpenManagement,
   printJson,
-  printTable,
   using,
   withAccount,
 } from "./management.ts";
@@ -25,7 +24,15 @@ export interface SourceFlags extends AccountFlags {
   readonly workday?: string;
 }
 
-export interface StartFlags extends SourceFlags {
+export interface ChoiceFlags {
+  readonly only: readonly string[];
+  readonly exclude: readonly string[];
+  readonly onlyNew?: boolean;
+  readonly state?: string;
+  readonly postNameless?: boolean;
+}
+
+export interface StartFlags extends SourceFlags, ChoiceFlags {
   readonly operation: readonly string[];
   readonly reactivate?: boolean;
   readonly query?: string;
@@ -49,7 +56,7 @@ interface Source {
 }
 
 /** The import of the config that is named, or what the options say. */
-function sourceFor(context: ManagementContext, name: string | undefined, flags: SourceFlags): Source {
+export function sourceFor(context: ManagementContext, name: string | undefined, flags: SourceFlags): Source {
   if (name !== undefined) {
     const definition = definitionFor(context, name);
     const { account, organization, application, workday } = definition;
@@ -69,39 +76,6 @@ function definitionFor(context: ManagementContext, name: string) {
   throw new UsageError(`There is no import "${name}" in the config; it has: ${names}.`);
 }
 
-export function preview(
-  io: Io,
-  open: OpenManagement,
-  name: string | undefined,
-  flags: SourceFlags & { limit: number },
-): Promise<void> {
-  return using(open, flags, async (context) => {
-    const source = sourceFor(context, name, flags);
-    const users: Readonly<Record<string, unknown>>[] = [];
-    for await (const user of offered(context, source, io)) {
-      if (users.length === flags.limit) break;
-      users.push(user);
-    }
-    if (flags.json) return printJson(io, users);
-    const text = (value: unknown) => (typeof value === "string" ? value : "");
-    printTable(
-      io,
-      ["USERNAME", "EMAIL", "FIRST NAME", "LAST NAME"],
-      users.map((user) => [text(user.username), text(user.email), text(user.firstname), text(user.lastname)]),
-    );
-  });
-}
-
-async function* offered(context: ManagementContext, source: Source, io: Io) {
-  const client = context.management(source.account);
-  const options = callOptions(
-    { config: "", ...(source.organization ? { organization: source.organization } : {}) },
-    io,
-  );
-  if (source.workday !== undefined) yield* await client.workdayWorkers(source.workday, options);
-  else yield* client.importUsers(source.application ?? "", options);
-}
-
 export function start(
   io: Io,
   open: OpenManagement,
@@ -110,12 +84,10 @@ export function start(
 ): Promise<void> {
   return using(open, flags, async (context) => {
     const order = orderFrom(context, name, flags, io);
-    const { clock, log } = context;
-    const jobs = openJobs(context.database("write"));
-    const source = (account: string) => importSourceOf(context.management(account));
+    const startContext = startContextOf(context);
     let id: number;
     try {
-      ({ id } = await startImport({ jobs, source, clock, log }, order, io.signal));
+      ({ id } = await startImport(startContext, order, io.signal));
     } catch (error) {
       if (!(error instanceof OpenJobError)) throw error;
       throw new UsageError(
@@ -123,11 +95,11 @@ export function start(
         { cause: error },
       );
     }
-    const job = jobs.job(id)!;
+    const job = startContext.store.job(id)!;
     if (flags.watch && job.serviceJob !== null) return watchJob(io, context, id, flags.json === true);
     if (flags.json) printJson(io, job);
     else io.stdout.write(startWords(job));
-    if (job.state !== "running") io.setExitCode(1);
+    if (job.state !== "running" && job.state !== "finished") io.setExitCode(1);
   });
 }
 
@@ -136,9 +108,13 @@ function startWords(job: Job): string {
     case "failed":
       return `Job ${job.id} was refused: ${job.reason}\n`;
     case "uncertain":
-      return `Job ${job.id} is uncertain (${job.reason}): the service may have started it. It is not repeated; its events will show, or say it with "tidemark imports resolve ${job.id}".\n`;
+      return `Job ${job.id} is uncertain (${job.reason}): the service may have started it. It is not repeated. Its events will show it, or say what happened with "tidemark imports resolve ${job.id}".\n`;
+    case "requested":
+      return `Job ${job.id} waits: ${job.parts.find(({ reason }) => reason !== null)?.reason ?? "it is not sent yet"}. "tidemark run" sends it again.\n`;
+    case "finished":
+      return `Job ${job.id} has nothing to do: ${job.summary}.\n`;
     default:
-      return `Job ${job.id} runs as ${job.serviceJob}. Follow it with "tidemark imports watch ${job.id}".\n`;
+      return `Job ${job.id} runs as ${job.serviceJob}. ${job.summary}. Follow it with "tidemark imports watch ${job.id}".\n`;
   }
 }
 
@@ -149,7 +125,9 @@ function orderFrom(
   io: Io,
 ): StartOrder {
   const by = { origin: "command", requestedBy: io.env.SUDO_USER ?? io.env.USER ?? "command line" } as const;
-  if (name !== undefined) return { ...orderOf(definitionFor(context, name)), ...by };
+  if (name !== undefined) {
+    return { ...orderOf(definitionFor(context, name)), choice: choiceFrom(context, name, flags), ...by };
+  }
   const operations = flags.operation.map(operationOf);
   return {
     import: null,
@@ -159,9 +137,40 @@ function orderFrom(
       allowUserReactivation: flags.reactivate === true,
       ...(flags.query === undefined ? {} : { queryString: flags.query }),
     },
+    choice: choiceFrom(context, name, flags),
     ...by,
     ...DEFAULTS,
   };
+}
+
+/** The choice of the named import with the options over it. */
+export function choiceFrom(
+  context: ManagementContext,
+  name: string | undefined,
+  flags: SourceFlags & ChoiceFlags,
+): Choice {
+  const base = name === undefined ? choiceSchema.parse({}) : choiceOf(definitionFor(context, name));
+  const state = stateFrom(flags.state) ?? base.state;
+  const choice: Choice = {
+    only: [...base.only, ...flags.only],
+    exclude: [...base.exclude, ...flags.exclude],
+    onlyNew: base.onlyNew || flags.onlyNew === true,
+    postNameless: base.postNameless || flags.postNameless === true,
+    ...(state === undefined ? {} : { state }),
+  };
+  const isGiven =
+    flags.only.length + flags.exclude.length > 0 || flags.onlyNew || flags.state || flags.postNameless;
+  if (isGiven && sourceFor(context, name, flags).workday === undefined) {
+    throw new UsageError(
+      "--only, --exclude, --only-new, --state and --post-nameless choose workers of a Workday integration; an application filters with --query.",
+    );
+  }
+  return choice;
+}
+
+function stateFrom(text: string | undefined): Choice["state"] {
+  if (text === undefined || text === "STAGED" || text === "ACTIVATED") return text;
+  throw new UsageError(`--state is STAGED or ACTIVATED, not ${JSON.stringify(text)}.`);
 }
 
 function operationOf(text: string): "users.create" | "users.update" {

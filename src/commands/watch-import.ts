@@ -1,16 +1,16 @@
 import { UsageError } from "../core/errors.ts";
 import type { Job } from "../imports/job.ts";
-import { type Jobs, openJobs } from "../imports/store.ts";
+import { type ImportStore, openImportStore } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
 import type { ManagementContext } from "./management.ts";
 
 const WATCH_MS = 1000;
-/** A job that should have moved this long ago is followed by nobody. */
+/** No process follows a job that should have moved this long ago. */
 const ALONE_MS = 120_000;
 
 /**
  * Shows a job until it ends: one line that is rewritten where a person watches, a line for each change
- * otherwise, a JSON object for each change with --json. The exit code is 0 when it finished without failures.
+ * otherwise, a JSON object for each change with --json. The exit code is 0 when it finished, no user failed and every offered user is accounted for.
  */
 export async function watchJob(
   io: Io,
@@ -18,26 +18,24 @@ export async function watchJob(
   id: number,
   asJson: boolean,
 ): Promise<void> {
-  const jobs = openJobs(context.database("read"));
+  const store = openImportStore(context.database("read"));
   let shown = "";
   for (;;) {
-    const job = jobs.job(id);
+    const job = store.job(id);
     if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
     const line = asJson ? JSON.stringify(job) : words(job);
     if (line !== shown) write(io, line, asJson, shown !== "");
     shown = line;
     if (job.endedAt !== null) return end(io, job, asJson);
-    if (isAlone(jobs, id, context.clock.now())) {
-      throw new Error(`Nobody follows job ${id}: is "tidemark run" working with this config?`);
+    if (isAlone(store, id, context.clock.now())) {
+      throw new Error(`No process follows job ${id}. Is "tidemark run" working with this config?`);
     }
     await context.clock.sleep(WATCH_MS, io.signal);
   }
 }
 
-function words({ id, import: name, source, state, counts }: Job): string {
-  const { created, updated, reactivated, failed, pending } = counts;
-  const waiting = pending > 0 ? `, ${pending} pending` : "";
-  return `job ${id} (${name ?? source ?? "elsewhere"}) ${state}: ${created} created, ${updated} updated, ${reactivated} reactivated, ${failed} failed${waiting}`;
+function words({ id, import: name, source, state, summary }: Job): string {
+  return `job ${id} (${name ?? source ?? "elsewhere"}) ${state}: ${summary}`;
 }
 
 function write(io: Io, line: string, asJson: boolean, again: boolean): void {
@@ -47,12 +45,12 @@ function write(io: Io, line: string, asJson: boolean, again: boolean): void {
 
 function end(io: Io, job: Job, asJson: boolean): void {
   if (io.interactive && !asJson) io.stdout.write("\n");
-  const wentWell = job.state === "finished" && job.counts.failed === 0;
+  const wentWell = job.state === "finished" && job.counts.failed === 0 && (job.unaccounted ?? 0) === 0;
   if (!wentWell) io.setExitCode(1);
   if (!asJson && job.reason !== null) io.stdout.write(`${job.reason}\n`);
 }
 
-function isAlone(jobs: Jobs, id: number, nowMs: number): boolean {
+function isAlone({ jobs }: ImportStore, id: number, nowMs: number): boolean {
   const row = jobs.row(id);
   if (row === undefined) return false;
   const dueMs =

@@ -21,6 +21,9 @@ export const ALARM_KINDS = [
   "sink_stopped",
   "sink_behind",
   "dead_letters",
+  "import_failed",
+  "import_missed",
+  "import_overlapped",
 ] as const;
 export type AlarmKind = (typeof ALARM_KINDS)[number];
 

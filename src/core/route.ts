@@ -34,10 +34,17 @@ export interface RouteInput<Params, Query, Body> {
 export class RouteError extends Error {
   override readonly name = "RouteError";
   readonly status: number;
+  /** Further members of the answer, beside `error`. */
+  readonly body: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, message: string, options: { cause?: unknown } = {}) {
-    super(message, options);
+  constructor(
+    status: number,
+    message: string,
+    options: { cause?: unknown; body?: Readonly<Record<string, unknown>> } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.status = status;
+    this.body = options.body ?? {};
   }
 }
 

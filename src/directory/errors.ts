@@ -10,12 +10,20 @@ export interface ServiceFacts {
   readonly serviceMessage?: string | undefined;
   /** The service's own error code, where it gives one. */
   readonly code?: string | undefined;
+  /** What the service said about single parts of the request, bounded in number and length. */
+  readonly details?: readonly ServiceDetail[] | undefined;
   readonly requestId?: string | undefined;
   /** The service's clock when it answered. */
   readonly dateMs?: number | undefined;
   /** How long the service asked us to wait. */
   readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
+}
+
+export interface ServiceDetail {
+  /** The path of the part, such as `3.email`. */
+  readonly field: string;
+  readonly message: string;
 }
 
 export type ErrorKind =
@@ -44,6 +52,7 @@ export class DirectoryError extends Error {
   readonly requestId: string | undefined;
   readonly dateMs: number | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly details: readonly ServiceDetail[];
 
   constructor(message: string, facts: ServiceFacts = {}) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -53,6 +62,7 @@ export class DirectoryError extends Error {
     this.requestId = facts.requestId;
     this.dateMs = facts.dateMs;
     this.retryAfterMs = facts.retryAfterMs;
+    this.details = facts.details ?? [];
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { dateMsOf, retryAfterMsOf } from "../core/http/retry-after.ts";
-import type { ServiceFacts } from "./errors.ts";
+import type { ServiceDetail, ServiceFacts } from "./errors.ts";
 
 const MESSAGE_LENGTH_MAX = 500;
 const RETRY_AFTER_MS_MAX = 86_400_000;
@@ -23,6 +23,10 @@ export function factsOf(
     status: answer.status,
     serviceMessage: spoken.message === undefined ? undefined : bounded(clean(spoken.message)),
     code: spoken.code === undefined ? undefined : bounded(clean(spoken.code)),
+    details: spoken.details?.map(({ field, message }) => ({
+      field: bounded(field),
+      message: bounded(clean(message)),
+    })),
     requestId: requestIdOf(answer),
     dateMs,
     retryAfterMs: retryAfterMsOf(answer.header("retry-after"), dateMs ?? clock.now(), RETRY_AFTER_MS_MAX),
@@ -36,6 +40,7 @@ export function requestIdOf(answer: Answer): string | undefined {
 interface Spoken {
   message?: string | undefined;
   code?: string | undefined;
+  details?: readonly ServiceDetail[] | undefined;
 }
 
 /** The words of an error body: `{message}`, `{code, message, status, details}`, `{error, error_description}`, or plain text. */
@@ -66,7 +71,19 @@ function spokenOfObject(body: Record<string, unknown>, text: string): Spoken {
     Array.isArray(body.details) && body.details.length > 0 ? JSON.stringify(body.details) : undefined;
   const message = words.length > 0 ? String(words[0]) : text;
   const code = typeof body.code === "string" || typeof body.code === "number" ? String(body.code) : undefined;
-  return { message: details ? `${message} ${details}` : message, code };
+  return { message: details ? `${message} ${details}` : message, code, details: detailsOf(body.details) };
+}
+
+const DETAILS_MAX = 1000;
+
+function detailsOf(details: unknown): readonly ServiceDetail[] | undefined {
+  if (!Array.isArray(details)) return undefined;
+  return details.slice(0, DETAILS_MAX).flatMap((detail: unknown) => {
+    const { field, message } = (typeof detail === "object" && detail !== null ? detail : {}) as Partial<
+      Record<string, unknown>
+    >;
+    return typeof field === "string" ? [{ field, message: String(message ?? "") }] : [];
+  });
 }
 
 /** On one line, without control characters, cut. */

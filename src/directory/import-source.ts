@@ -1,15 +1,54 @@
-import { DirectoryError, type ErrorKind } from "./errors.ts";
-import type { ImportRequest, WorkdayEntry } from "./management/imports.ts";
+import { DirectoryError, type ErrorKind, NotFoundError } from "./errors.ts";
+import type { DirectoryUser, ImportRequest, WorkdayEntry } from "./management/import-calls.ts";
 import type { ManagementClient } from "./management.ts";
 
 type StartAnswer =
   | { readonly kind: "started"; readonly serviceJob: string }
-  | { readonly kind: "refused"; readonly reason: string }
+  | {
+      readonly kind: "refused";
+      readonly about: "users" | "request";
+      readonly reason: string;
+      readonly users?: readonly { readonly index: number; readonly reason: string }[];
+    }
+  | { readonly kind: "unavailable"; readonly reason: string; readonly retryAfterMs?: number | undefined }
   | { readonly kind: "uncertain"; readonly reason: string };
 
-/** Starting imports and reading their results, for those who must tell a refused start from a lost answer. */
+interface OfferedUser {
+  readonly username?: string | undefined;
+  readonly email?: string | undefined;
+  readonly firstname?: string | undefined;
+  readonly lastname?: string | undefined;
+  readonly state?: string | undefined;
+  readonly attributes: readonly { readonly name: string; readonly value: string }[];
+}
+
+/** What imports need of the management API: offers in one shape, and starts that never reject. */
 export function importSourceOf(client: ManagementClient) {
   return {
+    async *offered(
+      organization: string | undefined,
+      offer: { readonly kind: "application" | "workday"; readonly source: string },
+      signal: AbortSignal,
+    ): AsyncGenerator<OfferedUser> {
+      const options = { organization, signal };
+      const rows =
+        offer.kind === "workday"
+          ? client.workdayWorkers(offer.source, options)
+          : client.importUsers(offer.source, options);
+      for await (const row of rows) yield offeredUser(row);
+    },
+
+    async existing(organization: string | undefined, signal: AbortSignal) {
+      const found: (OfferedUser & { id: string })[] = [];
+      try {
+        for await (const user of client.users({ organization, signal })) found.push(existingUser(user));
+      } catch (error) {
+        if (error instanceof NotFoundError) return undefined;
+        throw error;
+      }
+      return found;
+    },
+
     start: (
       organization: string | undefined,
       application: string,
@@ -18,20 +57,13 @@ export function importSourceOf(client: ManagementClient) {
     ): Promise<StartAnswer> =>
       answerOf(() => client.startImport(application, request, { organization, signal })),
 
-    async startWorkday(
+    startWorkday: (
       organization: string | undefined,
       workday: string,
+      users: readonly OfferedUser[],
       signal: AbortSignal,
-    ): Promise<StartAnswer> {
-      let entries: readonly WorkdayEntry[];
-      try {
-        entries = (await client.workdayWorkers(workday, { organization, signal })).map(entryOf);
-      } catch (error) {
-        return { kind: "refused", reason: `the workers could not be read: ${(error as Error).message}` };
-      }
-      if (entries.length === 0) return { kind: "refused", reason: "the integration offers no workers" };
-      return answerOf(() => client.startWorkdayImport(workday, entries, { organization, signal }));
-    },
+    ): Promise<StartAnswer> =>
+      answerOf(() => client.startWorkdayImport(workday, users.map(entryOf), { organization, signal })),
 
     workdayResults: (
       organization: string | undefined,
@@ -39,47 +71,88 @@ export function importSourceOf(client: ManagementClient) {
       serviceJob: string,
       signal: AbortSignal,
     ) => client.workdayResults(workday, serviceJob, { organization, signal }),
+
+    activate: (organization: string | undefined, userId: string, signal: AbortSignal) =>
+      client.activateUser(userId, { organization, signal }),
   };
 }
 
-/** These say that the service did not take the request; after anything else nobody knows. */
+/** The service did not take the request, and will not take the same one later. */
 const REFUSALS: ReadonlySet<ErrorKind> = new Set<ErrorKind>([
-  "bad_request",
   "unauthorized",
   "not_entitled",
   "forbidden",
   "not_found",
   "unknown_organization",
-  "headers_too_large",
-  "throttled",
 ]);
+/** The service did not take the request because of its content or its size. */
+const CONTENT: ReadonlySet<ErrorKind> = new Set<ErrorKind>(["bad_request", "headers_too_large"]);
 
 async function answerOf(start: () => Promise<string>): Promise<StartAnswer> {
   try {
     return { kind: "started", serviceJob: await start() };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return { kind: wasRefused(error) ? "refused" : "uncertain", reason };
+    if (!(error instanceof DirectoryError)) return { kind: "uncertain", reason };
+    if (REFUSALS.has(error.kind)) return { kind: "refused", about: "request", reason };
+    if (CONTENT.has(error.kind)) return { kind: "refused", about: "users", reason, users: namedUsers(error) };
+    const wasNotTaken =
+      error.kind === "throttled" || (error.kind === "unavailable" && error.status === undefined);
+    if (wasNotTaken) return { kind: "unavailable", reason, retryAfterMs: error.retryAfterMs };
+    return { kind: "uncertain", reason };
   }
 }
 
-function wasRefused(error: unknown): boolean {
-  if (!(error instanceof DirectoryError)) return false;
-  return REFUSALS.has(error.kind) || (error.kind === "unavailable" && error.status === undefined);
+/** Entries that the answer's details name by their place: `3.email`, `[3].email`, `body[3]`. */
+function namedUsers(error: DirectoryError): { index: number; reason: string }[] {
+  const reasons = new Map<number, string[]>();
+  for (const { field, message } of error.details) {
+    const index = /(?:^|\[|\.)(\d+)(?:\]|\.|$)/.exec(field)?.[1];
+    if (index === undefined) continue;
+    const words = `${field.replace(/^.*?\d+\]?\.?/, "") || "the entry"}: ${message}`;
+    reasons.set(Number(index), [...(reasons.get(Number(index)) ?? []), words]);
+  }
+  return [...reasons].map(([index, words]) => ({ index, reason: words.join("; ") }));
 }
 
-/** The specification does not show a worker; the names of an entry are looked for in it. */
-function entryOf(worker: Readonly<Record<string, unknown>>): WorkdayEntry {
-  const text = (name: string) => (typeof worker[name] === "string" ? (worker[name] as string) : undefined);
-  const attributes = Array.isArray(worker.attributes)
-    ? (worker.attributes as WorkdayEntry["attributes"])
-    : undefined;
+type Row = Readonly<Record<string, unknown>>;
+
+/** The specification does not show a worker: names are seen as `firstname` and `firstName`, attributes as list and object. */
+export function offeredUser(row: Row): OfferedUser {
+  const text = (...names: readonly string[]) => {
+    const found = names.map((name) => row[name]).find((value) => typeof value === "string" && value !== "");
+    return found as string | undefined;
+  };
   return {
-    email: text("email") ?? "",
-    firstname: text("firstname"),
-    lastname: text("lastname"),
-    username: text("username"),
+    username: text("username", "userName"),
+    email: text("email", "workEmail"),
+    firstname: text("firstname", "firstName", "givenName"),
+    lastname: text("lastname", "lastName", "familyName"),
     state: text("state"),
-    attributes,
+    attributes: attributesOf(row.attributes),
+  };
+}
+
+function attributesOf(value: unknown): { name: string; value: string }[] {
+  const entries = Array.isArray(value)
+    ? value.map((one: Partial<Record<string, unknown>> | null) => [one?.name, one?.value])
+    : typeof value === "object" && value !== null
+      ? Object.entries(value)
+      : [];
+  return entries.flatMap(([name, content]) =>
+    typeof name === "string" && content !== null && content !== undefined
+      ? [{ name, value: typeof content === "string" ? content : JSON.stringify(content) }]
+      : [],
+  );
+}
+
+function existingUser(user: DirectoryUser): OfferedUser & { id: string } {
+  return { ...offeredUser(user), id: user._id };
+}
+
+function entryOf({ username, email, firstname, lastname, state, attributes }: OfferedUser): WorkdayEntry {
+  return {
+    ...{ email: email ?? "", firstname, lastname, username, state },
+    ...(attributes.length === 0 ? {} : { attributes }),
   };
 }

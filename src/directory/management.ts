@@ -5,7 +5,7 @@ import type { ClientOptions } from "./insights.ts";
 import { type ApplicationCalls, applicationCalls } from "./management/applications.ts";
 import { type AssociationCalls, associationCalls } from "./management/associations.ts";
 import { callerOf } from "./management/call.ts";
-import { type ImportCalls, importCalls } from "./management/imports.ts";
+import { type ImportCalls, importCalls } from "./management/import-calls.ts";
 import { type OrganizationCalls, organizationCalls } from "./management/organizations.ts";
 import { type SystemCalls, systemCalls } from "./management/systems.ts";
 import type { SystemIdentity } from "./signature.ts";

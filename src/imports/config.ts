@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { durationSchema } from "../core/schema.ts";
-import { requestSchema } from "./job.ts";
+import { type Choice, choiceSchema, requestSchema } from "./job.ts";
 import { scheduleProblem, timeZoneProblem } from "./schedule.ts";
 
 const MINUTE_MS = 60_000;
@@ -36,6 +36,7 @@ export const importSchema = z
       .optional()
       .meta({ description: "The id of the Workday integration, instead of an application." }),
     ...requestSchema.shape,
+    ...choiceSchema.shape,
     schedule: z
       .string()
       .optional()
@@ -45,17 +46,29 @@ export const importSchema = z
       .default("UTC")
       .meta({ description: "The time zone of the schedule, such as Europe/Berlin." }),
     catchUp: duration(
-      "How late a scheduled run may still start; one that is later is missed, and that is said.",
+      "How late a scheduled run may still start; a later one is recorded as missed and raises an alarm.",
       60 * MINUTE_MS,
     ),
-    quietAfter: duration("After so long without an event the job is called quiet.", 2 * MINUTE_MS),
-    finishAfter: duration("After so long without an event the job is called finished.", 15 * MINUTE_MS),
+    quietAfter: duration("After so long without an event a job is shown as quiet.", 2 * MINUTE_MS),
+    finishAfter: duration(
+      "A job whose users do not all get an outcome is taken for finished after so long without an event.",
+      15 * MINUTE_MS,
+    ),
   })
   .superRefine((definition, context) => {
     const complain = (path: string, message: string) =>
       context.addIssue({ code: "custom", path: [path], message });
     if (!definition.application === !definition.workday) {
       complain("application", "give either application or workday");
+    }
+    const { only, exclude, onlyNew, state, postNameless, workday } = definition;
+    const isChoosing =
+      only.length > 0 || exclude.length > 0 || onlyNew || postNameless || state !== undefined;
+    if (isChoosing && workday === undefined) {
+      complain(
+        "workday",
+        "only, exclude, onlyNew, state and postNameless choose workers of a Workday integration",
+      );
     }
     const zone = timeZoneProblem(definition.timeZone);
     if (zone !== undefined) complain("timeZone", zone);
@@ -68,3 +81,8 @@ export const importSchema = z
   .meta({ description: "An import of users that can be started by its name, or by a schedule." });
 
 export type ImportDefinition = z.output<typeof importSchema>;
+
+export function choiceOf(definition: Choice): Choice {
+  const { only, exclude, onlyNew, state, postNameless } = definition;
+  return { only, exclude, onlyNew, postNameless, ...(state === undefined ? {} : { state }) };
+}

@@ -3,7 +3,7 @@ import { z } from "zod";
 export const JOB_STATES = ["requested", "running", "quiet", "finished", "failed", "uncertain"] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-export const OUTCOMES = ["created", "updated", "reactivated", "failed", "pending"] as const;
+export const OUTCOMES = ["created", "updated", "reactivated", "failed", "skipped", "pending"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export type Operation = "users.create" | "users.update";
@@ -26,6 +26,29 @@ export const requestSchema = z.strictObject({
 });
 export type JobRequest = z.output<typeof requestSchema>;
 
+/** Which of a Workday integration's workers are posted, and how. */
+export const choiceSchema = z.strictObject({
+  only: z.array(z.string().min(1)).default([]).meta({
+    description:
+      "Only workers that match every one of these: field=value, or text that any field contains. Workday only.",
+  }),
+  exclude: z
+    .array(z.string().min(1))
+    .default([])
+    .meta({ description: "Workers that are left out, by username or e-mail address. Workday only." }),
+  onlyNew: z.boolean().default(false).meta({
+    description: "Only workers who are not users yet. Needs a service that lists its users. Workday only.",
+  }),
+  state: z.enum(["STAGED", "ACTIVATED"]).optional().meta({
+    description:
+      "The state of the users that are created; the service's own choice when absent. Workday only.",
+  }),
+  postNameless: z.boolean().default(false).meta({
+    description: "Posts workers without a first or last name instead of skipping them. Workday only.",
+  }),
+});
+export type Choice = z.output<typeof choiceSchema>;
+
 const time = z.iso.datetime();
 
 export const countsSchema = z
@@ -34,11 +57,22 @@ export const countsSchema = z
     updated: z.int(),
     reactivated: z.int(),
     failed: z.int(),
+    skipped: z.int(),
     pending: z.int(),
     events: z.int().meta({ description: "Events that belong to the job." }),
   })
   .meta({ description: "Users by what became of them." });
 export type Counts = z.output<typeof countsSchema>;
+
+/** One request to the service: a Workday import is posted in several. */
+export const partSchema = z.strictObject({
+  part: z.int(),
+  state: z.enum(["planned", "sent", "taken", "refused", "uncertain"]),
+  serviceJob: z.string().nullable(),
+  users: z.int().meta({ description: "Users that it carries." }),
+  reason: z.string().nullable(),
+});
+export type Part = z.output<typeof partSchema>;
 
 /** A job as people and programs see it. */
 export const jobSchema = z.strictObject({
@@ -60,6 +94,16 @@ export const jobSchema = z.strictObject({
   lastEventAt: time.nullable(),
   endedAt: time.nullable(),
   counts: countsSchema,
+  offered: z
+    .int()
+    .nullable()
+    .meta({ description: "Users that the source offered; null while it is not known." }),
+  unaccounted: z.int().nullable().meta({
+    description: "Offered users without an outcome after the end; null before it, or without an offer.",
+  }),
+  staged: z.int().meta({ description: "Users of the job that can be activated." }),
+  summary: z.string().meta({ description: "The account of the job in words." }),
+  parts: z.array(partSchema),
 });
 export type Job = z.output<typeof jobSchema>;
 
@@ -69,8 +113,10 @@ export const jobUserSchema = z.strictObject({
   email: z.string().nullable(),
   outcome: z.enum(OUTCOMES),
   reason: z.string().nullable(),
-  event: z.string().nullable().meta({ description: "The id of the event that told it." }),
+  event: z.string().nullable().meta({ description: "The id of the event that says so." }),
   timestamp: z.string().nullable(),
+  offered: z.boolean().meta({ description: "The source offered the user; others were found in events." }),
+  state: z.string().nullable().meta({ description: "STAGED or ACTIVATED, where events said so." }),
 });
 export type JobUser = z.output<typeof jobUserSchema>;
 
@@ -108,11 +154,23 @@ export interface JobRow {
   readonly first_event_ms: number | null;
   readonly last_event_ms: number | null;
   readonly ended_ms: number | null;
-  readonly results_digest: string | null;
-  readonly next_poll_ms: number | null;
+  readonly offered_ms: number | null;
+  readonly sender: string | null;
 }
 
-export function jobOf(row: JobRow, counts: Counts): Job {
+/** What a job's row does not contain. */
+export interface JobFacts {
+  readonly counts: Counts;
+  readonly offered: number;
+  /** Offered users without an outcome. */
+  readonly waiting: number;
+  readonly staged: number;
+  readonly parts: readonly Part[];
+}
+
+export function jobOf(row: JobRow, facts: JobFacts): Job {
+  const offered = row.offered_ms === null ? null : facts.offered;
+  const hasEnded = row.ended_ms !== null;
   return {
     id: row.id,
     import: row.import,
@@ -131,8 +189,26 @@ export function jobOf(row: JobRow, counts: Counts): Job {
     firstEventAt: isoOrNull(row.first_event_ms),
     lastEventAt: isoOrNull(row.last_event_ms),
     endedAt: isoOrNull(row.ended_ms),
-    counts,
+    counts: facts.counts,
+    offered,
+    unaccounted: hasEnded && offered !== null ? facts.waiting : null,
+    staged: facts.staged,
+    summary: summaryOf(offered, facts, hasEnded),
+    parts: [...facts.parts],
   };
+}
+
+/** "40 offered: 22 created, 13 updated, 5 failed, 0 unaccounted". Outcomes that did not occur are left out. */
+function summaryOf(offered: number | null, { counts, waiting }: JobFacts, hasEnded: boolean): string {
+  const words = (["created", "updated", "reactivated", "failed", "skipped"] as const)
+    .filter((outcome) => counts[outcome] > 0)
+    .map((outcome) => `${counts[outcome]} ${outcome}`);
+  if (offered === null) {
+    const known = words.length === 0 ? "No outcome is known" : words.join(", ");
+    return `${known}; the number of users offered is not known`;
+  }
+  words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);
+  return `${offered} offered: ${words.join(", ")}`;
 }
 
 function iso(ms: number): string {

@@ -1,30 +1,30 @@
-import type { Database } from "better-sqlite3";
 import type { Log } from "../core/log.ts";
-import type { JobRow } from "./job.ts";
-import type { Jobs } from "./store.ts";
+import type { JobRow, Part } from "./job.ts";
+import type { ImportStore } from "./store/open.ts";
+import type { PartRow } from "./store/parts.ts";
+import { takePart } from "./take-part.ts";
 
 /**
  * The states of a job and its moves.
  *
- * A job is *requested* when its row is written, before the service hears of it. The service's answer with a
- * job id makes it *running*; a refusal makes it *failed*. When the answer is lost, or when it has not come
- * long after it had to (the process was killed, say), the job is *uncertain*: it may run at the service or not.
+ * - *requested*: the row is on disk; no part of it was taken yet (send-parts.ts describes the parts).
+ * - *running*: the service took at least one part.
+ * - *quiet*: nothing new was seen for `quietAfter`, while events were read. The next event makes it *running*.
+ * - *finished*: every offered user has an outcome. Where that does not happen, or the offer is not known, silence of
+ *   `finishAfter` ends the job, and its reason says so. Later events are counted in; one that happened after the end
+ *   opens the job again.
+ * - *uncertain*: it is not known whether the service took any part. The schedule goes on after a deadline.
+ * - *failed*: the service took nothing.
  *
- * A running job becomes *quiet* when nothing new has been seen of it for a while (a while in which events were
- * read: an outage is no silence), and runs again with the next event. A quiet job is *finished* when the quiet lasts: the service has no other way to say so. Events that
- * come later still are counted in; one that happened after the end opens the job again.
+ * An uncertain part is resolved as soon as exactly one job of unknown origin fits: the same source, begun when the
+ * part was sent, and with none but the part's users where the offer is known. A person may resolve it too.
  *
- * An uncertain job is resolved by events when exactly one job of unknown origin belongs to that application and
- * began when this one was requested; it is then that job. A person may resolve it too. When nothing does, it
- * ends at a deadline: it stays uncertain, and its schedule goes on.
- *
- * Jobs that were started elsewhere begin as running. A job that has ended no longer holds up its import.
+ * Jobs that were started elsewhere have no parts and begin as running.
  */
 export interface ProgressContext {
-  readonly db: Database;
-  readonly jobs: Jobs;
+  readonly store: ImportStore;
   readonly log: Log;
-  /** Up to when an account's events have been read; quiet counts only so far. Absent: up to now. */
+  /** Up to when an account's events have been read; silence counts only so far. Absent: up to now. */
   readonly readUntilMs?: ((account: string) => number | undefined) | undefined;
 }
 
@@ -35,84 +35,116 @@ const RESOLVE_WITHIN_MS = 86_400_000;
 
 /** Makes every move that is due at this time. */
 export function moveJobs(context: ProgressContext, nowMs: number): void {
-  const { jobs } = context;
-  for (const job of jobs.rows({ open: true })) moveJob(context, job, nowMs);
-  for (const job of jobs.rows({ state: "uncertain" })) {
-    if (nowMs >= job.answer_by_ms && nowMs < job.requested_ms + RESOLVE_WITHIN_MS)
-      resolve(context, job, nowMs);
+  const { jobs, parts } = context.store;
+  for (const job of [...jobs.rows({ open: true }), ...jobs.rows({ state: "uncertain" })]) {
+    if (nowMs > job.requested_ms + RESOLVE_WITHIN_MS) continue;
+    for (const part of parts.of(job.id)) if (part.state === "uncertain") resolve(context, job, part, nowMs);
   }
-  reopen(context, nowMs);
+  for (const job of jobs.rows({ open: true })) settleJob(context, job.id, nowMs);
+  for (const job of jobs.endedEarly(nowMs)) {
+    jobs.move(job.id, "running", nowMs, { endedMs: null, reason: null });
+    context.log.info({ job: job.id, import: job.import }, "Import goes on after it was called finished.");
+  }
 }
 
-function moveJob({ jobs, log, readUntilMs }: ProgressContext, job: JobRow, nowMs: number): void {
-  const fields = { job: job.id, import: job.import, account: job.account };
+/** Moves one job by what is known of its parts and users. */
+export function settleJob(context: ProgressContext, id: number, nowMs: number): void {
+  const { store } = context;
+  const job = store.jobs.row(id);
+  if (job === undefined || job.ended_ms !== null) return;
+  if (job.origin === "elsewhere") {
+    watchSilence(context, job, nowMs);
+    return;
+  }
+  const parts = store.parts.of(id);
+  const has = (...states: readonly Part["state"][]) => parts.some(({ state }) => states.includes(state));
+  if (parts.length === 0 && job.offered_ms === null) return;
+  if (has("planned", "sent")) {
+    if (has("taken") && job.state === "requested") store.jobs.move(id, "running", nowMs);
+    return;
+  }
+  if (has("taken")) {
+    watchUsers(context, job, nowMs);
+    return;
+  }
+  if (has("uncertain")) {
+    waitUncertain(context, job, parts, nowMs);
+    return;
+  }
+  if (parts.length === 0) {
+    end(context, job, nowMs, "nothing was posted: every offered user was skipped");
+    return;
+  }
+  const reason = parts.findLast(({ state }) => state === "refused")?.reason ?? null;
+  store.jobs.move(id, "failed", nowMs, { reason, endedMs: nowMs });
+}
+
+function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void {
+  const isKnown = job.offered_ms !== null;
+  if (isKnown && context.store.users.totals(job.id).waiting === 0) {
+    end(context, job, nowMs, null);
+    return;
+  }
+  watchSilence(context, job, nowMs);
+}
+
+function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): void {
+  const { store, readUntilMs } = context;
   const idleMs = Math.min(nowMs, readUntilMs?.(job.account) ?? nowMs) - job.active_ms;
-  switch (job.state) {
-    case "requested":
-      if (nowMs < job.answer_by_ms) return;
-      jobs.move(job.id, "uncertain", nowMs, { reason: "no answer to the start was seen" });
-      log.warn(fields, "Import start uncertain; it is not repeated.");
-      return;
-    case "running":
-    case "quiet":
-      if (idleMs >= job.finish_after_ms) {
-        jobs.move(job.id, "finished", nowMs, { endedMs: nowMs });
-        log.info({ ...fields, ...jobs.counts(job.id) }, "Import finished.");
-      } else if (job.state === "running" && idleMs >= job.quiet_after_ms) {
-        jobs.move(job.id, "quiet", nowMs);
-      }
-      return;
-    case "uncertain":
-      if (nowMs < job.answer_by_ms + job.finish_after_ms) return;
-      jobs.move(job.id, "uncertain", nowMs, { endedMs: nowMs });
-      log.warn(fields, "Import start still uncertain; its schedule goes on.");
-      return;
-    case "finished":
-    case "failed":
-      jobs.move(job.id, job.state, nowMs, { endedMs: nowMs });
+  if (idleMs >= job.finish_after_ms) {
+    end(context, job, nowMs, silenceReason(context, job));
+    return;
   }
+  if (job.state === "running" && idleMs >= job.quiet_after_ms) store.jobs.move(job.id, "quiet", nowMs);
+  if (job.state === "requested") store.jobs.move(job.id, "running", nowMs);
 }
 
-/** By events, if there is exactly one candidate, and no other uncertain job that it could be as well (R28). */
-function resolve({ db, jobs, log }: ProgressContext, job: JobRow, nowMs: number): void {
-  const candidates = db
-    .prepare<unknown[], JobRow>(
-      `SELECT * FROM jobs WHERE origin = 'elsewhere' AND account = ? AND (? IS NULL OR organization = ?)
-         AND (source IS NULL OR source = ?) AND first_event_ms BETWEEN ? AND ?`,
-    )
-    .all(
-      job.account,
-      job.organization,
-      job.organization,
-      job.source,
-      job.requested_ms - EARLY_MS,
-      job.requested_ms + LATE_MS,
-    );
+function silenceReason({ store }: ProgressContext, job: JobRow): string {
+  const minutes = Math.round(job.finish_after_ms / 60_000);
+  const silence = `Taken for finished because nothing was seen of it for ${minutes} minutes`;
+  if (job.offered_ms === null) return `${silence}; the number of users offered is not known.`;
+  const lost = store.parts.of(job.id).some(({ state }) => state === "uncertain");
+  const cause = lost ? " The answer to a part of it was lost." : "";
+  return `${silence}; ${store.users.totals(job.id).waiting} offered users have no outcome.${cause}`;
+}
+
+function end({ store, log }: ProgressContext, job: JobRow, nowMs: number, reason: string | null): void {
+  store.jobs.move(job.id, "finished", nowMs, { endedMs: nowMs, reason });
+  const { id, import: name, account } = job;
+  log.info({ job: id, import: name, account, ...store.users.counts(id), reason }, "Import finished.");
+}
+
+function waitUncertain(
+  { store, log }: ProgressContext,
+  job: JobRow,
+  parts: readonly PartRow[],
+  nowMs: number,
+): void {
+  const fields = { job: job.id, import: job.import, account: job.account };
+  const reason = parts.find(({ state }) => state === "uncertain")?.reason ?? null;
+  if (job.state !== "uncertain") store.jobs.move(job.id, "uncertain", nowMs, { reason });
+  if (nowMs < job.answer_by_ms + job.finish_after_ms) return;
+  store.jobs.move(job.id, "uncertain", nowMs, { endedMs: nowMs });
+  log.warn(fields, "Import start still uncertain; its schedule goes on.");
+}
+
+function resolve({ store, log }: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
+  const [fromMs, toMs] = [part.at_ms - EARLY_MS, part.at_ms + LATE_MS];
+  const offered = store.users.names(job.id, part.part);
+  const candidates = store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
+    const theirs = [...store.users.names(id)];
+    return offered.size === 0 || (theirs.length > 0 && theirs.every((name) => offered.has(name)));
+  });
   const [only] = candidates;
-  if (only === undefined || candidates.length > 1 || only.source !== job.source) return;
-  const rivals = db
-    .prepare<unknown[], { rivals: number }>(
-      `SELECT count(*) AS rivals FROM jobs WHERE state = 'uncertain' AND account = ? AND organization IS ?
-         AND source IS ? AND ? BETWEEN requested_ms - ? AND requested_ms + ?`,
-    )
-    .get(job.account, job.organization, job.source, only.first_event_ms, EARLY_MS, LATE_MS)!.rivals;
-  if (rivals > 1 || only.service_job === null) return;
-  jobs.confirm(job.id, only.service_job, nowMs);
-  // What made it active were its events, not this discovery.
-  db.prepare("UPDATE jobs SET active_ms = ? WHERE id = ?").run(only.active_ms, job.id);
-  log.info({ job: job.id, import: job.import, serviceJob: only.service_job }, "Import found by its events.");
-}
-
-/** A job that was called finished too early. */
-function reopen({ db, jobs, log }: ProgressContext, nowMs: number): void {
-  const early = db
-    .prepare<[number], JobRow>(
-      `SELECT * FROM jobs WHERE state = 'finished' AND last_event_ms > ended_ms AND active_ms > ended_ms
-         AND ? - active_ms < finish_after_ms`,
-    )
-    .all(nowMs);
-  for (const job of early) {
-    jobs.move(job.id, "running", nowMs, { endedMs: null });
-    log.info({ job: job.id, import: job.import }, "Import goes on after it was called finished.");
-  }
+  if (only === undefined || candidates.length > 1 || only.service_job === null) return;
+  const isSure = offered.size > 0;
+  const sentMs = only.first_event_ms ?? part.at_ms;
+  if (
+    !isSure &&
+    (only.source !== job.source || store.jobs.rivals(job, sentMs - LATE_MS, sentMs + EARLY_MS) > 1)
+  )
+    return;
+  const serviceJob = only.service_job;
+  store.change(() => takePart({ store, log }, job, part.part, serviceJob, nowMs));
+  log.info({ job: job.id, import: job.import, part: part.part, serviceJob }, "Import found by its events.");
 }

@@ -1,17 +1,16 @@
-import type { Database } from "better-sqlite3";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
+import { type ImportNews, mayBeImport, newsOf } from "./import-news.ts";
 import type { JobRow } from "./job.ts";
-import { type ImportNews, mayBeImport, newsOf } from "./meaning.ts";
-import { openUsers } from "./users.ts";
+import type { ImportStore } from "./store/open.ts";
 
 /**
- * A reader of the journal: events whose correlation id is a job's become that job's timeline, and what
- * became of each user is worked out from all of that user's events, whatever order they came in.
+ * A reader of the journal: events whose correlation id is a job's become that job's timeline, and all of a user's
+ * events together decide what became of the user, whatever order they came in.
  *
- * An event that carries the correlation of an import nobody here started makes a job of its own, of origin
- * `elsewhere`. That is also where events wait that come before the answer to their start: when the answer
- * names the id, the job takes them over.
+ * An event with the correlation of an import that was not started here makes a job of its own, of origin
+ * `elsewhere`. Events that come before the answer to their start wait there too: when the answer names the id,
+ * the job takes them over.
  */
 export interface Tracker {
   /** In journal order, at least once: an event that is known already changes nothing. All or nothing. */
@@ -24,52 +23,29 @@ export interface TrackerOptions {
   readonly finishAfterMs: number;
 }
 
-export function openTracker(db: Database, clock: Clock, options: TrackerOptions): Tracker {
-  const users = openUsers(db);
-  const byServiceJob = db.prepare<[string, string], JobRow>(
-    "SELECT * FROM jobs WHERE service_job = ? ORDER BY account = ? DESC, id LIMIT 1",
-  );
-  const insertFound = db.prepare(
-    `INSERT INTO jobs (account, organization, kind, source, request, origin, requested_by, requested_ms, answer_by_ms,
-       service_job, state, state_ms, quiet_after_ms, finish_after_ms, active_ms, ended_ms)
-     VALUES (@account, @organization, @kind, @source, '{}', 'elsewhere', 'elsewhere', @ms, @ms,
-       @serviceJob, @state, @nowMs, @quietAfterMs, @finishAfterMs, @nowMs, @endedMs)`,
-  );
-  const awaited = "SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')";
-  const isAnyAwaited = db.prepare<[], unknown>(awaited);
-  const isAwaited = db.prepare<[string, string | null], unknown>(
-    `${awaited} AND account = ? AND (organization IS NULL OR organization = ?)`,
-  );
-  const touch = db.prepare(
-    `UPDATE jobs SET active_ms = max(active_ms, @nowMs), source = coalesce(source, @source),
-       first_event_ms = min(coalesce(first_event_ms, @ms), @ms), last_event_ms = max(coalesce(last_event_ms, @ms), @ms)
-     WHERE id = @job`,
-  );
-  const run = db.prepare("UPDATE jobs SET state = 'running', state_ms = ? WHERE id = ? AND state = 'quiet'");
+export function createTracker(store: ImportStore, clock: Clock, options: TrackerOptions): Tracker {
+  const { jobs, users } = store;
 
   /** An old job that is found in history has ended long ago. */
   function found(event: JournalEvent, news: ImportNews): JobRow {
     const nowMs = clock.now();
-    const isOld = event.timestampMs < nowMs - options.finishAfterMs;
-    insertFound.run({
+    return jobs.createFound({
       account: event.account,
       organization: event.organization,
       kind: news.kind,
       source: news.source ?? null,
       ms: event.timestampMs,
       serviceJob: news.serviceJob,
-      state: isOld ? "finished" : "running",
-      endedMs: isOld ? nowMs : null,
+      hasEnded: event.timestampMs < nowMs - options.finishAfterMs,
       nowMs,
       ...options,
     });
-    return byServiceJob.get(news.serviceJob, event.account)!;
   }
 
   function jobFor(event: JournalEvent, news: ImportNews): JobRow | undefined {
-    const known = byServiceJob.get(news.serviceJob, event.account);
+    const known = jobs.byServiceJob(news.serviceJob, event.account);
     if (known !== undefined || news.isImport === false) return known;
-    const isWanted = news.isImport ?? isAwaited.get(event.account, event.organization) !== undefined;
+    const isWanted = news.isImport ?? jobs.isAwaited(event.account, event.organization);
     return isWanted ? found(event, news) : undefined;
   }
 
@@ -77,22 +53,23 @@ export function openTracker(db: Database, clock: Clock, options: TrackerOptions)
     const news = newsOf(event);
     if (news === undefined) return;
     const job = jobFor(event, news);
-    if (job === undefined || !users.add(job.id, event, news)) return;
-    touch.run({ nowMs: clock.now(), ms: event.timestampMs, job: job.id, source: news.source ?? null });
-    run.run(clock.now(), job.id);
+    if (job === undefined || !users.addEvent(job.id, event, news)) return;
+    jobs.touch(job.id, clock.now(), event.timestampMs, news.source ?? null);
+    if (job.state === "quiet") jobs.move(job.id, "running", clock.now());
   }
 
   /** Most correlations are of other things than imports: that is seen without parsing the event. */
   function mayMatter(event: JournalEvent): boolean {
     const { correlationId } = event;
     if (correlationId === undefined) return false;
-    return mayBeImport(event) || byServiceJob.get(correlationId, event.account) !== undefined;
+    return mayBeImport(event) || jobs.byServiceJob(correlationId, event.account) !== undefined;
   }
 
   return {
-    apply: db.transaction((events: readonly JournalEvent[]) => {
-      const isAnyone = isAnyAwaited.get() !== undefined;
-      for (const event of events) if (isAnyone || mayMatter(event)) applyOne(event);
-    }).immediate,
+    apply: (events) =>
+      store.change(() => {
+        const isAnyAwaited = jobs.isAwaited();
+        for (const event of events) if (isAnyAwaited || mayMatter(event)) applyOne(event);
+      }),
   };
 }

@@ -51,14 +51,18 @@ function goneSignal(reply: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-/** Every refusal has the same shape: `{ error: { status, message } }`. */
+/** Every refusal has the same shape: `{ error: { status, message } }`, with further members where a route adds them. */
 export function answerErrors({ app, log }: Pick<MountContext, "app" | "log">): void {
   app.setErrorHandler((error, request, reply) => {
     const { status, message } = refusalOf(error);
     if (status === 401) reply.header("www-authenticate", 'Bearer realm="tidemark"');
     if (status >= 500)
       log.error({ err: error, method: request.method, url: request.url }, "A request failed.");
-    reply.code(status).type("application/json").send({ error: { status, message } });
+    const more = error instanceof RouteError ? error.body : {};
+    reply
+      .code(status)
+      .type("application/json")
+      .send({ error: { status, message }, ...more });
   });
   app.setNotFoundHandler((_, reply) => {
     reply.code(404).send({ error: { status: 404, message: "There is nothing here." } });

@@ -12,8 +12,8 @@ import { openManagement } from "../../src/directory/management.ts";
 import { importSchema } from "../../src/imports/config.ts";
 import { orderOf } from "../../src/imports/scheduler.ts";
 import { startImport } from "../../src/imports/start.ts";
-import { type Jobs, openJobs } from "../../src/imports/store.ts";
-import { openState } from "../../src/journal/database.ts";
+import { openState, type State } from "../../src/journal/database.ts";
+import { jobsOf, startContext } from "../imports/support.ts";
 import { type Running, startProcess } from "../support/process.ts";
 
 const USERS = 5000;
@@ -100,8 +100,8 @@ it("follows an import of 5,000 users through failures, late and repeated events 
   await until("the organizations are known", () => running!.output().includes("Organizations joined."));
 
   const db = openState(state);
-  const jobs = openJobs(db);
-  const id = await start(jobs, organization, application);
+  const jobs = jobsOf(db);
+  const id = await start(db, organization, application);
   let repeated = 0;
   for (let kill = 1; kill <= KILLS; kill++) {
     const seen = (USERS * kill) / (KILLS + 2);
@@ -135,7 +135,7 @@ it("follows an import of 5,000 users through failures, late and repeated events 
 }, 240_000);
 
 /** What `tidemark imports start hr` does, in a process of its own beside the running one. */
-async function start(jobs: Jobs, organization: string, application: string): Promise<number> {
+async function start(db: State, organization: string, application: string): Promise<number> {
   const client = openManagement(
     {
       name: "acme",
@@ -156,7 +156,7 @@ async function start(jobs: Jobs, organization: string, application: string): Pro
   const source = () => importSourceOf(client);
   try {
     const { id } = await startImport(
-      { jobs, source, clock: systemClock, log: silentLog },
+      startContext(db, source(), systemClock, silentLog),
       order,
       AbortSignal.timeout(60_000),
     );

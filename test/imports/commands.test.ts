@@ -7,7 +7,8 @@ import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { registerApps } from "../../src/commands/apps.ts";
-import { csvOf, registerImports } from "../../src/commands/imports.ts";
+import { csvOf } from "../../src/commands/import-csv.ts";
+import { registerImports } from "../../src/commands/imports.ts";
 import type { Io } from "../../src/commands/io.ts";
 import type { ManagementContext } from "../../src/commands/management.ts";
 import { registerSystem } from "../../src/commands/system.ts";
@@ -19,10 +20,9 @@ import { secretOf } from "../../src/core/secret.ts";
 import { importSourceOf } from "../../src/directory/import-source.ts";
 import { openManagement, openSystem } from "../../src/directory/management.ts";
 import { importSchema } from "../../src/imports/config.ts";
-import { createImports } from "../../src/imports/imports.ts";
+import { createImports } from "../../src/imports/create-imports.ts";
 import type { Job, JobUser } from "../../src/imports/job.ts";
-import { openJobs } from "../../src/imports/store.ts";
-import { eventOf, forever, openState } from "./support.ts";
+import { eventOf, forever, type Jobs, jobsOf, openState } from "./support.ts";
 
 let simulator: Simulator;
 let organization: string;
@@ -85,6 +85,8 @@ function context(): ManagementContext {
   };
 }
 
+const applicationPath = () => `/api/v2/applications/${application}`;
+
 /** Runs a command line and gives what it printed and its exit code. */
 async function run(...args: string[]): Promise<{ out: string; code: number }> {
   const stdout = new PassThrough();
@@ -118,7 +120,7 @@ async function run(...args: string[]): Promise<{ out: string; code: number }> {
 const json = async <T>(...args: string[]) => JSON.parse((await run(...args, "--json")).out) as T;
 
 /** What a running process does: reads the service's events into the tracker and makes the steps. */
-async function follow(until: (jobs: ReturnType<typeof openJobs>) => boolean): Promise<void> {
+async function follow(until: (jobs: Jobs) => boolean): Promise<void> {
   const db = openState(state);
   const opened = context();
   const source = () => importSourceOf(opened.management("acme"));
@@ -130,7 +132,7 @@ async function follow(until: (jobs: ReturnType<typeof openJobs>) => boolean): Pr
     clock: systemClock,
     log: silentLog,
   });
-  const jobs = openJobs(db);
+  const jobs = jobsOf(db);
   while (!until(jobs)) {
     const events = [...simulator.control.allEvents({ organization })].map((bytes) =>
       eventOf(JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>),
@@ -156,7 +158,8 @@ describe("imports", () => {
       organization,
     );
     expect(out.split("\n")[0]).toMatch(/^USERNAME +EMAIL/);
-    expect(out.trim().split("\n")).toHaveLength(61);
+    expect(out.trim().split("\n")).toHaveLength(63);
+    expect(out).toContain("60 offered: 60 would be created or updated, 0 skipped.");
   });
 
   it("starts an import and follows it to counts that equal the service's own, user by user", async () => {
@@ -176,7 +179,9 @@ describe("imports", () => {
       expect(told.get(entry.username)).toMatchObject({ outcome, reason: error });
     }
     expect(shown.users).toHaveLength(60);
-    expect(watched.out.trim().split("\n").at(-1)).toContain(`finished: ${shown.counts.created} created`);
+    expect(watched.out.trim().split("\n").at(-1)).toContain(
+      `finished: 60 offered: ${shown.counts.created} created`,
+    );
   });
 
   it("lists jobs, shows one and exports its users", async () => {
@@ -189,13 +194,13 @@ describe("imports", () => {
     await run("imports", "export", String(job!.id), "--csv", file);
     const lines = readFileSync(file, "utf8").trim().split("\r\n");
     expect(lines).toHaveLength(61);
-    expect(lines[0]).toBe("username,email,userId,outcome,reason,event,timestamp");
+    expect(lines[0]).toBe("username,email,userId,outcome,reason,event,timestamp,state");
   });
 
   it("marks a lost answer as uncertain, starts nothing twice, and takes a person's word", async () => {
     const before = simulator.control.world.importJobs().length;
     simulator.control.faults.set([
-      { kind: "cut_headers", api: "management", path: "/api/v2/applications", times: 1 },
+      { kind: "cut_headers", api: "management", path: `${applicationPath()}/import/jobs`, times: 1 },
     ]);
     const { out, code } = await run("imports", "start", "hr");
     simulator.control.faults.clear();
@@ -244,8 +249,10 @@ describe("imports", () => {
       reason: "x\ny",
       event: null,
       timestamp: null,
+      offered: true,
+      state: "STAGED",
     } as const;
-    expect(csvOf([user]).split("\r\n")[1]).toBe(`'=cmd(),"a""b,c",u,failed,"x\ny",,`);
+    expect(csvOf([user]).split("\r\n")[1]).toBe(`'=cmd(),"a""b,c",u,failed,"x\ny",,,STAGED`);
   });
 });
 

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createImports } from "../../src/imports/imports.ts";
-import { resolveJob } from "../../src/imports/routes.ts";
+import { createImports } from "../../src/imports/create-imports.ts";
+import { resolveJob } from "../../src/imports/resolve.ts";
 import { orderOf } from "../../src/imports/scheduler.ts";
 import type { StartAnswer } from "../../src/imports/source.ts";
 import { startImport } from "../../src/imports/start.ts";
-import { type Jobs, OpenJobError, openJobs } from "../../src/imports/store.ts";
+import { OpenJobError } from "../../src/imports/store/jobs.ts";
 import {
   definitionOf,
   eventOf,
@@ -16,14 +16,18 @@ import {
   type HeardLog,
   handClock,
   heardLog,
+  type Jobs,
+  jobsOf,
   openState,
   type SourceScript,
   sourceOf,
+  startContext,
+  worker,
 } from "./support.ts";
 
 const MINUTE_MS = 60_000;
 const LOST: StartAnswer = { kind: "uncertain", reason: "the answer broke off" };
-const REFUSED: StartAnswer = { kind: "refused", reason: "400 no such application" };
+const REFUSED: StartAnswer = { kind: "refused", about: "request", reason: "400 no such application" };
 const started = (serviceJob: string): StartAnswer => ({ kind: "started", serviceJob });
 
 let folder: string;
@@ -39,7 +43,7 @@ beforeEach(() => {
   db = openState(file);
   clock = handClock("2026-02-01T01:00:00Z");
   log = heardLog();
-  jobs = openJobs(db);
+  jobs = jobsOf(db);
 });
 afterEach(() => {
   db.close();
@@ -53,7 +57,7 @@ function run(source: SourceScript, definitions = [definitionOf()]) {
 
 const start = (source: SourceScript, changes = {}) =>
   startImport(
-    { jobs, source: () => source, clock, log },
+    startContext(db, source, clock, log),
     { ...orderOf(definitionOf(changes)), origin: "command", requestedBy: "tests" },
     forever,
   );
@@ -137,28 +141,30 @@ describe("states", () => {
   it("R28 calls a start uncertain whose process was killed before the answer, and does not repeat it", async () => {
     const source = sourceOf([() => new Promise<StartAnswer>(() => {})]);
     void start(source);
+    await expect.poll(() => source.starts).toHaveLength(1);
     db.close();
     db = openState(file);
-    jobs = openJobs(db);
+    jobs = jobsOf(db);
     const imports = run(source, []);
     await imports.step(forever);
     expect(jobs.list({})).toMatchObject([{ state: "requested" }]);
     clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
-    expect(jobs.list({})).toMatchObject([{ state: "uncertain", reason: "no answer to the start was seen" }]);
+    await imports.step(forever);
+    const reason = "the process ended before the answer came";
+    expect(jobs.list({})).toMatchObject([{ state: "uncertain", reason }]);
     expect(source.starts).toHaveLength(1);
   });
 });
 
 describe("an uncertain start", () => {
-  it("R28 is resolved by events when exactly one candidate of that application exists", async () => {
+  it("R28 is resolved by events as soon as its one candidate is seen", async () => {
     const imports = run(sourceOf([]), []);
     const { id } = await start(sourceOf([LOST]));
-    clock.advance(10_000);
-    imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
     await imports.step(forever);
     expect(jobs.row(id)!.state).toBe("uncertain");
-    clock.advance(3 * MINUTE_MS);
+    clock.advance(10_000);
+    imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ serviceJob: "j7", counts: { created: 1 } });
     expect(
@@ -188,8 +194,7 @@ describe("an uncertain start", () => {
   it("R28 is not given to one of two uncertain starts that it could belong to", async () => {
     const imports = run(sourceOf([]), []);
     const first = await start(sourceOf([LOST]));
-    resolveJob({ jobs, clock }, first.id, { ended: true }, "tests");
-    db.prepare("UPDATE jobs SET state = 'uncertain' WHERE id = ?").run(first.id);
+    jobs.move(first.id, "uncertain", clock.now(), { endedMs: clock.now() });
     const second = await start(sourceOf([LOST]));
     clock.advance(10_000);
     imports.apply([event("j1", "anna")]);
@@ -217,12 +222,14 @@ describe("an uncertain start", () => {
 
   it("is resolved by a person", async () => {
     const { id } = await start(sourceOf([LOST]));
-    resolveJob({ jobs, clock }, id, { serviceJob: "j5" }, "ann");
+    resolveJob({ store: jobs.store, clock, log }, id, { serviceJob: "j5" }, "ann");
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j5" });
-    expect(() => resolveJob({ jobs, clock }, id, { started: false }, "ann")).toThrow(/already/);
-    resolveJob({ jobs, clock }, id, { ended: true }, "ann");
+    expect(() => resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann")).toThrow(
+      /already/,
+    );
+    resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
     const again = await start(sourceOf([LOST]));
-    resolveJob({ jobs, clock }, again.id, { started: false }, "ann");
+    resolveJob({ store: jobs.store, clock, log }, again.id, { started: false }, "ann");
     expect(jobs.job(again.id)).toMatchObject({ state: "failed", reason: "not started, says ann" });
   });
 });
@@ -268,7 +275,7 @@ describe("schedules", () => {
     const { id } = await start(sourceOf([started("j1")]));
     await expect(start(sourceOf([started("j2")]))).rejects.toThrow(OpenJobError);
     const other = openState(file);
-    const context = { jobs: openJobs(other), source: () => sourceOf([started("j3")]), clock, log };
+    const context = startContext(other, sourceOf([started("j3")]), clock, log);
     await expect(startImport(context, orderOf(definitionOf()), forever)).rejects.toThrow(
       `Job ${id} of the same import`,
     );
@@ -319,9 +326,13 @@ describe("schedules", () => {
 });
 
 describe("a Workday import", () => {
-  it("is followed by its results until they stop changing", async () => {
+  it("is followed by its results until every user has an outcome", async () => {
     let results: Record<string, unknown>[] = [];
-    const source = sourceOf([started("w-1")], () => results);
+    const source = sourceOf(
+      [started("w-1")],
+      () => results,
+      ["anna", "ben", "eve"].map((name) => worker(name)),
+    );
     const { id } = await start(source, { application: undefined, workday: "wd1" });
     const imports = run(source, []);
     const step = async (ms: number) => {
@@ -334,7 +345,7 @@ describe("a Workday import", () => {
       { status: "finished", statusMsg: "created", username: "anna", systemUserId: "u1" },
       { status: "pending", username: "ben" },
     ];
-    expect((await step(15_000)).counts).toMatchObject({ created: 1, pending: 1 });
+    expect((await step(15_000)).counts).toMatchObject({ created: 1, pending: 2 });
     expect((await step(3 * MINUTE_MS)).state).toBe("quiet");
     results = [
       results[0]!,
@@ -343,15 +354,18 @@ describe("a Workday import", () => {
     ];
     expect(await step(15_000)).toMatchObject({
       state: "running",
-      counts: { created: 1, failed: 1, pending: 0 },
+      counts: { created: 1, failed: 1, skipped: 1, pending: 0 },
     });
-    expect((await step(16 * MINUTE_MS)).state).toBe("finished");
+    expect((await step(1_000)).state).toBe("finished");
+    expect(jobs.job(id)!.summary).toBe("3 offered: 1 created, 1 failed, 1 skipped, 0 unaccounted");
   });
 
   it("believes events more than results", async () => {
-    const source = sourceOf([started("w-1")], () => [
-      { status: "finished", statusMsg: "updated", username: "anna" },
-    ]);
+    const source = sourceOf(
+      [started("w-1")],
+      () => [{ status: "finished", statusMsg: "updated", username: "anna" }],
+      [worker("anna"), worker("ben")],
+    );
     const { id } = await start(source, { application: undefined, workday: "wd1" });
     const imports = run(source, []);
     imports.apply([event("w-1", "anna", { application: { id: "wd1" } })]);
@@ -364,7 +378,7 @@ describe("a Workday import", () => {
     const source = sourceOf([started("w-1")], () => {
       if (fails) throw new Error("503");
       return [{ status: "finished", statusMsg: "created", username: "anna" }];
-    });
+    }, [worker("anna")]);
     const { id } = await start(source, { application: undefined, workday: "wd1" });
     const imports = run(source, []);
     await imports.step(forever);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { z } from "zod";
 import { silentLog } from "../../src/core/log.ts";
 import { type Route, RouteError } from "../../src/core/route.ts";
-import { createImports, type Imports } from "../../src/imports/imports.ts";
+import { createImports, type Imports } from "../../src/imports/create-imports.ts";
 import type { Job } from "../../src/imports/job.ts";
 import {
   definitionOf,
@@ -75,7 +75,12 @@ it("starts an import by its name, and refuses a second one", async () => {
 it("starts any other import by account and application, and resolves it when it is uncertain", async () => {
   await call("POST", "/api/imports", { body: { import: "nightly-hr" } });
   const body = { account: "acme", organization: "o2", application: "app9", operations: ["users.create"] };
-  const job = await call<Job>("POST", "/api/imports", { body });
+  const refused = call<Job>("POST", "/api/imports", { body });
+  await expect(refused).rejects.toMatchObject({
+    status: 502,
+    message: expect.stringContaining("may not have started"),
+  });
+  const { job } = (await refused.catch((error: RouteError) => error.body)) as { job: Job };
   expect(job).toMatchObject({
     state: "uncertain",
     reason: "the answer broke off",

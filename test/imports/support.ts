@@ -7,7 +7,9 @@ import type { Log } from "../../src/core/log.ts";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { timestampMsOf } from "../../src/core/time.ts";
 import { type ImportDefinition, importSchema } from "../../src/imports/config.ts";
-import type { ImportSource, StartAnswer } from "../../src/imports/source.ts";
+import type { StartContext } from "../../src/imports/context.ts";
+import type { ImportSource, OfferedUser, StartAnswer } from "../../src/imports/source.ts";
+import { openImportStore } from "../../src/imports/store/open.ts";
 
 const MIGRATIONS = new URL("../../src/journal/migrations/", import.meta.url);
 
@@ -75,14 +77,22 @@ export function eventOf(body: Readonly<Record<string, unknown>>): JournalEvent {
 
 export interface SourceScript extends ImportSource {
   readonly starts: string[];
+  readonly posted: (readonly OfferedUser[])[];
+  readonly activated: string[];
 }
 
-/** A source that answers starts from a list; a function runs before the answer is given. */
+/**
+ * A source that answers starts from a list; a function runs before the answer is given. Without an offer the list of
+ * users cannot be read, so that an application's offer is not known.
+ */
 export function sourceOf(
   answers: (StartAnswer | (() => StartAnswer | Promise<StartAnswer>))[],
   results: () => readonly Readonly<Record<string, unknown>>[] = () => [],
+  offer?: readonly OfferedUser[],
 ): SourceScript {
   const starts: string[] = [];
+  const posted: (readonly OfferedUser[])[] = [];
+  const activated: string[] = [];
   const next = async (what: string) => {
     starts.push(what);
     const answer = answers.shift();
@@ -90,10 +100,32 @@ export function sourceOf(
     return typeof answer === "function" ? answer() : answer;
   };
   return {
-    starts,
+    ...{ starts, posted, activated },
+    async *offered(_organization, { kind }) {
+      if (offer === undefined && kind === "application") throw new Error("404 no such list");
+      yield* offer ?? [worker("ada")];
+    },
+    existing: async () => undefined,
     start: (_organization, application) => next(application),
-    startWorkday: (_organization, workday) => next(workday),
+    startWorkday(_organization, workday, users) {
+      posted.push(users);
+      return next(workday);
+    },
     workdayResults: async () => results(),
+    async activate(_organization, user) {
+      activated.push(user);
+    },
+  };
+}
+
+export function worker(username: string, more: Partial<OfferedUser> = {}): OfferedUser {
+  return {
+    username,
+    email: `${username}@example.test`,
+    firstname: "F",
+    lastname: "L",
+    attributes: [],
+    ...more,
   };
 }
 
@@ -108,6 +140,33 @@ export function definitionOf(
     schedule: "0 2 * * *",
     ...changes,
   });
+}
+
+/** Jobs as tests look at them. */
+export function jobsOf(db: Database.Database) {
+  const store = openImportStore(db);
+  return {
+    store,
+    row: store.jobs.row,
+    move: store.jobs.move,
+    job: store.job,
+    list: store.list,
+    counts: store.users.counts,
+    users: store.users.list,
+    timeline: store.users.timeline,
+  };
+}
+export type Jobs = ReturnType<typeof jobsOf>;
+
+/** What starts need, as a command has it. */
+export function startContext(
+  db: Database.Database,
+  source: ImportSource,
+  clock: Clock,
+  log: Log,
+  sender = "command:test",
+): StartContext {
+  return { store: openImportStore(db), source: () => source, clock, log, sender, sending: new Set() };
 }
 
 export interface HeardLog extends Log {

@@ -1,11 +1,21 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLog } from "../../src/core/log.ts";
-import { createImports, type Imports } from "../../src/imports/imports.ts";
+import { createImports, type Imports } from "../../src/imports/create-imports.ts";
 import type { Outcome } from "../../src/imports/job.ts";
+import { choiceSchema } from "../../src/imports/job.ts";
 import { type StartOrder, startImport } from "../../src/imports/start.ts";
-import { type Jobs, openJobs } from "../../src/imports/store.ts";
-import { eventOf, forever, type HandClock, handClock, openState, sourceOf } from "./support.ts";
+import {
+  eventOf,
+  forever,
+  type HandClock,
+  handClock,
+  type Jobs,
+  jobsOf,
+  openState,
+  sourceOf,
+  startContext,
+} from "./support.ts";
 
 const ORDER: StartOrder = {
   import: null,
@@ -13,6 +23,7 @@ const ORDER: StartOrder = {
   organization: "o1",
   application: "app1",
   request: { operations: ["users.create", "users.update"], allowUserReactivation: true },
+  choice: choiceSchema.parse({}),
   origin: "command",
   requestedBy: "tests",
   quietAfterMs: 120_000,
@@ -27,7 +38,7 @@ let imports: Imports;
 beforeEach(() => {
   db = openState();
   clock = handClock("2026-02-01T10:00:00Z");
-  jobs = openJobs(db);
+  jobs = jobsOf(db);
   imports = createImports({
     db,
     definitions: [],
@@ -60,7 +71,7 @@ function importEvent(
 }
 
 const start = (answers: Parameters<typeof sourceOf>[0]) =>
-  startImport({ jobs, source: () => sourceOf(answers), clock, log: silentLog }, ORDER, forever);
+  startImport(startContext(db, sourceOf(answers), clock, silentLog), ORDER, forever);
 
 function outcomes(job: number): Record<string, string> {
   const users = jobs.users(job, { limit: 100_000, offset: 0 });
@@ -96,6 +107,7 @@ describe("the tracker", () => {
       updated: 1,
       reactivated: 1,
       failed: 1,
+      skipped: 0,
       pending: 0,
       events: 4,
     });
@@ -108,6 +120,8 @@ describe("the tracker", () => {
         reason: "email already in use",
         event: failure.id,
         timestamp: failure.timestamp,
+        offered: false,
+        state: null,
       },
     ]);
     expect(jobs.timeline(job.id, { limit: 10, offset: 0 }).map((event) => event.username)).toEqual([

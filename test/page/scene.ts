@@ -1,7 +1,10 @@
+import { silentLog } from "../../src/core/log.ts";
 import type { RatesView } from "../../src/core/view/status.ts";
 import type { LiveView } from "../../src/core/view.ts";
-import { importRoutes, type RoutesContext } from "../../src/imports/routes.ts";
-import { openJobs } from "../../src/imports/store.ts";
+import type { RoutesContext } from "../../src/imports/route-context.ts";
+import { importRoutes } from "../../src/imports/routes.ts";
+import { openImportStore } from "../../src/imports/store/open.ts";
+import { takePart } from "../../src/imports/take-part.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { serve, type TestServer } from "../server/start.ts";
 import { HOUR_MS, liveOf, type TestState } from "../server/state.ts";
@@ -39,15 +42,15 @@ export function serveScene(
 ): Promise<TestServer> {
   const { clock, db } = state;
   const live = liveOf(clock, { rates: () => wavyRates(clock.now(), ["lake", "siem"]), ...more.live });
-  const jobs = openJobs(db);
-  if (jobs.list({}).length === 0) addJobs(state);
-  const context = { jobs, clock, definitions: [], accounts: ["acme"] } as unknown as RoutesContext;
+  const store = openImportStore(db);
+  if (store.list({}).length === 0) addJobs(state);
+  const context = { store, clock, definitions: [], accounts: ["acme"] } as unknown as RoutesContext;
   return serve(createView(db, live, state.options), { routes: importRoutes(context), ...more.config });
 }
 
 function addJobs({ db, clock }: TestState): void {
-  const jobs = openJobs(db);
-  const { id } = jobs.create({
+  const store = openImportStore(db);
+  const job = store.jobs.create({
     import: "nightly-hr",
     account: "acme",
     organization: null,
@@ -60,8 +63,11 @@ function addJobs({ db, clock }: TestState): void {
     answerByMs: clock.now(),
     quietAfterMs: HOUR_MS,
     finishAfterMs: HOUR_MS,
+    sender: "run:test",
   });
-  jobs.confirm(id, "5f0c5f0c", clock.now() - HOUR_MS);
+  const { id } = job;
+  const part = store.parts.plan(id, "acme", clock.now() - HOUR_MS);
+  takePart({ store, log: silentLog }, job, part, "5f0c5f0c", clock.now() - HOUR_MS);
   const user = db.prepare(
     "INSERT INTO job_users (job, username, outcome, told_by) VALUES (?, ?, ?, 'events')",
   );

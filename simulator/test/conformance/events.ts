@@ -282,7 +282,7 @@ export const eventRules: readonly Rule[] = [
         name: "zoom",
         displayLabel: "Calls",
         displayName: "Calls",
-        ssoUrl: "https://sso.example.test/events",
+        ssoUrl: "calls-events",
         config: {},
       };
       let id = "";
@@ -413,7 +413,7 @@ export const eventRules: readonly Rule[] = [
         const { body } = await manage<{ username: string }[]>(
           simulator,
           "GET",
-          `/v2/applications/${application}/users`,
+          `/v2/applications/${application}/users?limit=100`,
         );
         const names = body.map(({ username }) => username).sort();
         expect([...scim.users.values()].map((user) => String(user.userName)).sort()).toEqual(names);
@@ -448,7 +448,7 @@ async function withScim(
 ): Promise<void> {
   const scim = await startScimServer();
   const config = { scimUrl: { value: scim.url }, scimToken: { value: scim.token } };
-  const body = { name: "scim", displayLabel: "Out", displayName: "Out", ssoUrl: scim.url, config };
+  const body = { name: "scim", displayLabel: "Out", displayName: "Out", ssoUrl: `scim-${new URL(scim.url).port}`, config };
   const { _id } = (await manage<{ _id: string }>(simulator, "POST", "/applications", body)).body;
   try {
     await check(_id, scim);

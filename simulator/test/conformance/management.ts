@@ -1,12 +1,19 @@
 import { expect } from "vitest";
 import type { Simulator } from "../../index.ts";
-import { call, manage } from "../support.ts";
+import { call, manage, startTime } from "../support.ts";
 import type { Rule } from "./rule.ts";
 
 interface Listed {
   readonly results: Record<string, unknown>[];
   readonly totalCount: number;
 }
+
+interface Bound {
+  readonly id: string;
+  readonly paths: unknown;
+}
+
+type Settings = Record<string, Record<string, unknown>>;
 
 let slug = 0;
 
@@ -16,7 +23,7 @@ function draft(more: object = {}) {
     name: "slack",
     displayLabel: "Chat",
     displayName: "Chat",
-    ssoUrl: `https://sso.example.test/${slug}`,
+    ssoUrl: `chat-${slug}`,
     config: { acsUrl: { value: "https://acs.test" } },
     ...more,
   };
@@ -396,11 +403,77 @@ export const managementRules: readonly Rule[] = [
         id: group.id,
       });
       const all = simulator.control.world.users(organization).filter(({ source }) => source === "console");
-      const { body } = await manage<{ id: string }[]>(simulator, "GET", `/v2/applications/${_id}/users`);
-      expect(new Set(body.map(({ id }) => id))).toEqual(new Set(all.map(({ id }) => id)));
-      expect(
-        (await manage<unknown[]>(simulator, "GET", `/v2/applications/${_id}/users?limit=2`)).body,
-      ).toHaveLength(2);
+      const path = `/v2/applications/${_id}/users`;
+      const found: Bound[] = [];
+      for (let skip = 0; skip === found.length; skip += 100)
+        found.push(...(await manage<Bound[]>(simulator, "GET", `${path}?limit=100&skip=${skip}`)).body);
+      expect(new Set(found.map(({ id }) => id))).toEqual(new Set(all.map(({ id }) => id)));
+      expect(found[0]!.paths).toEqual([
+        [
+          { to: { type: "user_group", id: group.id, attributes: null } },
+          { to: { type: "user", id: found[0]!.id, attributes: null } },
+        ],
+      ]);
+      expect((await manage<unknown[]>(simulator, "GET", `${path}?limit=2`)).body).toHaveLength(2);
+    },
+  },
+  {
+    part: associations,
+    rule: "lists of workers, results, associations, bound users and directories come in pages",
+    choice: "10 rows unless limit asks for more, at most 100",
+    async check(simulator) {
+      const organization = simulator.organizations[0]!.id;
+      const workday = `/v2/workdays/${simulator.control.world.workday(organization)}`;
+      for (const path of [`${workday}/workers`, "/v2/directories"]) {
+        const [first, second] = [
+          (await manage<unknown[]>(simulator, "GET", path)).body,
+          (await manage<unknown[]>(simulator, "GET", `${path}?skip=10`)).body,
+        ];
+        expect([first.length, second.length > 0], path).toEqual([10, true]);
+        expect(second[0]).not.toEqual(first[0]);
+      }
+    },
+  },
+  {
+    part: applications,
+    rule: "config entries, sso and ssoUrl have the members and types that are listed; other types are refused",
+    choice: "certificates expire after five years; ssoUrl is a slug",
+    async check(simulator) {
+      const { body } = await manage<{ config: Settings; sso: Settings; ssoUrl: string }>(
+        simulator,
+        "GET",
+        `/applications/${(await create(simulator))._id}`,
+      );
+      expect(body.config.acsUrl!.tooltip).toMatchObject({ template: expect.any(String), variables: {} });
+      expect(Object.keys(body.config.authClaimConfiguration!)).toEqual([
+        "type",
+        "visible",
+        "sendAmrClaim",
+        "authnContextMode",
+        "singleAuthnContextValue",
+        "authnContextMappings",
+      ]);
+      expect(Date.parse(String(body.sso.idpCertExpirationAt))).toBeGreaterThan(Date.parse(startTime));
+      expect(body.ssoUrl).toMatch(/^[\w.~-]+$/);
+      const wrong: object[] = [
+        { config: { signAssertion: { value: "yes" } } },
+        { config: { acsUrl: { value: 7 } } },
+        { config: { acsUrl: { tooltip: "text" } } },
+        { config: { constantAttributes: { value: "a" } } },
+        { config: { authClaimConfiguration: { sendAmrClaim: { value: "true" } } } },
+        { sso: { idpCertExpirationAt: "soon" } },
+        { ssoUrl: "https://sso.example.test/a b" },
+        { logo: "red" },
+      ];
+      for (const change of wrong) {
+        const refused = await manage(
+          simulator,
+          "PUT",
+          `/applications/${(await create(simulator))._id}`,
+          change,
+        );
+        expect(refused.status, JSON.stringify(change)).toBe(400);
+      }
     },
   },
   {

@@ -2,13 +2,13 @@ import { z } from "zod";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
 import { anything, type Raw, raw } from "./fields.ts";
-import { listSchema, paged } from "./paging.ts";
+import { collected, listSchema, paged } from "./paging.ts";
 
 export type AssociationOperation = "add" | "remove";
 
 const associationSchema = z.looseObject({ to: z.looseObject({ type: z.string(), id: z.string() }) });
 export type Association = z.output<typeof associationSchema>;
-export const associations = listSchema(associationSchema);
+const associations = listSchema(associationSchema);
 
 export interface AssociationCalls {
   /** Binds (add) or unbinds (remove) a user or a group of users. */
@@ -29,17 +29,30 @@ export interface AssociationCalls {
 
 const PAGE_SIZE = 100;
 
+export function pagedAssociations(
+  call: Caller,
+  path: string,
+  targets: string | undefined,
+  options: CallOptions,
+): AsyncGenerator<Association, void, undefined> {
+  return paged(
+    PAGE_SIZE,
+    ({ to }: Association) => `${to.type} ${to.id}`,
+    (skip, limit) =>
+      call({ method: "GET", path, ...options, query: { targets, limit, skip }, answer: associations }),
+  );
+}
+
 export function associationCalls(call: Caller): AssociationCalls {
   return {
     async associateApplication(application, op, { type, id }, options) {
       const path = pathOf`/v2/applications/${application}/associations`;
       await call({ method: "POST", path, ...options, body: { op, type, id }, answer: anything });
     },
-    async applicationAssociations(application, targets, options) {
-      const path = pathOf`/v2/applications/${application}/associations`;
-      return (await call({ method: "GET", path, ...options, query: { targets }, answer: associations }))
-        .items;
-    },
+    applicationAssociations: (application, targets, options) =>
+      collected(
+        pagedAssociations(call, pathOf`/v2/applications/${application}/associations`, targets, options),
+      ),
     applicationUsers(application, options) {
       const path = pathOf`/v2/applications/${application}/users`;
       return paged(

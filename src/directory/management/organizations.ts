@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Caller } from "./call.ts";
-import { listSchema, paged } from "./paging.ts";
+import { collected, listSchema, paged } from "./paging.ts";
 
 const organizationSchema = z.looseObject({
   _id: z.string().min(1),
@@ -42,15 +42,21 @@ export function organizationCalls(call: Caller): OrganizationCalls {
             signal,
           }),
       ),
-    async directories(organization, signal) {
-      const page = await call({
-        method: "GET",
-        path: "/v2/directories",
-        organization,
-        answer: directories,
-        signal,
-      });
-      return page.items;
-    },
+    directories: (organization, signal) =>
+      collected(
+        paged(
+          PAGE_SIZE,
+          (directory: Directory) => directory.id ?? JSON.stringify(directory),
+          (skip, limit) =>
+            call({
+              method: "GET",
+              path: "/v2/directories",
+              organization,
+              query: { limit, skip },
+              answer: directories,
+              signal,
+            }),
+        ),
+      ),
   };
 }

@@ -18,11 +18,13 @@ export function listSchema<Item>(item: z.ZodType<Item>): z.ZodType<ListPage<Item
 }
 
 const PAGES_MAX = 100_000;
+/** The service's default page. It may give this many whatever was asked, so only a smaller page is the last. */
+export const SMALLEST_PAGE = 10;
 
 /**
  * Every record of a list that pages by skip and limit, each once, one page in memory at a time. The
  * records must come sorted by something that does not change (`_id`). A service that ignores `skip`
- * sends nothing new and so ends the list.
+ * sends nothing new, which ends the list.
  */
 export async function* paged<Item>(
   limit: number,
@@ -41,6 +43,13 @@ export async function* paged<Item>(
     }
     skip += items.length;
     if (fresh.length === 0) return;
-    if (totalCount !== undefined ? skip >= totalCount : items.length < limit) return;
+    if (totalCount !== undefined ? skip >= totalCount : items.length < Math.min(limit, SMALLEST_PAGE)) return;
   }
+}
+
+/** The whole list in memory, for lists that are bounded by what one organization holds. */
+export async function collected<Item>(items: AsyncIterable<Item>): Promise<readonly Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
 }

@@ -1,9 +1,9 @@
 import type { CallOptions } from "./applications.ts";
-import { type Association, type AssociationOperation, associations } from "./associations.ts";
+import { type Association, type AssociationOperation, pagedAssociations } from "./associations.ts";
 import { type Caller, pathOf } from "./call.ts";
 import { anything, type Raw, raw } from "./fields.ts";
 import { merged } from "./merge.ts";
-import { listSchema } from "./paging.ts";
+import { collected, listSchema, paged } from "./paging.ts";
 
 /** The endpoints about systems: with a key for an administrator, with signed requests for a system about itself. */
 export interface SystemCalls {
@@ -36,9 +36,18 @@ export interface SystemCalls {
   ): Promise<void>;
 }
 
+const PAGE_SIZE = 100;
+
 export function systemCalls(call: Caller): SystemCalls {
-  const list = async (path: string, options: CallOptions) =>
-    (await call({ method: "GET", path, ...options, answer: listSchema(raw) })).items;
+  const list = (path: string, options: CallOptions) =>
+    collected(
+      paged(
+        PAGE_SIZE,
+        (one: Raw) => String(one.id ?? one._id ?? JSON.stringify(one)),
+        (skip, limit) =>
+          call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(raw) }),
+      ),
+    );
   const system = (id: string, options: CallOptions) =>
     call({ method: "GET", path: pathOf`/systems/${id}`, ...options, answer: raw });
   const replaceSystem = (id: string, body: Raw, options: CallOptions) =>
@@ -52,11 +61,8 @@ export function systemCalls(call: Caller): SystemCalls {
       await call({ method: "DELETE", path: pathOf`/systems/${id}`, ...options, answer: anything });
     },
     systemGroups: (id, options) => list(pathOf`/v2/systems/${id}/memberof`, options),
-    async systemAssociations(id, targets, options) {
-      const path = pathOf`/v2/systems/${id}/associations`;
-      return (await call({ method: "GET", path, ...options, query: { targets }, answer: associations }))
-        .items;
-    },
+    systemAssociations: (id, targets, options) =>
+      collected(pagedAssociations(call, pathOf`/v2/systems/${id}/associations`, targets, options)),
     async associateSystem(id, op, target, options) {
       const path = pathOf`/v2/systems/${id}/associations`;
       await call({ method: "POST", path, ...options, body: { op, ...target }, answer: anything });

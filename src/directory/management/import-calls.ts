@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
-import { anything, number, type Raw, raw, text } from "./fields.ts";
-import { listSchema } from "./paging.ts";
+import { anything, number, type Raw, raw, records, text } from "./fields.ts";
+import { collected, listSchema, paged, SMALLEST_PAGE } from "./paging.ts";
 
 export type ImportOperation = "users.create" | "users.update";
 
@@ -38,6 +38,17 @@ const scheduledSchema = z.looseObject({
 });
 export type Scheduled = z.output<typeof scheduledSchema>;
 
+const userSchema = z.looseObject({
+  _id: z.string().min(1),
+  username: text,
+  email: text,
+  firstname: text,
+  lastname: text,
+  state: text,
+  attributes: records,
+});
+export type DirectoryUser = z.output<typeof userSchema>;
+
 /** A row of a Workday import's results; the specification does not show it, so it is kept as it comes. */
 export type ImportResult = Raw;
 
@@ -46,13 +57,16 @@ export interface ImportCalls {
   importUsers(application: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
   /** Starts an import and gives its job id. Never repeated after an answer that broke off. */
   startImport(application: string, request: ImportRequest, options: CallOptions): Promise<string>;
-  workdayWorkers(workday: string, options: CallOptions): Promise<readonly Raw[]>;
+  /** Every worker that the integration offers, each as it comes. */
+  workdayWorkers(workday: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
   startWorkdayImport(
     workday: string,
     entries: readonly WorkdayEntry[],
     options: CallOptions,
   ): Promise<string>;
   workdayResults(workday: string, job: string, options: CallOptions): Promise<readonly ImportResult[]>;
+  /** The users of the organization. The specification does not show this list: a NotFoundError means none. */
+  users(options: CallOptions): AsyncGenerator<DirectoryUser, void, undefined>;
   activateUser(user: string, options: CallOptions): Promise<void>;
   scheduleStates(states: ScheduledState, options: CallOptions): Promise<readonly Scheduled[]>;
 }
@@ -68,10 +82,7 @@ export function importCalls(call: Caller): ImportCalls {
         body: request,
         answer: jobIdSchema,
       }),
-    async workdayWorkers(workday, options) {
-      const path = pathOf`/v2/workdays/${workday}/workers`;
-      return (await call({ method: "GET", path, ...options, answer: listSchema(raw) })).items;
-    },
+    workdayWorkers: (workday, options) => pagedRows(call, pathOf`/v2/workdays/${workday}/workers`, options),
     startWorkdayImport: (workday, entries, options) =>
       call({
         method: "POST",
@@ -80,10 +91,21 @@ export function importCalls(call: Caller): ImportCalls {
         body: entries,
         answer: jobIdSchema,
       }),
-    async workdayResults(workday, job, options) {
-      const path = pathOf`/v2/workdays/${workday}/import/${job}/results`;
-      return (await call({ method: "GET", path, ...options, answer: listSchema(raw) })).items;
-    },
+    workdayResults: (workday, job, options) =>
+      collected(pagedRows(call, pathOf`/v2/workdays/${workday}/import/${job}/results`, options)),
+    users: (options) =>
+      paged(
+        PAGE_SIZE,
+        ({ _id }: DirectoryUser) => _id,
+        (skip, limit) =>
+          call({
+            method: "GET",
+            path: "/systemusers",
+            ...options,
+            query: { sort: "_id", skip, limit },
+            answer: listSchema(userSchema),
+          }),
+      ),
     async activateUser(user, options) {
       const path = pathOf`/systemusers/${user}/state/activate`;
       await call({ method: "POST", path, ...options, body: {}, answer: anything });
@@ -101,6 +123,17 @@ export function importCalls(call: Caller): ImportCalls {
   };
 }
 
+const PAGE_SIZE = 100;
+
+function pagedRows(call: Caller, path: string, options: CallOptions): AsyncGenerator<Raw, void, undefined> {
+  return paged(
+    PAGE_SIZE,
+    (row: Raw) => JSON.stringify(row),
+    (skip, limit) =>
+      call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(raw) }),
+  );
+}
+
 /** The generic import answers `_id`, the Workday import what a bulk create answers: `jobId`. */
 const jobIdSchema = z
   .looseObject({ _id: text, jobId: text, id: text })
@@ -108,9 +141,11 @@ const jobIdSchema = z
   .pipe(z.string().min(1, { error: "the answer holds no job id" }));
 
 const usersSchema = z.union([
-  z
-    .array(raw)
-    .transform((users) => ({ users, cursor: undefined, session_id: undefined, total_count: undefined })),
+  z.array(raw).transform((users) => ({
+    users,
+    ...{ cursor: undefined, session_id: undefined, sessionId: undefined },
+    ...{ total_count: undefined, totalCount: undefined },
+  })),
   z.looseObject({
     users: z
       .array(raw)
@@ -118,7 +153,9 @@ const usersSchema = z.union([
       .transform((users) => users ?? []),
     cursor: z.union([z.string(), z.number()]).nullish(),
     session_id: text,
+    sessionId: text,
     total_count: number,
+    totalCount: number,
   }),
 ]);
 
@@ -126,7 +163,8 @@ const PREVIEW_PAGE_SIZE = 100;
 const PREVIEW_PAGES_MAX = 10_000;
 
 /**
- * An array pages by skip; the object that is seen in the field by its cursor and session. A page that holds
+ * An array pages by skip; the object that is seen in the field by its cursor and session, whose parameter is
+ * spelled `sessionId` in the published interface and `session_id` in its answers: both are sent. A page with
  * nothing new ends the list, so a source that ignores both is read once.
  */
 async function* importUsers(call: Caller, application: string, options: CallOptions): AsyncGenerator<Raw> {
@@ -136,7 +174,7 @@ async function* importUsers(call: Caller, application: string, options: CallOpti
   for (let page = 0, skip = 0; page < PREVIEW_PAGES_MAX; page++) {
     const query = {
       limit: PREVIEW_PAGE_SIZE,
-      ...(cursor === undefined ? { skip } : { cursor, session_id: session }),
+      ...(cursor === undefined ? { skip } : { cursor, sessionId: session, session_id: session }),
     };
     const path = pathOf`/v2/applications/${application}/import/users`;
     const answer = await call({ method: "GET", path, ...options, query, answer: usersSchema });
@@ -150,10 +188,10 @@ async function* importUsers(call: Caller, application: string, options: CallOpti
     }
     skip += answer.users.length;
     const next = answer.cursor ?? undefined;
-    const ended =
-      next === undefined || next === "" ? answer.users.length < PREVIEW_PAGE_SIZE : next === cursor;
-    if (fresh === 0 || ended || (answer.total_count != null && skip >= answer.total_count)) return;
+    const ended = next === undefined || next === "" ? answer.users.length < SMALLEST_PAGE : next === cursor;
+    const total = answer.total_count ?? answer.totalCount;
+    if (fresh === 0 || ended || (total != null && skip >= total)) return;
     cursor = next === "" ? undefined : next;
-    session = answer.session_id ?? undefined;
+    session = answer.session_id ?? answer.sessionId ?? session;
   }
 }

@@ -1,71 +1,67 @@
 import { hash } from "node:crypto";
-import type { Database } from "better-sqlite3";
 import { explain } from "../core/errors.ts";
+import type { StartContext } from "./context.ts";
+import type { ImportUser } from "./import-news.ts";
 import type { JobRow, Outcome } from "./job.ts";
-import type { ImportUser } from "./meaning.ts";
-import type { StartContext } from "./start.ts";
-import { openUsers } from "./users.ts";
+import type { PartRow } from "./store/parts.ts";
 
 const POLL_MS = 15_000;
 
-/**
- * A Workday import tells its results when it is asked: they are polled until they stop changing, and a change
- * counts as activity. Gives how many jobs were asked about.
- */
-export async function pollWorkday(
-  db: Database,
-  context: StartContext,
-  nowMs: number,
-  signal: AbortSignal,
-): Promise<number> {
-  const due = context.jobs
-    .rows({ open: true })
-    .filter((job) => job.kind === "workday" && job.next_poll_ms !== null && job.next_poll_ms <= nowMs);
-  for (const job of due) await pollOne(db, context, job, nowMs, signal);
-  return due.length;
+/** The service lists the results of a Workday import: they are polled, and a change counts as activity. */
+export async function pollResults(context: StartContext, nowMs: number, signal: AbortSignal): Promise<void> {
+  const { store } = context;
+  for (const job of store.jobs.rows({ open: true }).filter(({ kind }) => kind === "workday")) {
+    for (const part of store.parts.of(job.id)) {
+      if (part.state !== "taken" || (part.next_poll_ms ?? 0) > nowMs) continue;
+      if (store.users.ofPart(job.id, part.part).some(({ outcome }) => outcome === "pending") || isOld(job))
+        await pollPart(context, job, part, nowMs, signal);
+    }
+  }
 }
 
-async function pollOne(
-  db: Database,
-  { source, jobs, log }: StartContext,
+/** Jobs of the first build do not know which users belong to a part. */
+function isOld(job: JobRow): boolean {
+  return job.offered_ms === null;
+}
+
+async function pollPart(
+  { source, store, log }: StartContext,
   job: JobRow,
+  part: PartRow,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  if (job.source === null || job.service_job === null) return;
+  if (job.source === null || part.service_job === null) return;
   try {
     const results = await source(job.account).workdayResults(
       job.organization ?? undefined,
       job.source,
-      job.service_job,
+      part.service_job,
       signal,
     );
     const digest = hash("sha256", JSON.stringify(results), "hex");
-    const isNew = digest !== job.results_digest;
-    db.transaction(() => {
-      if (isNew) tellAll(db, job.id, results);
-      jobs.polled(job.id, digest, nowMs + POLL_MS, isNew ? nowMs : null);
-      if (isNew && job.state === "quiet") jobs.move(job.id, "running", nowMs);
-    }).immediate();
+    store.change(() => {
+      store.parts.polled(job.id, part.part, digest, nowMs + POLL_MS);
+      if (digest === part.results_digest) return;
+      for (const result of results) {
+        const user = userOf(result);
+        const told = outcomeOf(result);
+        if (user !== undefined && told !== undefined)
+          store.users.tell(job.id, user, told.outcome, told.reason);
+      }
+      store.jobs.touch(job.id, nowMs, null, null);
+      if (store.jobs.row(job.id)?.state === "quiet") store.jobs.move(job.id, "running", nowMs);
+    });
   } catch (error) {
     if (signal.aborted) throw error;
     log.warn({ job: job.id, reason: explain(error) }, "Workday results could not be read; trying again.");
-    jobs.polled(job.id, job.results_digest ?? "", nowMs + POLL_MS, null);
+    store.change(() => store.parts.polled(job.id, part.part, null, nowMs + POLL_MS));
   }
 }
 
 type Result = Readonly<Record<string, unknown>>;
 
-function tellAll(db: Database, job: number, results: readonly Result[]): void {
-  const users = openUsers(db);
-  for (const result of results) {
-    const user = userOf(result);
-    const told = outcomeOf(result);
-    if (user !== undefined && told !== undefined) users.tell(job, user, told.outcome, told.reason);
-  }
-}
-
-/** The specification does not show a result; these are the names that are seen. */
+/** The specification does not show a result; these names are seen in the field. */
 function userOf(result: Result): ImportUser | undefined {
   const nested = result.persistedFields;
   const fields = { ...(typeof nested === "object" && nested !== null ? nested : {}), ...result } as Result;
@@ -89,7 +85,8 @@ function outcomeOf(result: Result): { outcome: Outcome; reason: string | undefin
   if (/fail|error/.test(status)) return { outcome: "failed", reason: message.slice(0, 500) || undefined };
   if (/pend|queue|running|progress|^$/.test(status)) return { outcome: "pending", reason: undefined };
   const words = `${status} ${message.toLowerCase()} ${String(result.operation ?? "").toLowerCase()}`;
-  if (/skip/.test(words)) return undefined;
+  if (/skip|ignored|no change/.test(words))
+    return { outcome: "skipped", reason: message.slice(0, 500) || "skipped" };
   if (/reactiv/.test(words)) return { outcome: "reactivated", reason: undefined };
   return { outcome: /creat/.test(words) ? "created" : "updated", reason: undefined };
 }

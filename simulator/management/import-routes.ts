@@ -2,11 +2,11 @@ import { z } from "zod";
 import { json } from "../http/exchange.ts";
 import { Problem } from "../http/problem.ts";
 import { type Application, findApplication } from "../world/applications.ts";
-import { type ImportEntry, type JobUser, sourceEntries } from "../world/imports.ts";
+import { type ImportEntry, type JobUser, sourceEntries } from "../world/import-jobs.ts";
 import { importTemplate } from "../world/templates.ts";
 import { workdayId } from "../world/world.ts";
 import { parse } from "./applications.ts";
-import { slice } from "./list-query.ts";
+import { listWrapper, slice } from "./list-query.ts";
 import type { Call, Parts, Route } from "./router.ts";
 
 const jobBody = z.object({
@@ -14,10 +14,12 @@ const jobBody = z.object({
   allowUserReactivation: z.boolean().optional(),
   queryString: z.string().optional(),
 });
+/** International addresses are valid: one @, something on both sides, a dot in the domain, no white space. */
+const emailPattern = /^[^\s@"(),:;<>]+@[^\s@"(),:;<>]+\.[^\s@"(),:;<>.]+$/u;
 const workdayBody = z
   .array(
     z.object({
-      email: z.email(),
+      email: z.string().regex(emailPattern, { error: "is not an e-mail address" }),
       firstname: z.string().optional(),
       lastname: z.string().optional(),
       username: z.string().min(1),
@@ -67,9 +69,26 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
 
   function availableUsers(call: Call) {
     const entries = sourceEntries(world, integration(call));
-    const page = slice(entries, call.query);
-    if (world.settings.imports.usersShape === "array") return page;
-    return { users: page, cursor: "", session_id: "", total_count: entries.length };
+    if (world.settings.imports.usersShape === "array") return slice(entries, call.query);
+    return sessionPage(entries, call, `${call.organization.id.slice(0, 8)}-session`);
+  }
+
+  /** The object that is seen in the field pages by a cursor, which belongs to a session. */
+  function sessionPage(entries: readonly ImportEntry[], call: Call, session: string) {
+    const cursor = call.query.get("cursor") ?? "";
+    const given = call.query.get("sessionId") ?? call.query.get("session_id") ?? "";
+    if (cursor !== "" && given !== session) throw new Problem(400, "The cursor needs its session: sessionId");
+    const start = cursor === "" ? 0 : Number(cursor);
+    if (!Number.isInteger(start) || start < 0) throw new Problem(400, "The cursor is not valid");
+    const query = new URLSearchParams({ ...Object.fromEntries(call.query), skip: String(start) });
+    const users = slice(entries, query);
+    const next = start + users.length;
+    return {
+      users,
+      cursor: next < entries.length ? String(next) : "",
+      session_id: session,
+      total_count: entries.length,
+    };
   }
 
   function workday(call: Call): string {
@@ -78,9 +97,18 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
     return id;
   }
 
+  function parseEntries(body: unknown) {
+    try {
+      return parse(workdayBody, body);
+    } catch (error) {
+      if (world.settings.imports.refusals === "named" || !(error instanceof Problem)) throw error;
+      throw new Problem(400, "The request is not valid");
+    }
+  }
+
   function startWorkday(call: Call): string {
     const application = workday(call);
-    const entries = parse(workdayBody, call.body()).map((entry, index): ImportEntry => {
+    const entries = parseEntries(call.body()).map((entry, index): ImportEntry => {
       const attributes = Object.fromEntries((entry.attributes ?? []).map(({ name, value }) => [name, value]));
       const { email, username, firstname = "", lastname = "", state } = entry;
       return {
@@ -107,7 +135,7 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
     const application = workday(call);
     const job = imports.find(call.params.job!);
     if (job === undefined || job.application !== application) throw new Problem(404, "Import job not found");
-    return imports.users(job.id).map(resultOf);
+    return slice(imports.users(job.id), call.query).map(resultOf);
   }
 
   function scheduleStates(call: Call) {
@@ -129,8 +157,22 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
     });
   }
 
+  function listUsers(call: Call) {
+    if (!world.settings.imports.listUsers) throw new Problem(404, "Not found");
+    const rows = users.list(call.organization.id).map((user) => ({
+      _id: user.id,
+      ...{ username: user.username, email: user.email, firstname: user.firstname, lastname: user.lastname },
+      ...{ state: user.suspended === 1 ? "SUSPENDED" : user.state, suspended: user.suspended === 1 },
+      attributes: Object.entries(JSON.parse(user.attributes) as Record<string, string>).map(
+        ([name, value]) => ({ name, value }),
+      ),
+    }));
+    return listWrapper(rows, call.query, "_id");
+  }
+
   const scopes = ["applications"];
   return [
+    { method: "GET", path: "/systemusers", handle: (call) => json(200, listUsers(call)) },
     {
       method: "GET",
       path: "/v2/applications/:application/import/users",
@@ -154,14 +196,16 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
     {
       method: "GET",
       path: "/v2/workdays/:workday/workers",
-      handle: (call) =>
-        json(
-          200,
-          slice(
-            sourceEntries(world, { _id: workday(call), organization: call.organization.id }),
-            call.query,
-          ).map(workerOf),
-        ),
+      handle(call) {
+        const source = { _id: workday(call), organization: call.organization.id };
+        const { badWorkers, sourceUsers, workerShapes } = world.settings.imports;
+        const every = badWorkers === 0 ? 0 : Math.max(1, Math.floor(sourceUsers / badWorkers));
+        const workers = sourceEntries(world, source).map((entry, index) => {
+          const isBad = every > 0 && index % every === every - 1 && (index + 1) / every <= badWorkers;
+          return workerOf(isBad ? { ...entry, email: "no address" } : entry, workerShapes, index);
+        });
+        return json(200, slice(workers, call.query));
+      },
     },
     {
       method: "POST",
@@ -180,7 +224,11 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
   ];
 }
 
-function workerOf({ username, email, firstname, lastname, attributes }: ImportEntry) {
+/** The specification does not show a worker: both spellings are seen. */
+function workerOf(entry: ImportEntry, shapes: "specified" | "mixed", index: number) {
+  const { username, email, firstname, lastname, attributes } = entry;
+  if (shapes === "mixed" && index % 2 === 1)
+    return { email, firstName: firstname, lastName: lastname, username, attributes };
   const list = Object.entries(attributes).map(([name, value]) => ({ name, value }));
   return { email, firstname, lastname, username, attributes: list };
 }

@@ -1,18 +1,23 @@
+import { randomUUID } from "node:crypto";
 import type { Database } from "better-sqlite3";
+import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Log } from "../core/log.ts";
 import type { Route } from "../core/route.ts";
 import type { Step } from "../core/step.ts";
 import type { ImportDefinition } from "./config.ts";
+import type { StartContext } from "./context.ts";
 import { DEFAULTS } from "./defaults.ts";
+import { pollResults } from "./poll-results.ts";
 import { moveJobs } from "./progress.ts";
+import { recoverJobs } from "./recover.ts";
 import { importRoutes } from "./routes.ts";
-import { openScheduler } from "./scheduler.ts";
+import { raiseRunAlarms } from "./run-alarms.ts";
+import { createScheduler } from "./scheduler.ts";
 import type { ImportSource } from "./source.ts";
-import { openJobs } from "./store.ts";
-import { openTracker } from "./tracker.ts";
-import { pollWorkday } from "./workday.ts";
+import { openImportStore } from "./store/open.ts";
+import { createTracker } from "./tracker.ts";
 
 /** Imports in a running process: the tracker, the schedules and the HTTP API over one state file. */
 export interface Imports {
@@ -32,22 +37,29 @@ export interface ImportsOptions {
   readonly accounts: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
+  readonly alarms?: Alarms | undefined;
   /** Up to when an account's events have been read, so that an outage does not look like a job's end. */
   readonly readUntilMs?: (account: string) => number | undefined;
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { db, clock, log, definitions, source, accounts } = options;
-  const jobs = openJobs(db);
-  const context = { jobs, source, clock, log };
-  const tracker = openTracker(db, clock, DEFAULTS);
-  const scheduler = openScheduler(db, context, definitions);
+  const { db, clock, log, definitions, source, accounts, alarms, readUntilMs } = options;
+  const store = openImportStore(db);
+  const context: StartContext = {
+    ...{ store, source, clock, log },
+    sender: `run:${randomUUID()}`,
+    sending: new Set(),
+  };
+  const tracker = createTracker(store, clock, DEFAULTS);
+  const scheduler = createScheduler(context, definitions);
   return {
     apply: tracker.apply,
     async step(signal) {
-      moveJobs({ db, jobs, log, readUntilMs: options.readUntilMs }, clock.now());
-      await pollWorkday(db, context, clock.now(), signal);
+      moveJobs({ store, log, readUntilMs }, clock.now());
+      await recoverJobs(context, signal);
+      await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);
+      if (alarms !== undefined) raiseRunAlarms(store, definitions, alarms);
       return "idle";
     },
     routes: importRoutes({ ...context, definitions, accounts }),

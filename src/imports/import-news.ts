@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../core/event.ts";
 import type { Outcome } from "./job.ts";
 
-/** What one event says about an import. */
+/** The import news of one event. */
 export interface ImportNews {
   /** The service's job id. */
   readonly serviceJob: string;
@@ -10,10 +10,12 @@ export interface ImportNews {
   /** The application or integration that imports, where the event names it. */
   readonly source: string | undefined;
   readonly kind: "application" | "workday";
-  /** Whom it is about; undefined for an event about the job itself. */
+  /** The user; undefined for an event about the job itself. */
   readonly user: ImportUser | undefined;
   readonly outcome: Outcome | undefined;
   readonly reason: string | undefined;
+  /** The state that the user has now, such as STAGED, where the event's changes name it. */
+  readonly userState: string | undefined;
 }
 
 export interface ImportUser {
@@ -22,10 +24,10 @@ export interface ImportUser {
   readonly email: string | undefined;
 }
 
-/** False: the correlation's type does not say that it is an import, and nothing needs to be parsed to know it. */
+/** Cheap test without parsing: false means that the correlation's type does not mention an import. */
 export function mayBeImport({ bytes }: JournalEvent): boolean {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
-  // An escape can spell it too.
+  // A JSON escape can hide the word.
   return /import|\\u/i.test(text);
 }
 
@@ -44,13 +46,14 @@ export function newsOf(event: JournalEvent): ImportNews | undefined {
       ? "workday"
       : "application",
     user,
+    userState: stateOf(body.changes),
     ...(user === undefined ? { outcome: undefined, reason: undefined } : outcomeOf(body, event.eventType)),
   };
 }
 
 /**
- * An absent `success` is no failure; false is one, and so is an error message without a success. What a
- * success did is in the event's type; an update that ends a suspension is a reactivation.
+ * An absent `success` is no failure; false is one, and so is an error message without a success. The event's
+ * type says what a success did; an update that ends a suspension is a reactivation.
  */
 function outcomeOf(body: Fields, eventType: string): Pick<ImportNews, "outcome" | "reason"> {
   const error = text(body.error_message) ?? messageOf(body.message_chain);
@@ -76,6 +79,12 @@ function endsSuspension(changes: unknown): boolean {
   });
 }
 
+function stateOf(changes: unknown): string | undefined {
+  if (!Array.isArray(changes)) return undefined;
+  const change = changes.map(fields).findLast((one) => one?.field === "state");
+  return text(change?.to)?.toUpperCase();
+}
+
 function isTrue(value: unknown): boolean {
   return value === true || value === "true";
 }
@@ -87,7 +96,7 @@ function messageOf(chain: unknown): string | undefined {
   return Number.isFinite(code) && code >= 400 ? message : undefined;
 }
 
-/** The resource where it is a user; a type that is absent is taken for one. */
+/** The resource, where it is a user. A resource without a type counts as one. */
 function userOf(body: Fields): ImportUser | undefined {
   const resource = fields(body.resource);
   if (resource === undefined) return undefined;

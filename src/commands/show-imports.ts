@@ -1,0 +1,131 @@
+import { UsageError } from "../core/errors.ts";
+import type { Job, JobState, JobUser } from "../imports/job.ts";
+import { runOf } from "../imports/routes.ts";
+import { nextRun } from "../imports/schedule.ts";
+import { openImportStore } from "../imports/store/open.ts";
+import type { Io } from "./io.ts";
+import {
+  type CommonFlags,
+  type ManagementContext,
+  type OpenManagement,
+  printJson,
+  printTable,
+  using,
+} from "./management.ts";
+
+const SHOWN_MAX = 20;
+
+export function list(
+  io: Io,
+  open: OpenManagement,
+  flags: CommonFlags & { state?: JobState; account?: string; limit: number },
+): Promise<void> {
+  return using(open, flags, async (context) => {
+    const found = openImportStore(context.database("read")).list(flags);
+    if (flags.json) return printJson(io, found);
+    printTable(io, ["JOB", "IMPORT", "REQUESTED", "BY", "STATE", "USERS"], found.map(jobCells));
+  });
+}
+
+function jobCells(job: Job) {
+  const requested = job.requestedAt.slice(0, 19).replace("T", " ");
+  return [job.id, job.import ?? job.source, requested, job.requestedBy, job.state, job.summary];
+}
+
+/** What was scheduled, what became of it, and when each import runs next. */
+export function runs(
+  io: Io,
+  open: OpenManagement,
+  name: string | undefined,
+  flags: CommonFlags & { limit: number },
+): Promise<void> {
+  return using(open, flags, async (context) => {
+    const store = openImportStore(context.database("read"));
+    const next = nextRuns(context, name);
+    const found = store.runs.list({ import: name, limit: flags.limit }).map(runOf);
+    if (flags.json) return printJson(io, { next, runs: found });
+    printTable(
+      io,
+      ["IMPORT", "NEXT RUN", "SCHEDULE"],
+      next.map((one) => [one.import, one.nextRunAt, one.schedule]),
+    );
+    io.stdout.write("\n");
+    printTable(
+      io,
+      ["IMPORT", "SCHEDULED FOR", "OUTCOME", "JOB", "STATE", "REASON"],
+      found.map((run) => [run.import, run.local, run.outcome, run.job, run.jobState, run.reason]),
+    );
+  });
+}
+
+function nextRuns({ definitions, clock }: ManagementContext, name: string | undefined) {
+  const named = definitions.filter((definition) => name === undefined || definition.name === name);
+  if (named.length === 0 && name !== undefined) {
+    const names = definitions.map((definition) => definition.name).join(", ") || "none";
+    throw new UsageError(`There is no import "${name}" in the config; it has: ${names}.`);
+  }
+  return named.map(({ name: own, schedule, timeZone }) => {
+    const next = schedule === undefined ? undefined : nextRun(schedule, timeZone, clock.now());
+    return {
+      import: own,
+      schedule: schedule === undefined ? null : `${schedule} ${timeZone}`,
+      nextRunAt: next === undefined ? null : new Date(next.ms).toISOString(),
+    };
+  });
+}
+
+export function show(io: Io, open: OpenManagement, id: number, flags: CommonFlags): Promise<void> {
+  return using(open, flags, async (context) => {
+    const store = openImportStore(context.database("read"));
+    const job = store.job(id);
+    if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
+    const all = { limit: 1_000_000, offset: 0 };
+    if (flags.json) {
+      const [users, timeline] = [store.users.list(id, all), store.users.timeline(id, all)];
+      return printJson(io, { ...job, users, timeline });
+    }
+    io.stdout.write(`${job.summary}\n\n`);
+    printTable(io, ["FIELD", "VALUE"], fieldsOf(job));
+    for (const outcome of ["failed", "skipped", "pending"] as const) {
+      const users = store.users.list(id, { outcome, limit: SHOWN_MAX, offset: 0 });
+      const title =
+        outcome === "pending" ? (job.endedAt === null ? "Waiting" : "Unaccounted") : TITLES[outcome];
+      printUsers(io, title, users, job.counts[outcome]);
+    }
+    if (job.staged > 0)
+      io.stdout.write(
+        `\n${job.staged} users are STAGED: activate them with "tidemark imports activate ${id}".\n`,
+      );
+  });
+}
+
+const TITLES = { failed: "Failed", skipped: "Skipped" } as const;
+
+function printUsers(io: Io, title: string, users: readonly JobUser[], count: number): void {
+  if (users.length === 0) return;
+  const some = count > users.length ? ` (the first ${users.length} of ${count})` : "";
+  io.stdout.write(`\n${title}${some}:\n`);
+  printTable(
+    io,
+    ["USER", "REASON", "EVENT"],
+    users.map((user) => [user.username ?? user.email ?? user.userId ?? "", user.reason, user.event]),
+  );
+}
+
+function fieldsOf(job: Job): [string, string | number | null][] {
+  const { counts, parts } = job;
+  const taken = parts.filter(({ state }) => state === "taken").length;
+  return [
+    ["job", job.id],
+    ["import", job.import],
+    ["account", job.account],
+    ["organization", job.organization],
+    [job.kind, job.source],
+    ["service's job", job.serviceJob],
+    ["requested", `${job.requestedAt} by ${job.requestedBy} (${job.origin})`],
+    ["state", `${job.state} since ${job.stateSince}`],
+    ["reason", job.reason],
+    ...(parts.length > 1 ? [["parts", `${taken} of ${parts.length} taken`] as [string, string]] : []),
+    ["events", `${counts.events}${job.lastEventAt === null ? "" : `, the last at ${job.lastEventAt}`}`],
+  ];
+}

@@ -1,0 +1,34 @@
+import { explain } from "../core/errors.ts";
+import type { StartContext } from "./context.ts";
+
+export interface Activation {
+  readonly activated: number;
+  readonly failed: readonly { readonly user: string; readonly reason: string }[];
+}
+
+/**
+ * Activates the STAGED users of a job. A user that cannot be activated does not keep the others from it. Each one
+ * is recorded when the service has answered; after a kill those that were not recorded are activated again, which
+ * the service takes as done.
+ */
+export async function activateStaged(
+  { store, source, clock }: StartContext,
+  job: number,
+  signal: AbortSignal,
+): Promise<Activation> {
+  const row = store.jobs.row(job);
+  if (row === undefined) throw new Error(`There is no job ${job}.`);
+  const failed: { user: string; reason: string }[] = [];
+  let activated = 0;
+  for (const { id, userId, name } of store.users.staged(job)) {
+    try {
+      await source(row.account).activate(row.organization ?? undefined, userId, signal);
+      store.change(() => store.users.activated(id, clock.now()));
+      activated++;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      failed.push({ user: name, reason: explain(error) });
+    }
+  }
+  return { activated, failed };
+}

@@ -1,0 +1,36 @@
+import type { StartContext } from "./context.ts";
+import type { JobRow } from "./job.ts";
+import { sendJob } from "./send-parts.ts";
+
+/**
+ * Goes on with jobs whose sender has ended: a part that was sent without an answer becomes uncertain, planned parts
+ * are sent, and a job without parts is planned. The process that holds the state's lock knows at once that an
+ * earlier holder has ended; of a command it knows when its time is over.
+ */
+export async function recoverJobs(context: StartContext, signal: AbortSignal): Promise<void> {
+  const { store, clock, sending } = context;
+  for (const job of store.jobs.rows({ open: true })) {
+    if (job.origin === "elsewhere" || sending.has(job.id) || !hasEndedSender(context, job)) continue;
+    const parts = store.parts.of(job.id);
+    const lost = parts.filter(({ state }) => state === "sent");
+    if (lost.length > 0) {
+      store.change(() => {
+        const reason = "the process ended before the answer came";
+        for (const { part } of lost) store.parts.move(job.id, part, { state: "uncertain", reason });
+      });
+      context.log.warn(
+        { job: job.id, import: job.import, account: job.account },
+        "Import start uncertain; it is not repeated.",
+      );
+    }
+    const isUnplanned = parts.length === 0 && job.offered_ms === null;
+    const isDue = parts.some(({ state, at_ms }) => state === "planned" && at_ms <= clock.now());
+    if (isUnplanned || isDue) await sendJob(context, job.id, signal);
+  }
+}
+
+function hasEndedSender({ sender, clock }: StartContext, job: JobRow): boolean {
+  if (job.sender === null || clock.now() >= job.answer_by_ms) return true;
+  const isRun = (name: string) => name.startsWith("run:");
+  return isRun(sender) && isRun(job.sender) && job.sender !== sender;
+}

@@ -1,0 +1,78 @@
+import { z } from "zod";
+import type { StartContext } from "./context.ts";
+import type { JobRow } from "./job.ts";
+import { settleJob } from "./progress.ts";
+import { takePart } from "./take-part.ts";
+
+export const resolutionSchema = z.union([
+  z.strictObject({
+    serviceJob: z.string().min(1).meta({ description: "The service's job id: the start was taken." }),
+  }),
+  z.strictObject({ started: z.literal(false).meta({ description: "The start was not taken." }) }),
+  z.strictObject({
+    ended: z.literal(true).meta({ description: "The job is over; its schedule may go on." }),
+  }),
+]);
+export type Resolution = z.output<typeof resolutionSchema>;
+
+/** A person's word about a job. Throws when it contradicts what is known. */
+export function resolveJob(
+  context: Pick<StartContext, "store" | "clock" | "log">,
+  id: number,
+  resolution: Resolution,
+  by: string,
+): void {
+  const { store } = context;
+  store.change(() => {
+    const job = store.jobs.row(id);
+    if (job === undefined) throw new Error(`There is no job ${id}.`);
+    if ("ended" in resolution) return endJob(context, job, by);
+    const uncertain = store.parts.of(id).filter(({ state }) => state === "uncertain");
+    if (uncertain.length === 0) throw new Error(contradictionOf(job));
+    if ("serviceJob" in resolution)
+      return confirmJob(context, job, uncertain[0]!.part, resolution.serviceJob);
+    const reason = `not started, says ${by}`;
+    for (const { part } of uncertain) dropPart(context, job, part, reason);
+    const nowMs = context.clock.now();
+    if (job.service_job !== null) settleJob(context, id, nowMs);
+    else store.jobs.move(id, "failed", nowMs, { reason, endedMs: nowMs });
+  });
+}
+
+function contradictionOf(job: JobRow): string {
+  if (job.service_job !== null) return `Job ${job.id} is the service's job ${job.service_job} already.`;
+  if (job.state === "requested") return `Job ${job.id} is being started; its answer may still come.`;
+  return `No part of job ${job.id} is uncertain.`;
+}
+
+/** A job that is not known to have started is not called finished. */
+function endJob({ store, clock }: Pick<StartContext, "store" | "clock">, job: JobRow, by: string): void {
+  const nowMs = clock.now();
+  for (const { part, state } of store.parts.of(job.id)) {
+    if (state !== "taken" && state !== "refused")
+      store.parts.move(job.id, part, { state: "refused", reason: `ended by ${by}` });
+  }
+  const hasStarted = job.service_job !== null;
+  const reason = hasStarted ? `ended by ${by}` : `ended by ${by}; it is not known to have started`;
+  store.jobs.move(job.id, hasStarted ? "finished" : "failed", nowMs, { reason, endedMs: nowMs });
+}
+
+function confirmJob(
+  context: Pick<StartContext, "store" | "clock" | "log">,
+  job: JobRow,
+  part: number,
+  serviceJob: string,
+): void {
+  const known = context.store.jobs.byServiceJob(serviceJob, job.account);
+  if (known !== undefined && known.origin !== "elsewhere")
+    throw new Error(`The service's job ${serviceJob} belongs to job ${known.id}.`);
+  takePart(context, job, part, serviceJob, context.clock.now());
+}
+
+function dropPart({ store }: Pick<StartContext, "store">, job: JobRow, part: number, reason: string): void {
+  store.parts.move(job.id, part, { state: "refused", reason });
+  store.users.fail(
+    store.users.ofPart(job.id, part).map(({ id }) => id),
+    reason,
+  );
+}

@@ -1,0 +1,181 @@
+import { timeoutSignal } from "../core/timeout.ts";
+import { ANSWER_BY_MS, type StartContext } from "./context.ts";
+import { type JobRow, requestSchema } from "./job.ts";
+import { planParts } from "./plan-parts.ts";
+import { settleJob } from "./progress.ts";
+import type { OfferedUser, StartAnswer } from "./source.ts";
+import type { PartRow } from "./store/parts.ts";
+import type { PartUser } from "./store/users.ts";
+import { takePart } from "./take-part.ts";
+
+/**
+ * A job is sent in parts, each one request to the service. Every step is on disk before the next one, so that a
+ * killed process can be replaced by another.
+ *
+ * 1. The offer is read, and stored together with the planned parts: one part for an application, one part for
+ *    each 100 workers of a Workday integration. Users that are not posted are stored with their reason.
+ * 2. *planned* → *sent*: written before the request goes out.
+ * 3. *sent* → *taken*: the service answered with its job id.
+ *    *sent* → *refused*: where the answer names users, those fail and the others are planned again; where it does
+ *    not, the part is planned again in two halves, until one user is left, who fails with the service's reason.
+ *    A refusal of the call itself (401, 402, 403, 404) fails all users that are not sent yet.
+ *    *sent* → *planned*: the service certainly did not take it (429, not reachable); tried again later.
+ *    *sent* → *uncertain*: the answer was lost, or the process ended before it came. It is never repeated; its
+ *    events resolve it (progress.ts), or a person.
+ */
+export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
+  const { store, clock, log, sender, sending } = context;
+  const job = store.jobs.row(id);
+  if (job === undefined || sending.has(id)) return;
+  sending.add(id);
+  store.change(() => store.jobs.send(id, sender, clock.now() + ANSWER_BY_MS));
+  try {
+    if (store.parts.of(id).length === 0 && job.offered_ms === null) await planParts(context, job, signal);
+    for (;;) {
+      const part = store.parts.of(id).find(({ state }) => state === "planned");
+      if (part === undefined || part.at_ms > clock.now()) break;
+      await sendPart(context, job, part, signal);
+    }
+  } finally {
+    sending.delete(id);
+    // Another process may go on from here.
+    store.change(() => store.jobs.send(id, sender, clock.now()));
+  }
+  store.change(() => settleJob({ store, log }, id, clock.now()));
+}
+
+/** How long the service may take to answer a start. */
+const START_MS = 120_000;
+const TRIES_MAX = 6;
+const RETRY_MS = 15_000;
+const RETRY_MS_MAX = 600_000;
+
+async function sendPart(
+  context: StartContext,
+  job: JobRow,
+  part: PartRow,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, clock, sender } = context;
+  const users = store.users.ofPart(job.id, part.part);
+  const nowMs = clock.now();
+  store.change(() => {
+    store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
+    store.jobs.send(job.id, sender, nowMs + ANSWER_BY_MS);
+  });
+  const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
+  const source = context.source(job.account);
+  const organization = job.organization ?? undefined;
+  const answer =
+    job.kind === "workday"
+      ? await source.startWorkday(organization, job.source ?? "", postedOf(users), limited)
+      : await source.start(
+          organization,
+          job.source ?? "",
+          requestSchema.parse(JSON.parse(job.request)),
+          limited,
+        );
+  store.change(() => settlePart(context, job, { ...part, tries: part.tries + 1 }, users, answer));
+}
+
+function postedOf(users: readonly PartUser[]): OfferedUser[] {
+  return users.map(({ user }) => user).filter((user) => user !== null);
+}
+
+function settlePart(
+  { store, clock, log }: StartContext,
+  job: JobRow,
+  part: PartRow,
+  users: readonly PartUser[],
+  answer: StartAnswer,
+): void {
+  const nowMs = clock.now();
+  const fields = {
+    job: job.id,
+    import: job.import,
+    account: job.account,
+    part: part.part,
+    users: users.length,
+  };
+  const move = (change: Parameters<typeof store.parts.move>[2]) =>
+    store.parts.move(job.id, part.part, change);
+  switch (answer.kind) {
+    case "started":
+      takePart({ store, log }, job, part.part, answer.serviceJob, nowMs);
+      return;
+    case "unavailable":
+      if (part.tries < TRIES_MAX) {
+        const backOffMs = Math.min(RETRY_MS * 2 ** (part.tries - 1), RETRY_MS_MAX);
+        const waitMs = Math.max(backOffMs, answer.retryAfterMs ?? 0);
+        move({ state: "planned", atMs: nowMs + waitMs, reason: answer.reason });
+        log.warn({ ...fields, reason: answer.reason, waitMs }, "Import start not taken; trying again.");
+        return;
+      }
+      move({ state: "refused", reason: answer.reason });
+      failUsers(store, users, `not sent: ${answer.reason}`);
+      return;
+    case "uncertain":
+      move({ state: "uncertain", reason: answer.reason });
+      log.warn({ ...fields, reason: answer.reason }, "Import start uncertain; it is not repeated.");
+      return;
+    case "refused":
+      move({ state: "refused", reason: answer.reason });
+      log.error({ ...fields, reason: answer.reason }, "Import refused by the service.");
+      if (job.kind === "workday" && answer.about === "users") isolate(store, job, users, answer, nowMs);
+      else failRest(store, job, users, answer.reason);
+  }
+}
+
+type Store = StartContext["store"];
+
+/** The users that the answer names fail, the others are planned again; without names both halves are. */
+function isolate(
+  store: Store,
+  job: JobRow,
+  users: readonly PartUser[],
+  answer: Extract<StartAnswer, { kind: "refused" }>,
+  nowMs: number,
+): void {
+  const named = new Map((answer.users ?? []).map(({ index, reason }) => [index, reason]));
+  for (const [index, reason] of named)
+    if (users[index]) failUsers(store, [users[index]], `refused: ${reason}`);
+  const rest = users.filter((_, index) => !named.has(index));
+  if (rest.length < users.length) {
+    planUsers(store, job, rest, nowMs);
+  } else if (users.length === 1) {
+    failUsers(store, users, `refused: ${answer.reason}`);
+  } else {
+    const middle = Math.ceil(users.length / 2);
+    planUsers(store, job, users.slice(0, middle), nowMs);
+    planUsers(store, job, users.slice(middle), nowMs);
+  }
+}
+
+function planUsers(store: Store, job: JobRow, users: readonly PartUser[], nowMs: number): void {
+  if (users.length === 0) return;
+  const part = store.parts.plan(job.id, job.account, nowMs);
+  store.users.moveToPart(
+    users.map(({ id }) => id),
+    part,
+  );
+}
+
+/** The call itself is refused, so the other parts would be as well. */
+function failRest(store: Store, job: JobRow, users: readonly PartUser[], reason: string): void {
+  failUsers(store, users, `refused: ${reason}`);
+  for (const part of store.parts.of(job.id).filter(({ state }) => state === "planned")) {
+    store.parts.move(job.id, part.part, { state: "refused", reason });
+    failUsers(
+      store,
+      store.users.ofPart(job.id, part.part),
+      `not sent, because an earlier part was refused: ${reason}`,
+    );
+  }
+}
+
+function failUsers(store: Store, users: readonly PartUser[], reason: string): void {
+  store.users.fail(
+    users.map(({ id }) => id),
+    reason,
+  );
+}

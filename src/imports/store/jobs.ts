@@ -1,0 +1,211 @@
+import type { Database } from "better-sqlite3";
+import type { Job, JobRow, JobState } from "../job.ts";
+
+export interface NewJob {
+  readonly import: string | null;
+  readonly account: string;
+  readonly organization: string | null;
+  readonly kind: "application" | "workday";
+  readonly source: string | null;
+  readonly request: object;
+  readonly origin: Job["origin"];
+  readonly requestedBy: string;
+  readonly requestedMs: number;
+  readonly answerByMs: number;
+  readonly quietAfterMs: number;
+  readonly finishAfterMs: number;
+  readonly sender: string;
+}
+
+/** A job that was found by its events. */
+export interface FoundJob {
+  readonly account: string;
+  readonly organization: string | null;
+  readonly kind: Job["kind"];
+  readonly source: string | null;
+  readonly ms: number;
+  readonly serviceJob: string;
+  readonly hasEnded: boolean;
+  readonly nowMs: number;
+  readonly quietAfterMs: number;
+  readonly finishAfterMs: number;
+}
+
+/** Another job of the same import has not ended. */
+export class OpenJobError extends Error {
+  override readonly name = "OpenJobError";
+  readonly job: number;
+
+  constructor(job: number, state: JobState) {
+    super(`Job ${job} of the same import has not ended (${state}); two never run at once.`);
+    this.job = job;
+  }
+}
+
+export interface JobFilter {
+  readonly state?: JobState | undefined;
+  readonly account?: string | undefined;
+  readonly import?: string | undefined;
+  readonly open?: boolean | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** The rows of jobs. Every method runs inside the caller's transaction, where it changes anything. */
+export interface JobRows {
+  /** OpenJobError when the import has a job that has not ended. */
+  create(job: NewJob): JobRow;
+  createFound(job: FoundJob): JobRow;
+  row(id: number): JobRow | undefined;
+  rows(filter: JobFilter): JobRow[];
+  /** The job that a correlation id belongs to, by the job itself or by one of its parts. */
+  byServiceJob(serviceJob: string, account: string): JobRow | undefined;
+  /** Whether a start waits for events that name its job; of any account without one. */
+  isAwaited(account?: string, organization?: string | null): boolean;
+  /** Jobs of unknown origin that an uncertain part may have become. */
+  candidates(job: JobRow, fromMs: number, toMs: number): JobRow[];
+  /** Uncertain parts of the same source that were sent in this time. */
+  rivals(job: JobRow, fromMs: number, toMs: number): number;
+  /** Jobs that were called finished before their last event. */
+  endedEarly(nowMs: number): JobRow[];
+  move(id: number, state: JobState, nowMs: number, change?: JobChange): void;
+  /** Sets the service's job id of a job, the first one it got. */
+  name(id: number, serviceJob: string): void;
+  offered(id: number, nowMs: number): void;
+  /** The sender, and until when it may be alive. */
+  send(id: number, sender: string, answerByMs: number): void;
+  /** An event or a result was seen. */
+  touch(id: number, nowMs: number, eventMs: number | null, source: string | null): void;
+  /** Takes the times of a found job over and removes it. */
+  absorb(found: JobRow, into: number): void;
+}
+
+export interface JobChange {
+  readonly reason?: string | null;
+  /** Set, it lets the schedule go on; null opens the job again where that is possible. */
+  readonly endedMs?: number | null;
+}
+
+export function openJobRows(db: Database): JobRows {
+  const insert = db.prepare(
+    `INSERT INTO jobs (import, account, organization, kind, source, request, origin, requested_by, requested_ms,
+       answer_by_ms, state, state_ms, quiet_after_ms, finish_after_ms, active_ms, sender)
+     VALUES (@import, @account, @organization, @kind, @source, @request, @origin, @requestedBy, @requestedMs,
+       @answerByMs, 'requested', @requestedMs, @quietAfterMs, @finishAfterMs, @requestedMs, @sender)`,
+  );
+  const insertFound = db.prepare(
+    `INSERT INTO jobs (account, organization, kind, source, request, origin, requested_by, requested_ms, answer_by_ms,
+       service_job, state, state_ms, quiet_after_ms, finish_after_ms, active_ms, ended_ms)
+     VALUES (@account, @organization, @kind, @source, '{}', 'elsewhere', 'elsewhere', @ms, @ms,
+       @serviceJob, @state, @nowMs, @quietAfterMs, @finishAfterMs, @nowMs, @endedMs)`,
+  );
+  const byId = db.prepare<[number], JobRow>("SELECT * FROM jobs WHERE id = ?");
+  const openOf = db.prepare<unknown[], JobRow>(
+    `SELECT * FROM jobs WHERE account = ? AND organization IS ? AND source IS ? AND id <> ?
+       AND ended_ms IS NULL AND origin <> 'elsewhere'`,
+  );
+  const own = db.prepare<[string, string], JobRow>(
+    "SELECT * FROM jobs WHERE service_job = ? ORDER BY account = ? DESC, id LIMIT 1",
+  );
+  const ofPart = db.prepare<[string, string], JobRow>(
+    `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job WHERE job_parts.service_job = ?
+     ORDER BY jobs.account = ? DESC, jobs.id LIMIT 1`,
+  );
+  const awaited = db.prepare<unknown[], unknown>(
+    `SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')
+       AND (@account IS NULL OR (account = @account AND (organization IS NULL OR organization = @organization)))
+     UNION ALL SELECT 1 FROM job_parts JOIN jobs ON jobs.id = job_parts.job
+       WHERE job_parts.state IN ('sent', 'uncertain') AND jobs.ended_ms IS NULL
+       AND (@account IS NULL OR (jobs.account = @account AND (organization IS NULL OR organization = @organization)))
+     LIMIT 1`,
+  );
+  const candidates = db.prepare<unknown[], JobRow>(
+    `SELECT * FROM jobs WHERE origin = 'elsewhere' AND service_job IS NOT NULL AND account = @account
+       AND (@organization IS NULL OR organization = @organization) AND (source IS NULL OR source = @source)
+       AND first_event_ms BETWEEN @fromMs AND @toMs`,
+  );
+  const rivals = db
+    .prepare<unknown[], number>(
+      `SELECT count(*) FROM job_parts p JOIN jobs j ON j.id = p.job WHERE p.state = 'uncertain'
+         AND j.account = @account AND j.organization IS @organization AND j.source IS @source
+         AND p.at_ms BETWEEN @fromMs AND @toMs`,
+    )
+    .pluck();
+  const early = db.prepare<[number], JobRow>(
+    `SELECT * FROM jobs WHERE state = 'finished' AND last_event_ms > ended_ms AND active_ms > ended_ms
+       AND ? - active_ms < finish_after_ms`,
+  );
+  const update = db.prepare("UPDATE jobs SET state = ?, state_ms = ?, reason = ?, ended_ms = ? WHERE id = ?");
+  const touch = db.prepare(
+    `UPDATE jobs SET active_ms = max(active_ms, @nowMs), source = coalesce(source, @source),
+       first_event_ms = coalesce(min(coalesce(first_event_ms, @ms), @ms), first_event_ms),
+       last_event_ms = coalesce(max(coalesce(last_event_ms, @ms), @ms), last_event_ms)
+     WHERE id = @id`,
+  );
+
+  return {
+    create(job) {
+      const open = openOf.get(job.account, job.organization, job.source, -1);
+      if (open !== undefined) throw new OpenJobError(open.id, open.state);
+      const { lastInsertRowid } = insert.run({ ...job, request: JSON.stringify(job.request) });
+      return byId.get(Number(lastInsertRowid))!;
+    },
+    createFound({ hasEnded, ...job }) {
+      const state = hasEnded ? "finished" : "running";
+      const { lastInsertRowid } = insertFound.run({ ...job, state, endedMs: hasEnded ? job.nowMs : null });
+      return byId.get(Number(lastInsertRowid))!;
+    },
+    row: (id) => byId.get(id),
+    rows: (filter) => rowsOf(db, filter),
+    byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
+    isAwaited: (account, organization) =>
+      awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
+    candidates: ({ account, organization, source }, fromMs, toMs) =>
+      candidates.all({ account, organization, source, fromMs, toMs }),
+    rivals: ({ account, organization, source }, fromMs, toMs) =>
+      rivals.get({ account, organization, source, fromMs, toMs }) as number,
+    endedEarly: (nowMs) => early.all(nowMs),
+    move(id, state, nowMs, change = {}) {
+      const row = byId.get(id);
+      if (row === undefined) return;
+      const reason = change.reason === undefined ? row.reason : change.reason;
+      let endedMs = change.endedMs === undefined ? row.ended_ms : change.endedMs;
+      // Its import may have another job by now; then this one goes on without holding that up.
+      const isReopened = endedMs === null && row.ended_ms !== null;
+      const sibling = () => openOf.get(row.account, row.organization, row.source, row.id);
+      if (isReopened && sibling() !== undefined) endedMs = row.ended_ms;
+      update.run(state, row.state === state ? row.state_ms : nowMs, reason, endedMs, id);
+    },
+    name(id, serviceJob) {
+      db.prepare("UPDATE jobs SET service_job = coalesce(service_job, ?) WHERE id = ?").run(serviceJob, id);
+    },
+    offered(id, nowMs) {
+      db.prepare("UPDATE jobs SET offered_ms = ? WHERE id = ?").run(nowMs, id);
+    },
+    send(id, sender, answerByMs) {
+      db.prepare("UPDATE jobs SET sender = ?, answer_by_ms = ? WHERE id = ?").run(sender, answerByMs, id);
+    },
+    touch(id, nowMs, ms, source) {
+      touch.run({ id, nowMs, ms, source });
+    },
+    absorb(found, into) {
+      touch.run({ id: into, nowMs: found.active_ms, ms: found.first_event_ms, source: found.source });
+      touch.run({ id: into, nowMs: found.active_ms, ms: found.last_event_ms, source: found.source });
+      db.prepare("DELETE FROM jobs WHERE id = ?").run(found.id);
+    },
+  };
+}
+
+function rowsOf(db: Database, filter: JobFilter): JobRow[] {
+  const tests: string[] = [];
+  const values: unknown[] = [];
+  for (const column of ["state", "account", "import"] as const) {
+    if (filter[column] === undefined) continue;
+    tests.push(`${column} = ?`);
+    values.push(filter[column]);
+  }
+  if (filter.open === true) tests.push("ended_ms IS NULL");
+  const where = tests.length > 0 ? `WHERE ${tests.join(" AND ")}` : "";
+  return db
+    .prepare<unknown[], JobRow>(`SELECT * FROM jobs ${where} ORDER BY requested_ms DESC, id DESC LIMIT ?`)
+    .all(...values, filter.limit ?? 1000);
+}

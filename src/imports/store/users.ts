@@ -1,0 +1,302 @@
+import type { Database } from "better-sqlite3";
+import type { JournalEvent } from "../../core/event.ts";
+import type { ImportNews, ImportUser } from "../import-news.ts";
+import type { Counts, JobEvent, JobUser, Outcome } from "../job.ts";
+import type { OfferedUser } from "../source.ts";
+
+/** The users of jobs, and what became of each. Every method runs inside the caller's transaction. */
+export interface Users {
+  /** Stores what the source offered. A user with a reason is skipped; the others belong to a part. */
+  offer(job: number, users: readonly NewUser[]): void;
+  /** Takes an event into a job's timeline; false when it is there already. */
+  addEvent(job: number, event: JournalEvent, news: ImportNews): boolean;
+  /** What a Workday result says about a user; what events said stays. */
+  tell(job: number, user: ImportUser, outcome: Outcome, reason: string | undefined): void;
+  /** The users of a part, in the order of the offer. */
+  ofPart(job: number, part: number): PartUser[];
+  moveToPart(ids: readonly number[], part: number): void;
+  /** Gives users without an outcome one that the answer to the start decided. */
+  fail(ids: readonly number[], reason: string): void;
+  /** Takes over what was found under a service's job id before it was known whose it is. */
+  adopt(from: number, to: number): void;
+  /** The names of a job's users in lower case. */
+  names(job: number, part?: number): ReadonlySet<string>;
+  counts(job: number): Counts;
+  totals(job: number): { readonly offered: number; readonly waiting: number; readonly staged: number };
+  list(job: number, filter: { outcome?: Outcome | undefined; limit: number; offset: number }): JobUser[];
+  timeline(job: number, page: { limit: number; offset: number }): JobEvent[];
+  /** Users of the job that can be activated: created or updated, known by id, not activated yet. */
+  staged(job: number): { readonly id: number; readonly userId: string; readonly name: string }[];
+  activated(id: number, nowMs: number): void;
+}
+
+export interface NewUser {
+  readonly user: OfferedUser;
+  readonly part: number | null;
+  readonly skipped: string | null;
+}
+
+export interface PartUser {
+  readonly id: number;
+  readonly outcome: Outcome;
+  readonly user: OfferedUser | null;
+}
+
+interface UserRow {
+  readonly id: number;
+  readonly number: number | null;
+  readonly username: string | null;
+  readonly told_by: "events" | "results" | "answer" | "choice";
+  readonly outcome: Outcome;
+}
+
+interface EventRow {
+  readonly event_id: string | null;
+  readonly timestamp: string;
+  readonly outcome: Outcome;
+  readonly reason: string | null;
+}
+
+const STAGED = `job = ? AND outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
+  AND activated_ms IS NULL AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
+
+export function openUsers(db: Database): Users {
+  const insertEvent = db.prepare(
+    `INSERT OR IGNORE INTO job_events (job, identity, user, event_id, event_type, timestamp, timestamp_ms, outcome, reason)
+     VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?)`,
+  );
+  const linkEvent = db.prepare("UPDATE job_events SET user = ? WHERE job = ? AND identity = ?");
+  const findBy = (column: "user_id" | "username" | "email") =>
+    db.prepare<[number, string], UserRow>(
+      `SELECT id, number, username, told_by, outcome FROM job_users WHERE job = ? AND ${column} = ?`,
+    );
+  const [byId, byName, byEmail] = [findBy("user_id"), findBy("username"), findBy("email")];
+  const insert = db.prepare(
+    `INSERT INTO job_users (job, user_id, username, email, outcome, reason, told_by, number, entry, part)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const describe = db.prepare(
+    "UPDATE job_users SET user_id = coalesce(user_id, ?), username = coalesce(username, ?), email = coalesce(email, ?) WHERE id = ?",
+  );
+  const eventsOf = db.prepare<[number], EventRow>(
+    `SELECT event_id, timestamp, outcome, reason FROM job_events WHERE user = ? AND outcome IS NOT NULL
+     ORDER BY timestamp_ms, timestamp, identity`,
+  );
+  const decide = db.prepare(
+    "UPDATE job_users SET outcome = ?, reason = ?, event = ?, timestamp = ?, told_by = ? WHERE id = ?",
+  );
+  const setState = db.prepare("UPDATE job_users SET user_state = ? WHERE id = ?");
+  const relink = db.prepare("UPDATE job_events SET user = ? WHERE user = ?");
+  const remove = db.prepare("DELETE FROM job_users WHERE id = ?");
+
+  /** An e-mail address alone may be shared, so it counts only where nothing better matches. */
+  function found(job: number, { userId, username, email }: ImportUser): readonly UserRow[] {
+    const rows = [
+      ...(userId === undefined ? [] : byId.all(job, userId)),
+      ...(username === undefined ? [] : byName.all(job, username)),
+    ];
+    const isOther = (row: UserRow) => row.username !== null && username !== undefined;
+    const matching =
+      rows.length === 0 && email !== undefined
+        ? byEmail.all(job, email).filter((row) => !isOther(row))
+        : rows;
+    const unique = matching.filter((row, at) => matching.findIndex(({ id }) => id === row.id) === at);
+    return unique.toSorted((a, b) => Number(a.number === null) - Number(b.number === null) || a.id - b.id);
+  }
+
+  /** The user's row; rows that turn out to be one user become one, and an offered one stays. */
+  function rowFor(job: number, user: ImportUser, by: UserRow["told_by"]): number {
+    const names = [user.userId ?? null, user.username ?? null, user.email ?? null] as const;
+    const [first, ...others] = found(job, user);
+    if (first === undefined) {
+      return Number(insert.run(job, ...names, "pending", null, by, null, null, null).lastInsertRowid);
+    }
+    for (const other of others.filter(({ number }) => number === null)) {
+      relink.run(first.id, other.id);
+      remove.run(other.id);
+    }
+    describe.run(...names, first.id);
+    return first.id;
+  }
+
+  /** All of a user's events decide, whatever order they came in. */
+  function decideByEvents(user: number): void {
+    const decisive = decisiveOf(eventsOf.all(user));
+    if (decisive === undefined) return;
+    decide.run(decisive.outcome, decisive.reason, decisive.event_id, decisive.timestamp, "events", user);
+  }
+
+  const one = db.prepare<[number], UserRow>(
+    "SELECT id, number, username, told_by, outcome FROM job_users WHERE id = ?",
+  );
+  const fail = db.prepare(
+    "UPDATE job_users SET outcome = 'failed', reason = ?, told_by = 'answer' WHERE id = ? AND outcome = 'pending'",
+  );
+  const move = db.prepare("UPDATE job_users SET part = ? WHERE id = ?");
+  const partUsers = db.prepare<[number, number], { id: number; outcome: Outcome; entry: string | null }>(
+    "SELECT id, outcome, entry FROM job_users WHERE job = ? AND part = ? ORDER BY number",
+  );
+  const staged = db.prepare<[number], { id: number; userId: string; name: string }>(
+    `SELECT id, user_id AS userId, coalesce(username, email, user_id) AS name FROM job_users WHERE ${STAGED} ORDER BY id`,
+  );
+
+  return {
+    offer(job, users) {
+      for (const [number, { user, part, skipped }] of users.entries()) {
+        insert.run(
+          ...[job, null, user.username ?? null, user.email ?? null],
+          ...(skipped === null ? ["pending", null, "events"] : ["skipped", skipped, "choice"]),
+          ...[number, JSON.stringify(user), part],
+        );
+      }
+    },
+    addEvent(job, event, news) {
+      const { changes } = insertEvent.run(
+        ...[job, event.identity, event.id ?? null, event.eventType, event.timestamp, event.timestampMs],
+        ...[news.outcome ?? null, news.reason ?? null],
+      );
+      if (changes === 0) return false;
+      if (news.user === undefined) return true;
+      const user = rowFor(job, news.user, "events");
+      linkEvent.run(user, job, event.identity);
+      decideByEvents(user);
+      if (news.userState !== undefined) setState.run(news.userState, user);
+      return true;
+    },
+    tell(job, user, outcome, reason) {
+      const id = rowFor(job, user, "results");
+      const row = one.get(id)!;
+      if (row.told_by === "events" && row.outcome !== "pending") return;
+      if (outcome !== "pending" || row.outcome === "pending")
+        decide.run(outcome, reason ?? null, null, null, "results", id);
+    },
+    ofPart: (job, part) =>
+      partUsers.all(job, part).map(({ id, outcome, entry }) => ({
+        ...{ id, outcome },
+        user: entry === null ? null : (JSON.parse(entry) as OfferedUser),
+      })),
+    moveToPart(ids, part) {
+      for (const id of ids) move.run(part, id);
+    },
+    fail(ids, reason) {
+      for (const id of ids) fail.run(reason.slice(0, 500), id);
+    },
+    adopt(from, to) {
+      const theirs = db
+        .prepare<
+          [number],
+          {
+            id: number;
+            user_id: string | null;
+            username: string | null;
+            email: string | null;
+            user_state: string | null;
+          }
+        >("SELECT id, user_id, username, email, user_state FROM job_users WHERE job = ?")
+        .all(from);
+      db.prepare("UPDATE OR IGNORE job_events SET job = ? WHERE job = ?").run(to, from);
+      for (const { id, user_id, username, email, user_state } of theirs) {
+        const names = {
+          userId: user_id ?? undefined,
+          username: username ?? undefined,
+          email: email ?? undefined,
+        };
+        const row = rowFor(to, names, "events");
+        relink.run(row, id);
+        remove.run(id);
+        decideByEvents(row);
+        if (user_state !== null) setState.run(user_state, row);
+      }
+    },
+    names(job, part) {
+      const rows = db
+        .prepare<unknown[], { username: string | null; email: string | null; user_id: string | null }>(
+          "SELECT username, email, user_id FROM job_users WHERE job = ? AND (? IS NULL OR part = ?)",
+        )
+        .all(job, part ?? null, part ?? null);
+      const all = rows.flatMap(({ username, email, user_id }) => [username ?? email ?? user_id]);
+      return new Set(all.filter((name) => name !== null).map((name) => name.toLowerCase()));
+    },
+    counts: (job) => countsOf(db, job),
+    totals: (job) => totalsOf(db, job),
+    list: (job, filter) => listOf(db, job, filter),
+    timeline: (job, page) => timelineOf(db, job, page),
+    staged: (job) => staged.all(job),
+    activated(id, nowMs) {
+      db.prepare("UPDATE job_users SET activated_ms = ?, user_state = 'ACTIVATED' WHERE id = ?").run(
+        nowMs,
+        id,
+      );
+    },
+  };
+}
+
+const STRENGTH: Readonly<Record<Outcome, number>> = {
+  created: 3,
+  reactivated: 2,
+  updated: 1,
+  pending: 0,
+  failed: 0,
+  skipped: 0,
+};
+
+/** A user whose last event is a failure has failed; else the strongest thing that was done counts. */
+function decisiveOf(events: readonly EventRow[]): EventRow | undefined {
+  const last = events.at(-1);
+  if (last === undefined || last.outcome === "failed") return last;
+  return events.reduce(
+    (best, event) => (STRENGTH[event.outcome] > STRENGTH[best.outcome] ? event : best),
+    last,
+  );
+}
+
+function countsOf(db: Database, job: number): Counts {
+  const rows = db
+    .prepare<[number], { outcome: Outcome; users: number }>(
+      "SELECT outcome, count(*) AS users FROM job_users WHERE job = ? GROUP BY outcome",
+    )
+    .all(job);
+  const events = db
+    .prepare<[number], { events: number }>("SELECT count(*) AS events FROM job_events WHERE job = ?")
+    .get(job)!.events;
+  const counts = { created: 0, updated: 0, reactivated: 0, failed: 0, skipped: 0, pending: 0, events };
+  for (const { outcome, users } of rows) counts[outcome] = users;
+  return counts;
+}
+
+function totalsOf(db: Database, job: number): { offered: number; waiting: number; staged: number } {
+  const row = db
+    .prepare<[number], { offered: number; waiting: number | null }>(
+      `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users
+       WHERE job = ? AND number IS NOT NULL`,
+    )
+    .get(job)!;
+  const staged = db.prepare<[number], number>(`SELECT count(*) FROM job_users WHERE ${STAGED}`).pluck();
+  return { offered: row.offered, waiting: row.waiting ?? 0, staged: staged.get(job) as number };
+}
+
+function listOf(
+  db: Database,
+  job: number,
+  filter: { outcome?: Outcome | undefined; limit: number; offset: number },
+): JobUser[] {
+  const rows = db
+    .prepare<unknown[], Omit<JobUser, "offered"> & { number: number | null }>(
+      `SELECT user_id AS userId, username, email, outcome, reason, event, timestamp, number, user_state AS state
+       FROM job_users WHERE job = ? AND (? IS NULL OR outcome = ?)
+       ORDER BY coalesce(username, email, user_id), id LIMIT ? OFFSET ?`,
+    )
+    .all(job, filter.outcome ?? null, filter.outcome ?? null, filter.limit, filter.offset);
+  return rows.map(({ number, ...user }) => ({ ...user, offered: number !== null }));
+}
+
+function timelineOf(db: Database, job: number, page: { limit: number; offset: number }): JobEvent[] {
+  return db
+    .prepare<unknown[], JobEvent>(
+      `SELECT e.identity, e.event_id AS eventId, e.event_type AS eventType, e.timestamp,
+         coalesce(u.username, u.email, u.user_id) AS username, e.outcome, e.reason
+       FROM job_events e LEFT JOIN job_users u ON u.id = e.user
+       WHERE e.job = ? ORDER BY e.timestamp_ms, e.timestamp, e.identity LIMIT ? OFFSET ?`,
+    )
+    .all(job, page.limit, page.offset);
+}
