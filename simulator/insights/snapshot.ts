@@ -1,5 +1,5 @@
 import { QueryError } from "../../src/query/errors.ts";
-import type { Place, QueryStore } from "../../src/query/store.ts";
+import type { EventPlace, QueryStore } from "../../src/query/store.ts";
 import type { EventStore } from "../store/event-store.ts";
 import { select } from "../store/select.ts";
 
@@ -20,7 +20,7 @@ const keyBytes = 5;
 export function createSnapshot(view: View): QueryStore<number> {
   const { store } = view;
 
-  function numberAt(after: Place | null): number | null {
+  function numberAt(after: EventPlace | null): number | null {
     if (after === null || after.key === null) return null;
     const event =
       after.key.length === keyBytes ? Buffer.from(after.key).readUIntBE(0, keyBytes) : store.count();

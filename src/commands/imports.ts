@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { UsageError } from "../core/errors.ts";
 import { activateStaged } from "../imports/activate.ts";
 import { JOB_STATES, type JobState } from "../imports/job.ts";
-import { type Resolution, resolveJob } from "../imports/resolve.ts";
+import { type JobResolution, resolveJob } from "../imports/resolve.ts";
 import { startContextOf } from "./import-context.ts";
 import { exportCsv } from "./import-csv.ts";
 import type { Io } from "./io.ts";
@@ -138,8 +138,8 @@ function resolve(io: Io, open: OpenManagement, id: number, flags: ResolveFlags):
   });
 }
 
-function resolutionOf(flags: ResolveFlags): Resolution {
-  const given: Resolution[] = [
+function resolutionOf(flags: ResolveFlags): JobResolution {
+  const given: JobResolution[] = [
     ...(flags.serviceJob === undefined ? [] : [{ serviceJob: flags.serviceJob }]),
     ...(flags.notStarted === true ? [{ started: false } as const] : []),
     ...(flags.ended === true ? [{ ended: true } as const] : []),

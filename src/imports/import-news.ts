@@ -1,5 +1,5 @@
 import type { JournalEvent } from "../core/event.ts";
-import type { Outcome } from "./job.ts";
+import type { UserOutcome } from "./job.ts";
 
 /** The import news of one event. */
 export interface ImportNews {
@@ -12,7 +12,7 @@ export interface ImportNews {
   readonly kind: "application" | "workday";
   /** The user; undefined for an event about the job itself. */
   readonly user: ImportUser | undefined;
-  readonly outcome: Outcome | undefined;
+  readonly outcome: UserOutcome | undefined;
   readonly reason: string | undefined;
   /** The state that the user has now, such as STAGED, where the event's changes name it. */
   readonly userState: string | undefined;
@@ -63,7 +63,7 @@ function outcomeOf(body: Fields, eventType: string): Pick<ImportNews, "outcome" 
   return { outcome: successOf(body, eventType.toLowerCase()), reason: undefined };
 }
 
-function successOf(body: Fields, eventType: string): Outcome | undefined {
+function successOf(body: Fields, eventType: string): UserOutcome | undefined {
   if (/reactivat|unsuspend/.test(eventType)) return "reactivated";
   if (/create|_add$/.test(eventType)) return "created";
   if (/update|activat/.test(eventType)) return endsSuspension(body.changes) ? "reactivated" : "updated";

@@ -4,7 +4,7 @@ export const JOB_STATES = ["requested", "running", "quiet", "finished", "failed"
 export type JobState = (typeof JOB_STATES)[number];
 
 export const OUTCOMES = ["created", "updated", "reactivated", "failed", "skipped", "pending"] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export type UserOutcome = (typeof OUTCOMES)[number];
 
 export type Operation = "users.create" | "users.update";
 
@@ -72,7 +72,7 @@ export const partSchema = z.strictObject({
   users: z.int().meta({ description: "Users that it carries." }),
   reason: z.string().nullable(),
 });
-export type Part = z.output<typeof partSchema>;
+export type JobPart = z.output<typeof partSchema>;
 
 /** A job as people and programs see it. */
 export const jobSchema = z.strictObject({
@@ -165,7 +165,7 @@ export interface JobFacts {
   /** Offered users without an outcome. */
   readonly waiting: number;
   readonly staged: number;
-  readonly parts: readonly Part[];
+  readonly parts: readonly JobPart[];
 }
 
 export function jobOf(row: JobRow, facts: JobFacts): Job {

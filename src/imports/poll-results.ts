@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { explain } from "../core/errors.ts";
 import type { StartContext } from "./context.ts";
 import type { ImportUser } from "./import-news.ts";
-import type { JobRow, Outcome } from "./job.ts";
+import type { JobRow, UserOutcome } from "./job.ts";
 import type { PartRow } from "./store/parts.ts";
 
 const POLL_MS = 15_000;
@@ -79,7 +79,7 @@ function userOf(result: Result): ImportUser | undefined {
   return (user.userId ?? user.username ?? user.email) ? user : undefined;
 }
 
-function outcomeOf(result: Result): { outcome: Outcome; reason: string | undefined } | undefined {
+function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } | undefined {
   const status = String(result.status ?? "").toLowerCase();
   const message = String(result.statusMsg ?? result.message ?? result.error ?? "");
   if (/fail|error/.test(status)) return { outcome: "failed", reason: message.slice(0, 500) || undefined };

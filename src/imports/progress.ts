@@ -1,5 +1,5 @@
 import type { Log } from "../core/log.ts";
-import type { JobRow, Part } from "./job.ts";
+import type { JobPart, JobRow } from "./job.ts";
 import type { ImportStore } from "./store/open.ts";
 import type { PartRow } from "./store/parts.ts";
 import { takePart } from "./take-part.ts";
@@ -57,7 +57,7 @@ export function settleJob(context: ProgressContext, id: number, nowMs: number): 
     return;
   }
   const parts = store.parts.of(id);
-  const has = (...states: readonly Part["state"][]) => parts.some(({ state }) => states.includes(state));
+  const has = (...states: readonly JobPart["state"][]) => parts.some(({ state }) => states.includes(state));
   if (parts.length === 0 && job.offered_ms === null) return;
   if (has("planned", "sent")) {
     if (has("taken") && job.state === "requested") store.jobs.move(id, "running", nowMs);

@@ -13,13 +13,13 @@ export const resolutionSchema = z.union([
     ended: z.literal(true).meta({ description: "The job is over; its schedule may go on." }),
   }),
 ]);
-export type Resolution = z.output<typeof resolutionSchema>;
+export type JobResolution = z.output<typeof resolutionSchema>;
 
 /** A person's word about a job. Throws when it contradicts what is known. */
 export function resolveJob(
   context: Pick<StartContext, "store" | "clock" | "log">,
   id: number,
-  resolution: Resolution,
+  resolution: JobResolution,
   by: string,
 ): void {
   const { store } = context;

@@ -1,10 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import type { Query } from "./parse-query.ts";
 import type { Predicate } from "./predicate.ts";
-import type { Place, QueryStore } from "./store.ts";
+import type { EventPlace, QueryStore } from "./store.ts";
 import type { TokenCodec } from "./token.ts";
 
-export interface Page<Event> {
+export interface QueryPage<Event> {
   readonly events: readonly Event[];
   /** The value of X-Search_after. */
   readonly token: string;
@@ -17,7 +17,7 @@ export async function readPage<Event>(
   store: QueryStore<Event>,
   query: Query,
   tokens: TokenCodec,
-): Promise<Page<Event>> {
+): Promise<QueryPage<Event>> {
   const after = query.searchAfter === undefined ? null : tokens.read(query.searchAfter, query.digest);
   const events: Event[] = [];
   const found = matching(store, query, after);
@@ -39,7 +39,7 @@ export async function readPage<Event>(
 export function matching<Event>(
   store: QueryStore<Event>,
   query: Query,
-  after: Place | null,
+  after: EventPlace | null,
 ): Iterable<Event> | AsyncIterable<Event> {
   const { services, from, to, descending, search, predicate } = query;
   const candidates = store.select({ services, from, to, descending, after, search });

@@ -27,12 +27,12 @@ export interface Selection {
   readonly to: Instant | null;
   readonly descending: boolean;
   /** Only events beyond this place in the direction of the sort. */
-  readonly after: Place | null;
+  readonly after: EventPlace | null;
   readonly search: SearchTerm | null;
 }
 
 /** The place of an event in the order. */
-export interface Place {
+export interface EventPlace {
   readonly ms: number;
   /** Null before the first event. */
   readonly key: Uint8Array | null;

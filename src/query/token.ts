@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { QueryError } from "./errors.ts";
-import type { Place } from "./store.ts";
+import type { EventPlace } from "./store.ts";
 
 /**
  * The search_after token of a page: the milliseconds of its last event, and characters that look like a
@@ -8,9 +8,9 @@ import type { Place } from "./store.ts";
  * are equal and a token of another query is recognized.
  */
 export interface TokenCodec {
-  write(place: Place, queryDigest: Uint8Array): string;
+  write(place: EventPlace, queryDigest: Uint8Array): string;
   /** Throws 400 for anything that was not issued for this query. */
-  read(token: unknown, queryDigest: Uint8Array): Place;
+  read(token: unknown, queryDigest: Uint8Array): EventPlace;
 }
 
 const COUNTER_BYTES = 3;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLog } from "../../src/core/log.ts";
 import { createImports, type Imports } from "../../src/imports/create-imports.ts";
-import type { Outcome } from "../../src/imports/job.ts";
+import type { UserOutcome } from "../../src/imports/job.ts";
 import { choiceSchema } from "../../src/imports/job.ts";
 import { type StartOrder, startImport } from "../../src/imports/start.ts";
 import {
@@ -217,17 +217,17 @@ describe("the tracker", () => {
   });
 
   /** Worked out apart from the code: the last word counts when it is a failure, else the strongest. */
-  function expectedOf(picked: [string, [string, Record<string, unknown>]][]): Record<string, Outcome> {
-    const result: Record<string, Outcome> = {};
+  function expectedOf(picked: [string, [string, Record<string, unknown>]][]): Record<string, UserOutcome> {
+    const result: Record<string, UserOutcome> = {};
     for (const name of new Set(picked.map(([user]) => user))) {
       const own = picked
         .filter(([user]) => user === name)
-        .map(([, [type, more]]): Outcome => {
+        .map(([, [type, more]]): UserOutcome => {
           if (more.success === false) return "failed";
           if (type === "user_create") return "created";
           return more.changes === undefined ? "updated" : "reactivated";
         });
-      const order: Outcome[] = ["created", "reactivated", "updated"];
+      const order: UserOutcome[] = ["created", "reactivated", "updated"];
       result[name] = own.at(-1) === "failed" ? "failed" : order.find((outcome) => own.includes(outcome))!;
     }
     return result;

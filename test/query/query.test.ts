@@ -3,7 +3,7 @@ import { aggregate } from "../../src/query/aggregates.ts";
 import { compareInstants, parseTimestamp } from "../../src/query/instant.ts";
 import { parseQuery, type QueryRules } from "../../src/query/parse-query.ts";
 import { readPage } from "../../src/query/read-page.ts";
-import type { Place, QueryStore } from "../../src/query/store.ts";
+import type { EventPlace, QueryStore } from "../../src/query/store.ts";
 import { createTokenCodec } from "../../src/query/token.ts";
 
 const RULES: QueryRules = {
@@ -37,7 +37,7 @@ function storeOf(rows: readonly Row[]): QueryStore<Row> & { readonly parsed: str
   const parsed: string[] = [];
   const keyOf = (row: Row) =>
     Buffer.from(`${String(parseTimestamp(row.timestamp)!.ns).padStart(6, "0")}${row.id}`);
-  const order = (row: Row, place: Place) =>
+  const order = (row: Row, place: EventPlace) =>
     parseTimestamp(row.timestamp)!.ms - place.ms || Buffer.compare(keyOf(row), Buffer.from(place.key ?? []));
   return {
     parsed,

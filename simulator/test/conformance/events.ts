@@ -448,7 +448,13 @@ async function withScim(
 ): Promise<void> {
   const scim = await startScimServer();
   const config = { scimUrl: { value: scim.url }, scimToken: { value: scim.token } };
-  const body = { name: "scim", displayLabel: "Out", displayName: "Out", ssoUrl: `scim-${new URL(scim.url).port}`, config };
+  const body = {
+    name: "scim",
+    displayLabel: "Out",
+    displayName: "Out",
+    ssoUrl: `scim-${new URL(scim.url).port}`,
+    config,
+  };
   const { _id } = (await manage<{ _id: string }>(simulator, "POST", "/applications", body)).body;
   try {
     await check(_id, scim);

@@ -1,12 +1,12 @@
 import type { Database } from "better-sqlite3";
-import type { Part } from "../job.ts";
+import type { JobPart } from "../job.ts";
 
 /** A request of a job to the service. send-parts.ts describes its states. */
 export interface PartRow {
   readonly job: number;
   readonly part: number;
   readonly account: string;
-  readonly state: Part["state"];
+  readonly state: JobPart["state"];
   readonly service_job: string | null;
   /** When it was sent, or when a planned one may be sent. */
   readonly at_ms: number;
@@ -19,7 +19,7 @@ export interface PartRow {
 export interface Parts {
   of(job: number): PartRow[];
   /** With the number of users each carries. */
-  views(job: number): Part[];
+  views(job: number): JobPart[];
   /** Adds a planned part and gives its number. */
   plan(job: number, account: string, atMs: number): number;
   move(job: number, part: number, change: PartChange): void;
@@ -27,7 +27,7 @@ export interface Parts {
 }
 
 export interface PartChange {
-  readonly state: Part["state"];
+  readonly state: JobPart["state"];
   readonly atMs?: number;
   readonly tries?: number;
   readonly reason?: string | null;
@@ -37,7 +37,7 @@ export interface PartChange {
 
 export function openParts(db: Database): Parts {
   const of = db.prepare<[number], PartRow>("SELECT * FROM job_parts WHERE job = ? ORDER BY part");
-  const views = db.prepare<[number], Part>(
+  const views = db.prepare<[number], JobPart>(
     `SELECT p.part, p.state, p.service_job AS serviceJob, p.reason,
        (SELECT count(*) FROM job_users u WHERE u.job = p.job AND u.part = p.part) AS users
      FROM job_parts p WHERE p.job = ? ORDER BY p.part`,

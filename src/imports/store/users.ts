@@ -1,7 +1,7 @@
 import type { Database } from "better-sqlite3";
 import type { JournalEvent } from "../../core/event.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
-import type { Counts, JobEvent, JobUser, Outcome } from "../job.ts";
+import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
 
 /** The users of jobs, and what became of each. Every method runs inside the caller's transaction. */
@@ -11,7 +11,7 @@ export interface Users {
   /** Takes an event into a job's timeline; false when it is there already. */
   addEvent(job: number, event: JournalEvent, news: ImportNews): boolean;
   /** What a Workday result says about a user; what events said stays. */
-  tell(job: number, user: ImportUser, outcome: Outcome, reason: string | undefined): void;
+  tell(job: number, user: ImportUser, outcome: UserOutcome, reason: string | undefined): void;
   /** The users of a part, in the order of the offer. */
   ofPart(job: number, part: number): PartUser[];
   moveToPart(ids: readonly number[], part: number): void;
@@ -23,7 +23,7 @@ export interface Users {
   names(job: number, part?: number): ReadonlySet<string>;
   counts(job: number): Counts;
   totals(job: number): { readonly offered: number; readonly waiting: number; readonly staged: number };
-  list(job: number, filter: { outcome?: Outcome | undefined; limit: number; offset: number }): JobUser[];
+  list(job: number, filter: { outcome?: UserOutcome | undefined; limit: number; offset: number }): JobUser[];
   timeline(job: number, page: { limit: number; offset: number }): JobEvent[];
   /** Users of the job that can be activated: created or updated, known by id, not activated yet. */
   staged(job: number): { readonly id: number; readonly userId: string; readonly name: string }[];
@@ -38,7 +38,7 @@ export interface NewUser {
 
 export interface PartUser {
   readonly id: number;
-  readonly outcome: Outcome;
+  readonly outcome: UserOutcome;
   readonly user: OfferedUser | null;
 }
 
@@ -47,13 +47,13 @@ interface UserRow {
   readonly number: number | null;
   readonly username: string | null;
   readonly told_by: "events" | "results" | "answer" | "choice";
-  readonly outcome: Outcome;
+  readonly outcome: UserOutcome;
 }
 
 interface EventRow {
   readonly event_id: string | null;
   readonly timestamp: string;
-  readonly outcome: Outcome;
+  readonly outcome: UserOutcome;
   readonly reason: string | null;
 }
 
@@ -133,7 +133,7 @@ export function openUsers(db: Database): Users {
     "UPDATE job_users SET outcome = 'failed', reason = ?, told_by = 'answer' WHERE id = ? AND outcome = 'pending'",
   );
   const move = db.prepare("UPDATE job_users SET part = ? WHERE id = ?");
-  const partUsers = db.prepare<[number, number], { id: number; outcome: Outcome; entry: string | null }>(
+  const partUsers = db.prepare<[number, number], { id: number; outcome: UserOutcome; entry: string | null }>(
     "SELECT id, outcome, entry FROM job_users WHERE job = ? AND part = ? ORDER BY number",
   );
   const staged = db.prepare<[number], { id: number; userId: string; name: string }>(
@@ -231,7 +231,7 @@ export function openUsers(db: Database): Users {
   };
 }
 
-const STRENGTH: Readonly<Record<Outcome, number>> = {
+const STRENGTH: Readonly<Record<UserOutcome, number>> = {
   created: 3,
   reactivated: 2,
   updated: 1,
@@ -252,7 +252,7 @@ function decisiveOf(events: readonly EventRow[]): EventRow | undefined {
 
 function countsOf(db: Database, job: number): Counts {
   const rows = db
-    .prepare<[number], { outcome: Outcome; users: number }>(
+    .prepare<[number], { outcome: UserOutcome; users: number }>(
       "SELECT outcome, count(*) AS users FROM job_users WHERE job = ? GROUP BY outcome",
     )
     .all(job);
@@ -278,7 +278,7 @@ function totalsOf(db: Database, job: number): { offered: number; waiting: number
 function listOf(
   db: Database,
   job: number,
-  filter: { outcome?: Outcome | undefined; limit: number; offset: number },
+  filter: { outcome?: UserOutcome | undefined; limit: number; offset: number },
 ): JobUser[] {
   const rows = db
     .prepare<unknown[], Omit<JobUser, "offered"> & { number: number | null }>(
