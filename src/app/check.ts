@@ -262,7 +262,11 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
       stdout: io.stdout,
     });
     await opened.close();
-    return { subject, ok: true, message: `${definition.type} can be opened; ${definition.promise}` };
+    return {
+      subject,
+      ok: true,
+      message: `${definition.type} can be opened; ${definition.promiseOf?.(ownConfig(sink)) ?? definition.promise}`,
+    };
   } catch (error) {
     if (io.signal.aborted) throw error;
     const remedy =

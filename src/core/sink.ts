@@ -93,6 +93,8 @@ export interface SinkContext<Config> {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Kept by delivery from one opening of the sink to the next; gone with the process. */
+  readonly memory?: Map<string, unknown> | undefined;
   /** The program's standard output, for a sink that writes there. */
   readonly stdout?: NodeJS.WritableStream | undefined;
 }
@@ -114,6 +116,8 @@ export interface SinkDefinition<Config = unknown> {
   readonly guarantee: "exactly_once" | "at_least_once";
   /** The guarantee in one sentence, for the documentation. */
   readonly promise: string;
+  /** The promise under this config, where it differs from `promise`. */
+  promiseOf?(config: Config): string | undefined;
   /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
   readonly boundsFirst?: boolean;
   open(context: SinkContext<Config>): Promise<Sink>;

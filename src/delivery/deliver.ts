@@ -135,6 +135,8 @@ export function createDelivery(options: DeliveryOptions) {
     sink = opened;
   }
 
+  const memory = new Map<string, unknown>();
+
   function openSink(signal: AbortSignal): Promise<Sink> {
     const { config, format, journal, stdout } = options;
     const { position } = reader;
@@ -150,6 +152,7 @@ export function createDelivery(options: DeliveryOptions) {
       log,
       signal,
       stdout,
+      memory,
     });
   }
 

@@ -24,6 +24,8 @@ export interface Target {
   readonly name?: string;
   readonly clock?: Clock;
   readonly log?: Log;
+  /** Another process has another one. */
+  readonly memory?: Map<string, unknown>;
 }
 
 /** What the journal would hold of a reader. */
@@ -46,6 +48,7 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
     clock: target.clock ?? systemClock,
     log: target.log ?? silentLog,
     signal: new AbortController().signal,
+    memory: target.memory,
   });
 }
 

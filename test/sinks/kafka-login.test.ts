@@ -10,7 +10,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { explain, PausedError, RetryableError } from "../../src/core/errors.ts";
 import type { Log } from "../../src/core/log.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { createKafka } from "../../src/sinks/kafka/sink.ts";
+import { kafka } from "../../src/sinks/kafka/sink.ts";
 import { nothingCommitted, parseConfig } from "../contract/drive.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { programOnPath, skipUnless } from "../support/components.ts";
@@ -135,7 +135,7 @@ async function deliver(
   secrets: Record<string, string> = {},
 ): Promise<number> {
   const topic = `login-${++names}`;
-  const definition = createKafka();
+  const definition = kafka;
   const whole = {
     brokers: [`127.0.0.1:${broker.port(listener)}`],
     topic,

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
-import { createKafka } from "../../src/sinks/kafka/sink.ts";
+import { kafka } from "../../src/sinks/kafka/sink.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
 import { placeByKcat, readTopic } from "../support/kafka.ts";
@@ -225,7 +225,7 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
 
 describe("kafka's settings", () => {
   const parse = (config: object) =>
-    createKafka().config.safeParse({ brokers: ["kafka:9092"], topic: "events", ...config });
+    kafka.config.safeParse({ brokers: ["kafka:9092"], topic: "events", ...config });
 
   test("refuses brokers, topics and secrets that cannot be meant", () => {
     expect(parse({}).success).toBe(true);
@@ -243,6 +243,6 @@ describe("kafka's settings", () => {
       sasl: { mechanism: "plain", username: "a", password: { env: "P" } },
       createTopics: { partitions: 1, replication: 1 },
     }).data;
-    expect(createKafka().advise!(config).length).toBe(2);
+    expect(kafka.advise!(config).length).toBe(2);
   });
 });

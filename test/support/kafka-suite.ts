@@ -3,7 +3,7 @@ import kafkajs, { type Admin, type Kafka } from "kafkajs";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { createKafka } from "../../src/sinks/kafka/sink.ts";
+import { kafka } from "../../src/sinks/kafka/sink.ts";
 import { type Committed, openSink, type Target } from "../contract/drive.ts";
 import { programOnPath, skipUnless } from "./components.ts";
 import { type Broker, KAFKA_REMEDY, KCAT_REMEDY, kafkaForTests, readTopic, startBroker } from "./kafka.ts";
@@ -88,7 +88,13 @@ export async function useKafka(properties: Readonly<Record<string, string>> = {}
       const reached = started.broker ? [`127.0.0.1:${started.proxy!.port}`] : address().split(",");
       const createTopics = { partitions: 1, replication: 1 };
       const own = { brokers: reached, topic, positionsTopic, transactionalId: `${topic}-id`, createTopics };
-      return { definition: createKafka(), topic, id: own.transactionalId, config: { ...own, ...config } };
+      return {
+        definition: kafka,
+        memory: new Map<string, unknown>(),
+        topic,
+        id: own.transactionalId,
+        config: { ...own, ...config },
+      };
     },
     async createTopic(topic, numPartitions = 1, settings = {}) {
       const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));

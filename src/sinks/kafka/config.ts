@@ -27,6 +27,12 @@ const saslSchema = z
       scope: z.string().optional().meta({ description: "The scope to ask for." }),
       plainHttp: plainHttpSchema,
     }),
+    z.strictObject({
+      mechanism: z.literal("aws_msk_iam").meta({
+        description: "By AWS credentials, at Amazon MSK; needs `tls: {}` and the brokers' port 9098.",
+      }),
+      region: z.string().min(1).meta({ description: "The AWS region of the cluster." }),
+    }),
   ])
   .meta({ description: "How to log in; without it, not at all." });
 
@@ -45,6 +51,14 @@ export const kafkaSchema = z.strictObject({
       description:
         "The topic, or a template of {account}, {organization} and {service}: `audit-{organization}`.",
     }),
+  delivery: z.enum(["exactly_once", "at_least_once"]).default("exactly_once").meta({
+    description:
+      "With at_least_once no transaction and no positions topic are used, for brokers that lack or deny transactions, such as Azure Event Hubs below its premium tier. A crash can then write a batch twice.",
+  }),
+  key: z.enum(["organization", "identity", "none"]).default("organization").meta({
+    description:
+      "The key of a record. By organization its events stay in one partition and in order; by identity, or without a key, they are spread evenly.",
+  }),
   positionsTopic: z
     .string()
     .regex(/^[a-zA-Z0-9._-]{1,249}$/, { error: "letters, digits, `.`, `_` and `-`, at most 249" })
@@ -98,9 +112,17 @@ export const kafkaSchema = z.strictObject({
 export type KafkaConfig = z.output<typeof kafkaSchema>;
 export type KafkaContext = SinkContext<KafkaConfig>;
 
+/** Survives openings in one process. */
+export function memoryOf({ memory }: KafkaContext): Map<string, unknown> {
+  return memory ?? new Map();
+}
+
 /** Warnings that need nothing but the config. */
 export function advise(config: KafkaConfig): readonly string[] {
   const words: string[] = [];
+  if (config.delivery === "at_least_once") {
+    words.push("delivery is at_least_once: after a crash some events can be in the topic twice.");
+  }
   if (config.sasl && !config.tls) {
     words.push("sasl without tls: credentials and events cross the network in the clear; add `tls: {}`.");
   }

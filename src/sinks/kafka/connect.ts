@@ -6,6 +6,8 @@ import { readTls } from "../../core/http/tls.ts";
 import type { Log } from "../../core/log.ts";
 import { codecOf } from "./codecs.ts";
 import type { KafkaConfig, KafkaContext } from "./config.ts";
+import { inTermsOfDelivery } from "./errors.ts";
+import { mskTokenProvider } from "./msk-token.ts";
 import { tokenProvider } from "./oauth.ts";
 import { calmRequestQueues } from "./quirks.ts";
 
@@ -65,6 +67,28 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
   };
 }
 
+/** Added to the time after which the brokers abort a transaction. */
+const WRITE_MS_MAX = 60_000;
+
+/** Runs one write: it ends with the signal or the deadline, and its errors are those of the contract. */
+export async function writeWithin(
+  connection: KafkaConnection,
+  config: KafkaConfig,
+  { signal, records }: { readonly signal: AbortSignal; readonly records: number },
+  write: () => Promise<void>,
+): Promise<void> {
+  const stop = () => connection.end();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    await connection.within(WRITE_MS_MAX + config.transactionTimeout, write());
+  } catch (error) {
+    signal.throwIfAborted();
+    throw inTermsOfDelivery(error, "Kafka did not take the batch", records);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
 function trackedSockets() {
   const sockets = new Set<Socket>();
   const { promise: ended, reject } = withReject();
@@ -114,6 +138,11 @@ function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: KafkaConte
       return {
         mechanism: "oauthbearer",
         oauthBearerProvider: tokenProvider(sasl, context.clock, context.signal),
+      };
+    case "aws_msk_iam":
+      return {
+        mechanism: "oauthbearer",
+        oauthBearerProvider: mskTokenProvider(sasl.region, context.clock),
       };
   }
 }

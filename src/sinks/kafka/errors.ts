@@ -21,7 +21,8 @@ const UNNAMED_REFUSALS = ["INVALID_RECORD", "INVALID_TIMESTAMP"];
 const REMEDIES: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED:
     "allow the user Write and Describe on the topics of events, and Read, Write, Describe and DescribeConfigs on the positions topic",
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow the user Write and Describe on the transactional id",
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    "allow the user Write and Describe on the transactional id, or set delivery: at_least_once",
   CLUSTER_AUTHORIZATION_FAILED:
     "allow the user IdempotentWrite (and Create, with createTopics) on the cluster",
   GROUP_AUTHORIZATION_FAILED: "allow the user what the broker's log says it was refused",

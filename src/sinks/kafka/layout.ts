@@ -1,15 +1,21 @@
 import type { Message } from "kafkajs";
 import type { JournalEvent } from "../../core/event.ts";
 import type { SinkRecord } from "../../core/sink.ts";
+import type { KafkaConfig } from "./config.ts";
 import type { TopicBook } from "./topics.ts";
 
-/** One produce request: at most one record batch for each partition. */
-export interface Request {
-  readonly topicMessages: readonly { readonly topic: string; readonly messages: Message[] }[];
-  /** The index of its only record, where that may be too large for the topic. */
-  readonly lone?: number | undefined;
+/** The records of one record batch, which the broker measures against max.message.bytes as a whole. */
+export interface Chunk {
+  readonly topic: string;
+  readonly messages: Message[];
+  /** The indexes of the messages in the sink's batch. */
+  readonly indexes: number[];
+  /** Upper bound of the record batch, before compression. */
+  bytes: number;
 }
 
+/** One produce request: at most one chunk for each partition. */
+export type Request = readonly Chunk[];
 export type Layout = readonly Request[];
 
 export interface Placed {
@@ -17,42 +23,37 @@ export interface Placed {
   readonly record: SinkRecord;
 }
 
-/** A record batch to be: what the broker measures against max.message.bytes as a whole. */
-interface Chunk {
-  readonly topic: string;
-  readonly messages: Message[];
-  bytes: number;
-  readonly lone: number | undefined;
-}
-
-/** kafkajs's work grows with the square of the messages of one chunk. */
+/** The work of kafkajs grows with the square of the messages of one chunk. */
 const CHUNK_RECORDS_MAX = 1_000;
 /** Lengths, deltas and header names of one record, rounded up. */
 const RECORD_OVERHEAD_BYTES = 100;
 
 /**
- * All messages of one request to one partition become one record batch, and that must not exceed the
- * topic's limit although each message is small: so each partition's records are cut into chunks by bytes.
- * Request number n holds every partition's chunk number n, which keeps each partition's order.
+ * All messages of one request to one partition become one record batch, which must not exceed the topic's
+ * limit although each message is small. So each partition's records are cut into chunks by bytes. Request
+ * number n holds every partition's chunk number n, which keeps each partition's order.
  */
-export function layOut(placed: readonly Placed[], topics: TopicBook, nowMs: number): Layout {
-  const chunksByPartition = new Map<string, Chunk[]>();
-  const timestamp = String(nowMs);
+export function layOut(
+  placed: readonly Placed[],
+  topics: TopicBook,
+  options: { readonly key: KafkaConfig["key"]; readonly nowMs: number },
+): Layout {
+  const chunksByPartition = new Map<string, { readonly chunks: Chunk[]; readonly bytesMax: number }>();
+  const timestamp = String(options.nowMs);
   placed.forEach(({ topic, record }, index) => {
-    const key = keyOf(record.event);
-    const { partition, chunkBytesMax } = topics.place(topic, key);
+    const key = keyOf(record.event, options.key);
+    const { partition, chunkBytesMax } = topics.place(topic, key ?? spreadBy(record.event, options.key));
     const message = messageOf(record, key, partition, timestamp);
     const bytes = sizeOf(message);
     const name = `${topic}/${partition}`;
-    const chunks = chunksByPartition.get(name) ?? [];
-    if (chunks.length === 0) chunksByPartition.set(name, chunks);
+    const chunks: Chunk[] = chunksByPartition.get(name)?.chunks ?? [];
+    if (chunks.length === 0) chunksByPartition.set(name, { chunks, bytesMax: chunkBytesMax });
     const last = chunks.at(-1);
     if (last && last.bytes + bytes <= chunkBytesMax && last.messages.length < CHUNK_RECORDS_MAX) {
       last.messages.push(message);
+      last.indexes.push(index);
       last.bytes += bytes;
-    } else {
-      chunks.push({ topic, messages: [message], bytes, lone: bytes > chunkBytesMax ? index : undefined });
-    }
+    } else chunks.push({ topic, messages: [message], indexes: [index], bytes });
   });
   return requestsOf([...chunksByPartition.values()]);
 }
@@ -65,30 +66,47 @@ export interface Touched {
 
 export function touchedBy(layout: Layout): readonly Touched[] {
   const found = new Map<string, Set<number>>();
-  for (const { topic, messages } of layout.flatMap(({ topicMessages }) => topicMessages)) {
+  for (const { topic, messages } of layout.flat()) {
     const partitions = found.get(topic) ?? new Set<number>();
     found.set(topic, partitions.add(messages[0]!.partition!));
   }
   return [...found].map(([topic, partitions]) => ({ topic, partitions: [...partitions] }));
 }
 
-function requestsOf(partitions: readonly (readonly Chunk[])[]): Layout {
+/** A record that may be too large for its topic has a request of its own, so that a refusal names it. */
+function requestsOf(
+  partitions: readonly { readonly chunks: readonly Chunk[]; readonly bytesMax: number }[],
+): Layout {
   const requests: Request[] = [];
-  const longest = partitions.reduce((length, chunks) => Math.max(length, chunks.length), 0);
+  const longest = partitions.reduce((length, { chunks }) => Math.max(length, chunks.length), 0);
   for (let at = 0; at < longest; at++) {
-    const chunks = partitions.flatMap((all) => all[at] ?? []);
-    const shared = chunks.filter(({ lone }) => lone === undefined);
-    if (shared.length > 0) requests.push({ topicMessages: shared });
-    for (const chunk of chunks) {
-      if (chunk.lone !== undefined) requests.push({ topicMessages: [chunk], lone: chunk.lone });
+    const shared: Chunk[] = [];
+    const alone: Chunk[] = [];
+    for (const { chunks, bytesMax } of partitions) {
+      const chunk = chunks[at];
+      if (chunk) (chunk.bytes > bytesMax ? alone : shared).push(chunk);
     }
+    if (shared.length > 0) requests.push(shared);
+    for (const chunk of alone) requests.push([chunk]);
   }
   return requests;
 }
 
-/** Order is kept per organization; the portal's own events have none and keep theirs per provider. */
-function keyOf(event: JournalEvent): string | null {
-  return event.organization ?? event.provider;
+/** By organization: its order is kept, and the portal's own events are kept in order by provider. */
+function keyOf(event: JournalEvent, key: KafkaConfig["key"]): string | null {
+  switch (key) {
+    case "organization":
+      return event.organization ?? event.provider;
+    case "identity":
+      return event.identity;
+    case "none":
+      return null;
+  }
+}
+
+/** Records without a key are spread over the partitions, the same event always to the same one. */
+function spreadBy(event: JournalEvent, key: KafkaConfig["key"]): string | null {
+  return key === "none" ? event.identity : null;
 }
 
 /**

@@ -1,10 +1,11 @@
 import type { Admin } from "kafkajs";
 import { PausedError, RetryableError } from "../../core/errors.ts";
-import type { KafkaContext } from "./config.ts";
+import { type KafkaConfig, type KafkaContext, memoryOf } from "./config.ts";
 import type { KafkaConnection } from "./connect.ts";
 
 interface Topic {
-  readonly partitions: number;
+  /** As the partitioner wants it. */
+  readonly metadata: ReturnType<typeof metadataOf>;
   /** Upper bound for the messages of one record batch, before compression. */
   readonly chunkBytesMax: number;
   /** The partition of each key seen so far; cleared when it grows too large. */
@@ -23,11 +24,19 @@ export interface TopicBook {
   prepare(names: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
   place(topic: string, key: string | null): PartitionPlace;
+  /** Record batches of this topic are at most this large from the next opening on. */
+  shrink(topic: string, chunkBytesMax: number): void;
+}
+
+/** A fixed topic that is missing or compacted is found at opening, not with the first event. */
+export async function prepareFixed(topics: TopicBook, { topic }: KafkaConfig): Promise<void> {
+  if (!topic.includes("{")) await topics.prepare(new Set([topic]));
 }
 
 /** The broker's default, 1 MiB and 12 bytes, for brokers that do not tell. */
 const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
 const PLACES_MAX = 10_000;
+const CHUNK_BYTES_MIN = 1_000;
 /** More than one partition: sinks that share a partition wait for each other when they open. */
 const POSITIONS_PARTITIONS = 16;
 /** Topics in one request. */
@@ -48,15 +57,21 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
     }
   }
 
+  /** Limits that a broker enforces although its settings do not show them. */
+  const shrunkKey = (topic: string) => `chunkBytesMax\n${topic}`;
+  const memory = memoryOf(context);
+
   async function prepareSome(admin: Admin, names: readonly string[]): Promise<void> {
     const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
     const partitions = await existing(admin, context, names, wanted);
     const settings = await settingsOf(connection, admin, names);
     for (const name of names) {
-      requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
+      if (config.key !== "identity") requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
+      const chunkBytesMax = chunkBytesMaxOf(settings.get(name)?.get("max.message.bytes"));
+      const shrunk = memory.get(shrunkKey(name)) as number | undefined;
       topics.set(name, {
-        partitions: partitions.get(name)!,
-        chunkBytesMax: chunkBytesMaxOf(settings.get(name)?.get("max.message.bytes")),
+        chunkBytesMax: Math.min(chunkBytesMax, shrunk ?? chunkBytesMax),
+        metadata: metadataOf(partitions.get(name)!),
         places: new Map(),
       });
     }
@@ -90,12 +105,15 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
       const met = known.places.get(text);
       if (met) return met;
       // The same partition as Java's producer chooses.
-      const partitionMetadata = metadataOf(known.partitions);
+      const partitionMetadata = known.metadata;
       const partition = partitionOf({ topic, partitionMetadata, message: { key: text, value: null } });
       const place = { partition, chunkBytesMax: known.chunkBytesMax };
       if (known.places.size >= PLACES_MAX) known.places.clear();
       known.places.set(text, place);
       return place;
+    },
+    shrink(topic, chunkBytesMax) {
+      memory.set(shrunkKey(topic), Math.max(CHUNK_BYTES_MIN, chunkBytesMax));
     },
   };
 }
@@ -202,7 +220,7 @@ function chunkBytesMaxOf(setting: string | undefined): number {
   return Math.max(1, Math.floor(messageBytesMax * 0.99) - 512);
 }
 
-/** The settings of each topic that matter here; empty where the user may write but not ask for settings. */
+/** The settings of each topic that matter here; empty where the broker does not tell them to this user. */
 async function settingsOf(
   connection: KafkaConnection,
   admin: Admin,
@@ -222,7 +240,9 @@ async function settingsOf(
       ]),
     );
   } catch (error) {
-    if (/_AUTHORIZATION_FAILED$/.test((error as { type?: string }).type ?? "")) return new Map();
+    const { type = "", name = "" } = error as { type?: string; name?: string };
+    const isDenied = /_AUTHORIZATION_FAILED$|^UNSUPPORTED_VERSION$/.test(type);
+    if (isDenied || name === "KafkaJSServerDoesNotSupportApiKey") return new Map();
     throw error;
   }
 }
