@@ -16,8 +16,9 @@ const withComponents = FOLDERS.flatMap((folder) =>
 const shared = {
   globalSetup: "test/support/build.ts",
   pool: "forks",
-  testTimeout: 30_000,
-  hookTimeout: 120_000,
+  // Generous limits: tests wait for conditions, and a busy machine only makes them slower.
+  testTimeout: 180_000,
+  hookTimeout: 300_000,
 } as const;
 
 export default defineConfig({

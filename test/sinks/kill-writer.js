@@ -9,12 +9,12 @@
  */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../dist/src/core/clock.js";
+import { silentLog } from "../../dist/src/core/log.js";
+import { Secret } from "../../dist/src/core/secret.js";
 
 const settings = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { [settings.name]: definition } = await import(settings.module);
-const { systemClock } = await import(new URL("../core/clock.js", settings.module));
-const { silentLog } = await import(new URL("../core/log.js", settings.module));
-const { Secret } = await import(new URL("../core/secret.js", settings.module));
 
 const events = readFileSync(settings.events, "utf8")
   .trimEnd()
