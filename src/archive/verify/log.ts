@@ -40,6 +40,7 @@ export async function checkLog(
   const leaves = parseLeaves(entries, checkpoint.origin, findings);
   const isTree = entries.length === checkpoint.size && rootOf(hashes).equals(checkpoint.root);
   findings.expect("log tree", isTree, "log/checkpoint", "INVALID: its root is not that of the log entries");
+  checkPlaces(leaves, checkpoint, findings);
   const keys = keysOf(leaves);
   const trusted = scope.key ?? keys[0]?.verifier;
   checkSignature(checkpoint, "log/checkpoint", checkpoint.size, trusted, keys, findings);
@@ -100,6 +101,34 @@ function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findi
       return [];
     }
   });
+}
+
+/**
+ * The sizes that leaves name are those of the checkpoints in their order, so that every checkpoint is looked at. A
+ * new key is the last leaf of its checkpoint, which the key before signs too: nothing else can introduce one (A20).
+ */
+function checkPlaces(leaves: readonly Leaf[], newest: SignedCheckpoint, findings: Findings): void {
+  let before = 0;
+  for (const leaf of leaves) {
+    const isNext = leaf.index >= before ? leaf.size > before : leaf.size === before;
+    const isAlone =
+      leaf.kind !== "key" || leaf.previous === null
+        ? leaf.kind !== "key" || leaf.index === 0
+        : leaf.index + 1 === leaf.size;
+    findings.expect(
+      "log entries",
+      isNext && isAlone && leaf.size <= newest.size,
+      `log entry ${leaf.index}`,
+      "INVALID: it is not in the checkpoint that it names",
+    );
+    before = leaf.size;
+  }
+  findings.expect(
+    "log entries",
+    before === newest.size,
+    "log/checkpoint",
+    "INVALID: no log entry names its size",
+  );
 }
 
 /** The signing keys in the order of the log; each is valid from its own entry on. */

@@ -1,0 +1,77 @@
+import type { ArchiveState } from "../core/archive.ts";
+import type { Clock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import { type Archive, openArchive } from "./archive.ts";
+import { type ArchiveConfig, classOf, policyText } from "./config.ts";
+import { NoteError, parseSigner, parseVerifier, SIGNATURE, type Signer } from "./log/note.ts";
+import { openDirectory } from "./store/directory.ts";
+import { openS3 } from "./store/s3.ts";
+import type { ArchiveStore } from "./store/store.ts";
+import { createWitnessClient } from "./witness/client.ts";
+
+export async function openStore(store: ArchiveConfig["store"], clock: Clock): Promise<ArchiveStore> {
+  return "directory" in store ? openDirectory(store.directory) : openS3(store.s3, clock);
+}
+
+export function signerOf(config: Pick<ArchiveConfig, "origin">, text: string): Signer {
+  try {
+    const signer = parseSigner(text);
+    if (signer.verifier.name === config.origin && signer.verifier.type === SIGNATURE) return signer;
+    throw new NoteError(`it is the key of "${signer.verifier.name}"`);
+  } catch (error) {
+    throw new UsageError(
+      `The signing key of the archive "${config.origin}" cannot be used: ${(error as Error).message} Make one with "tidemark archive keys new --origin ${config.origin}".`,
+    );
+  }
+}
+
+/** Called with the witness that did not answer, or with none when all did. */
+export type OnWitnesses = (away: readonly { readonly name: string; readonly reason: string }[]) => void;
+
+/** The archive of a config, ready to close days. */
+export async function openConfigured(
+  config: ArchiveConfig,
+  state: ArchiveState,
+  store: ArchiveStore,
+  clock: Clock,
+  workFolder: string,
+  onWitnesses: OnWitnesses,
+  signal: AbortSignal,
+): Promise<Archive> {
+  const witnesses = config.witnesses.map(({ url, key }) => createWitnessClient(url, parseVerifier(key)));
+  return openArchive(
+    state,
+    store,
+    clock,
+    {
+      origin: config.origin,
+      signer: signerOf(config, config.key.reveal()),
+      previousSigner: config.previousKey && signerOf(config, config.previousKey.reveal()),
+      witnesses: witnesses.map(({ verifier }) => verifier),
+      policy: policyText(config),
+      settleMs: config.settle,
+      classOf: ({ organization, accounts }) => classOf(config, organization, accounts),
+      workFolder,
+      async cosign(checkpoint, entries, stop) {
+        const answers = await Promise.allSettled(
+          witnesses.map((witness) => witness.cosign(checkpoint, entries, stop)),
+        );
+        stop.throwIfAborted();
+        onWitnesses(
+          answers.flatMap((answer, at) =>
+            answer.status === "rejected"
+              ? [
+                  {
+                    name: witnesses[at]!.verifier.name,
+                    reason: String(answer.reason?.message ?? answer.reason),
+                  },
+                ]
+              : [],
+          ),
+        );
+        return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+      },
+    },
+    signal,
+  );
+}

@@ -1,0 +1,221 @@
+import { createHash, hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { Agent } from "node:https";
+import type {
+  GetObjectCommandOutput,
+  PutObjectCommandInput,
+  S3Client,
+  S3ClientConfig,
+} from "@aws-sdk/client-s3";
+import type { Clock } from "../../core/clock.ts";
+import type { S3StoreConfig } from "../config.ts";
+import {
+  type ArchiveStore,
+  type Content,
+  ForeignFileError,
+  LockedFileError,
+  type StoredFile,
+} from "./store.ts";
+
+/** The hash of a file's content, also where the service keeps no checksum of its own. */
+const DIGEST = "tidemark-sha256";
+const DAY_MS = 86_400_000;
+const ATTEMPTS = 5;
+
+/** An archive in S3: objects are created with If-None-Match, and one that is there already is compared by its hash. */
+export async function openS3(config: S3StoreConfig, clock: Clock): Promise<ArchiveStore> {
+  const sdk = await import("@aws-sdk/client-s3");
+  const client: S3Client = new sdk.S3Client(await clientConfig(config));
+  const { bucket: Bucket, prefix = "" } = config;
+  const place = `s3://${Bucket}/${prefix}`.replace(/\/$/, "");
+  const key = (path: string) => ({ Bucket, Key: `${prefix}${path}` });
+
+  async function head(path: string): Promise<StoredFile | undefined> {
+    try {
+      const found = await client.send(new sdk.HeadObjectCommand({ ...key(path), ChecksumMode: "ENABLED" }));
+      const own = found.ChecksumSHA256;
+      const isWhole = own !== undefined && !own.includes("-");
+      const sha256 = isWhole ? Buffer.from(own, "base64").toString("hex") : found.Metadata?.[DIGEST];
+      return { path, bytes: found.ContentLength ?? 0, sha256 };
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw failure(place, path, error);
+    }
+  }
+
+  function lockOf(path: string): Partial<PutObjectCommandInput> {
+    const { objectLock } = config;
+    // Partial tiles may be dropped later, and what is replaced cannot be locked (A24).
+    if (objectLock === undefined || /\.p\/\d+$/.test(path)) return {};
+    return {
+      ObjectLockMode: objectLock.mode === "compliance" ? "COMPLIANCE" : "GOVERNANCE",
+      ObjectLockRetainUntilDate: new Date(clock.now() + objectLock.days * DAY_MS),
+    };
+  }
+
+  async function put(path: string, content: Content, more: Partial<PutObjectCommandInput>): Promise<void> {
+    const known =
+      "file" in content
+        ? content
+        : { length: content.bytes.length, sha256: hash("sha256", content.bytes, "hex") };
+    const body = "file" in content ? createReadStream(content.file) : content.bytes;
+    await client.send(
+      new sdk.PutObjectCommand({
+        ...key(path),
+        Body: body,
+        ContentLength: known.length,
+        ChecksumSHA256: Buffer.from(known.sha256, "hex").toString("base64"),
+        Metadata: { [DIGEST]: known.sha256 },
+        ...more,
+      }),
+    );
+  }
+
+  /** A lost answer, a crash, or another writer: whatever is there decides. */
+  async function isStored(path: string, content: Content): Promise<boolean> {
+    const found = await head(path);
+    if (found === undefined) return false;
+    const sha256 = "file" in content ? content.sha256 : hash("sha256", content.bytes, "hex");
+    if ((found.sha256 ?? (await hashOf(path))) !== sha256) throw new ForeignFileError(place, path);
+    return true;
+  }
+
+  async function hashOf(path: string): Promise<string> {
+    const digest = createHash("sha256");
+    const { Body } = await client.send(new sdk.GetObjectCommand(key(path)));
+    for await (const chunk of Body as AsyncIterable<Uint8Array>) digest.update(chunk);
+    return digest.digest("hex");
+  }
+
+  /** Versions too: an erased file must not come back by restoring one. */
+  async function removeVersions(path: string): Promise<void> {
+    const { Versions = [], DeleteMarkers = [] } = await client.send(
+      new sdk.ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}${path}` }),
+    );
+    for (const { Key, VersionId } of [...Versions, ...DeleteMarkers])
+      if (Key === `${prefix}${path}`)
+        await client.send(new sdk.DeleteObjectCommand({ Bucket, Key, VersionId }));
+  }
+
+  async function lockedUntilMs(path: string): Promise<number | undefined> {
+    try {
+      const { Retention } = await client.send(new sdk.GetObjectRetentionCommand(key(path)));
+      return Retention?.RetainUntilDate?.getTime();
+    } catch {
+      return undefined;
+    }
+  }
+
+  return {
+    place,
+    workFolder: undefined,
+    async create(path, content) {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          if ("file" in content && (await isStored(path, content))) break;
+          await put(path, content, { IfNoneMatch: "*", ...lockOf(path) });
+          break;
+        } catch (error) {
+          if (error instanceof ForeignFileError) throw error;
+          const status = statusOf(error);
+          if ((status === 412 || status === 403 || status === undefined) && (await isStored(path, content)))
+            break;
+          const isTransient = status === undefined || status >= 500 || [408, 409, 429].includes(status);
+          if (!isTransient || attempt === ATTEMPTS) throw failure(place, path, error);
+          await clock.sleep(200 * 2 ** attempt, NEVER);
+        }
+      }
+      if ("file" in content) await rm(content.file, { force: true });
+    },
+    async replace(path, bytes) {
+      await put(path, { bytes }, {}).catch((error) => {
+        throw failure(place, path, error);
+      });
+    },
+    async read(path, range) {
+      try {
+        if (range?.length === 0) return Buffer.alloc(0);
+        const Range = range && `bytes=${range.from}-${range.from + range.length - 1}`;
+        return await bytesOf(
+          await client.send(new sdk.GetObjectCommand({ ...key(path), ...(Range && { Range }) })),
+        );
+      } catch (error) {
+        if (statusOf(error) === 404) return undefined;
+        if (statusOf(error) === 416) return Buffer.alloc(0);
+        throw failure(place, path, error);
+      }
+    },
+    stat: head,
+    async *list(below) {
+      let token: string | undefined;
+      do {
+        const page = await client.send(
+          new sdk.ListObjectsV2Command({
+            Bucket,
+            Prefix: `${prefix}${below}`,
+            ...(token && { ContinuationToken: token }),
+          }),
+        );
+        for (const { Key = "", Size = 0 } of page.Contents ?? [])
+          yield { path: Key.slice(prefix.length), bytes: Size };
+        token = page.NextContinuationToken;
+      } while (token !== undefined);
+    },
+    async remove(path) {
+      try {
+        await removeVersions(path);
+        await client.send(new sdk.DeleteObjectCommand(key(path)));
+        await removeVersions(path);
+      } catch (error) {
+        const untilMs = await lockedUntilMs(path);
+        if (untilMs !== undefined && untilMs > clock.now()) throw new LockedFileError(place, path, untilMs);
+        throw failure(place, path, error);
+      }
+    },
+    close: async () => client.destroy(),
+  };
+}
+
+const NEVER = new AbortController().signal;
+
+async function bytesOf({ Body }: GetObjectCommandOutput): Promise<Buffer> {
+  return Buffer.from(await Body!.transformToByteArray());
+}
+
+function statusOf(error: unknown): number | undefined {
+  return (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+}
+
+/** The service's own error can repeat parts of the signed request, so only its words are kept. */
+function failure(place: string, path: string, error: unknown): Error {
+  const { name, message } = error as Error;
+  return new Error(
+    `${place}/${path}: the store answered ${statusOf(error) ?? "nothing"} ${name}: ${message}`,
+  );
+}
+
+async function clientConfig(config: S3StoreConfig): Promise<S3ClientConfig> {
+  const { accessKeyId, secretAccessKey, sessionToken, tls } = config;
+  const ca = tls?.ca === undefined ? undefined : await readFile(tls.ca, "utf8");
+  return {
+    region: config.region,
+    forcePathStyle: config.pathStyle,
+    maxAttempts: 1,
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    ...(config.endpoint && { endpoint: config.endpoint }),
+    ...(accessKeyId &&
+      secretAccessKey && {
+        credentials: {
+          accessKeyId: accessKeyId.reveal(),
+          secretAccessKey: secretAccessKey.reveal(),
+          ...(sessionToken && { sessionToken: sessionToken.reveal() }),
+        },
+      }),
+    requestHandler: {
+      requestTimeout: config.timeout,
+      httpsAgent: new Agent({ keepAlive: true, maxSockets: 8, rejectUnauthorized: true, ...(ca && { ca }) }),
+    },
+  };
+}

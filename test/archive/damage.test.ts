@@ -1,0 +1,204 @@
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { signCheckpoint } from "../../src/archive/log/checkpoint.ts";
+import { encodeLeaf, type LeafBody, parseLeaf } from "../../src/archive/log/leaf.ts";
+import { newSignerText, parseSigner } from "../../src/archive/log/note.ts";
+import { createTiler } from "../../src/archive/log/tiles.ts";
+import { leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
+import { openDirectory } from "../../src/archive/store/directory.ts";
+import { type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
+import { A, B, DAY, ORIGIN, openWorld, type World } from "./world.ts";
+
+/*
+ * An archive with two parts, three checkpoints and few bytes. Every one of them is changed in turn, and `verify`
+ * must name the file, given the checkpoint that an auditor kept.
+ */
+let world: World;
+let folder: string;
+let files: string[];
+let kept: Buffer;
+const signer = parseSigner(newSignerText(ORIGIN));
+
+beforeAll(async () => {
+  world = await openWorld({ signer });
+  await world.events(A, DAY, 0, 2);
+  await world.seal([A, B], DAY, 2);
+  await world.closeAll();
+  kept = readFileSync(join(world.storeFolder, "log/checkpoint"));
+  await world.events(A, "2026-03-11", 0, 1);
+  await world.seal([A], "2026-03-11", 1);
+  await world.closeAll();
+  folder = world.storeFolder;
+  rmSync(join(folder, ".work"), { recursive: true });
+  files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) =>
+    statSync(join(folder, path)).isFile(),
+  );
+});
+afterAll(() => world.end());
+
+async function verify(options: Partial<VerifyOptions> = {}, place = folder) {
+  const store = await openDirectory(place);
+  return verifyArchive(store, { key: signer.verifier, since: kept, nowMs: world.nowMs, ...options });
+}
+
+/** Changes a file, verifies, and puts it back; gives what was named. */
+async function named(
+  path: string,
+  change: (bytes: Buffer) => Buffer | undefined,
+  options: Partial<VerifyOptions> = {},
+): Promise<string> {
+  const target = join(folder, path);
+  const bytes = readFileSync(target);
+  const changed = change(Buffer.from(bytes));
+  if (changed === undefined) rmSync(target);
+  else writeFileSync(target, changed);
+  try {
+    return (await verify(options)).findings.map(({ subject }) => subject).join("\n");
+  } finally {
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, bytes);
+  }
+}
+
+/** A changed bundle is named by the first entry that does not fit, or by its path. */
+function names(found: string, path: string): boolean {
+  return (
+    found.includes(path) || (path.startsWith("log/tile/entries/") && /log entr|log\/checkpoint/.test(found))
+  );
+}
+
+describe("verify names the damage", () => {
+  test("the archive is small and whole", async () => {
+    expect((await verify()).findings).toEqual([]);
+    expect(files.length).toBeGreaterThan(15);
+  });
+
+  test("every byte of every file, flipped in turn", async () => {
+    const missed: string[] = [];
+    let flips = 0;
+    for (const path of files) {
+      const length = statSync(join(folder, path)).size;
+      for (let at = 0; at < length; at++) {
+        const found = await named(path, (bytes) => {
+          bytes[at]! ^= 1 << (at % 8);
+          return bytes;
+        });
+        flips++;
+        if (!names(found, path)) missed.push(`${path} byte ${at}: ${found}`);
+      }
+    }
+    expect(missed).toEqual([]);
+    expect(flips).toBeGreaterThan(10_000);
+  }, 600_000);
+
+  test("every file removed, emptied, truncated, appended to", async () => {
+    for (const path of files) {
+      for (const change of [
+        () => undefined,
+        () => Buffer.alloc(0),
+        (bytes: Buffer) => bytes.subarray(0, -1),
+        (bytes: Buffer) => Buffer.concat([bytes, Buffer.from("x")]),
+        (bytes: Buffer) => Buffer.concat([bytes, bytes]),
+      ])
+        expect(names(await named(path, change), path), path).toBe(true);
+    }
+  }, 120_000);
+
+  test("every two files swapped, and a file duplicated under another name", async () => {
+    for (const [index, path] of files.entries()) {
+      const other = files[(index + 1) % files.length]!;
+      const bytes = readFileSync(join(folder, other));
+      if (bytes.equals(readFileSync(join(folder, path)))) continue;
+      expect(names(await named(path, () => bytes), path), `${path} with ${other}`).toBe(true);
+      const copy = join(folder, `${path}.copy`);
+      cpSync(join(folder, path), copy);
+      const found = await verify();
+      rmSync(copy);
+      expect(
+        found.findings.map(({ subject }) => subject),
+        path,
+      ).toContain(`${path}.copy`);
+    }
+  }, 120_000);
+
+  test("a stale archive, a foreign checkpoint, and an archive that another key signed", async () => {
+    const stale = join(world.folder, "stale");
+    cpSync(folder, stale, { recursive: true });
+    const newest = readFileSync(join(folder, "log/checkpoint"));
+    writeFileSync(join(stale, "log/checkpoint"), kept);
+    expect(
+      (await verify({ since: newest }, stale)).findings.some(({ message }) => message.includes("was cut")),
+    ).toBe(true);
+    const foreign = parseSigner(newSignerText(ORIGIN));
+    const forged = signCheckpoint({ origin: ORIGIN, size: 5, root: leafHash() }, [foreign]);
+    writeFileSync(join(stale, "log/checkpoint"), forged);
+    expect((await verify({}, stale)).isValid).toBe(false);
+    expect((await verify({ key: foreign.verifier })).findings[0]!.message).toContain("never signed");
+  });
+
+  test("a leaf removed and the tree rebuilt and signed again: the kept checkpoint shows it", async () => {
+    const place = rebuilt("removed", (bodies) => bodies.filter((_, index) => index !== 2));
+    const found = (await verify({}, place)).findings.filter(({ check }) => check === "earlier checkpoint");
+    expect(found).toMatchObject([{ subject: "log entries 0 to 2" }]);
+    expect((await verify({ since: undefined, disabled: ["unexpected files"] }, place)).findings).toEqual([]);
+  });
+
+  test("A20 a forged log that names the pinned key and then introduces its own is rejected", async () => {
+    const own = parseSigner(newSignerText(ORIGIN));
+    const forge = (leaves: LeafBody[]): LeafBody[] => [
+      leaves[0]!,
+      { kind: "key", key: own.verifier.text, previous: signer.verifier.text },
+      ...leaves.slice(1),
+    ];
+    for (const batches of [[1, 2, 6], [2, 6], [6]]) {
+      const place = rebuilt(`forged-${batches.length}`, forge, own, batches);
+      expect(
+        (await verify({ since: undefined, disabled: ["unexpected files"] }, place)).isValid,
+        `${batches}`,
+      ).toBe(false);
+    }
+  });
+});
+
+/** A log over other entries, with tiles, checkpoints and texts that fit. */
+function rebuilt(
+  name: string,
+  change: (bodies: LeafBody[]) => LeafBody[],
+  by = signer,
+  batches?: readonly number[],
+): string {
+  const place = join(world.folder, name);
+  cpSync(folder, place, { recursive: true });
+  const entries = readFileSync(join(folder, "log/leaves.jsonl"), "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => Buffer.from(line));
+  const leaves = entries.map((entry, index) => parseLeaf(entry, ORIGIN, index));
+  const bodies = change(
+    leaves.map(({ type: _t, origin: _o, index: _i, size: _s, time: _m, ...body }) => body as LeafBody),
+  );
+  const sizes = batches ?? Array.from({ length: bodies.length }, (_, index) => index + 1);
+  const own = bodies.map((body, index) =>
+    encodeLeaf(
+      { origin: ORIGIN, index, size: sizes.find((size) => size > index)!, timeMs: world.nowMs },
+      body,
+    ),
+  );
+  rmSync(join(place, "log"), { recursive: true });
+  const write = (path: string, bytes: Uint8Array | string) => {
+    mkdirSync(dirname(join(place, path)), { recursive: true });
+    writeFileSync(join(place, path), bytes);
+  };
+  const hashes = leavesOf(Buffer.concat(own.map((entry) => leafHash(entry))));
+  const tiler = createTiler(hashes, (index) => own[index]!);
+  for (const size of sizes) {
+    for (const { path, bytes } of tiler.grow(size)) write(`log/${path}`, bytes);
+    const checkpoint = signCheckpoint({ origin: ORIGIN, size, root: rootOf(hashes, 0, size) }, [by]);
+    write(`log/checkpoint.${size}`, checkpoint);
+    write("log/checkpoint", checkpoint);
+  }
+  write("log/leaves.jsonl", own.map((entry) => `${entry}\n`).join(""));
+  write("keys.txt", bodies.flatMap((body) => (body.kind === "key" ? [`${body.key}\n`] : [])).join(""));
+  return place;
+}

@@ -1,0 +1,194 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
+import { parseVerifier } from "../../src/archive/log/note.ts";
+import { findPython, skipPython } from "../support/tessera.ts";
+import { A, B, C, DAY, openWorld, type World } from "./world.ts";
+
+let world: World;
+afterEach(() => (world as World | undefined)?.end());
+
+const python = findPython();
+const SCRIPT = join(import.meta.dirname, "verify.py");
+
+function runPython(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(python!, [SCRIPT, ...args], { encoding: "utf8" });
+  return { status, text: stdout + stderr };
+}
+
+async function small(): Promise<World> {
+  const made = await openWorld();
+  await made.events(A, DAY, 0, 6);
+  await made.events(B, DAY, 10, 3);
+  await made.seal([A, B, C], DAY, 9);
+  await made.closeAll();
+  await made.events(A, "2026-03-11", 0, 4);
+  await made.seal([A], "2026-03-11", 4);
+  await made.closeAll();
+  return made;
+}
+
+describe("a stranger's verifier", () => {
+  test("has at most 150 lines", () => {
+    expect(
+      readFileSync(SCRIPT, "utf8")
+        .split("\n")
+        .filter((line) => line.trim() !== "").length,
+    ).toBeLessThanOrEqual(150);
+  });
+
+  test.skipIf(skipPython())(
+    "accepts a whole archive, also from a kept checkpoint, and rejects a changed one",
+    async () => {
+      world = await small();
+      expect(runPython(world.storeFolder, world.key)).toMatchObject({
+        status: 0,
+        text: "VALID: 2 parts, 13 events\n",
+      });
+      const kept = join(world.folder, "kept");
+      writeFileSync(kept, readFileSync(join(world.storeFolder, "log/checkpoint.3")));
+      expect(runPython(world.storeFolder, world.key, kept)).toMatchObject({ status: 0 });
+      const data = join(
+        world.storeFolder,
+        world.archive.leaves().flatMap((leaf) => ("data" in leaf ? [leaf.data] : []))[0]!,
+      );
+      const bytes = readFileSync(data);
+      bytes[100]! ^= 1;
+      writeFileSync(data, bytes);
+      expect(runPython(world.storeFolder, world.key).text).toContain("another hash");
+    },
+  );
+
+  test.skipIf(skipPython())(
+    "A15 accepts a proof file of one event and rejects it with one changed character",
+    async () => {
+      world = await small();
+      const id = (3).toString(16).padStart(24, "0");
+      const [proof] = await proveEvent(world.store, { event: id, organization: A, day: DAY });
+      const file = join(world.folder, "proof.json");
+      writeFileSync(file, JSON.stringify(proof));
+      expect(runPython(file, world.key)).toMatchObject({ status: 0 });
+      expect(runPython(file, world.key).text).toContain(id);
+      proof!.event!.bytes = Buffer.from(
+        Buffer.from(proof!.event!.bytes, "base64").toString().replace("login", "logim"),
+      ).toString("base64");
+      writeFileSync(file, JSON.stringify(proof));
+      expect(runPython(file, world.key).text).toContain("the event is not in the line");
+    },
+  );
+});
+
+describe("proofs", () => {
+  test("A15 a proof goes through three trees and discloses no other tenant and no other event", async () => {
+    world = await small();
+    const id = (11).toString(16).padStart(24, "0");
+    const proofs = await proveEvent(world.store, { event: id });
+    expect(proofs).toHaveLength(1);
+    const checked = checkProof(JSON.parse(JSON.stringify(proofs[0])), parseVerifier(world.key));
+    expect(checked.line.organization).toBe(B);
+    expect(checked.event!.toString()).toContain(id);
+    const text = JSON.stringify(proofs[0]);
+    for (const other of [A, C, (10).toString(16).padStart(24, "0"), (12).toString(16).padStart(24, "0")])
+      expect(text).not.toContain(other);
+  });
+
+  test("A16 sizes come from the level above: a proof with another index, or cut short, fails at its step", async () => {
+    world = await small();
+    const [proof] = await proveEvent(world.store, { event: (11).toString(16).padStart(24, "0") });
+    const key = parseVerifier(world.key);
+    for (const [level, message] of [
+      ["event", "The event is not"],
+      ["line", "The line is not"],
+      ["entry", "it is entry|The log entry is not"],
+    ] as const) {
+      const changed = structuredClone(proof!);
+      changed[level]!.index += 1;
+      expect(() => checkProof(changed, key), level).toThrow(new RegExp(message));
+      const cut = structuredClone(proof!);
+      cut[level]!.proof.pop();
+      expect(() => checkProof(cut, key), level).toThrow(new RegExp(message));
+    }
+    expect(() =>
+      checkProof(
+        proof,
+        parseVerifier("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"),
+      ),
+    ).toThrow("not signed");
+  });
+
+  test("A17 the same event has another hash in another archive, and the secret is in its organization's range alone", async () => {
+    world = await small();
+    const [first] = await proveEvent(world.store, { event: (11).toString(16).padStart(24, "0") });
+    const root = JSON.parse(first!.line.text).events_root;
+    world.end();
+    world = await small();
+    const [second] = await proveEvent(world.store, { event: (11).toString(16).padStart(24, "0") });
+    expect(second!.event!.bytes).toBe(first!.event!.bytes);
+    expect(JSON.parse(second!.line.text).events_root).not.toBe(root);
+    expect(world.db.prepare("SELECT COUNT(*) FROM archive_plans").pluck().get()).toBe(0);
+  });
+
+  test("A11 ids_sha256 can be computed from the events by its public definition", async () => {
+    world = await small();
+    const { identityOf } = await import("../../src/archive/evidence/identity.ts");
+    const { readEntries } = await import("../../src/archive/evidence/read.ts");
+    const { openRange } = await import("../../src/archive/part/range.ts");
+    const { identitiesHash } = await import("../../src/archive/part/data-file.ts");
+    const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
+    const [entry] = await readEntries(world.store, leaf);
+    if (!("line" in entry!)) throw new Error("no line");
+    const identities = new Set<string>();
+    for await (const { slice } of (await openRange(world.store, leaf.data, entry.line)).slices())
+      identities.add(identityOf(A, slice!));
+    expect(identities.size).toBe(6);
+    expect(identitiesHash([...identities].sort())).toBe(entry.line.ids_sha256);
+  });
+});
+
+describe("verify", () => {
+  test("A20 without a pinned key it says that the archive only agrees with itself", async () => {
+    world = await small();
+    expect(await world.verify({ key: undefined })).toMatchObject({ isValid: true, isPinned: false });
+    const other = parseVerifier("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k");
+    expect((await world.verify({ key: other })).findings[0]!.message).toContain("never signed");
+  });
+
+  test("A21 it fails when the newest entry is older than allowed", async () => {
+    world = await small();
+    expect((await world.verify({ maxAgeMs: 1000 })).isValid).toBe(true);
+    world.nowMs += 3_600_000;
+    expect((await world.verify({ maxAgeMs: 1000 })).findings).toMatchObject([
+      { check: "age", subject: "log entry 3" },
+    ]);
+  });
+
+  test("A13 it rejects a frame that somebody inserted, although zstdcat prints it", async () => {
+    world = await small();
+    const { Compressor } = await import("zstd-napi");
+    const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
+    const path = join(world.storeFolder, leaf.data);
+    const frame = new Compressor().compress(Buffer.from('{"forged":true}\n'));
+    writeFileSync(path, Buffer.concat([frame, readFileSync(path)]));
+    const { findings } = await world.verify();
+    expect(findings.length).toBeGreaterThan(0);
+    for (const { subject } of findings) expect(subject).toContain(leaf.data);
+  });
+
+  test("A29 quick reads no data file; a full one goes on where it stopped", async () => {
+    world = await small();
+    const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
+    const path = join(world.storeFolder, leaf.data);
+    const bytes = readFileSync(path);
+    bytes[50]! ^= 1;
+    writeFileSync(path, bytes);
+    expect((await world.verify({ quick: true })).isValid).toBe(true);
+    expect((await world.verify()).isValid).toBe(false);
+    const seen: number[] = [];
+    await world.verify({ onPart: (index) => seen.push(index) });
+    expect((await world.verify({ done: new Set(seen) })).parts.checked).toBe(0);
+    rmSync(path);
+    expect((await world.verify({ quick: true })).findings).toMatchObject([{ subject: leaf.data }]);
+  });
+});
