@@ -1,5 +1,6 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
+import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { carryOutRequests } from "./app/requests.ts";
@@ -181,6 +182,14 @@ async function assemble(
     );
   }
 
+  const space = createSpace(db, config.state, config.journal.budget);
+  const archives: RunningArchive[] = [];
+  for (const own of options.mending ? [] : archiveConfigs(config)) {
+    const usedShare = () => space.usedBytes() / config.journal.budget;
+    const parts = { db, journal: journal.id, retentionMs, clock, alarms, metrics, log, usedShare };
+    archives.push(await openRunningArchive(config, own, parts));
+  }
+
   const imports = createImports({
     db,
     definitions: config.imports,
@@ -248,6 +257,7 @@ async function assemble(
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
+        ...archives.map((archive) => archive.run(stop)),
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
         loops.every(SECOND_MS, stop, async () => {
           await keeper.turn();
@@ -279,9 +289,10 @@ async function assemble(
         void Promise.allSettled(work).then(() => done.abort());
         return [...work, loops.every(SECOND_MS, AbortSignal.any([stop, done.signal]), keeper.turn)];
       });
+      for (const archive of archives) await archive.drain(signal);
     },
     async close() {
-      await Promise.allSettled(deliveries.map((delivery) => delivery.close()));
+      await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));
       await Promise.allSettled(accounts.map((account) => account.close()));
       await preparer.close();
       await journal.close();

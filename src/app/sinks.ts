@@ -13,8 +13,14 @@ import { sinks } from "../sinks/index.ts";
 export const TRACKER = "~imports";
 export const DRIFT = "~drift";
 
-export function sinkConfigs(config: Config): readonly SinkConfig[] {
+/** With the archives, which read the journal in their own way. */
+export function allSinks(config: Config): readonly SinkConfig[] {
   return config.sinks as unknown as readonly SinkConfig[];
+}
+
+/** The sinks that delivery serves. */
+export function sinkConfigs(config: Config): readonly SinkConfig[] {
+  return allSinks(config).filter(({ type }) => type !== "archive");
 }
 
 export function definitionOf(sink: SinkConfig): SinkDefinition {
@@ -61,7 +67,7 @@ export function wantsOf(sink: SinkConfig) {
  * a person says what becomes of it, and where a new sink begins must be stated when the journal is not empty.
  */
 export async function placeReaders(config: Config, journal: SqliteJournal): Promise<void> {
-  const names = new Set(sinkConfigs(config).map((sink) => sink.name));
+  const names = new Set(allSinks(config).map((sink) => sink.name));
   const known = new Set(journal.readers.names());
   const problems: string[] = [];
   for (const name of known) {

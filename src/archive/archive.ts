@@ -89,8 +89,9 @@ function missingLeaves(
   if (keys.at(-1) !== text) {
     const previous = keys.at(-1) ?? null;
     if (previous !== null && options.previousSigner?.verifier.text !== previous) throw wrongKey(previous);
+    missing.push({ body: { kind: "key", key: text, previous } });
     // A rotation has a checkpoint of its own, with both signatures.
-    return [{ body: { kind: "key", key: text, previous } }];
+    if (previous !== null) return missing;
   }
   const known = new Set(leaves.flatMap((leaf) => (leaf.kind === "witness" ? [leaf.key] : [])));
   for (const witness of witnesses)

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ARCHIVE_PROMISE, ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
 import { METRICS } from "../core/metrics.ts";
 import { formats } from "../formats/index.ts";
 import { sinks } from "../sinks/index.ts";
@@ -68,6 +69,10 @@ export function referenceText(): string {
       `**Guarantee.** ${sink.promise}`,
       objectTable(jsonSchemaOf(sink.config)),
     ]),
+    "### archive",
+    `${ARCHIVE_SUMMARY} It has a name and these fields, and no format or filter: the bytes are kept as they came, all of them. See docs/archive.md.`,
+    `**Guarantee.** ${ARCHIVE_PROMISE}`,
+    objectTable(jsonSchemaOf(archiveSchema)),
     "## formats",
     "Named by `format: NAME`, or with options by `format: { type: NAME, … }`.",
     ...formats.flatMap((format) => [

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
 import { unsafeAddresses } from "../core/http/plain-http.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import type { SinkDefinition } from "../core/sink.ts";
@@ -63,6 +64,12 @@ function sinkSchema(definition: SinkDefinition) {
   });
 }
 
+/** Configured among the sinks, but it takes days instead of batches, and always the events' own bytes. */
+const archiveSink = archiveSchema.safeExtend({
+  name: sinkCommon.name,
+  type: z.literal("archive").meta({ description: ARCHIVE_SUMMARY }),
+});
+
 const journalSchema = z
   .strictObject({
     budget: sizeSchema(
@@ -104,7 +111,10 @@ export const configSchema = z
     polling: pollingSchema.prefault({}),
     sinks: z
       .array(
-        z.discriminatedUnion("type", sinks.map(sinkSchema) as unknown as [z.ZodObject, ...z.ZodObject[]]),
+        z.discriminatedUnion("type", [...sinks.map(sinkSchema), archiveSink] as unknown as [
+          z.ZodObject,
+          ...z.ZodObject[],
+        ]),
       )
       .min(1)
       .meta({ description: "Where events go." }),

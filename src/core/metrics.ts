@@ -45,6 +45,18 @@ export const METRICS = {
     description: "Repeats in the service's own answers.",
     labels: ["account"],
   },
+  tidemark_archive_closed_events_total: {
+    kind: "counter",
+    unit: "",
+    description: "Events that were closed into an archive.",
+    labels: ["sink"],
+  },
+  tidemark_archive_closed_parts_total: {
+    kind: "counter",
+    unit: "",
+    description: "Parts of days that were closed into an archive.",
+    labels: ["sink"],
+  },
   tidemark_journal_changed_events_total: {
     kind: "counter",
     unit: "",

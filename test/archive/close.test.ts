@@ -141,11 +141,11 @@ describe("closing days", () => {
     const bodies = () => world.db.prepare("SELECT COUNT(*) FROM bodies").pluck().get();
     await world.seal([A], DAY, 1);
     await world.closeAll();
-    space.trim();
+    await space.trim();
     expect(bodies()).toBe(1);
     await world.seal([A], next, 1);
     await world.closeAll();
-    space.trim();
+    await space.trim();
     expect(bodies()).toBe(0);
     expect(world.state.backlog()).toMatchObject({ events: 0, pages: 0 });
     expect((await world.verify()).events).toBe(2);

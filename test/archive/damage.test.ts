@@ -7,6 +7,7 @@ import { newSignerText, parseSigner } from "../../src/archive/log/note.ts";
 import { createTiler } from "../../src/archive/log/tiles.ts";
 import { leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
+import type { ArchiveStore } from "../../src/archive/store/store.ts";
 import { type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
 import { A, B, DAY, ORIGIN, openWorld, type World } from "./world.ts";
 
@@ -22,12 +23,11 @@ const signer = parseSigner(newSignerText(ORIGIN));
 
 beforeAll(async () => {
   world = await openWorld({ signer });
-  await world.events(A, DAY, 0, 2);
-  await world.seal([A, B], DAY, 2);
+  await world.events(A, DAY, 0, 1);
+  await world.seal([A, B], DAY, 1);
   await world.closeAll();
   kept = readFileSync(join(world.storeFolder, "log/checkpoint"));
-  await world.events(A, "2026-03-11", 0, 1);
-  await world.seal([A], "2026-03-11", 1);
+  await world.seal([A], "2026-03-11", 0);
   await world.closeAll();
   folder = world.storeFolder;
   rmSync(join(folder, ".work"), { recursive: true });
@@ -75,21 +75,27 @@ describe("verify names the damage", () => {
   });
 
   test("every byte of every file, flipped in turn", async () => {
+    const contents = new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
+    const store = inMemory(contents);
     const missed: string[] = [];
     let flips = 0;
     for (const path of files) {
-      const length = statSync(join(folder, path)).size;
-      for (let at = 0; at < length; at++) {
-        const found = await named(path, (bytes) => {
-          bytes[at]! ^= 1 << (at % 8);
-          return bytes;
+      const bytes = contents.get(path)!;
+      for (let at = 0; at < bytes.length; at++) {
+        bytes[at]! ^= 1 << (at % 8);
+        const { findings } = await verifyArchive(store, {
+          key: signer.verifier,
+          since: kept,
+          nowMs: world.nowMs,
         });
+        bytes[at]! ^= 1 << (at % 8);
         flips++;
+        const found = findings.map(({ subject }) => subject).join("\n");
         if (!names(found, path)) missed.push(`${path} byte ${at}: ${found}`);
       }
     }
     expect(missed).toEqual([]);
-    expect(flips).toBeGreaterThan(10_000);
+    expect(flips).toBeGreaterThan(5000);
   }, 600_000);
 
   test("every file removed, emptied, truncated, appended to", async () => {
@@ -151,7 +157,7 @@ describe("verify names the damage", () => {
       { kind: "key", key: own.verifier.text, previous: signer.verifier.text },
       ...leaves.slice(1),
     ];
-    for (const batches of [[1, 2, 6], [2, 6], [6]]) {
+    for (const batches of [[1, 2, 5], [2, 5], [5]]) {
       const place = rebuilt(`forged-${batches.length}`, forge, own, batches);
       expect(
         (await verify({ since: undefined, disabled: ["unexpected files"] }, place)).isValid,
@@ -160,6 +166,30 @@ describe("verify names the damage", () => {
     }
   });
 });
+
+/** The same bytes without a disk: thousands of verifications take their time. */
+function inMemory(contents: ReadonlyMap<string, Buffer>): ArchiveStore {
+  const refuse = () => Promise.reject(new Error("read only"));
+  return {
+    place: "memory",
+    workFolder: undefined,
+    create: refuse,
+    replace: refuse,
+    remove: refuse,
+    async read(path, range) {
+      const bytes = contents.get(path);
+      return range === undefined ? bytes : bytes?.subarray(range.from, range.from + range.length);
+    },
+    async stat(path) {
+      const bytes = contents.get(path);
+      return bytes && { path, bytes: bytes.length };
+    },
+    async *list(prefix) {
+      for (const [path, { length }] of contents) if (path.startsWith(prefix)) yield { path, bytes: length };
+    },
+    close: async () => {},
+  };
+}
 
 /** A log over other entries, with tiles, checkpoints and texts that fit. */
 function rebuilt(

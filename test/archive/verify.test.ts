@@ -48,7 +48,7 @@ describe("a stranger's verifier", () => {
         text: "VALID: 2 parts, 13 events\n",
       });
       const kept = join(world.folder, "kept");
-      writeFileSync(kept, readFileSync(join(world.storeFolder, "log/checkpoint.3")));
+      writeFileSync(kept, readFileSync(join(world.storeFolder, "log/checkpoint.2")));
       expect(runPython(world.storeFolder, world.key, kept)).toMatchObject({ status: 0 });
       const data = join(
         world.storeFolder,

@@ -8,7 +8,7 @@ import { type Verification, type VerifyOptions, verifyArchive } from "../../src/
 import { type ArchiveState, DAY_MS } from "../../src/core/archive.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { type NewWindow, newWindow } from "../../src/core/window.ts";
-import { createArchiveState } from "../../src/journal/archive/state.ts";
+import { openArchiveState } from "../../src/journal/archive/state.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { type EventFields, eventText, pageOf } from "../support/pages.ts";
 
@@ -74,13 +74,13 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     ...rest,
   };
   const openState = () =>
-    createArchiveState(fixture.db, {
+    openArchiveState(fixture.db, {
       name: "evidence",
       journal: fixture.journal.id,
       retentionMs: RETENTION_MS,
       stagingFolder: join(fixture.folder, "staging"),
     });
-  let state = openState();
+  let state = await openState();
   let archive = await openArchive(state, store, clock, current, never);
 
   return {
@@ -147,7 +147,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     async restart(changed = {}) {
       fixture.reopen();
       store = await openStore(storeFolder);
-      state = openState();
+      state = await openState();
       current = { ...current, ...changed };
       archive = await openArchive(state, store, clock, current, never);
     },

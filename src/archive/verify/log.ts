@@ -90,7 +90,9 @@ async function readEntries(store: ArchiveStore, size: number, findings: Findings
 function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findings): Leaf[] {
   return entries.flatMap((entry, index) => {
     try {
-      return [parseLeaf(entry, origin, index)];
+      const leaf = parseLeaf(entry, origin, index);
+      if (leaf.kind === "key" || leaf.kind === "witness") parseVerifier(leaf.key);
+      return [leaf];
     } catch (error) {
       findings.expect(
         "log entries",

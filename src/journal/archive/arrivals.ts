@@ -10,6 +10,8 @@ interface Arrived {
   readonly rolling: string;
 }
 
+type Counts = ReadonlyMap<string, { readonly owner: string; readonly day: string; readonly events: number }>;
+
 /**
  * Notes what new pages hold for an archive: for each organization and day a row, so that closing knows its
  * pages. The position of the archive's reader moves in the same transaction.
@@ -33,10 +35,7 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
   );
 
   /** The events of a page by organization and day. */
-  function countsOf(
-    number: number,
-    account: string,
-  ): Map<string, { owner: string; day: string; events: number }> {
+  function countsOf(number: number, account: string): Counts {
     const page = pages.read(number);
     const counts = new Map<string, { owner: string; day: string; events: number }>();
     for (let index = 0; index < page.count; index++) {
@@ -52,24 +51,34 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
     return counts;
   }
 
-  function noteOne({ number, account, fetchedMs }: Arrived): void {
-    for (const { owner, day, events } of countsOf(number, account).values()) {
+  function insertCounts({ number, account, fetchedMs }: Arrived, counts: Counts): void {
+    for (const { owner, day, events } of counts.values()) {
       const kind = day === "" ? "undated" : isClosed.get(name, day, owner) === undefined ? "day" : "late";
       const bucket = kind === "day" ? day : dayOf(fetchedMs);
       insert.run(name, number, owner, day, kind, bucket, account, events);
     }
   }
 
+  function commit(arrived: readonly Arrived[], counts: readonly Counts[]): void {
+    for (const [at, page] of arrived.entries()) insertCounts(page, counts[at]!);
+    const last = arrived.at(-1)!;
+    db.prepare("UPDATE archives SET noted_page = ? WHERE name = ?").run(last.number, name);
+    move.run(last.number, last.events, last.rolling, last.fetchedMs, name);
+    // Events for days before this are undated, so nothing asks for these rows any more.
+    forget.run(name, dayOf(last.fetchedMs - retentionMs - 9 * DAY_MS));
+  }
+
   return {
-    note(pagesMax: number): boolean {
+    async note(pagesMax: number): Promise<boolean> {
       const arrived = next.all({ name, limit: pagesMax }) as Arrived[];
-      for (const page of arrived) noteOne(page);
-      const last = arrived.at(-1);
-      if (last === undefined) return false;
-      db.prepare("UPDATE archives SET noted_page = ? WHERE name = ?").run(last.number, name);
-      move.run(last.number, last.events, last.rolling, last.fetchedMs, name);
-      // Events for days before this are undated, so nothing asks for these rows any more.
-      forget.run(name, dayOf(last.fetchedMs - retentionMs - 9 * DAY_MS));
+      if (arrived.length === 0) return false;
+      const counts: Counts[] = [];
+      for (const { number, account } of arrived) {
+        counts.push(countsOf(number, account));
+        // Decoding a page takes milliseconds; polling and delivery have their turn in between.
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await db.change(() => commit(arrived, counts));
       return arrived.length === pagesMax;
     },
 

@@ -41,6 +41,13 @@ export function createClosable(
      WHERE archive = ? AND kind = ? AND bucket = ? AND plan IS NULL GROUP BY owner`,
   );
   const closedOf = db.prepare("SELECT owner FROM archive_closed WHERE archive = ? AND day = ?").pluck();
+  // Read before the archive began, so perhaps not in it.
+  const isBefore = db
+    .prepare(
+      `SELECT 1 FROM identities WHERE owner = @owner AND last_ms >= @fromMs AND first_ms < @toMs
+         AND page <= (SELECT start_page FROM archives WHERE name = @name) LIMIT 1`,
+    )
+    .pluck();
   const gapsOf = db.prepare(
     `SELECT account, provider, organization, from_ms AS fromMs, to_ms AS toMs, reason FROM gaps
      WHERE from_ms < ? AND to_ms > ?`,
@@ -123,7 +130,10 @@ export function createClosable(
       return undefined;
     const askedMs = Math.max(0, ...sealed.map((row) => row.askedMs ?? 0));
     if (nowMs < Math.max(toMs, askedMs) + settleMs) return undefined;
+    const owner = organization.includes(":") ? "" : organization;
+    const isOlder = isBefore.get({ owner, fromMs, toMs, name }) !== undefined;
     const missing = [
+      ...(isOlder ? [{ fromMs, toMs, reason: "read before this archive began" }] : []),
       ...uncovered.map((stretch) => ({ ...stretch, reason: reasonOf(stretch, others, gaps) })),
       ...gaps
         .filter(({ reason }) => reason === "unreadable")

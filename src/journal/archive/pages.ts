@@ -85,7 +85,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
      * Moves pages that every other reader has passed to files: written and synced, then noted and dropped from
      * the journal in one transaction. A file that a crash left behind is written again.
      */
-    async stage(limitPages: number, change: (work: () => void) => Promise<void>): Promise<boolean> {
+    async stage(limitPages: number): Promise<boolean> {
       const numbers = db
         .prepare(
           `SELECT page FROM bodies b WHERE EXISTS (SELECT 1 FROM archive_open o WHERE o.page = b.page)
@@ -97,7 +97,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       mkdirSync(stagingFolder, { recursive: true, mode: 0o700 });
       for (const number of numbers)
         writeDurably(stagingFolder, `${number}.page`, bodyOf.get(number) as Buffer);
-      await change(() => {
+      await db.change(() => {
         for (const number of numbers) {
           db.prepare(
             "INSERT OR IGNORE INTO archive_staged (page, bytes) SELECT page, length(body) FROM bodies WHERE page = ?",
@@ -108,7 +108,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       return numbers.length === limitPages;
     },
     /** Removes files of pages that nothing is left of, rows last, so that a crash repeats it. */
-    removeStaged(): void {
+    async removeStaged(): Promise<void> {
       const free = db
         .prepare(
           "SELECT page FROM archive_staged s WHERE NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = s.page)",
@@ -117,9 +117,9 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
         .all() as number[];
       for (const number of free) rmSync(fileOf(number), { force: true });
       const remove = db.prepare("DELETE FROM archive_staged WHERE page = ?");
-      db.transaction(() => {
+      await db.change(() => {
         for (const number of free) remove.run(number);
-      }).immediate();
+      });
     },
   };
 }

@@ -6,7 +6,7 @@ import { createClosable } from "./closable.ts";
 import { createArchivePages } from "./pages.ts";
 
 /** The state of one archive in the state file; see core/archive.ts for what each method promises. */
-export function createArchiveState(
+export async function openArchiveState(
   db: State,
   options: {
     readonly name: string;
@@ -15,9 +15,9 @@ export function createArchiveState(
     /** Where pages go that only the archive holds. */
     readonly stagingFolder: string;
   },
-): ArchiveState {
+): Promise<ArchiveState> {
   const { name } = options;
-  db.prepare("INSERT OR IGNORE INTO archives (name) VALUES (?)").run(name);
+  await db.change(() => begin(db, name));
   const pages = createArchivePages(db, options);
   const arrivals = createArrivals(db, options, pages);
   const row = db.prepare("SELECT size, root, checkpoint, proposal FROM archives WHERE name = ?");
@@ -35,7 +35,7 @@ export function createArchiveState(
   const pagesOf = db
     .prepare("SELECT DISTINCT page FROM archive_open WHERE archive = ? AND plan = ? ORDER BY page")
     .pluck();
-  const change = async <Result>(work: () => Result) => db.transaction(work).immediate();
+  const { change } = db;
 
   function propose(entries: readonly ProposedEntry[]): void {
     const next =
@@ -111,9 +111,9 @@ export function createArchiveState(
       change(() => void db.prepare("UPDATE archives SET proposal = ? WHERE name = ?").run(checkpoint, name)),
     confirm: async (head) => {
       await change(() => confirm(head));
-      pages.removeStaged();
+      await pages.removeStaged();
     },
-    noteArrivals: (pagesMax) => change(() => arrivals.note(pagesMax)),
+    noteArrivals: (pagesMax) => arrivals.note(pagesMax),
     closable: async (query) => createClosable(db, options).find(query),
     plan: (plans) => change(() => plan(plans)),
     plans: () => (planRows.all(name) as PlanRow[]).map(planOf),
@@ -125,7 +125,7 @@ export function createArchiveState(
           void db.prepare("UPDATE archive_plans SET built = ? WHERE id = ?").run(JSON.stringify(built), id),
       ),
     backlog: () => arrivals.backlog(),
-    stage: (limit) => pages.stage(limit, change),
+    stage: (limit) => pages.stage(limit),
     fact: (key) =>
       db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
         | string
@@ -140,6 +140,26 @@ export function createArchiveState(
           ).run(name, key, value);
       }),
   };
+}
+
+/** A new archive begins with the oldest page whose bytes are still there, and holds the journal from then on. */
+function begin(db: State, name: string): void {
+  if (db.prepare("SELECT 1 FROM archives WHERE name = ?").get(name) !== undefined) return;
+  const start = db
+    .prepare(
+      `SELECT COALESCE((SELECT MIN(page) - 1 FROM bodies), (SELECT MAX(number) FROM pages), 0) AS page,
+         (SELECT rolling FROM pages WHERE number = COALESCE((SELECT MIN(page) - 1 FROM bodies), (SELECT MAX(number) FROM pages))) AS hash`,
+    )
+    .get() as { page: number; hash: string | null };
+  db.prepare("INSERT INTO archives (name, noted_page, start_page) VALUES (?, ?, ?)").run(
+    name,
+    start.page,
+    start.page,
+  );
+  db.prepare(
+    `INSERT OR IGNORE INTO readers (name, page, event, hash, state, bound, committed_ms)
+     VALUES (?, ?, COALESCE((SELECT events FROM pages WHERE number = ?), 0), ?, NULL, NULL, 0)`,
+  ).run(name, start.page, start.page, start.hash ?? "");
 }
 
 interface PlanRow {

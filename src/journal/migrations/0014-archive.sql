@@ -6,7 +6,9 @@ CREATE TABLE archives (
   checkpoint TEXT,
   proposal TEXT,
   -- The last page of the journal whose events were noted.
-  noted_page INTEGER NOT NULL DEFAULT 0
+  noted_page INTEGER NOT NULL DEFAULT 0,
+  -- Pages up to this one were read, and perhaps trimmed, before the archive began.
+  start_page INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- The entries of an archive's log. Those from `size` on are proposed and not confirmed yet.
