@@ -1,8 +1,9 @@
 import { dirname, join } from "node:path";
 import type { Archive } from "../archive/archive.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
-import { openConfigured, openStore } from "../archive/open.ts";
+import { openConfigured, openStore, signerOf } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
+import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import { type ArchiveState, DAY_MS } from "../core/archive.ts";
@@ -168,6 +169,33 @@ export async function openRunningArchive(
     });
   }
 
+  /** Once a day: log, manifests and the store's own hashes, without reading data files. */
+  async function verifyDaily(signal: AbortSignal): Promise<void> {
+    const before = Number(state.fact("verified_ms") ?? 0);
+    if (clock.now() - before < DAY_MS || state.head() === undefined) return;
+    const { store } = await open(signal);
+    const { verifier } = signerOf(own, own.key.reveal());
+    const result = await verifyArchive(store, { key: verifier, quick: true, nowMs: clock.now(), signal });
+    await state.setFact("verified_ms", String(clock.now()));
+    await state.setFact(
+      "verified",
+      JSON.stringify({ isValid: result.isValid, findings: result.findings.length }),
+    );
+    if (result.isValid) {
+      alarms.clear("archive_invalid", name);
+      return;
+    }
+    const [first] = result.findings;
+    alarms.raise({
+      kind: "archive_invalid",
+      subject: name,
+      severity: "critical",
+      message: `${result.findings.length} findings in ${store.place}; the first: ${first!.subject}: ${first!.message}`,
+      remedy:
+        "Run `tidemark archive verify` to see all of them. Keep the archive as it is, and restore what is damaged from a copy.",
+    });
+  }
+
   /** How long to wait before the next try. */
   async function fail(error: unknown): Promise<number> {
     await close();
@@ -194,6 +222,7 @@ export async function openRunningArchive(
           const result = await inTurn(() => turn(signal));
           if (result === "idle") {
             reportBacklog();
+            await inTurn(() => verifyDaily(signal));
             waitMs = IDLE_MS;
           }
         } catch (error) {

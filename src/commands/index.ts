@@ -69,6 +69,14 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     },
   },
   {
+    names: ["archive"],
+    register: async (program, io) => (await import("./archive.ts")).registerArchive(program, io),
+  },
+  {
+    names: ["witness"],
+    register: async (program, io) => (await import("./witness.ts")).registerWitness(program, io),
+  },
+  {
     names: ["convert"],
     register: async (program, io) => (await import("./convert.ts")).registerConvert(program, io),
   },

@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { archiveConfigs } from "../app/archives.ts";
+import type { ArchiveConfig } from "../archive/config.ts";
+import { parseVerifier, type Verifier } from "../archive/log/note.ts";
+import { openStore } from "../archive/open.ts";
+import { openDirectory } from "../archive/store/directory.ts";
+import type { ArchiveStore } from "../archive/store/store.ts";
+import { loadConfig } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import type { Io } from "./io.ts";
+import { withConfig } from "./options.ts";
+
+/** Where an archive is: a directory by itself, or an archive of the config. */
+export interface ArchiveFlags {
+  readonly config: string;
+  readonly store?: string;
+  readonly archive?: string;
+  readonly json?: boolean;
+}
+
+/** The options of every command that reads an archive. */
+export function withStore(command: Command, example: string): Command {
+  return withConfig(command, example)
+    .option("--store <directory>", "an archive in this directory; no config is needed")
+    .option("--archive <name>", "the archive of the config, where it has more than one");
+}
+
+export async function openNamed(
+  flags: ArchiveFlags,
+  io: Io,
+): Promise<{ store: ArchiveStore; config: ArchiveConfig | undefined }> {
+  if (flags.store !== undefined) {
+    if (!existsSync(join(flags.store, "log")))
+      throw new UsageError(`${flags.store} holds no archive: it has no folder "log".`);
+    return { store: await openDirectory(flags.store), config: undefined };
+  }
+  const config = archiveOf(flags, io);
+  return { store: await openStore(config.store, systemClock), config };
+}
+
+export function archiveOf(flags: ArchiveFlags, io: Io): ArchiveConfig & { readonly name: string } {
+  const { config } = loadConfig(flags.config, io.env);
+  const all = archiveConfigs(config);
+  const found =
+    flags.archive === undefined && all.length === 1 ? all[0] : all.find(({ name }) => name === flags.archive);
+  if (found !== undefined) return found;
+  const names = all.map(({ name }) => name).join(", ");
+  throw new UsageError(
+    all.length === 0
+      ? "The config has no archive: add a sink with type: archive, or name one with --store."
+      : `Name one of the archives with --archive: ${names}.`,
+  );
+}
+
+/** A public key as text, or in a file. */
+export function keyOption(text: string): Verifier {
+  try {
+    return parseVerifier(existsSync(text) ? readFileSync(text, "utf8").trim().split("\n")[0]! : text);
+  } catch (error) {
+    throw new UsageError(`The key cannot be used: ${(error as Error).message}`);
+  }
+}

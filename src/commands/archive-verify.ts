@@ -1,0 +1,133 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import type { Command } from "commander";
+import { type Verification, verifyArchive } from "../archive/verify/verify.ts";
+import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import { durationMsOf, formatDuration } from "../core/time.ts";
+import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
+import type { Io } from "./io.ts";
+import { listOption } from "./options.ts";
+
+interface Flags extends ArchiveFlags {
+  readonly key?: string;
+  readonly since?: string;
+  readonly quick?: boolean;
+  readonly organization?: string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly sample?: string;
+  readonly maxAge?: string;
+  readonly receipt?: string;
+}
+
+export function registerVerify(archive: Command, io: Io): void {
+  withStore(
+    archive.command("verify"),
+    "tidemark archive verify --key keys.txt --since checkpoint-of-last-year",
+  )
+    .summary("check every byte of an archive")
+    .description(
+      "Checks the log, every manifest and every data file. Exit code 0: all valid. 1: something is invalid or missing, and it is named. What it says is relative to the key, and to the checkpoint that you kept.",
+    )
+    .option(
+      "--key <key>",
+      "the archive's public key, or a file with it; without it the archive is only self-consistent",
+    )
+    .option("--since <file>", "a checkpoint that you kept: the log must continue it")
+    .option("--quick", "check log, manifests and the store's own hashes; read no data file")
+    .option("--organization <id>", "read only the ranges of this organization", listOption)
+    .option("--from <date>", "the first day")
+    .option("--to <date>", "the last day")
+    .option("--sample <percent>", "read so many percent of the data files, chosen by the log's root hash")
+    .option("--max-age <duration>", "fail when the newest log entry is older, for example 72h")
+    .option("--receipt <file>", "note what was checked in this file, and go on from it next time")
+    .option("--json", "print one JSON object")
+    .action((flags: Flags) => verify(flags, io));
+}
+
+async function verify(flags: Flags, io: Io): Promise<void> {
+  const { store } = await openNamed(flags, io);
+  const maxAgeMs = flags.maxAge === undefined ? undefined : durationMsOf(flags.maxAge);
+  if (flags.maxAge !== undefined && maxAgeMs === undefined)
+    throw new UsageError("--max-age is a duration such as 72h.");
+  const receipt = createReceipt(flags.receipt);
+  let parts = 0;
+  const result = await verifyArchive(store, {
+    key: flags.key === undefined ? undefined : keyOption(flags.key),
+    since: flags.since === undefined ? undefined : readFileSync(flags.since),
+    quick: flags.quick,
+    organizations: flags.organization?.map((id) => id.toLowerCase()),
+    from: flags.from,
+    to: flags.to,
+    samplePercent: flags.sample === undefined ? undefined : Number(flags.sample.replace("%", "")),
+    maxAgeMs,
+    nowMs: systemClock.now(),
+    done: receipt.done,
+    signal: io.signal,
+    onPart(index, isValid, leaf) {
+      if (isValid) receipt.add(index);
+      if (io.interactive) io.stderr.write(`\r\x1b[K${leaf.day} ${leaf.part} (${++parts})`);
+    },
+  });
+  if (io.interactive) io.stderr.write("\r\x1b[K");
+  await store.close();
+  if (result.isValid) receipt.finish(result);
+  io.stdout.write(flags.json ? `${JSON.stringify(result)}\n` : textOf(result, flags));
+  if (!result.isValid) io.setExitCode(1);
+}
+
+const GAPS_SHOWN = 50;
+
+function textOf(result: Verification, flags: Flags): string {
+  const { days, findings, gaps, size, events, isPinned, newestMs, witnessedMs } = result;
+  const number = (value: number) => value.toLocaleString("en-US");
+  const age =
+    newestMs === undefined
+      ? "no entries"
+      : `${formatDuration(Math.max(0, systemClock.now() - newestMs))} old`;
+  return [
+    ...findings.map(({ subject, message }) => `${subject}: ${message}`),
+    ...gaps
+      .slice(0, GAPS_SHOWN)
+      .map(
+        ({ day, organization, from, to, reason }) =>
+          `${day} ${organization}: GAP from ${from} to ${to}: ${reason}`,
+      ),
+    ...(gaps.length > GAPS_SHOWN ? [`… and ${number(gaps.length - GAPS_SHOWN)} more gaps`] : []),
+    `${number(days.valid)}/${number(days.total)} days valid, ${flags.quick ? "data files not read" : `${number(events)} events read`}, ${number(size)} log entries`,
+    `Newest log entry: ${age}, by the operator's clock. ${witnessedMs === undefined ? "No witness has cosigned the checkpoint." : `A witness cosigned the checkpoint at ${new Date(witnessedMs).toISOString()}.`}`,
+    isPinned
+      ? "Checked with the given key."
+      : "Self-consistent only: no key was given, so anybody could have written this archive. Use --key.",
+    ...(flags.since === undefined
+      ? [
+          "No earlier checkpoint was given: a rebuilt archive would look the same. Keep log/checkpoint, and use --since next time.",
+        ]
+      : []),
+    "",
+  ].join("\n");
+}
+
+/** Notes the checked log entries, one on each line, so that a long verification can be continued (A29). */
+function createReceipt(file: string | undefined) {
+  const lines = file !== undefined && existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+  const isOver = lines.some((line) => line.startsWith("{"));
+  const done = new Set(isOver ? [] : lines.filter((line) => /^\d+$/.test(line)).map(Number));
+  if (file !== undefined && isOver) writeFileSync(file, "");
+  return {
+    done,
+    add(index: number): void {
+      if (file === undefined || done.has(index)) return;
+      done.add(index);
+      writeFileSync(file, `${index}\n`, { flag: "a" });
+    },
+    /** The receipt of a verification that came to its end. */
+    finish({ origin, size, root, days, events }: Verification): void {
+      if (file === undefined) return;
+      const verified = new Date(systemClock.now()).toISOString();
+      writeFileSync(file, `${JSON.stringify({ verified, origin, size, root, days, events })}\n`, {
+        flag: "a",
+      });
+    },
+  };
+}

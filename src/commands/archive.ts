@@ -1,0 +1,170 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import type { Command } from "commander";
+import { exportRanges } from "../archive/evidence/export.ts";
+import { checkProof, proveEvent } from "../archive/evidence/prove.ts";
+import { reportHtml } from "../archive/evidence/report.ts";
+import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts";
+import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
+import { registerVerify } from "./archive-verify.ts";
+import type { Io } from "./io.ts";
+import { listOption } from "./options.ts";
+
+export function registerArchive(program: Command, io: Io): void {
+  const archive = program.command("archive").summary("verify, prove and export archived evidence");
+  registerVerify(archive, io);
+  registerProve(archive, io);
+  registerExport(archive, io);
+  registerReport(archive, io);
+  registerKeys(archive, io);
+}
+
+function registerProve(archive: Command, io: Io): void {
+  withStore(
+    archive.command("prove"),
+    "tidemark archive prove 66f1c0… --organization 5f0c… --day 2026-11-15 > proof.json",
+  )
+    .summary("make a proof that one event is in the archive")
+    .description(
+      "Prints a file that proves an event: its bytes, its place in three hash trees and a signed checkpoint. Anybody can check it offline; it says nothing about other events or organizations.",
+    )
+    .argument("<event>", "the event's id, or its identity of 32 hexadecimal digits")
+    .option("--organization <id>", "look only there, which is faster")
+    .option("--day <date>", "look only in this day and in additions")
+    .action(async (event: string, flags: ArchiveFlags & { organization?: string; day?: string }) => {
+      const { store } = await openNamed(flags, io);
+      const proofs = await proveEvent(store, {
+        event,
+        organization: flags.organization?.toLowerCase(),
+        day: flags.day,
+      });
+      await store.close();
+      if (proofs.length === 0) throw new Error(`No event ${event} was found in ${store.place}.`);
+      for (const proof of proofs) io.stdout.write(`${JSON.stringify(proof)}\n`);
+    });
+
+  archive
+    .command("verify-proof")
+    .summary("check a proof file offline")
+    .argument("<file>", "the proof")
+    .requiredOption("--key <key>", "the archive's public key, or a file with it")
+    .addHelpText("after", "\nExample:\n  $ tidemark archive verify-proof proof.json --key keys.txt")
+    .action((file: string, flags: { key: string }) => {
+      const text = readFileSync(file, "utf8");
+      for (const line of text.split("\n").filter((one) => one.trim() !== "")) {
+        const { event, line: about, leaf, origin, size } = checkProof(JSON.parse(line), keyOption(flags.key));
+        io.stdout.write(
+          `VALID: ${about.organization}, ${about.day}, in entry ${leaf.index} of ${size} of ${origin}\n`,
+        );
+        if (event !== undefined) io.stdout.write(`${event}\n`);
+      }
+    });
+}
+
+function registerExport(archive: Command, io: Io): void {
+  withStore(
+    archive.command("export"),
+    "tidemark archive export --organization 5f0c… --from 2026-01-01 --to 2026-01-31 --to-directory case-17",
+  )
+    .summary("copy an organization's days with their proofs, for a third party")
+    .description(
+      "Copies ranges of data files as they are, with a proof for each and a README. The third party needs no access to the archive.",
+    )
+    .requiredOption(
+      "--organization <id>",
+      "the organization; repeat or separate by commas for more",
+      listOption,
+    )
+    .requiredOption("--from <date>", "the first day")
+    .requiredOption("--to <date>", "the last day")
+    .requiredOption("--to-directory <directory>", "where the files go; must not be there yet")
+    .action(
+      async (
+        flags: ArchiveFlags & { organization: string[]; from: string; to: string; toDirectory: string },
+      ) => {
+        if (existsSync(flags.toDirectory))
+          throw new UsageError(`${flags.toDirectory} is there already: name a new directory.`);
+        const { store } = await openNamed(flags, io);
+        mkdirSync(flags.toDirectory, { recursive: true });
+        const organizations = new Set(flags.organization.map((id) => id.toLowerCase()));
+        const { ranges, events } = await exportRanges(
+          store,
+          { organizations, from: flags.from, to: flags.to },
+          flags.toDirectory,
+        );
+        await store.close();
+        io.stdout.write(
+          `${flags.toDirectory} has ${ranges} ranges with ${events} events, their proofs and a README.\n`,
+        );
+        if (ranges === 0) io.setExitCode(1);
+      },
+    );
+}
+
+function registerReport(archive: Command, io: Io): void {
+  withStore(
+    archive.command("report"),
+    "tidemark archive report --key keys.txt --from 2026-01-01 --to 2026-12-31 > report.html",
+  )
+    .summary("verify the archive and print a report for an auditor")
+    .description(
+      "Verifies, then prints one HTML page: what is held, what is missing and why, how it was checked, and how to check it again.",
+    )
+    .option(
+      "--key <key>",
+      "the archive's public key, or a file with it; without it the report says that nothing is pinned",
+    )
+    .option("--from <date>", "the first day")
+    .option("--to <date>", "the last day")
+    .option("--quick", "do not read data files")
+    .action(async (flags: ArchiveFlags & { key?: string; from?: string; to?: string; quick?: boolean }) => {
+      const { store } = await openNamed(flags, io);
+      const key = flags.key === undefined ? undefined : keyOption(flags.key);
+      const { html, isValid } = await reportHtml(store, {
+        ...flags,
+        key,
+        nowMs: systemClock.now(),
+        signal: io.signal,
+      });
+      await store.close();
+      io.stdout.write(html);
+      if (!isValid) io.setExitCode(1);
+    });
+}
+
+function registerKeys(archive: Command, io: Io): void {
+  const keys = archive.command("keys").summary("make and show signing keys");
+  keys
+    .command("new")
+    .summary("make a signing key")
+    .description(
+      "Writes a new signing key into a file that only its owner can read, and prints the public key. Keep a copy of the file offline: without it the archive cannot be continued.",
+    )
+    .argument("<file>", "where the key goes; must not be there yet")
+    .requiredOption("--origin <origin>", "the archive's origin, as in the config; for a witness its name")
+    .option("--witness", "a key for `tidemark witness`")
+    .addHelpText(
+      "after",
+      "\nExample:\n  $ tidemark archive keys new archive.key --origin example.com/audit-archive",
+    )
+    .action((file: string, flags: { origin: string; witness?: boolean }) => {
+      const text = newSignerText(flags.origin, flags.witness ? COSIGNATURE : undefined);
+      try {
+        writeFileSync(file, `${text}\n`, { flag: "wx", mode: 0o600 });
+      } catch (error) {
+        throw new UsageError(
+          `${file} was not written: ${(error as Error).message}. A key is never overwritten.`,
+        );
+      }
+      io.stdout.write(`${parseSigner(text).verifier.text}\n`);
+    });
+  keys
+    .command("show")
+    .summary("print the public key of a signing key")
+    .argument("<file>", "the signing key")
+    .addHelpText("after", "\nExample:\n  $ tidemark archive keys show archive.key")
+    .action((file: string) => {
+      io.stdout.write(`${parseSigner(readFileSync(file, "utf8")).verifier.text}\n`);
+    });
+}
