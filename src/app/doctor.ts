@@ -10,7 +10,7 @@ import { lastBackupMs, restoredMs } from "../journal/backup.ts";
 import { openStateForReading, type State, schemaOf } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { createSpace } from "../journal/space.ts";
-import { verifyState } from "../journal/verify.ts";
+import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
 import { checkAccount, checkSinks, type Finding } from "./check.ts";
 import { ownConfig, sinkConfigs } from "./sinks.ts";
 
@@ -82,18 +82,27 @@ function* examineState(options: Examination): Generator<Finding> {
     return;
   }
   yield lockFinding(config.state);
+  const fileProblems = verifyFiles(config.state);
+  if (fileProblems.length > 0) yield damageFinding(fileProblems);
   let db: State | undefined;
   try {
     db = openStateForReading(config.state);
     yield { subject, ok: true, message: `${config.state} has schema ${schemaOf(db, config.state)}` };
-    if (!options.quick) yield integrityFinding(db);
+    if (!options.quick) yield* integrityFindings(db);
     yield logFinding(config.state);
     yield backupFinding(db, options.clock.now());
   } catch (error) {
-    yield { subject, ok: false, message: explain(error) };
+    yield unopenedFinding(config.state, error);
   } finally {
     db?.close();
   }
+}
+
+/** A damaged file can look like one of another version, so the structure is checked before that is said (R37). */
+function unopenedFinding(file: string, error: unknown): Finding {
+  const problems = verifyStructure(file);
+  if (problems.length > 0) return damageFinding(problems);
+  return { subject: "state", ok: false, message: explain(error) };
 }
 
 function lockFinding(file: string): Finding {
@@ -103,19 +112,38 @@ function lockFinding(file: string): Finding {
   return { subject: "lock", ok: true, message };
 }
 
-function integrityFinding(db: State): Finding {
-  const { pages, events, bodies, problems } = verifyState(db);
-  const subject = "integrity";
-  if (problems.length === 0)
-    return {
-      subject,
+function* integrityFindings(db: State): Generator<Finding> {
+  const { pages, events, bodies, problems, damagedPages } = verifyState(db);
+  if (problems.length > 0) yield damageFinding(problems);
+  else
+    yield {
+      subject: "integrity",
       ok: true,
-      message: `the state file is whole: ${pages} pages with ${events} events, the checksums of ${bodies} pages that are still held fit`,
+      message: `the state file is whole: ${pages} pages with ${events} events, the checksums of ${bodies} pages that are still held and of all rows match`,
     };
+  for (const page of damagedPages.slice(0, PAGES_NAMED_MAX)) yield refetchFinding(page);
+}
+
+function damageFinding(problems: readonly string[]): Finding {
+  return {
+    subject: "integrity",
+    ok: false,
+    message: `the state file is damaged: ${problems.join("; ")}. Keep it, and put the newest copy in its place with "tidemark restore FILE"; Tidemark reads again from the service what came after that copy`,
+  };
+}
+
+const PAGES_NAMED_MAX = 10;
+
+/** A sink that needs a damaged page stops there; the service may still have its events. */
+function refetchFinding({ number, account, fromMs, toMs }: DamagedPage): Finding {
+  const subject = "integrity";
+  if (fromMs === null || toMs === null)
+    return { subject, ok: false, message: `it is not known when the events of page ${number} happened` };
+  const [since, until] = [fromMs, toMs + 1].map((ms) => new Date(ms).toISOString());
   return {
     subject,
     ok: false,
-    message: `the state file is damaged: ${problems.join("; ")}. Put the newest copy in its place with "tidemark restore FILE"; what came after it is pulled again`,
+    message: `the events of page ${number} can be fetched again from the service as long as it has them: run "tidemark backfill --account ${account} --sink NAME --since ${since} --until ${until}" for each sink that has not delivered this page`,
   };
 }
 

@@ -5,6 +5,7 @@ import { explain, UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
 import { type Connection, openState, openStateForReading, type State, schemaOf } from "./database.ts";
+import { registerRowChecksum } from "./row-checksums.ts";
 import { verifyState } from "./verify.ts";
 
 /** What a copy says of itself. */
@@ -72,6 +73,7 @@ async function copySnapshot(db: State, temporary: string, options: BackupOptions
 /** One file by itself, which says when it was made, and in which nothing is left to be carried out again. */
 function sealCopy(copy: string, nowMs: number): CopyFacts {
   const db = new Sqlite(copy);
+  registerRowChecksum(db);
   try {
     db.pragma("journal_mode = DELETE");
     db.pragma("synchronous = FULL");
@@ -145,6 +147,7 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
   let db: Connection | undefined;
   try {
     db = new Sqlite(temporary);
+    registerRowChecksum(db);
     const facts = factsOf(db, copy);
     const { problems } = verifyState(db);
     if (problems.length > 0) throw new Error(problems.join("; "));

@@ -6,6 +6,7 @@ import { Sqlite } from "../core/sqlite.ts";
 import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
 import { type Migration, migrations } from "./migrations.ts";
+import { installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
 
 export type Connection = Database.Database;
 
@@ -69,6 +70,7 @@ function connect(file: string, options: Database.Options): State {
   try {
     if (!options.readonly && !existsSync(file)) closeSync(openSync(file, "a", MODE));
     const db = new Sqlite(file, { timeout: BUSY_MS, ...options });
+    registerRowChecksum(db);
     return Object.assign(db, { change: createChange(db) });
   } catch (error) {
     throw new UsageError(
@@ -116,6 +118,7 @@ function migrate(db: State, file: string, known: readonly Migration[]): void {
         Date.now(),
       );
       db.pragma(`user_version = ${Math.max(...appliedIn(db))}`);
+      if (migration === pending.at(-1)) installRowChecksums(db);
     }).exclusive();
   }
 }
@@ -141,15 +144,28 @@ function appliedIn(db: Connection): ReadonlySet<number> {
   const version = db.pragma("user_version", { simple: true }) as number;
   if (!hasList(db)) return new Set(version > COUNTED.length ? [version] : COUNTED.slice(0, version));
   const listed = db.prepare("SELECT number FROM migrations").pluck().all() as number[];
-  // A newer program may keep its list otherwise; the number stands in the header in any case.
   return new Set(version > 0 ? [...listed, version] : listed);
 }
 
 function pendingIn(db: Connection, file: string, known: readonly Migration[]): readonly Migration[] {
   const applied = appliedIn(db);
   const unknown = [...applied].filter((number) => !known.some((migration) => migration.number === number));
+  if (!isListFit(db))
+    throw new DamagedStateError(file, "its list of migrations does not match its header");
   if (unknown.length > 0) throw newerError(file, Math.max(...unknown), known);
   return known.filter(({ number }) => !applied.has(number));
+}
+
+/** The list and the header are written together. A flipped bit in either must not pass for another version (R37). */
+function isListFit(db: Connection): boolean {
+  const version = db.pragma("user_version", { simple: true }) as number;
+  if (!hasList(db)) return version <= COUNTED.length;
+  const listed = db.prepare("SELECT number, name FROM migrations").all() as {
+    number: number;
+    name: string;
+  }[];
+  const isNamed = listed.every(({ number, name }) => Number.parseInt(name, 10) === number);
+  return isNamed && Math.max(0, ...listed.map(({ number }) => number)) === version;
 }
 
 /** A copy under this name is of an earlier attempt or of another process, made before anything was changed. */
@@ -177,8 +193,15 @@ function olderError(file: string, missing: Migration): UsageError {
 function damaged(file: string, error: unknown): unknown {
   const code = (error as { code?: string }).code ?? "";
   if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return error;
-  return new UsageError(
-    `The state file ${file} is damaged (${(error as Error).message}): restore it with "tidemark restore" from a backup, or set it aside to start anew; the service still holds its events, and sinks that keep their own position say what they have. Nothing was changed.`,
-    { cause: error },
-  );
+  return new DamagedStateError(file, (error as Error).message, { cause: error });
+}
+
+/** The bytes of the state file are not those that were written. */
+export class DamagedStateError extends UsageError {
+  constructor(file: string, what: string, options?: ErrorOptions) {
+    super(
+      `The state file ${file} is damaged (${what}). Nothing was changed. Run "tidemark doctor" to see the extent, and "tidemark restore FILE" to put the newest copy in its place: Tidemark then reads again from the service what came after that copy. Keep the damaged file: it is the only record of what was read and delivered since.`,
+      options,
+    );
+  }
 }

@@ -1,6 +1,7 @@
 import { IDENTITY_BYTES, type PreparedPage, type Span, UNDATED_MS } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
+import { rowChecksum } from "./row-checksums.ts";
 
 const ENTRY_BYTES = IDENTITY_BYTES + 8;
 /** Offsets inside a row are 32 bits of milliseconds. */
@@ -11,7 +12,7 @@ export function createIdentities(db: State) {
   /** Reused for every row, which SQLite copies. */
   let scratch = Buffer.alloc(0);
   const insert = db.prepare(
-    "INSERT INTO identities (owner, first_ms, last_ms, page, entries) VALUES (?, ?, ?, ?, ?)",
+    "INSERT INTO identities (owner, first_ms, last_ms, page, entries, row_checksum) VALUES (@owner, @first_ms, @last_ms, @page, @entries, @row_checksum)",
   );
   const overlapping = db.prepare(
     "SELECT first_ms AS firstMs, entries FROM identities WHERE owner = ? AND last_ms >= ? AND first_ms <= ?",
@@ -39,7 +40,9 @@ export function createIdentities(db: State) {
         const { firstMs, lastMs } =
           indexes.length === page.scanned.count ? page.spans[0]! : spanOf(page, indexes);
         const entries = entriesOf(page, deduped, indexes, firstMs, scratchOf(indexes.length * ENTRY_BYTES));
-        insert.run(ownerAt(page, indexes[0]!), firstMs, lastMs, pageNumber, entries);
+        const owner = ownerAt(page, indexes[0]!);
+        const row = { owner, first_ms: firstMs, last_ms: lastMs, page: pageNumber, entries };
+        insert.run({ ...row, row_checksum: rowChecksum(row) });
       }
     },
   };

@@ -1,7 +1,13 @@
 import { hash } from "node:crypto";
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { explain } from "../core/errors.ts";
+import { Sqlite } from "../core/sqlite.ts";
 import type { Connection } from "./database.ts";
+import { migrations } from "./migrations.ts";
+import { damagedRows, installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
+import { checkLog } from "./write-ahead-log.ts";
 
-/** How many are told by name; the rest are counted. */
+/** At most so many are named; the rest are counted. */
 const NAMED_MAX = 5;
 
 export interface Verified {
@@ -11,17 +17,79 @@ export interface Verified {
   readonly bodies: number;
   /** In words; empty when everything fits. */
   readonly problems: readonly string[];
+  readonly damagedPages: readonly DamagedPage[];
+}
+
+/** A page whose bytes cannot be used, with the time of its events as far as it is known. */
+export interface DamagedPage {
+  readonly number: number;
+  readonly account: string;
+  readonly fromMs: number | null;
+  readonly toMs: number | null;
 }
 
 /**
- * Looks at everything in a state file: the database's own structure, the checksum of every page (R16), and the
- * chain of hashes that positions are judged by (R20). Reads the whole file.
+ * Checks everything in an open state file: the database's own structure, its schema, the checksum of every page
+ * (R16), the chain of hashes that positions are judged by (R20), and the checksums of rows (R37). Reads the
+ * whole file.
  */
 export function verifyState(db: Connection): Verified {
-  const structure = structureProblems(db);
-  // Of a file whose structure is damaged no row can be trusted.
-  if (structure.length > 0) return { pages: 0, events: 0, bodies: 0, problems: structure };
-  return verifyPages(db);
+  const nothing = { pages: 0, events: 0, bodies: 0, damagedPages: [] };
+  try {
+    // No row of a file whose structure is damaged can be trusted.
+    const structure = [...structureProblems(db), ...schemaProblems(db)];
+    if (structure.length > 0) return { ...nothing, problems: structure };
+    const pages = verifyPages(db);
+    return { ...pages, problems: [...pages.problems, ...rowProblems(db)] };
+  } catch (error) {
+    return { ...nothing, problems: [`it cannot be read to its end (${explain(error)})`] };
+  }
+}
+
+/** Checks the parts of the file that are not seen through SQLite: the header, and the log beside it. */
+export function verifyFiles(file: string): string[] {
+  const log = checkLog(`${file}-wal`);
+  return [
+    ...headerProblems(file, log.frames > 0),
+    ...(log.problem === null ? [] : [`the log beside it: ${log.problem}`]),
+  ];
+}
+
+/** Checks the structure alone; for a file that cannot be opened in the usual way. */
+export function verifyStructure(file: string): string[] {
+  try {
+    const db = new Sqlite(file, { readonly: true });
+    try {
+      return structureProblems(db);
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    return [`it cannot be opened (${explain(error)})`];
+  }
+}
+
+const HEADER_BYTES = 100;
+
+function headerProblems(file: string, hasLog: boolean): string[] {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) < HEADER_BYTES) return ["it has no header"];
+  const header = Buffer.alloc(HEADER_BYTES);
+  const handle = openSync(file, "r");
+  try {
+    readSync(handle, header, 0, HEADER_BYTES, 0);
+  } finally {
+    closeSync(handle);
+  }
+  // SQLite ignores a log whose database says that it uses none.
+  const [writes, reads] = [header[18]!, header[19]!];
+  const isVersionFit = writes === reads && (writes === 2 || (writes === 1 && !hasLog));
+  const isFit =
+    header.toString("latin1", 0, 16) === "SQLite format 3\0" &&
+    isVersionFit &&
+    header[20] === 0 &&
+    header.readUInt32BE(44) === 4 &&
+    header.readUInt32BE(56) === 1;
+  return isFit ? [] : ["its header is damaged"];
 }
 
 function structureProblems(db: Connection): string[] {
@@ -29,8 +97,57 @@ function structureProblems(db: Connection): string[] {
   return found.filter((line) => line !== "ok").map((line) => `the file's structure: ${line}`);
 }
 
+/** Compares tables, indexes and triggers with those that the migrations make. */
+function schemaProblems(db: Connection): string[] {
+  const list = db.prepare("SELECT number, name FROM migrations ORDER BY number").all() as {
+    number: number;
+    name: string;
+  }[];
+  const expected = new Sqlite(":memory:");
+  try {
+    registerRowChecksum(expected);
+    for (const { number, sql } of migrations())
+      if (list.some((run) => run.number === number)) expected.exec(sql);
+    installRowChecksums(expected);
+    const wanted = schemaOf(expected);
+    const found = schemaOf(db);
+    const names = new Set([...wanted.keys(), ...found.keys()]);
+    return [...names]
+      .filter(
+        (name) =>
+          name !== "migrations" && !name.startsWith("sqlite_") && wanted.get(name) !== found.get(name),
+      )
+      .map((name) => `the definition of ${name} is not the one that was stored`);
+  } finally {
+    expected.close();
+  }
+}
+
+function schemaOf(db: Connection): Map<string, string> {
+  const rows = db.prepare("SELECT type, name, tbl_name AS of, sql FROM sqlite_schema").all() as {
+    type: string;
+    name: string;
+    of: string;
+    sql: string | null;
+  }[];
+  return new Map(rows.map(({ type, name, of, sql }) => [name, `${type} ${of} ${sql?.replace(/\s+/g, " ")}`]));
+}
+
+function* namedRows(db: Connection): Generator<string> {
+  for (const { table, keys } of damagedRows(db)) {
+    const shown = keys.slice(0, NAMED_MAX).join(", ");
+    const more = keys.length > NAMED_MAX ? ` and ${keys.length - NAMED_MAX} more` : "";
+    yield `${table} ${shown}${more}: the row does not match its checksum`;
+  }
+}
+
+function rowProblems(db: Connection): string[] {
+  return [...namedRows(db)];
+}
+
 interface Row {
   readonly number: number;
+  readonly account: string;
   readonly events: number;
   readonly checksum: Buffer;
   readonly rolling: string;
@@ -40,36 +157,53 @@ interface Row {
 function verifyPages(db: Connection): Verified {
   const rows = db
     .prepare(
-      "SELECT p.number, p.events, p.checksum, p.rolling, b.body FROM pages p LEFT JOIN bodies b ON b.page = p.number ORDER BY p.number",
+      "SELECT p.number, p.account, p.events, p.checksum, p.rolling, b.body FROM pages p LEFT JOIN bodies b ON b.page = p.number ORDER BY p.number",
     )
     .iterate() as IterableIterator<Row>;
-  const damaged: number[] = [];
+  const damaged: Pick<Row, "number" | "account">[] = [];
   const unchained: number[] = [];
   const total = { pages: 0, events: 0, bodies: 0 };
-  let before: Row | undefined;
-  for (const row of rows) {
+  let before: Pick<Row, "number" | "rolling"> | undefined;
+  for (const { number, account, events, checksum, rolling, body } of rows) {
     total.pages++;
-    total.events += row.events;
-    if (row.body !== null) {
+    total.events += events;
+    if (body !== null) {
       total.bodies++;
-      if (!checksumOf(row.body).equals(row.checksum)) damaged.push(row.number);
+      if (!checksumOf(body).equals(checksum)) damaged.push({ number, account });
     }
-    // Old pages are forgotten one by one, so the chain may have begun anywhere and may have gaps.
-    if (before?.number === row.number - 1 && rollingOf(before.rolling, row.checksum) !== row.rolling)
-      unchained.push(row.number);
-    before = row;
+    // Old pages are deleted one by one, so the chain may begin anywhere and may have gaps.
+    if (before?.number === number - 1 && rollingOf(before.rolling, checksum) !== rolling)
+      unchained.push(number);
+    before = { number, rolling };
   }
+  const orphans = db
+    .prepare("SELECT page FROM bodies WHERE page NOT IN (SELECT number FROM pages)")
+    .pluck()
+    .all() as number[];
   const problems = [
-    ...(damaged.length > 0 ? [`${named(damaged)} not give the checksum that was stored with it`] : []),
-    ...(unchained.length > 0 ? [`${named(unchained)} not follow the page before it`] : []),
+    ...(damaged.length > 0
+      ? [`${named(damaged.map(({ number }) => number))}: the bytes do not match their checksum`]
+      : []),
+    ...(unchained.length > 0 ? [`${named(unchained)}: the hash does not follow from the page before`] : []),
+    ...(orphans.length > 0 ? [`${named(orphans)}: there are bytes without a page`] : []),
   ];
-  return { ...total, problems };
+  return { ...total, problems, damagedPages: damaged.map((page) => timesOf(db, page)) };
+}
+
+/** The identities of a page say when its events happened. */
+function timesOf(db: Connection, { number, account }: Pick<Row, "number" | "account">): DamagedPage {
+  const span = db
+    .prepare(
+      "SELECT MIN(first_ms) AS fromMs, MAX(last_ms) AS toMs FROM identities WHERE page = ? AND first_ms > 0",
+    )
+    .get(number) as { fromMs: number | null; toMs: number | null };
+  return { number, account, ...span };
 }
 
 function named(numbers: readonly number[]): string {
   const shown = numbers.slice(0, NAMED_MAX).join(", ");
   const more = numbers.length > NAMED_MAX ? ` and ${numbers.length - NAMED_MAX} more` : "";
-  return numbers.length === 1 ? `page ${shown} does` : `pages ${shown}${more} do`;
+  return `${numbers.length === 1 ? "page" : "pages"} ${shown}${more}`;
 }
 
 /** Of a page's stored bytes. */

@@ -61,6 +61,10 @@ describe("the state file", () => {
   test("of a newer program is refused, for writing and for reading, and not changed", async () => {
     await fill();
     const db = new Sqlite(file);
+    db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, 0)").run(
+      NEWEST + 1,
+      `${String(NEWEST + 1).padStart(4, "0")}-later`,
+    );
     db.pragma(`user_version = ${NEWEST + 1}`);
     db.pragma("journal_mode = DELETE");
     db.close();
@@ -165,7 +169,7 @@ describe("the state file", () => {
     for (const open of [openState, openStateForReading]) {
       const { message } = refusal(() => open(file));
       expect(message).toContain(`The state file ${file} is damaged`);
-      expect(message).toContain("backup");
+      expect(message).toContain("tidemark restore");
       expect(message).toContain("Nothing was changed");
       expect(readFileSync(file).equals(before)).toBe(true);
     }

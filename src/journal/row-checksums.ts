@@ -1,0 +1,86 @@
+import { crc32 } from "node:zlib";
+import type { Connection } from "./database.ts";
+
+/*
+ * Every row that decides something has a checksum over its other columns (R37): a flipped bit in a cursor, a
+ * position or an identity is found by `doctor`. Triggers keep the checksums, so no writer can forget them. The
+ * rows of identities are large and never updated: they get theirs with the insert.
+ *
+ * Columns without a value do not count, so a migration may add columns. A migration that changes values sets
+ * row_checksum to NULL; it is computed again when all migrations have run.
+ */
+const COLUMN = "row_checksum";
+
+/** The tables, with the key of each. A key called id is not part of the checksum: indexes repeat it. */
+const TABLES: Readonly<Record<string, string>> = {
+  meta: "key",
+  pages: "number",
+  identities: "id",
+  streams: "id",
+  windows: "id",
+  readers: "name",
+  gaps: "id",
+  dead_letters: "id",
+};
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** CRC-32 finds every single flipped bit of a value. */
+export function rowChecksum(row: Row): number {
+  let crc = 0;
+  for (const name of Object.keys(row).sort()) {
+    const value = row[name];
+    if (value === null || value === undefined || name === COLUMN || name === "id") continue;
+    crc = crc32(`${name} ${typeof value} `, crc);
+    crc = crc32(value instanceof Uint8Array ? value : String(value), crc);
+  }
+  return crc;
+}
+
+/** Gives a connection the function that the triggers call. Every connection that writes needs it. */
+export function registerRowChecksum(db: Connection): void {
+  db.function("tidemark_row_checksum", { varargs: true, deterministic: true }, (...pairs: unknown[]) => {
+    const row: Record<string, unknown> = {};
+    for (let at = 0; at < pairs.length; at += 2) row[pairs[at] as string] = pairs[at + 1];
+    return rowChecksum(row);
+  });
+}
+
+/** Makes the triggers for the columns that the tables have now, and the checksums of rows that have none. */
+export function installRowChecksums(db: Connection): void {
+  for (const [table, key] of Object.entries(TABLES)) {
+    const columns = columnsOf(db, table);
+    if (!columns.includes(COLUMN)) continue;
+    const counted = columns.filter((name) => name !== COLUMN && name !== "id");
+    const pairs = (prefix: string) => counted.map((name) => `'${name}', ${prefix}${name}`).join(", ");
+    db.exec(`UPDATE ${table} SET ${COLUMN} = tidemark_row_checksum(${pairs("")}) WHERE ${COLUMN} IS NULL`);
+    if (table === "identities") continue;
+    for (const [event, of] of [
+      ["INSERT", ""],
+      ["UPDATE", ` OF ${counted.join(", ")}`],
+    ] as const) {
+      const name = `${table}_checksum_${event.toLowerCase()}`;
+      db.exec(`DROP TRIGGER IF EXISTS ${name};
+        CREATE TRIGGER ${name} AFTER ${event}${of} ON ${table} BEGIN
+          UPDATE ${table} SET ${COLUMN} = tidemark_row_checksum(${pairs("NEW.")}) WHERE ${key} = NEW.${key};
+        END`);
+    }
+  }
+}
+
+function columnsOf(db: Connection, table: string): string[] {
+  return db.prepare(`SELECT name FROM pragma_table_info('${table}')`).pluck().all() as string[];
+}
+
+/** The keys of rows whose checksum does not fit, by table. */
+export function* damagedRows(
+  db: Connection,
+): Generator<{ readonly table: string; readonly keys: unknown[] }> {
+  for (const [table, key] of Object.entries(TABLES)) {
+    if (!columnsOf(db, table).includes(COLUMN)) continue;
+    const keys: unknown[] = [];
+    for (const row of db.prepare(`SELECT * FROM ${table}`).iterate() as IterableIterator<Row>)
+      if (row[COLUMN] !== rowChecksum(row)) keys.push(row[key]);
+    if (keys.length > 0) yield { table, keys };
+  }
+}
