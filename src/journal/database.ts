@@ -150,8 +150,7 @@ function appliedIn(db: Connection): ReadonlySet<number> {
 function pendingIn(db: Connection, file: string, known: readonly Migration[]): readonly Migration[] {
   const applied = appliedIn(db);
   const unknown = [...applied].filter((number) => !known.some((migration) => migration.number === number));
-  if (!isListFit(db))
-    throw new DamagedStateError(file, "its list of migrations does not match its header");
+  if (!isListFit(db)) throw new DamagedStateError(file, "its list of migrations does not match its header");
   if (unknown.length > 0) throw newerError(file, Math.max(...unknown), known);
   return known.filter(({ number }) => !applied.has(number));
 }
