@@ -56,7 +56,7 @@ export function createImports(options: ImportsOptions): Imports {
     apply: tracker.apply,
     async step(signal) {
       moveJobs({ store, log, readUntilMs }, clock.now());
-      await recoverJobs(context, signal);
+      await recoverJobs(context, (account) => readUntilMs?.(account) ?? clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);
       if (alarms !== undefined) raiseRunAlarms(store, definitions, alarms);

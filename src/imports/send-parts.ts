@@ -20,8 +20,9 @@ import { takePart } from "./take-part.ts";
  *    not, the part is planned again in two halves, until one user is left, who fails with the service's reason.
  *    A refusal of the call itself (401, 402, 403, 404) fails all users that are not sent yet.
  *    *sent* → *planned*: the service certainly did not take it (429, not reachable); tried again later.
- *    *sent* → *uncertain*: the answer was lost, or the process ended before it came. It is never repeated; its
- *    events resolve it (progress.ts), or a person.
+ *    *sent* → *uncertain*: the answer was lost, or the process ended before it came. Its events resolve it
+ *    (progress.ts), or a person. An application's import is never repeated; a part of a Workday import is sent
+ *    again when no event of its users was seen (recover.ts).
  */
 export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
   const { store, clock, log, sender, sending } = context;
@@ -46,7 +47,7 @@ export async function sendJob(context: StartContext, id: number, signal: AbortSi
 
 /** How long the service may take to answer a start. */
 const START_MS = 120_000;
-const TRIES_MAX = 6;
+export const TRIES_MAX = 6;
 const RETRY_MS = 15_000;
 const RETRY_MS_MAX = 600_000;
 
@@ -116,7 +117,7 @@ function settlePart(
       return;
     case "uncertain":
       move({ state: "uncertain", reason: answer.reason });
-      log.warn({ ...fields, reason: answer.reason }, "Import start uncertain; it is not repeated.");
+      log.warn({ ...fields, reason: answer.reason }, "Import start uncertain.");
       return;
     case "refused":
       move({ state: "refused", reason: answer.reason });

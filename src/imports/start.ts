@@ -19,8 +19,8 @@ export interface StartOrder {
 }
 
 /**
- * Starts an import: the row is on disk before anything is sent, and a request whose answer is lost is marked
- * `uncertain` and never repeated (R28). Throws OpenJobError when the import has a job that has not ended.
+ * Starts an import: the row is on disk before anything is sent, and an application's import whose answer is lost is
+ * marked `uncertain` and never repeated (R28). Throws OpenJobError when the import has a job that has not ended.
  */
 export async function startImport(
   context: StartContext,

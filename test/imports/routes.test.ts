@@ -137,6 +137,60 @@ it("lists jobs, shows one, its users and its timeline", async () => {
   });
 });
 
+it("answers 422 with the job when the service refuses the start, and 502 when it cannot be reached", async () => {
+  source = sourceOf([
+    { kind: "refused", about: "request", reason: "404 no such application" },
+    { kind: "unavailable", reason: "connect ECONNREFUSED" },
+  ]);
+  const answer = async (body: object) =>
+    (await call("POST", "/api/imports", { body }).catch((error: unknown) => error)) as RouteError;
+  const other = { account: "acme", organization: "o2", application: "app9" };
+  const [refused, unreachable] = [await answer({ import: "nightly-hr" }), await answer(other)];
+  expect(refused).toMatchObject({ status: 422, body: { job: { state: "failed" } } });
+  expect(refused.message).toContain("404 no such application");
+  expect(unreachable).toMatchObject({ status: 502, body: { job: { state: "requested" } } });
+});
+
+it("lists scheduled runs, whatever became of them, and the last and next run of each import", async () => {
+  source = sourceOf([{ kind: "refused", about: "request", reason: "403" }]);
+  await imports.step(forever);
+  clock.set("2026-02-02T02:00:00Z");
+  await imports.step(forever);
+  const { runs } = await call<{ runs: object[] }>("GET", "/api/imports/runs");
+  expect(runs).toMatchObject([
+    {
+      import: "nightly-hr",
+      local: "2026-02-02T02:00",
+      outcome: "refused",
+      jobState: "failed",
+      reason: "403",
+    },
+  ]);
+  const { imports: definitions } = await call<{ imports: object[] }>("GET", "/api/imports/definitions");
+  expect(definitions).toMatchObject([
+    { nextRunAt: "2026-02-03T02:00:00.000Z", lastRun: { outcome: "refused" } },
+  ]);
+});
+
+it("activates the staged users of a job when their number is confirmed", async () => {
+  const { id } = await call<Job>("POST", "/api/imports", { body: { import: "nightly-hr" } });
+  imports.apply([
+    eventOf({
+      id: "e1",
+      timestamp: "2026-02-01T10:00:01Z",
+      event_type: "user_create",
+      correlation: { id: "j1", type: "user_import" },
+      resource: { type: "user", id: "u1", username: "anna" },
+      changes: [{ field: "state", to: "STAGED" }],
+    }),
+  ]);
+  const activate = (users: number) =>
+    call("POST", "/api/imports/:id/activate", { params: { id: String(id) }, body: { users } });
+  await expect(activate(2)).rejects.toMatchObject({ status: 409 });
+  expect(await activate(1)).toEqual({ activated: 1, failed: [] });
+  expect(source.activated).toEqual(["u1"]);
+});
+
 it("tells when each import of the config runs next", async () => {
   expect(await call("GET", "/api/imports/definitions")).toMatchObject({
     imports: [{ name: "nightly-hr", schedule: "0 2 * * *", nextRunAt: "2026-02-02T02:00:00.000Z" }],

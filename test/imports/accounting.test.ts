@@ -1,0 +1,329 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Alarm, createAlarms } from "../../src/core/alarms.ts";
+import { activateStaged } from "../../src/imports/activate.ts";
+import { chooseUsers, compareUsers } from "../../src/imports/choose.ts";
+import { createImports } from "../../src/imports/create-imports.ts";
+import { choiceSchema } from "../../src/imports/job.ts";
+import { resolveJob } from "../../src/imports/resolve.ts";
+import { orderOf } from "../../src/imports/scheduler.ts";
+import type { OfferedUser, StartAnswer } from "../../src/imports/source.ts";
+import { startImport } from "../../src/imports/start.ts";
+import {
+  definitionOf,
+  eventOf,
+  forever,
+  type HandClock,
+  handClock,
+  heardLog,
+  type Jobs,
+  jobsOf,
+  openState,
+  type SourceScript,
+  sourceOf,
+  startContext,
+  worker,
+} from "./support.ts";
+
+const MINUTE_MS = 60_000;
+const log = heardLog();
+let db: ReturnType<typeof openState>;
+let clock: HandClock;
+let jobs: Jobs;
+
+beforeEach(() => {
+  db = openState();
+  clock = handClock("2026-02-01T01:00:00Z");
+  jobs = jobsOf(db);
+});
+afterEach(() => db.close());
+
+const WORKDAY = { application: undefined, workday: "wd1" };
+const workers = (count: number) => Array.from({ length: count }, (_, at) => worker(`w${at}`));
+
+/** A service that refuses every request with one of these users, with or without their names. */
+function refusing(bad: ReadonlySet<string>, isNamed: boolean, offer: readonly OfferedUser[]): SourceScript {
+  let number = 0;
+  const source = sourceOf([], () => [], offer);
+  return {
+    ...source,
+    async startWorkday(_organization, _workday, users): Promise<StartAnswer> {
+      source.posted.push(users);
+      const wrong = users.flatMap(({ username }, index) =>
+        bad.has(username!) ? [{ index, reason: "bad" }] : [],
+      );
+      if (wrong.length === 0) return { kind: "started", serviceJob: `j${++number}` };
+      return {
+        kind: "refused",
+        about: "users",
+        reason: "400 not valid",
+        ...(isNamed ? { users: wrong } : {}),
+      };
+    },
+  };
+}
+
+function run(source: SourceScript, readUntilMs?: () => number) {
+  return createImports({
+    ...{ db, definitions: [], source: () => source, accounts: ["acme"], clock, log },
+    ...(readUntilMs === undefined ? {} : { readUntilMs }),
+  });
+}
+
+const start = (source: SourceScript, changes: object = {}, sender?: string) =>
+  startImport(startContext(db, source, clock, log, sender), orderOf(definitionOf(changes)), forever);
+
+function created(serviceJob: string, username: string, more: object = {}) {
+  return eventOf({
+    id: `${serviceJob}-${username}`,
+    timestamp: new Date(clock.now()).toISOString(),
+    organization: "o1",
+    event_type: "user_create",
+    correlation: { id: serviceJob, type: "user_import" },
+    application: { id: "wd1" },
+    resource: { type: "user", id: `id-${username}`, username },
+    changes: [{ field: "state", to: "STAGED" }],
+    ...more,
+  });
+}
+
+describe("refused users", () => {
+  it.each([
+    ["by their names", true],
+    ["by halving", false],
+  ])("are isolated %s, and block no one", async (_words, isNamed) => {
+    const bad = new Set(["w3", "w99", "w100", "w247"]);
+    const source = refusing(bad, isNamed, workers(250));
+    const { id } = await start(source, WORKDAY);
+    const posted = source.posted.filter((users) => !users.some(({ username }) => bad.has(username!))).flat();
+    expect(posted).toHaveLength(246);
+    const failed = jobs.users(id, { outcome: "failed", limit: 100, offset: 0 });
+    expect(failed.map(({ username }) => username).sort()).toEqual([...bad].sort());
+    expect(failed[0]!.reason).toMatch(/^refused: /);
+    expect(jobs.job(id)).toMatchObject({ state: "running", offered: 250, counts: { pending: 246 } });
+    expect(jobs.job(id)!.summary).toBe("250 offered: 4 failed, 246 waiting");
+    expect(Math.max(...source.posted.map((users) => users.length))).toBe(100);
+  });
+
+  it("fail the job when the service refuses the call itself, and nothing else is sent", async () => {
+    const source = sourceOf(
+      [{ kind: "refused", about: "request", reason: "403 no" }],
+      undefined,
+      workers(250),
+    );
+    const { id } = await start(source, WORKDAY);
+    expect(source.starts).toHaveLength(1);
+    expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "403 no", counts: { failed: 250 } });
+  });
+});
+
+describe("the end of a job", () => {
+  it("comes when every offered user has an outcome, not with silence", async () => {
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source, WORKDAY);
+    imports.apply([created("j1", "W0")]);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("running");
+    imports.apply([created("j1", "w1", { success: false, error_message: "no seat" })]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: 0, reason: null });
+    expect(jobs.job(id)!.summary).toBe("2 offered: 1 created, 1 failed, 0 unaccounted");
+  });
+
+  it("comes after silence only as a fallback, which says how many are unaccounted for", async () => {
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3));
+    const imports = run(source);
+    const { id } = await start(source, WORKDAY);
+    imports.apply([created("j1", "w0")]);
+    clock.advance(16 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: 2 });
+    expect(jobs.job(id)!.summary).toBe("3 offered: 1 created, 2 unaccounted");
+    expect(jobs.job(id)!.reason).toBe(
+      "Taken for finished because nothing was seen of it for 15 minutes; 2 offered users have no outcome.",
+    );
+  });
+
+  it("is not silence alone for an application either: its offer is read before the start", async () => {
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(1));
+    const imports = run(source);
+    const { id } = await start(source);
+    expect(jobs.job(id)!.summary).toBe("1 offered: 1 waiting");
+    imports.apply([created("j1", "w0")]);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("finished");
+  });
+
+  it("never calls a job finished that did not start", async () => {
+    const { id } = await start(sourceOf([{ kind: "uncertain", reason: "cut" }]));
+    resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
+    expect(jobs.job(id)).toMatchObject({
+      state: "failed",
+      reason: "ended by ann; it is not known to have started",
+    });
+  });
+});
+
+describe("a process that ends in the middle", () => {
+  it("is replaced by the next one at once: planned parts are sent, the unanswered one is uncertain", async () => {
+    const source = sourceOf(
+      [
+        { kind: "started", serviceJob: "j1" },
+        () => new Promise<StartAnswer>(() => {}),
+        { kind: "started", serviceJob: "j3" },
+      ],
+      undefined,
+      workers(250),
+    );
+    void start(source, WORKDAY, "run:earlier");
+    await expect.poll(() => source.starts).toHaveLength(2);
+    const imports = run(source);
+    await imports.step(forever);
+    const [job] = jobs.list({});
+    expect(job!.parts.map(({ state }) => state)).toEqual(["taken", "uncertain", "taken"]);
+    imports.apply([created("unknown", "w150")]);
+    await imports.step(forever);
+    expect(jobs.list({})[0]!.parts[1]).toMatchObject({ state: "taken", serviceJob: "unknown" });
+    expect(jobs.list({})).toHaveLength(1);
+    expect(jobs.counts(job!.id).created).toBe(1);
+  });
+
+  it("R28 leaves an unanswered part to its events, and sends it again only when none of its users is seen", async () => {
+    const source = sourceOf(
+      [
+        { kind: "uncertain", reason: "cut" },
+        { kind: "started", serviceJob: "j2" },
+      ],
+      undefined,
+      workers(2),
+    );
+    let readUntilMs = clock.now();
+    const imports = run(source, () => readUntilMs);
+    const { id } = await start(source, WORKDAY);
+    clock.advance(10 * MINUTE_MS);
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    readUntilMs = clock.now();
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j2" });
+  });
+
+  it("goes on with a job of which not even the offer was stored", async () => {
+    const stuck: SourceScript = {
+      ...sourceOf([]),
+      async *offered() {
+        await new Promise(() => {});
+      },
+    };
+    void start(stuck, WORKDAY, "run:earlier");
+    await expect.poll(() => jobs.list({})).toHaveLength(1);
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3));
+    await run(source).step(forever);
+    expect(jobs.list({})).toMatchObject([{ state: "running", offered: 3, serviceJob: "j1" }]);
+  });
+
+  it("waits as long as the service asks when a start was certainly not taken, then sends it again", async () => {
+    const source = sourceOf(
+      [
+        { kind: "unavailable", reason: "429", retryAfterMs: 5 * MINUTE_MS },
+        { kind: "started", serviceJob: "j1" },
+      ],
+      undefined,
+      workers(1),
+    );
+    const imports = run(source);
+    const { id } = await start(source, WORKDAY);
+    expect(jobs.row(id)!.state).toBe("requested");
+    clock.advance(4 * MINUTE_MS);
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    clock.advance(MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j1" });
+  });
+});
+
+describe("the choice of workers", () => {
+  const choice = (given: object) => choiceSchema.parse(given);
+  const ada = worker("ada", { attributes: [{ name: "Department", value: "Sales" }] });
+  const ben = worker("ben", { lastname: undefined });
+  const existing = [{ ...ada, id: "u1", attributes: [{ name: "department", value: "IT" }] }];
+
+  it("lists a worker without a name and skips it, or posts it on request", () => {
+    expect(chooseUsers([ben], choice({}), undefined)[0]!.skipped).toBe("it has no first or no last name");
+    expect(chooseUsers([ben], choice({ postNameless: true }), undefined)[0]!.skipped).toBe(null);
+  });
+
+  it("filters, excludes, leaves out those who exist, and sets the state", () => {
+    const skipped = (given: object) =>
+      chooseUsers([ada, ben], choice({ postNameless: true, ...given }), existing).map((one) => one.skipped);
+    expect(skipped({ only: ["department=sales"] })).toEqual([null, "does not match department=sales"]);
+    expect(skipped({ only: ["BEN@"] })).toEqual(["does not match BEN@", null]);
+    expect(skipped({ exclude: ["Ada"] })).toEqual(["excluded", null]);
+    expect(skipped({ onlyNew: true })).toEqual(["exists already", null]);
+    expect(chooseUsers([ada], choice({ state: "ACTIVATED" }), undefined)[0]!.user.state).toBe("ACTIVATED");
+    expect(chooseUsers([ada, ada], choice({}), undefined)[1]!.skipped).toMatch(/more than once/);
+    expect(chooseUsers([{ attributes: [] }], choice({}), undefined)[0]!.skipped).toMatch(/neither/);
+  });
+
+  it("is compared with the users that exist", () => {
+    const chosen = chooseUsers([ada, ben], choice({ postNameless: true }), existing);
+    expect(compareUsers(chosen, existing)).toMatchObject([
+      { kind: "changed", changes: [{ field: "department", from: "IT", to: "Sales" }] },
+      { kind: "new" },
+    ]);
+    expect(compareUsers(chosen, undefined).map(({ kind }) => kind)).toEqual(["unknown", "unknown"]);
+  });
+
+  it("ends a job with nothing to post as finished, with every user accounted for", async () => {
+    const source = sourceOf([], undefined, [ben]);
+    const { id } = await start(source, WORKDAY);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", summary: "1 offered: 1 skipped, 0 unaccounted" });
+    expect(source.starts).toEqual([]);
+  });
+});
+
+it("activates the STAGED users of a job, once each", async () => {
+  const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3));
+  const imports = run(source);
+  const { id } = await start(source, WORKDAY);
+  imports.apply([
+    created("j1", "w0"),
+    created("j1", "w1"),
+    created("j1", "w2", { changes: [{ field: "state", to: "ACTIVATED" }] }),
+  ]);
+  expect(jobs.job(id)!.staged).toBe(2);
+  const context = startContext(db, source, clock, log);
+  expect(await activateStaged(context, id, forever)).toEqual({ activated: 2, failed: [] });
+  expect(source.activated.sort()).toEqual(["id-w0", "id-w1"]);
+  expect(await activateStaged(context, id, forever)).toEqual({ activated: 0, failed: [] });
+});
+
+it("raises an alarm for a failed, a missed and an overlapped run, and clears it with a good one", async () => {
+  const alarms = createAlarms(clock, log);
+  const kinds = () => alarms.list().map(({ kind, subject }: Alarm) => `${kind} ${subject}`);
+  const source = sourceOf([
+    { kind: "refused", about: "request", reason: "403" },
+    { kind: "started", serviceJob: "j2" },
+  ]);
+  const definitions = [definitionOf({ schedule: "0 2 * * *" })];
+  const imports = createImports({
+    ...{ db, definitions, source: () => source, accounts: ["acme"], clock, log, alarms },
+  });
+  await imports.step(forever);
+  clock.set("2026-02-01T02:00:00Z");
+  await imports.step(forever);
+  expect(kinds()).toEqual(["import_failed nightly-hr"]);
+  clock.set("2026-02-02T12:00:00Z");
+  await imports.step(forever);
+  expect(kinds()).toEqual(["import_missed nightly-hr"]);
+  clock.set("2026-02-03T02:00:00Z");
+  await imports.step(forever);
+  expect(kinds()).toEqual([]);
+  clock.set("2026-02-04T01:59:59Z");
+  jobs.store.change(() => jobs.store.jobs.touch(jobs.list({})[0]!.id, clock.now(), null, null));
+  clock.set("2026-02-04T02:00:00Z");
+  await imports.step(forever);
+  expect(kinds()).toEqual(["import_overlapped nightly-hr"]);
+});
