@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { Connection } from "./database.ts";
+import type Database from "better-sqlite3";
 
 /*
  * Every row that decides something has a checksum over its other columns (R37): a flipped bit in a cursor, a
@@ -38,7 +38,7 @@ export function rowChecksum(row: Row): number {
 }
 
 /** Gives a connection the function that the triggers call. Every connection that writes needs it. */
-export function registerRowChecksum(db: Connection): void {
+export function registerRowChecksum(db: Database.Database): void {
   db.function("tidemark_row_checksum", { varargs: true, deterministic: true }, (...pairs: unknown[]) => {
     const row: Record<string, unknown> = {};
     for (let at = 0; at < pairs.length; at += 2) row[pairs[at] as string] = pairs[at + 1];
@@ -47,7 +47,7 @@ export function registerRowChecksum(db: Connection): void {
 }
 
 /** Makes the triggers for the columns that the tables have now, and the checksums of rows that have none. */
-export function installRowChecksums(db: Connection): void {
+export function installRowChecksums(db: Database.Database): void {
   for (const [table, key] of Object.entries(TABLES)) {
     const columns = columnsOf(db, table);
     if (!columns.includes(COLUMN)) continue;
@@ -68,13 +68,13 @@ export function installRowChecksums(db: Connection): void {
   }
 }
 
-function columnsOf(db: Connection, table: string): string[] {
+function columnsOf(db: Database.Database, table: string): string[] {
   return db.prepare(`SELECT name FROM pragma_table_info('${table}')`).pluck().all() as string[];
 }
 
 /** The keys of rows whose checksum does not fit, by table. */
 export function* damagedRows(
-  db: Connection,
+  db: Database.Database,
 ): Generator<{ readonly table: string; readonly keys: unknown[] }> {
   for (const [table, key] of Object.entries(TABLES)) {
     if (!columnsOf(db, table).includes(COLUMN)) continue;
