@@ -249,6 +249,7 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
   const lock = takeLock(config.state);
   try {
     const { position, state } = heldBySink(config, sink);
+    let limit = "";
     const opened = await definition.open({
       name: sink.name,
       config: ownConfig(sink),
@@ -260,12 +261,15 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
       log: io.log,
       signal: AbortSignal.any([io.signal, timeoutSignal(60_000)]),
       stdout: io.stdout,
+      limited: (problem) => {
+        limit = problem ? ` ${problem.message} ${problem.remedy}` : "";
+      },
     });
     await opened.close();
     return {
       subject,
       ok: true,
-      message: `${definition.type} can be opened; ${definition.promiseOf?.(ownConfig(sink)) ?? definition.promise}`,
+      message: `${definition.type} can be opened; ${definition.promiseOf?.(ownConfig(sink)) ?? definition.promise}${limit}`,
     };
   } catch (error) {
     if (io.signal.aborted) throw error;

@@ -25,6 +25,7 @@ export const ALARM_KINDS = [
   "archive_invalid",
   "witness_away",
   "sink_behind",
+  "sink_limited",
   "dead_letters",
   "import_failed",
   "import_missed",

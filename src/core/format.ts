@@ -8,6 +8,11 @@ export interface Format {
   readonly mediaType: string;
   /** Never throws for an event the service served, and never contains a line break outside a JSON string escape. */
   encode(event: JournalEvent): string | Uint8Array;
+  /**
+   * Paths of members whose types differ from event to event, because they hold parts of the original event;
+   * "" is the whole record. Destinations with mappings need to know them.
+   */
+  readonly variable?: readonly string[];
   /** True: `encode` gives the event's own bytes, except for line breaks between members. */
   readonly keepsBytes?: boolean;
 }

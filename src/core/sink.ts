@@ -81,6 +81,11 @@ export interface Sink {
   close(): Promise<void>;
 }
 
+export interface SinkProblem {
+  readonly message: string;
+  readonly remedy: string;
+}
+
 export interface SinkContext<Config> {
   readonly name: string;
   readonly config: Config;
@@ -95,6 +100,8 @@ export interface SinkContext<Config> {
   readonly signal: AbortSignal;
   /** Kept by delivery from one opening of the sink to the next; gone with the process. */
   readonly memory?: Map<string, unknown> | undefined;
+  /** Reports that the sink works, but not as configured; undefined: it does again. */
+  readonly limited?: ((problem: SinkProblem | undefined) => void) | undefined;
   /** The program's standard output, for a sink that writes there. */
   readonly stdout?: NodeJS.WritableStream | undefined;
 }

@@ -22,6 +22,7 @@ import {
   type Batch,
   type Sink,
   type SinkDefinition,
+  type SinkProblem,
   type SinkRecord,
   type SinkState,
   totalsOf,
@@ -153,7 +154,13 @@ export function createDelivery(options: DeliveryOptions) {
       signal,
       stdout,
       memory,
+      limited: reportLimit,
     });
+  }
+
+  function reportLimit(problem: SinkProblem | undefined): void {
+    if (problem) alarms.raise({ kind: "sink_limited", subject: name, ...problem, severity: "warning" });
+    else alarms.clear("sink_limited", name);
   }
 
   function heldState(): Held {

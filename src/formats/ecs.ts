@@ -48,6 +48,7 @@ export const ecs = defineFormat<Options>({
   create: (chosen, context) => ({
     name: "ecs",
     mediaType: "application/json",
+    variable: [`${chosen.namespace}.event`],
     encode: (event) => JSON.stringify(document(event, chosen, context)),
   }),
 });

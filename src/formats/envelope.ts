@@ -14,6 +14,7 @@ export const envelope = defineFormat({
   create: () => ({
     name: "envelope",
     mediaType: "application/json",
+    variable: ["event"],
     encode: (event) => Buffer.concat([Buffer.from(head(event)), oneLine(event), CLOSE]),
   }),
 });

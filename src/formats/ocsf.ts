@@ -34,6 +34,7 @@ export const ocsf = defineFormat<z.output<typeof options>>({
     return {
       name: "ocsf",
       mediaType: "application/json",
+      variable: ["unmapped"],
       encode: (event) => encode(event, schema, rawData, context),
     };
   },

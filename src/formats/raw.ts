@@ -10,6 +10,7 @@ export const raw = defineFormat({
   create: () => ({
     name: "raw",
     mediaType: "application/json",
+    variable: [""],
     encode: (event) => oneLine(event),
     keepsBytes: true,
   }),

@@ -11,7 +11,7 @@ import type { Format } from "../../src/core/format.ts";
 import { type Log, silentLog } from "../../src/core/log.ts";
 import { comparePositions, type Position, startOf } from "../../src/core/position.ts";
 import { Secret } from "../../src/core/secret.ts";
-import type { Batch, Sink, SinkDefinition, SinkState } from "../../src/core/sink.ts";
+import type { Batch, Sink, SinkContext, SinkDefinition, SinkState } from "../../src/core/sink.ts";
 import { makeBatch, positionAfter, positionBefore, rawFormat, TEST_JOURNAL } from "../support/events.ts";
 
 /** What a test knows of one destination: how to reach it, in the words of a config file. */
@@ -26,6 +26,7 @@ export interface Target {
   readonly log?: Log;
   /** Another process has another one. */
   readonly memory?: Map<string, unknown>;
+  readonly limited?: SinkContext<unknown>["limited"];
 }
 
 /** What the journal would hold of a reader. */
@@ -49,6 +50,7 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
     log: target.log ?? silentLog,
     signal: new AbortController().signal,
     memory: target.memory,
+    limited: target.limited,
   });
 }
 

@@ -15,7 +15,7 @@ export interface BulkItem {
   readonly reason: string;
 }
 
-/** HTTP 200 hides failures: every item has a status of its own, in the order they were sent. */
+/** HTTP 200 hides failures: each item has its own status, in the order of sending. */
 export function itemsOf(answer: Answer, count: number): readonly BulkItem[] {
   const { errors, items } = jsonOf(answer) ?? {};
   if (errors === false) return [];
@@ -27,7 +27,7 @@ export function itemsOf(answer: Answer, count: number): readonly BulkItem[] {
   });
 }
 
-/** These are about the cluster or the index, whatever their status is, and never about one event. */
+/** Errors of the cluster or the index, whatever their status, never of one event. */
 const TYPES_TO_PAUSE = new Set([
   "cluster_block_exception",
   "index_closed_exception",
@@ -38,7 +38,7 @@ const TYPES_TO_PAUSE = new Set([
   "validation_exception",
 ]);
 
-/** Throws what the items mean together; those that are there already (409) count as done. */
+/** Throws the error that the items add up to. Items that exist already (409) count as done. */
 export function judge(items: readonly BulkItem[], indexes: readonly number[], product: string): void {
   const rejected: Rejection[] = [];
   const remaining: number[] = [];
@@ -68,19 +68,28 @@ export function judge(items: readonly BulkItem[], indexes: readonly number[], pr
     });
 }
 
-/** The type and reason without the previews of an event's values that some reasons end with. */
+/** The type and reason, without the previews of event values at the end of some reasons. */
 function reasonOf({ type, reason }: Pick<BulkItem, "type" | "reason">): string {
   const plain = reason.replace(/(Preview of field's value|prefix of the first immense term).*$/s, "").trim();
   return saying(type ? `${type}:` : "", plain) ?? "no reason given";
 }
 
 export function saidOf(answer: Answer): string | undefined {
-  const error = jsonOf(answer)?.error;
+  const json = jsonOf(answer);
+  // Proxies and managed services answer with a text of their own, as a member or as the whole body.
+  const text = json?.Message ?? json?.message ?? (json === undefined ? plainText(answer) : undefined);
+  if (json?.error === undefined && typeof text === "string") return saying(text);
+  const error = json?.error;
   if (typeof error === "string") return saying(error);
   const { type, reason } = (error ?? {}) as Record<string, unknown>;
   return error === undefined
     ? undefined
     : reasonOf({ type: String(type ?? ""), reason: String(reason ?? "") });
+}
+
+/** The text of a page without its markup. */
+function plainText({ text }: Answer): string {
+  return text.replace(/<[^>]*>/g, " ");
 }
 
 export function bulkError(answer: Answer, destination: string): Error | undefined {

@@ -7,7 +7,7 @@ const ESCAPED_AT = Buffer.from("\\u0040");
 
 /**
  * The document of an event: the format's bytes as they are, with @timestamp spliced in where they have none,
- * because a data stream wants it. What is no JSON object becomes the document's message.
+ * because a data stream requires it. A body that is no JSON object becomes the document's message.
  */
 export function documentOf(
   event: JournalEvent,

@@ -12,6 +12,8 @@ import { isJson } from "../shared/body.ts";
 import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
 import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
+import { withoutLongValues } from "./long-values.ts";
+import type { Product } from "./mappings.ts";
 import { putTemplate } from "./template.ts";
 
 const INDEX_LENGTH_MAX = 255;
@@ -30,7 +32,7 @@ const indexSchema = z
       "The index, from {date} (the event's own day, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{date}, or tidemark for a data stream.",
   });
 
-/** The settings that Elasticsearch and OpenSearch share. */
+/** Fields that Elasticsearch and OpenSearch share. */
 export const bulkFields = {
   url: z.url({ protocol: /^https?$/ }).meta({ description: "The cluster's address." }),
   username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
@@ -39,9 +41,9 @@ export const bulkFields = {
     description:
       "Writes to a data stream instead of indexes. A repeated event is recognized only until the stream rolls over; with an index per day always.",
   }),
-  template: z.boolean().default(false).meta({
+  template: z.boolean().default(true).meta({
     description:
-      "Puts an index template with mappings that suit ECS, OCSF and raw events when the sink is opened.",
+      "Puts an index template with mappings for the sink's format when the sink is opened. Without it, an event whose fields have other types than before can be refused. A user who may not put templates gets an alarm, and events are written all the same.",
   }),
   gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
   batchBytesMax: sizeSchema("The largest bulk request, before compression.", {
@@ -59,10 +61,10 @@ export type BulkConfig = z.output<z.ZodObject<typeof bulkFields>>;
 export const BULK_PROMISE =
   "Exactly once in indexes: an event's _id and index come from the event itself, and `create` takes each _id once. In a data stream at least once: a batch repeated across a rollover is taken again.";
 
-/** The bulk API of both, with `create` and a deterministic _id: to repeat a request is harmless. */
+/** The bulk API of both, with `create` and a deterministic _id: repeating a request is harmless. */
 export async function openBulk(
   context: SinkContext<BulkConfig>,
-  product: string,
+  product: Product,
   credentials: BulkCredentials,
 ): Promise<Sink> {
   const { config, format } = context;
@@ -89,7 +91,9 @@ export async function openBulk(
     send: (outgoing, signal) => requester.send(outgoing, signal),
   };
   const isJsonFormat = isJson(format);
-  // The server reports a shard that is not allocated before our own time-out.
+  // Elasticsearch leaves over-long values out of the index by itself.
+  const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
+  // The items report a missing shard before our own timeout.
   const waitMs = Math.ceil(config.timeout / 3);
   const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
 
@@ -113,7 +117,9 @@ export async function openBulk(
     await probe(connection, context.signal);
     if (config.template) {
       const { name } = context;
-      await putTemplate(connection, { sink: name, template, isStream: config.dataStream }, context.signal);
+      const names = { sink: name, index: template, isStream: config.dataStream };
+      const refusal = await putTemplate(connection, names, product, format, context.signal);
+      context.limited?.(refusal);
     }
   } catch (error) {
     await requester.close();
@@ -125,7 +131,7 @@ export async function openBulk(
     encode: (event: JournalEvent) =>
       Buffer.concat([
         Buffer.from(`{"create":{"_index":"${indexOf(event)}","_id":"${event.identity}"}}\n`),
-        documentOf(event, format.encode(event), isJsonFormat),
+        withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers),
         BREAK,
       ]),
     async write(batch, signal) {
@@ -144,7 +150,7 @@ export async function openBulk(
 
 const BREAK = Buffer.from("\n");
 
-/** Whether the cluster is there and knows us; a user who may only write is not allowed to ask more. */
+/** Checks that the cluster answers and accepts the credentials. A user who may only write gets a 403 here. */
 async function probe(connection: BulkConnection, signal: AbortSignal): Promise<void> {
   const { base, headers, destination } = connection;
   const answer = await connection.send({ method: "GET", url: `${base}/`, headers }, signal);
@@ -153,7 +159,7 @@ async function probe(connection: BulkConnection, signal: AbortSignal): Promise<v
   if (error) throw error;
 }
 
-/** The fault of an index template: every name made from it must be valid, whatever the events contain. */
+/** The fault of an index name with placeholders: names made from it must be valid for every event. */
 function indexProblem(template: string): string | undefined {
   try {
     compileTemplate(template, PLACEHOLDERS);
