@@ -128,7 +128,7 @@ function resolve(io: Io, open: OpenManagement, id: number, flags: ResolveFlags):
   return using(open, flags, async (context) => {
     const start = startContextOf(context);
     try {
-      resolveJob(start, id, resolutionOf(flags), io.env.USER ?? "command line");
+      await resolveJob(start, id, resolutionOf(flags), io.env.USER ?? "command line");
     } catch (error) {
       throw new UsageError((error as Error).message, { cause: error });
     }

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
-import type { Database } from "better-sqlite3";
 import type { Command } from "commander";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
@@ -9,6 +8,7 @@ import type { ManagementClient, SystemClient } from "../directory/management.ts"
 import type { SystemIdentity } from "../directory/signature.ts";
 import type { SystemSettings } from "../directory/system.ts";
 import type { ImportDefinition } from "../imports/config.ts";
+import type { ImportState } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
 
@@ -22,7 +22,7 @@ export interface ManagementContext {
   /** A client that signs as this system, at the account's address. */
   openSystem(account: string, identity: SystemIdentity): SystemClient;
   /** The state file, to be read beside a running process, or to be changed. */
-  database(mode: "read" | "write"): Database;
+  database(mode: "read" | "write"): ImportState;
   readonly clock: Clock;
   readonly log: Log;
   close(): Promise<void>;

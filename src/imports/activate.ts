@@ -23,7 +23,7 @@ export async function activateStaged(
   for (const { id, userId, name } of store.users.staged(job)) {
     try {
       await source(row.account).activate(row.organization ?? undefined, userId, signal);
-      store.change(() => store.users.activated(id, clock.now()));
+      await store.change(() => store.users.activated(id, clock.now()));
       activated++;
     } catch (error) {
       if (signal.aborted) throw error;

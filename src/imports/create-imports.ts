@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { Database } from "better-sqlite3";
 import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
@@ -16,13 +15,13 @@ import { importRoutes } from "./routes.ts";
 import { raiseRunAlarms } from "./run-alarms.ts";
 import { createScheduler } from "./scheduler.ts";
 import type { ImportSource } from "./source.ts";
-import { openImportStore } from "./store/open.ts";
+import { type ImportState, openImportStore } from "./store/open.ts";
 import { createTracker } from "./tracker.ts";
 
 /** Imports in a running process: the tracker, the schedules and the HTTP API over one state file. */
 export interface Imports {
   /** Every batch of the journal, in order, at least once. */
-  apply(events: readonly JournalEvent[]): void;
+  apply(events: readonly JournalEvent[]): Promise<void>;
   /** Moves jobs on, polls Workday results and starts what is scheduled; to be called every second or so. */
   readonly step: Step;
   readonly routes: readonly Route[];
@@ -30,7 +29,7 @@ export interface Imports {
 
 export interface ImportsOptions {
   /** With the tables of the migrations; it stays the caller's to close. */
-  readonly db: Database;
+  readonly db: ImportState;
   readonly definitions: readonly ImportDefinition[];
   /** The management API of an account; throws for an unknown one. */
   readonly source: (account: string) => ImportSource;
@@ -55,7 +54,7 @@ export function createImports(options: ImportsOptions): Imports {
   return {
     apply: tracker.apply,
     async step(signal) {
-      moveJobs({ store, log, readUntilMs }, clock.now());
+      await moveJobs({ store, log, readUntilMs }, clock.now());
       await recoverJobs(context, (account) => readUntilMs?.(account) ?? clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);

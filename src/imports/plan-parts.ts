@@ -16,11 +16,11 @@ export async function planParts(context: StartContext, job: JobRow, signal: Abor
   if (offered === undefined) return;
   const nowMs = clock.now();
   if (offered === "unknown") {
-    store.change(() => store.parts.plan(job.id, job.account, nowMs));
+    await store.change(() => store.parts.plan(job.id, job.account, nowMs));
     return;
   }
   const posted = offered.filter(({ skipped }) => skipped === null).length;
-  store.change(() => {
+  await store.change(() => {
     const perPart = job.kind === "workday" ? PART_USERS_MAX : Math.max(1, posted);
     const parts: number[] = [];
     let count = 0;
@@ -52,7 +52,7 @@ async function readOffer(
     for await (const user of source.offered(organization, offer, signal)) {
       if (users.push(user) > OFFER_USERS_MAX)
         throw new Error(`more than ${OFFER_USERS_MAX} users are offered`);
-      if (users.length % RENEW_USERS === 0) renew(context, job.id);
+      if (users.length % RENEW_USERS === 0) await renew(context, job.id);
     }
     if (job.kind === "application") return users.map((user) => ({ user, skipped: null }));
     if (users.length === 0) return fail(context, job, "the integration offers no workers");
@@ -71,9 +71,9 @@ async function readOffer(
   }
 }
 
-function fail({ store, clock, log }: StartContext, job: JobRow, reason: string): undefined {
+async function fail({ store, clock, log }: StartContext, job: JobRow, reason: string): Promise<undefined> {
   const nowMs = clock.now();
-  store.change(() => store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs }));
+  await store.change(() => store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs }));
   log.error(
     { job: job.id, import: job.import, account: job.account, reason },
     "Import failed before its start.",
@@ -81,6 +81,6 @@ function fail({ store, clock, log }: StartContext, job: JobRow, reason: string):
   return undefined;
 }
 
-function renew({ store, clock, sender }: StartContext, job: number): void {
-  store.change(() => store.jobs.send(job, sender, clock.now() + ANSWER_BY_MS));
+async function renew({ store, clock, sender }: StartContext, job: number): Promise<void> {
+  await store.change(() => store.jobs.send(job, sender, clock.now() + ANSWER_BY_MS));
 }

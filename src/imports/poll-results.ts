@@ -40,7 +40,7 @@ async function pollPart(
       signal,
     );
     const digest = hash("sha256", JSON.stringify(results), "hex");
-    store.change(() => {
+    await store.change(() => {
       store.parts.polled(job.id, part.part, digest, nowMs + POLL_MS);
       if (digest === part.results_digest) return;
       for (const result of results) {
@@ -55,7 +55,7 @@ async function pollPart(
   } catch (error) {
     if (signal.aborted) throw error;
     log.warn({ job: job.id, reason: explain(error) }, "Workday results could not be read; trying again.");
-    store.change(() => store.parts.polled(job.id, part.part, null, nowMs + POLL_MS));
+    await store.change(() => store.parts.polled(job.id, part.part, null, nowMs + POLL_MS));
   }
 }
 

@@ -33,8 +33,16 @@ const EARLY_MS = 120_000;
 const LATE_MS = 3_600_000;
 const RESOLVE_WITHIN_MS = 86_400_000;
 
-/** Makes every move that is due at this time. */
-export function moveJobs(context: ProgressContext, nowMs: number): void {
+/** Makes every move that is due at this time, in one change. */
+export async function moveJobs(context: ProgressContext, nowMs: number): Promise<void> {
+  const { jobs, change } = context.store;
+  const isIdle = [jobs.rows({ open: true }), jobs.rows({ state: "uncertain" }), jobs.endedEarly(nowMs)].every(
+    (rows) => rows.length === 0,
+  );
+  if (!isIdle) await change(() => moveNow(context, nowMs));
+}
+
+function moveNow(context: ProgressContext, nowMs: number): void {
   const { jobs, parts } = context.store;
   for (const job of [...jobs.rows({ open: true }), ...jobs.rows({ state: "uncertain" })]) {
     if (nowMs > job.requested_ms + RESOLVE_WITHIN_MS) continue;
@@ -47,7 +55,7 @@ export function moveJobs(context: ProgressContext, nowMs: number): void {
   }
 }
 
-/** Moves one job by what is known of its parts and users. */
+/** Moves one job by what is known of its parts and users, inside the caller's change. */
 export function settleJob(context: ProgressContext, id: number, nowMs: number): void {
   const { store } = context;
   const job = store.jobs.row(id);
@@ -145,6 +153,6 @@ function resolve({ store, log }: ProgressContext, job: JobRow, part: PartRow, no
   )
     return;
   const serviceJob = only.service_job;
-  store.change(() => takePart({ store, log }, job, part.part, serviceJob, nowMs));
+  takePart({ store, log }, job, part.part, serviceJob, nowMs);
   log.info({ job: job.id, import: job.import, part: part.part, serviceJob }, "Import found by its events.");
 }

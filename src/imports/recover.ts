@@ -18,13 +18,13 @@ export async function recoverJobs(
     const parts = store.parts.of(job.id);
     const lost = parts.filter(({ state }) => state === "sent");
     if (lost.length > 0) {
-      store.change(() => {
+      await store.change(() => {
         const reason = "the process ended before the answer came";
         for (const { part } of lost) store.parts.move(job.id, part, { state: "uncertain", reason });
       });
       context.log.warn({ job: job.id, import: job.import, account: job.account }, "Import start uncertain.");
     }
-    planSilentParts(context, job, readUntilMs(job.account));
+    await planSilentParts(context, job, readUntilMs(job.account));
     const isUnplanned = parts.length === 0 && job.offered_ms === null;
     const isDue = store.parts
       .of(job.id)
@@ -38,13 +38,17 @@ export async function recoverJobs(
  * most likely not taken. It creates or updates the same users with the same data, so that sending it again does no
  * harm. An application's import is never repeated (R28).
  */
-function planSilentParts({ store, clock, log }: StartContext, job: JobRow, readUntilMs: number): void {
+async function planSilentParts(
+  { store, clock, log }: StartContext,
+  job: JobRow,
+  readUntilMs: number,
+): Promise<void> {
   if (job.kind !== "workday" || job.offered_ms === null) return;
   for (const { part, state, at_ms, tries } of store.parts.of(job.id)) {
     const isSilent = state === "uncertain" && readUntilMs >= at_ms + job.quiet_after_ms && tries < TRIES_MAX;
     if (!isSilent) continue;
     const reason = "no event of its users was seen; sent again";
-    store.change(() => store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason }));
+    await store.change(() => store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason }));
     log.warn({ job: job.id, import: job.import, account: job.account, part }, "Import part is sent again.");
   }
 }

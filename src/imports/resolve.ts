@@ -16,14 +16,14 @@ export const resolutionSchema = z.union([
 export type JobResolution = z.output<typeof resolutionSchema>;
 
 /** A person's word about a job. Throws when it contradicts what is known. */
-export function resolveJob(
+export async function resolveJob(
   context: Pick<StartContext, "store" | "clock" | "log">,
   id: number,
   resolution: JobResolution,
   by: string,
-): void {
+): Promise<void> {
   const { store } = context;
-  store.change(() => {
+  await store.change(() => {
     const job = store.jobs.row(id);
     if (job === undefined) throw new Error(`There is no job ${id}.`);
     if ("ended" in resolution) return endJob(context, job, by);

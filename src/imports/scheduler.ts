@@ -3,7 +3,7 @@ import type { StartContext } from "./context.ts";
 import type { JobRow } from "./job.ts";
 import { dueRuns, nextRun, type Run } from "./schedule.ts";
 import { sendJob } from "./send-parts.ts";
-import { requestJob, type StartOrder } from "./start.ts";
+import { createJob, type StartOrder } from "./start.ts";
 import { OpenJobError } from "./store/jobs.ts";
 
 /** How far back missed runs are recorded one by one. */
@@ -24,18 +24,18 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
   const nextMs = new Map<string, number>();
 
   /** A new or changed schedule counts from now on. */
-  function consideredMs(definition: ImportDefinition, nowMs: number): number {
+  async function consideredMs(definition: ImportDefinition, nowMs: number): Promise<number> {
     const known = runs.consideredMs(definition.name, keyOf(definition));
     if (known !== undefined) return Math.max(known, nowMs - MISSED_MS_MAX);
-    context.store.change(() => runs.consider(definition.name, keyOf(definition), nowMs));
+    await context.store.change(() => runs.consider(definition.name, keyOf(definition), nowMs));
     return nowMs;
   }
 
   async function runOne(definition: ImportDefinition, nowMs: number, signal: AbortSignal): Promise<void> {
     const { schedule, timeZone, name } = definition;
     if (schedule === undefined || nowMs < (nextMs.get(name) ?? 0)) return;
-    const due = dueRuns(schedule, timeZone, consideredMs(definition, nowMs), nowMs);
-    const job = take(context, definition, due, nowMs);
+    const due = dueRuns(schedule, timeZone, await consideredMs(definition, nowMs), nowMs);
+    const job = await take(context, definition, due, nowMs);
     nextMs.set(name, nextRun(schedule, timeZone, nowMs)?.ms ?? nowMs + 86_400_000);
     if (job !== undefined) await sendJob(context, job.id, signal);
   }
@@ -48,12 +48,12 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
 }
 
 /** Records what becomes of the runs, and the job's row with it, in one transaction. */
-function take(
+async function take(
   context: StartContext,
   definition: ImportDefinition,
   due: readonly Run[],
   nowMs: number,
-): JobRow | undefined {
+): Promise<JobRow | undefined> {
   const { store, log } = context;
   const { name } = definition;
   const fresh = due.filter((run) => !store.runs.isTaken(name, run));
@@ -76,7 +76,7 @@ function startRun(context: StartContext, definition: ImportDefinition, run: Run)
   const { store, log } = context;
   const { name } = definition;
   try {
-    const job = requestJob(context, orderOf(definition));
+    const job = createJob(context, orderOf(definition));
     store.runs.record(name, run, "started", job.id, null);
     return job;
   } catch (error) {

@@ -29,7 +29,7 @@ export async function sendJob(context: StartContext, id: number, signal: AbortSi
   const job = store.jobs.row(id);
   if (job === undefined || sending.has(id)) return;
   sending.add(id);
-  store.change(() => store.jobs.send(id, sender, clock.now() + ANSWER_BY_MS));
+  await store.change(() => store.jobs.send(id, sender, clock.now() + ANSWER_BY_MS));
   try {
     if (store.parts.of(id).length === 0 && job.offered_ms === null) await planParts(context, job, signal);
     for (;;) {
@@ -40,9 +40,9 @@ export async function sendJob(context: StartContext, id: number, signal: AbortSi
   } finally {
     sending.delete(id);
     // Another process may go on from here.
-    store.change(() => store.jobs.send(id, sender, clock.now()));
+    await store.change(() => store.jobs.send(id, sender, clock.now()));
   }
-  store.change(() => settleJob({ store, log }, id, clock.now()));
+  await store.change(() => settleJob({ store, log }, id, clock.now()));
 }
 
 /** How long the service may take to answer a start. */
@@ -60,7 +60,7 @@ async function sendPart(
   const { store, clock, sender } = context;
   const users = store.users.ofPart(job.id, part.part);
   const nowMs = clock.now();
-  store.change(() => {
+  await store.change(() => {
     store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
     store.jobs.send(job.id, sender, nowMs + ANSWER_BY_MS);
   });
@@ -76,7 +76,7 @@ async function sendPart(
           requestSchema.parse(JSON.parse(job.request)),
           limited,
         );
-  store.change(() => settlePart(context, job, { ...part, tries: part.tries + 1 }, users, answer));
+  await store.change(() => settlePart(context, job, { ...part, tries: part.tries + 1 }, users, answer));
 }
 
 function postedOf(users: readonly PartUser[]): OfferedUser[] {

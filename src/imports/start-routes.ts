@@ -102,7 +102,7 @@ function resolveRoute(context: RoutesContext): Route {
     async run({ params, body, caller }) {
       jobOrRefuse(context, params.id);
       try {
-        resolveJob(context, params.id, body, caller);
+        await resolveJob(context, params.id, body, caller);
       } catch (error) {
         throw new RouteError(409, (error as Error).message, { cause: error });
       }

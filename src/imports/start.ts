@@ -27,30 +27,28 @@ export async function startImport(
   order: StartOrder,
   signal: AbortSignal,
 ): Promise<JobRow> {
-  const job = requestJob(context, order);
+  const job = await context.store.change(() => createJob(context, order));
   await sendJob(context, job.id, signal);
   return context.store.jobs.row(job.id) ?? job;
 }
 
-/** Writes the row. */
-export function requestJob({ store, clock, sender }: StartContext, order: StartOrder): JobRow {
+/** Writes the row, inside the caller's change. */
+export function createJob({ store, clock, sender }: StartContext, order: StartOrder): JobRow {
   const nowMs = clock.now();
   const isWorkday = order.workday !== undefined;
-  return store.change(() =>
-    store.jobs.create({
-      import: order.import,
-      account: order.account,
-      organization: order.organization?.toLowerCase() ?? null,
-      kind: isWorkday ? "workday" : "application",
-      source: order.workday ?? order.application ?? null,
-      request: isWorkday ? order.choice : order.request,
-      origin: order.origin,
-      requestedBy: order.requestedBy,
-      requestedMs: nowMs,
-      answerByMs: nowMs + ANSWER_BY_MS,
-      quietAfterMs: order.quietAfterMs,
-      finishAfterMs: order.finishAfterMs,
-      sender,
-    }),
-  );
+  return store.jobs.create({
+    import: order.import,
+    account: order.account,
+    organization: order.organization?.toLowerCase() ?? null,
+    kind: isWorkday ? "workday" : "application",
+    source: order.workday ?? order.application ?? null,
+    request: isWorkday ? order.choice : order.request,
+    origin: order.origin,
+    requestedBy: order.requestedBy,
+    requestedMs: nowMs,
+    answerByMs: nowMs + ANSWER_BY_MS,
+    quietAfterMs: order.quietAfterMs,
+    finishAfterMs: order.finishAfterMs,
+    sender,
+  });
 }

@@ -14,7 +14,7 @@ import type { ImportStore } from "./store/open.ts";
  */
 export interface Tracker {
   /** In journal order, at least once: an event that is known already changes nothing. All or nothing. */
-  apply(events: readonly JournalEvent[]): void;
+  apply(events: readonly JournalEvent[]): Promise<void>;
 }
 
 export interface TrackerOptions {

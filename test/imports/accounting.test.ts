@@ -121,10 +121,10 @@ describe("the end of a job", () => {
     const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(2));
     const imports = run(source);
     const { id } = await start(source, WORKDAY);
-    imports.apply([created("j1", "W0")]);
+    await imports.apply([created("j1", "W0")]);
     await imports.step(forever);
     expect(jobs.row(id)!.state).toBe("running");
-    imports.apply([created("j1", "w1", { success: false, error_message: "no seat" })]);
+    await imports.apply([created("j1", "w1", { success: false, error_message: "no seat" })]);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: 0, reason: null });
     expect(jobs.job(id)!.summary).toBe("2 offered: 1 created, 1 failed, 0 unaccounted");
@@ -134,7 +134,7 @@ describe("the end of a job", () => {
     const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3));
     const imports = run(source);
     const { id } = await start(source, WORKDAY);
-    imports.apply([created("j1", "w0")]);
+    await imports.apply([created("j1", "w0")]);
     clock.advance(16 * MINUTE_MS);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: 2 });
@@ -149,14 +149,14 @@ describe("the end of a job", () => {
     const imports = run(source);
     const { id } = await start(source);
     expect(jobs.job(id)!.summary).toBe("1 offered: 1 waiting");
-    imports.apply([created("j1", "w0")]);
+    await imports.apply([created("j1", "w0")]);
     await imports.step(forever);
     expect(jobs.row(id)!.state).toBe("finished");
   });
 
   it("never calls a job finished that did not start", async () => {
     const { id } = await start(sourceOf([{ kind: "uncertain", reason: "cut" }]));
-    resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
+    await resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
     expect(jobs.job(id)).toMatchObject({
       state: "failed",
       reason: "ended by ann; it is not known to have started",
@@ -181,7 +181,7 @@ describe("a process that ends in the middle", () => {
     await imports.step(forever);
     const [job] = jobs.list({});
     expect(job!.parts.map(({ state }) => state)).toEqual(["taken", "uncertain", "taken"]);
-    imports.apply([created("unknown", "w150")]);
+    await imports.apply([created("unknown", "w150")]);
     await imports.step(forever);
     expect(jobs.list({})[0]!.parts[1]).toMatchObject({ state: "taken", serviceJob: "unknown" });
     expect(jobs.list({})).toHaveLength(1);
@@ -288,7 +288,7 @@ it("activates the STAGED users of a job, once each", async () => {
   const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3));
   const imports = run(source);
   const { id } = await start(source, WORKDAY);
-  imports.apply([
+  await imports.apply([
     created("j1", "w0"),
     created("j1", "w1"),
     created("j1", "w2", { changes: [{ field: "state", to: "ACTIVATED" }] }),
@@ -322,7 +322,7 @@ it("raises an alarm for a failed, a missed and an overlapped run, and clears it 
   await imports.step(forever);
   expect(kinds()).toEqual([]);
   clock.set("2026-02-04T01:59:59Z");
-  jobs.store.change(() => jobs.store.jobs.touch(jobs.list({})[0]!.id, clock.now(), null, null));
+  await jobs.store.change(() => jobs.store.jobs.touch(jobs.list({})[0]!.id, clock.now(), null, null));
   clock.set("2026-02-04T02:00:00Z");
   await imports.step(forever);
   expect(kinds()).toEqual(["import_overlapped nightly-hr"]);

@@ -137,7 +137,7 @@ async function follow(until: (jobs: Jobs) => boolean): Promise<void> {
     const events = [...simulator.control.allEvents({ organization })].map((bytes) =>
       eventOf(JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>),
     );
-    imports.apply(events);
+    await imports.apply(events);
     await imports.step(forever);
     await systemClock.sleep(50, forever);
   }

@@ -86,7 +86,7 @@ describe("states", () => {
     };
     expect(await state(0)).toBe("running");
     expect(await state(2)).toBe("quiet");
-    imports.apply([event("j1", "anna")]);
+    await imports.apply([event("j1", "anna")]);
     expect(jobs.row(id)!.state).toBe("running");
     expect(await state(3)).toBe("quiet");
     expect(await state(12)).toBe("finished");
@@ -103,10 +103,10 @@ describe("states", () => {
     clock.advance(20 * MINUTE_MS);
     await imports.step(forever);
     clock.advance(MINUTE_MS);
-    imports.apply([late]);
+    await imports.apply([late]);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ state: "finished", counts: { created: 1 } });
-    imports.apply([event("j1", "anna")]);
+    await imports.apply([event("j1", "anna")]);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ state: "running", endedAt: null, counts: { created: 2 } });
   });
@@ -164,7 +164,7 @@ describe("an uncertain start", () => {
     await imports.step(forever);
     expect(jobs.row(id)!.state).toBe("uncertain");
     clock.advance(10_000);
-    imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
+    await imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ serviceJob: "j7", counts: { created: 1 } });
     expect(
@@ -185,7 +185,7 @@ describe("an uncertain start", () => {
     const imports = run(sourceOf([]), []);
     const { id } = await start(sourceOf([LOST]));
     clock.advance(10_000);
-    imports.apply(candidates.map((more, at) => event(`j${at}`, "anna", more)));
+    await imports.apply(candidates.map((more, at) => event(`j${at}`, "anna", more)));
     clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
     expect(jobs.row(id)).toMatchObject({ state: "uncertain", service_job: null });
@@ -197,7 +197,7 @@ describe("an uncertain start", () => {
     jobs.move(first.id, "uncertain", clock.now(), { endedMs: clock.now() });
     const second = await start(sourceOf([LOST]));
     clock.advance(10_000);
-    imports.apply([event("j1", "anna")]);
+    await imports.apply([event("j1", "anna")]);
     clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
     expect([first.id, second.id].map((id) => jobs.row(id)!.service_job)).toEqual([null, null]);
@@ -222,14 +222,14 @@ describe("an uncertain start", () => {
 
   it("is resolved by a person", async () => {
     const { id } = await start(sourceOf([LOST]));
-    resolveJob({ store: jobs.store, clock, log }, id, { serviceJob: "j5" }, "ann");
+    await resolveJob({ store: jobs.store, clock, log }, id, { serviceJob: "j5" }, "ann");
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j5" });
-    expect(() => resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann")).toThrow(
-      /already/,
-    );
-    resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
+    await expect(
+      resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann"),
+    ).rejects.toThrow(/already/);
+    await resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
     const again = await start(sourceOf([LOST]));
-    resolveJob({ store: jobs.store, clock, log }, again.id, { started: false }, "ann");
+    await resolveJob({ store: jobs.store, clock, log }, again.id, { started: false }, "ann");
     expect(jobs.job(again.id)).toMatchObject({ state: "failed", reason: "not started, says ann" });
   });
 });
@@ -259,7 +259,7 @@ describe("schedules", () => {
     await imports.step(forever);
     expect(source.starts).toHaveLength(1);
     clock.set("2026-02-01T02:05:00Z");
-    imports.apply([event("j1", "anna")]);
+    await imports.apply([event("j1", "anna")]);
     await imports.step(forever);
     expect(source.starts).toHaveLength(1);
     expect(log.heard.filter(({ sentence }) => /has not ended/.test(sentence))).toHaveLength(2);
@@ -368,7 +368,7 @@ describe("a Workday import", () => {
     );
     const { id } = await start(source, { application: undefined, workday: "wd1" });
     const imports = run(source, []);
-    imports.apply([event("w-1", "anna", { application: { id: "wd1" } })]);
+    await imports.apply([event("w-1", "anna", { application: { id: "wd1" } })]);
     await imports.step(forever);
     expect(jobs.counts(id)).toMatchObject({ created: 1, updated: 0 });
   });

@@ -99,7 +99,7 @@ it("starts any other import by account and application, and resolves it when it 
 
 it("lists jobs, shows one, its users and its timeline", async () => {
   const { id } = await call<Job>("POST", "/api/imports", { body: { import: "nightly-hr" } });
-  imports.apply([
+  await imports.apply([
     eventOf({
       id: "e1",
       timestamp: "2026-02-01T10:00:01Z",
@@ -174,7 +174,7 @@ it("lists scheduled runs, whatever became of them, and the last and next run of 
 
 it("activates the staged users of a job when their number is confirmed", async () => {
   const { id } = await call<Job>("POST", "/api/imports", { body: { import: "nightly-hr" } });
-  imports.apply([
+  await imports.apply([
     eventOf({
       id: "e1",
       timestamp: "2026-02-01T10:00:01Z",

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import type Database from "better-sqlite3";
 import type { Clock } from "../../src/core/clock.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Log } from "../../src/core/log.ts";
@@ -9,13 +8,15 @@ import { timestampMsOf } from "../../src/core/time.ts";
 import { type ImportDefinition, importSchema } from "../../src/imports/config.ts";
 import type { StartContext } from "../../src/imports/context.ts";
 import type { ImportSource, OfferedUser, StartAnswer } from "../../src/imports/source.ts";
-import { openImportStore } from "../../src/imports/store/open.ts";
+import { type ImportState, openImportStore } from "../../src/imports/store/open.ts";
+import { createChange } from "../../src/journal/change.ts";
 
 const MIGRATIONS = new URL("../../src/journal/migrations/", import.meta.url);
 
 /** A state file with every table; in memory without a path. */
-export function openState(file = ":memory:"): Database.Database {
-  const db = new Sqlite(file);
+export function openState(file = ":memory:"): ImportState {
+  const plain = new Sqlite(file);
+  const db = Object.assign(plain, { change: createChange(plain) });
   db.pragma("foreign_keys = ON");
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = OFF");
@@ -143,7 +144,7 @@ export function definitionOf(
 }
 
 /** Jobs as tests look at them. */
-export function jobsOf(db: Database.Database) {
+export function jobsOf(db: ImportState) {
   const store = openImportStore(db);
   return {
     store,
@@ -160,7 +161,7 @@ export type Jobs = ReturnType<typeof jobsOf>;
 
 /** What starts need, as a command has it. */
 export function startContext(
-  db: Database.Database,
+  db: ImportState,
   source: ImportSource,
   clock: Clock,
   log: Log,

@@ -86,7 +86,7 @@ describe("the tracker", () => {
       success: false,
       error_message: "email already in use",
     });
-    imports.apply([
+    await imports.apply([
       importEvent("j1", "user_create", "anna"),
       importEvent("j1", "systemuser_update", "ben"),
       importEvent("j1", "systemuser_update", "cleo", {
@@ -135,20 +135,23 @@ describe("the tracker", () => {
 
   it("takes events that come before the answer to the start", async () => {
     const job = await start([
-      () => {
-        imports.apply([importEvent("j1", "user_create", "anna"), importEvent("j1", "user_create", "ben")]);
+      async () => {
+        await imports.apply([
+          importEvent("j1", "user_create", "anna"),
+          importEvent("j1", "user_create", "ben"),
+        ]);
         return { kind: "started", serviceJob: "j1" };
       },
     ]);
-    imports.apply([importEvent("j1", "user_create", "cleo")]);
+    await imports.apply([importEvent("j1", "user_create", "cleo")]);
     expect(outcomes(job.id)).toEqual({ anna: "created", ben: "created", cleo: "created" });
     expect(jobs.list({})).toHaveLength(1);
     expect(jobs.row(job.id)).toMatchObject({ state: "running", origin: "command" });
     expect(jobs.row(job.id)!.first_event_ms).toBeLessThan(jobs.row(job.id)!.last_event_ms!);
   });
 
-  it("shows jobs that were started elsewhere", () => {
-    imports.apply([importEvent("j9", "user_create", "anna")]);
+  it("shows jobs that were started elsewhere", async () => {
+    await imports.apply([importEvent("j9", "user_create", "anna")]);
     expect(jobs.list({})).toMatchObject([
       { origin: "elsewhere", serviceJob: "j9", source: "app1", state: "running", counts: { created: 1 } },
     ]);
@@ -160,15 +163,15 @@ describe("the tracker", () => {
     ["something else", '"user_sync"', 0],
     ["something else with an escape in it", '"user_s\\u0079nc"', 0],
     ["nothing", "null", 0],
-  ])("makes a job of a correlation whose type says: %s", (_, type, count) => {
+  ])("makes a job of a correlation whose type says: %s", async (_, type, count) => {
     const event = importEvent("j9", "user_create", "anna", { application: { id: "app1" } });
     const bytes = Buffer.from(Buffer.from(event.bytes).toString().replace('"user_import"', type));
-    imports.apply([{ ...event, bytes, size: bytes.length }]);
+    await imports.apply([{ ...event, bytes, size: bytes.length }]);
     expect(jobs.list({})).toHaveLength(count);
   });
 
-  it("calls a job that it finds in history finished", () => {
-    imports.apply([
+  it("calls a job that it finds in history finished", async () => {
+    await imports.apply([
       importEvent("j9", "user_create", "anna", { timestamp: "2026-01-01T00:00:00Z" }),
       importEvent("j9", "user_create", "ben", { timestamp: "2026-01-01T00:00:01Z" }),
     ]);
@@ -200,10 +203,10 @@ describe("the tracker", () => {
               const timestamp = new Date(clock.now() + at).toISOString();
               return { ...event, timestamp, timestampMs: clock.now() + at, identity: `${job}-${at}` };
             });
-          imports.apply(events(forward));
+          await imports.apply(events(forward));
           const once = events(shuffled);
           const many = [...order.map((at) => once[at % once.length]!), ...once.toReversed()];
-          for (let at = 0; at < many.length; at += size) imports.apply(many.slice(at, at + size));
+          for (let at = 0; at < many.length; at += size) await imports.apply(many.slice(at, at + size));
           const [one, two] = [forward, shuffled].map(
             (name) => jobs.list({}).find((job) => job.serviceJob === name)!,
           );
@@ -235,7 +238,7 @@ describe("the tracker", () => {
 
   it("makes one user of two rows once an event shows that they are one", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
-    imports.apply([
+    await imports.apply([
       importEvent("j1", "systemuser_update", undefined, { resource: { type: "user", id: "u1" } }),
       importEvent("j1", "user_create", undefined, {
         resource: { type: "user", username: "anna" },
@@ -249,7 +252,7 @@ describe("the tracker", () => {
 
   it("ignores events that are no JSON or tell nothing", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
-    imports.apply([
+    await imports.apply([
       { ...importEvent("j1", "user_create", "x"), bytes: Buffer.from("{") },
       importEvent("j1", "import_progress", undefined),
       importEvent("j1", "group_update", undefined, { resource: { type: "user_group", id: "g" } }),
@@ -263,7 +266,7 @@ describe("the tracker", () => {
       importEvent("j1", at % 5 === 0 ? "systemuser_update" : "user_create", `u${at}`),
     );
     const before = performance.now();
-    for (let at = 0; at < events.length; at += 1000) imports.apply(events.slice(at, at + 1000));
+    for (let at = 0; at < events.length; at += 1000) await imports.apply(events.slice(at, at + 1000));
     expect(performance.now() - before).toBeLessThan(10_000);
     expect(jobs.counts(job.id)).toMatchObject({ created: 4000, updated: 1000, events: 5000 });
   });

@@ -50,7 +50,7 @@ export interface JobFilter {
   readonly limit?: number | undefined;
 }
 
-/** The rows of jobs. Every method runs inside the caller's transaction, where it changes anything. */
+/** The rows of jobs. A method that changes anything runs inside the caller's change. */
 export interface JobRows {
   /** OpenJobError when the import has a job that has not ended. */
   create(job: NewJob): JobRow;

@@ -1,4 +1,5 @@
 import type { Database } from "better-sqlite3";
+import type { Change } from "../../core/change.ts";
 import { type Job, type JobRow, jobOf } from "../job.ts";
 import { type JobFilter, type JobRows, openJobRows } from "./jobs.ts";
 import { openParts, type Parts } from "./parts.ts";
@@ -11,20 +12,22 @@ export interface ImportStore {
   readonly parts: Parts;
   readonly users: Users;
   readonly runs: Runs;
-  /** All or nothing, on disk when it returns. */
-  change<Result>(work: () => Result): Result;
+  readonly change: Change;
   /** A job with its counts, as people and programs see it. */
   job(id: number): Job | undefined;
   list(filter: JobFilter): Job[];
 }
 
-export function openImportStore(db: Database): ImportStore {
+/** A state file: it is read directly and changed through `change` alone. */
+export type ImportState = Database & { readonly change: Change };
+
+export function openImportStore(db: ImportState): ImportStore {
   const [jobs, parts, users, runs] = [openJobRows(db), openParts(db), openUsers(db), openRuns(db)];
   const view = (row: JobRow): Job =>
     jobOf(row, { counts: users.counts(row.id), ...users.totals(row.id), parts: parts.views(row.id) });
   return {
     ...{ jobs, parts, users, runs },
-    change: (work) => (db.inTransaction ? work() : db.transaction(work).immediate()),
+    change: db.change,
     job(id) {
       const row = jobs.row(id);
       return row && view(row);

@@ -4,7 +4,7 @@ import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
 
-/** The users of jobs, and what became of each. Every method runs inside the caller's transaction. */
+/** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
   /** Stores what the source offered. A user with a reason is skipped; the others belong to a part. */
   offer(job: number, users: readonly NewUser[]): void;
