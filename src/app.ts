@@ -289,7 +289,12 @@ async function assemble(
         void Promise.allSettled(work).then(() => done.abort());
         return [...work, loops.every(SECOND_MS, AbortSignal.any([stop, done.signal]), keeper.turn)];
       });
-      for (const archive of archives) await archive.drain(signal);
+      const stopped: string[] = [];
+      for (const archive of archives) if (!(await archive.drain(signal))) stopped.push(archive.name);
+      if (stopped.length > 0)
+        throw new Error(
+          `The archive ${stopped.join(", ")} could not go on; its alarm says why. Nothing is lost.`,
+        );
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));

@@ -41,11 +41,13 @@ const VALUES =
 export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   const streams = new Map<number, Stream>();
   const statements = new Map<string, Statement>();
-  const insert = db.prepare(`INSERT INTO windows (${COLUMNS}) VALUES (${VALUES})`);
+  const insert = db.prepare(
+    `INSERT INTO windows (${COLUMNS}, looks) VALUES (${VALUES}, @asked_ms IS NOT NULL)`,
+  );
   const update = db.prepare(
     `UPDATE windows SET ${COLUMNS.split(", ")
       .map((column) => `${column} = @${column}`)
-      .join(", ")} WHERE id = @id`,
+      .join(", ")}, looks = looks + (COALESCE(@asked_ms, 0) > COALESCE(asked_ms, 0)) WHERE id = @id`,
   );
   const coverage = db.prepare(
     `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
@@ -57,6 +59,14 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     )
     .pluck();
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
+  const limitLooks = db.prepare("UPDATE windows SET looks = MIN(looks, ?) WHERE id = ?");
+  const looksAt = db.prepare("SELECT looks FROM windows WHERE id = ?").pluck();
+
+  /** A row that takes in others has been looked at only as often as the least of them. */
+  function looksOf({ put = [], remove: removed = [] }: WindowChange): number | undefined {
+    if (put.length === 0 || removed.length === 0) return undefined;
+    return Math.min(...removed.map((id) => (looksAt.get(id) as number | undefined) ?? 0));
+  }
   const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
   const streamById = db.prepare(
     "SELECT id, account, provider, organizations, services FROM streams WHERE id = ?",
@@ -68,10 +78,12 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   return {
     /** Inside the caller's transaction. */
     apply(change: WindowChange): void {
+      const looks = looksOf(change);
       for (const id of change.remove ?? []) if (remove.run(id).changes === 0) throw new StaleWindowError(id);
       for (const window of change.put ?? [])
         if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
           throw new StaleWindowError(window.id);
+      for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run(looks, id);
       for (const window of change.add ?? []) insert.run(rowOf(window));
       if (change.filled !== undefined) gaps.fill(change.filled);
       if (change.gaps !== undefined) gaps.add(change.gaps);

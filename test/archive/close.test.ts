@@ -247,7 +247,7 @@ describe("closing days", () => {
   test("A10 complete needs a second look, and a number that the service returned", async () => {
     world = await openWorld();
     for (const organization of [A, B, C]) await world.events(organization, DAY, 0, 2);
-    await world.seal([A], DAY, 2, { sweeps: 0 });
+    await world.seal([A], DAY, 2, {}, 1);
     await world.seal([B], DAY, 3, { heldCount: 2 });
     await world.seal([C], DAY, 2);
     await world.closeAll();

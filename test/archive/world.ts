@@ -43,6 +43,7 @@ export interface World extends JournalFixture {
     day: string,
     count: number,
     more?: Partial<NewWindow>,
+    looks?: number,
   ): Promise<void>;
   /** Runs the archive until there is nothing left to do. */
   closeAll(): Promise<void>;
@@ -120,7 +121,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       await fixture.journal.append(pageOf(texts, { organizations: [organization], fetchedAtMs: nowMs }));
       return texts;
     },
-    async seal(organizations, day, count, more = {}) {
+    async seal(organizations, day, count, more = {}, looks = 2) {
       const stream = await fixture.journal.stream({
         account: "acme",
         provider: null,
@@ -138,6 +139,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       await fixture.journal.changeWindows({
         add: [newWindow(stream, fromMs, fromMs + DAY_MS, { ...sealed, ...more })],
       });
+      fixture.db.prepare("UPDATE windows SET looks = ? WHERE id = (SELECT MAX(id) FROM windows)").run(looks);
     },
     async closeAll() {
       for (let turn = 0; turn < 1000; turn++) if ((await archive.closeStep(never)) === "idle") return;

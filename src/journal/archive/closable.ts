@@ -17,7 +17,7 @@ interface WindowRow {
   readonly live: number;
   readonly state: "unread" | "read" | "sealed" | "expired" | "refused";
   readonly askedMs: number | null;
-  readonly sweeps: number;
+  readonly looks: number;
   readonly apiCount: number | null;
   readonly heldCount: number | null;
   readonly reason: string | null;
@@ -31,7 +31,7 @@ export function createClosable(
   { name, retentionMs }: { readonly name: string; readonly retentionMs: number },
 ) {
   const windowsOf = db.prepare(
-    `SELECT w.from_ms AS fromMs, w.to_ms AS toMs, w.live, w.state, w.asked_ms AS askedMs, w.sweeps,
+    `SELECT w.from_ms AS fromMs, w.to_ms AS toMs, w.live, w.state, w.asked_ms AS askedMs, w.looks,
        w.api_count AS apiCount, w.held_count AS heldCount, w.reason, s.account, s.provider, s.organizations
      FROM windows w JOIN streams s ON s.id = w.stream
      WHERE w.reader IS NULL AND w.from_ms < @toMs AND (w.to_ms > @fromMs OR w.live = 1)`,
@@ -148,7 +148,7 @@ export function createClosable(
         sealed.length > 0 && sealed.every((row) => row.apiCount !== null && row.apiCount === row.heldCount),
       compared:
         sealed.length > 0 &&
-        sealed.every((row) => row.sweeps > 0) &&
+        sealed.every((row) => row.looks >= 2) &&
         !gaps.some(({ reason }) => reason === "unchecked"),
       missing,
     };
