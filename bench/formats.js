@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { startSimulator } from "../dist/simulator/index.js";
 import { eventBytes, eventTimeMs, FIELD, fieldText, scanPage } from "../dist/src/core/scanner.js";
 import { formats } from "../dist/src/formats/index.js";
-import { createDrift } from "../dist/src/services/drift.js";
+import { createDrift } from "../dist/src/services/count-drift.js";
 import { describe } from "../dist/src/services/index.js";
 
 const ROUNDS = 40;
