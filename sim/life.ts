@@ -127,20 +127,28 @@ async function liveIn(
     if (fault.kind === "restore" && existsSync(copyOf(fault.backupMs))) {
       await restore(state, copyOf(fault.backupMs), world.nowMs);
       // The folders are ahead of the restored state. They are kept, and new ones take their place.
-      const names = history.settings.sinks.map(({ name }) => name);
       const sinks = history.settings.sinks.map((sink) => ({
         ...sink,
         ...anew(sink, fault.fromMs),
         start: "now" as const,
       }));
       history.reconfigured({ ...history.settings, sinks }, world.nowMs);
-      for (const sink of names) await change((actions, signal) => actions.forget({ sink }, signal));
+      await forgetOthers();
     }
+  }
+
+  /** The copy may be older than a change of the config: whoever has a position in it and is in no config goes. */
+  async function forgetOthers(): Promise<void> {
+    const names = new Set(history.settings.sinks.map(({ name }) => name));
+    await change(async (actions, signal, app) => {
+      for (const sink of app.journal.readers.names())
+        if (!names.has(sink) && !sink.startsWith("~")) await actions.forget({ sink }, signal);
+    });
   }
 
   /** A command that changes the state while no process runs. */
   async function change(
-    work: (actions: App["actions"], signal: AbortSignal) => Promise<unknown>,
+    work: (actions: App["actions"], signal: AbortSignal, app: App) => Promise<unknown>,
   ): Promise<void> {
     const clock = createProcessClock(world, skewMs, () => false);
     const app = await openApp({
@@ -151,7 +159,7 @@ async function liveIn(
       preparer: inlinePreparer,
       mending: true,
     });
-    await work(app.actions, new AbortController().signal);
+    await work(app.actions, new AbortController().signal, app);
     await app.close();
   }
 

@@ -78,12 +78,20 @@ export function promiseFor(
   if (first === undefined) return "nothing";
   // `since` counts from the first time that the organization was read.
   if (event.timeMs < Math.max(first.fromMs, START_MS) + 3_600_000 - plan.settings.sinceMs) return "nothing";
+  if (!isEverServed(plan, event, stated)) return "nothing";
   const readable = readableIn(plan, event);
   if (readable === null || readable.fromMs > nowMs) return "nothing";
   for (const { fromMs, toMs } of calm.intervals(event.organization, sink))
     if (Math.min(toMs, readable.toMs) - Math.max(fromMs, readable.fromMs) >= stated) return "delivered";
   const isLate = event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000;
   return isLate || sink.untilMs <= nowMs || readable.fromMs > nowMs - stated ? "nothing" : "named";
+}
+
+/** Of an organization that has left nothing is served; what it showed just before it left nobody could read in time. */
+function isEverServed(plan: Plan, event: ModelEvent, stated: number): boolean {
+  const { joinsMs, leavesMs } = plan.organizations.find(({ index }) => index === event.organization)!;
+  const fromMs = Math.max(event.shownMs, event.timeMs, START_MS + joinsMs);
+  return leavesMs === null || fromMs + stated < START_MS + leavesMs;
 }
 
 /** How often each event is in a sink; whatever is there and is no event is a violation. */
