@@ -38,7 +38,7 @@ export const FAMILIES = {
     serviceFault(maker, {
       type: "throttle",
       share: maker.random.pick([0.2, 0.8, 1]),
-      retryAfterS: maker.random.pick([null, 1, 30, 600]),
+      retryAfterS: maker.random.pick([null, 1, 30, 600, 86_400]),
     }),
   ],
   unavailable: (maker: FaultMaker): Fault[] => [

@@ -123,7 +123,7 @@ function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boo
       twinShare: random.pick([0, 0, 0.1]),
       withoutIdShare: random.pick([0, 0, 0.1, 1]),
       futureShare: random.pick([0, 0.03]),
-      untimedShare: 0,
+      untimedShare: random.pick([0, 0, 0, 0.02]),
       bursts: random.chance(0.3)
         ? [
             {
@@ -133,7 +133,14 @@ function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boo
             },
           ]
         : [],
-      odd: [],
+      odd: random.chance(0.25)
+        ? [
+            {
+              atMs: Math.floor(random.next() * lengthMs),
+              kind: random.pick(["huge", "foreign", "nameless", "broken", "deep"] as const),
+            },
+          ]
+        : [],
     };
   });
 }

@@ -32,7 +32,7 @@ export async function judgeHealth(
       if (Math.max(event.shownMs, event.timeMs) > nowMs - statedMs(plan)) continue;
       if (
         !isReadableNow(event.organization, event.timeMs) ||
-        promiseFor(plan, calm, event, sink, nowMs) === "nothing"
+        promiseFor(plan, history, calm, event, sink, nowMs) === "nothing"
       )
         continue;
       if (event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000 || ledger.isGap(event)) continue;

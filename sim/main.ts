@@ -16,7 +16,8 @@ const USAGE = `npm run sim -- [options]
   --no-shrink          leave failing lives as they are
   --minutes M          stop after so long
   --log                the program's own log, for one life
-  --mutants            break each rule in a copy of the sources and show that a life notices`;
+  --brief              only the first broken promise of one life
+  --mutants [--rules R1,R2]  break each rule in a copy of the sources and show that a life notices`;
 
 const { values } = parseArgs({
   allowNegative: true,
@@ -30,7 +31,9 @@ const { values } = parseArgs({
     shrink: { type: "boolean", default: true },
     minutes: { type: "string" },
     log: { type: "boolean", default: false },
+    brief: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
+    rules: { type: "string" },
     help: { type: "boolean", default: false },
   },
 });
@@ -85,6 +88,7 @@ async function tellFailure(runner: Runner, plan: Plan, result: LifeResult): Prom
 
 /** One life, told in full, and lived twice to see that it is the same. */
 async function single(runner: Runner, plan: Plan): Promise<boolean> {
+  if (values.brief) return brief(await runner.run(plan));
   console.log(JSON.stringify(plan, null, 1));
   const result = await runner.run(plan, values.log ? printingLog(console.log) : undefined);
   const again = await runner.run(plan);
@@ -95,12 +99,17 @@ async function single(runner: Runner, plan: Plan): Promise<boolean> {
   return result.violations.length === 0 && result.digest === again.digest;
 }
 
+function brief({ violations: [first] }: LifeResult): boolean {
+  if (first !== undefined) console.log(`${first.rule}: ${first.message}`);
+  return first === undefined;
+}
+
 async function main(): Promise<boolean> {
   if (values.help) {
     console.log(USAGE);
     return true;
   }
-  if (values.mutants) return (await import("./mutate.ts")).runMutants();
+  if (values.mutants) return (await import("./mutate.ts")).runMutants(values.rules);
   const runner = createRunner();
   try {
     if (values.plan !== undefined)

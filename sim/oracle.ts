@@ -33,7 +33,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
       if (count > 0) held.add(event);
       if (count > 1) report("exactly once", `${nameOf(event)} is ${count} times in ${sink.plan.name}`);
       if (count > 0 || kept.has(event.text)) continue;
-      const promise = promiseFor(plan, calm, event, sink, nowMs);
+      const promise = promiseFor(plan, history, calm, event, sink, nowMs);
       if (promise === "nothing") continue;
       const isGap = ledger.isGap(event);
       // An event that cannot be read has to be named; nobody can deliver it.
@@ -62,6 +62,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
 /** What the program owes for an event: to deliver it, to name its absence, or nothing. */
 export function promiseFor(
   plan: Plan,
+  history: History,
   calm: Calm,
   event: ModelEvent,
   sink: SinkLife,
@@ -77,7 +78,8 @@ export function promiseFor(
     .find(({ fromMs, toMs }) => toMs - Math.max(fromMs, START_MS) > stated);
   if (first === undefined) return "nothing";
   // `since` counts from the first time that the organization was read.
-  if (event.timeMs < Math.max(first.fromMs, START_MS) + 3_600_000 - plan.settings.sinceMs) return "nothing";
+  const seenMs = Math.max(first.fromMs, START_MS) + plan.settings.discoveryMs + 2 * plan.tickMs + 3_600_000;
+  if (event.timeMs < seenMs - sinceFor(history, seenMs)) return "nothing";
   if (!isEverServed(plan, event, stated)) return "nothing";
   const readable = readableIn(plan, event);
   if (readable === null || readable.fromMs > nowMs) return "nothing";
@@ -85,6 +87,12 @@ export function promiseFor(
     if (Math.min(toMs, readable.toMs) - Math.max(fromMs, readable.fromMs) >= stated) return "delivered";
   const isLate = event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000;
   return isLate || sink.untilMs <= nowMs || readable.fromMs > nowMs - stated ? "nothing" : "named";
+}
+
+/** What the config said when the organization was first read; the smaller value where it changed about then. */
+function sinceFor(history: History, atMs: number): number {
+  const before = history.settingsSince.filter(({ sinceMs }) => sinceMs <= atMs);
+  return Math.min(...before.map(({ settings }) => settings.sinceMs));
 }
 
 /** Of an organization that has left nothing is served; what it showed just before it left nobody could read in time. */

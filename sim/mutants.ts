@@ -1,0 +1,233 @@
+import type { Focus } from "./focus.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "./plan.ts";
+
+/** A rule, a small change of the sources that disables it, and the kind of life that has to notice. */
+export interface Mutant {
+  readonly rule: string;
+  readonly what: string;
+  readonly file: string;
+  /** Found in the file exactly once. */
+  readonly text: string;
+  readonly replacement: string;
+  readonly focus: Focus;
+}
+
+/** Past the end of every focused life. */
+const ALWAYS = 1000 * DAY_MS;
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    rule: "R1",
+    what: "the query changes with the second page",
+    file: "src/polling/read/read-window.ts",
+    text: "query: queryOf(window, window.pass!), cursor",
+    replacement:
+      "query: queryOf(window, { ...window.pass!, startMs: window.pass!.startMs + (cursor === null ? 0 : 1) }), cursor",
+    focus: { settings: { pageSize: 5 } },
+  },
+  {
+    rule: "R2",
+    what: "nothing is planned for what no window covers",
+    file: "src/polling/plan/plan-windows.ts",
+    text: "  await addMissing(context, scope, nowMs);\n",
+    replacement: "",
+    focus: {},
+  },
+  {
+    rule: "R3",
+    what: "the first pass counts as every sweep, also as those that are not due",
+    file: "src/polling/plan/sweep-times.ts",
+    text: "while (sweeps < listed && sweepDueMs(window, sweeps, times)! <= begunMs) sweeps++;",
+    replacement: "while (sweeps < listed) sweeps++;",
+    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
+  {
+    rule: "R4",
+    what: "a sweep takes every event as held",
+    file: "src/polling/read/sweep-window.ts",
+    text: "const isHeld = isUnsure || held.has(identity);",
+    replacement: "const isHeld = isUnsure || held.has(identity) || true;",
+    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
+  {
+    rule: "R5",
+    what: "a stretch that the service forgot before it was read leaves no gap",
+    file: "src/polling/plan/missing-windows.ts",
+    text: "if (add.length > 0) await journal.changeWindows({ add, gaps });",
+    replacement:
+      'if (add.length > 0) await journal.changeWindows({ add: add.filter(({ state }) => state !== "expired") });',
+    focus: {
+      settings: { retentionMs: 36 * HOUR_MS },
+      faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 60 * HOUR_MS }],
+    },
+  },
+  {
+    rule: "R6",
+    what: "a refused cursor is not dropped",
+    file: "src/polling/read/meet-fault.ts",
+    text: "if (window.pass?.cursor != null) return restartWithoutCursor(context, window);\n",
+    replacement: "\n",
+    focus: {
+      organizations: 1,
+      events: { eventsPerDay: 400 },
+      settings: { pageSize: 5 },
+      service: { tokenMs: 5 * MINUTE_MS, latencyMs: 2000 },
+      faults: [{ kind: "kill", fromMs: 3 * HOUR_MS, hops: 0, downMs: HOUR_MS }, ...resumes()],
+    },
+  },
+  {
+    rule: "R7",
+    what: "an event of a foreign organization is dropped",
+    file: "src/polling/read/fetch-page.ts",
+    text: "if (query.fields === undefined) await keepApart(context, window, error);\n",
+    replacement: "\n",
+    focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "foreign" }] } },
+  },
+  {
+    rule: "R8",
+    what: "a body above the limit is asked for again at the same size",
+    file: "src/polling/read/pass.ts",
+    text: "const smaller = restarted(pass, Math.floor(pass.limit / 2));",
+    replacement: "const smaller = restarted(pass, pass.limit);",
+    focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "huge" }] } },
+  },
+  {
+    rule: "R9",
+    what: "what a sweep misses is not fetched",
+    file: "src/polling/read/sweep-window.ts",
+    text: "for (const slice of seen.slices) found += await readSlice(context, window, slice, signal);",
+    replacement: "void readSlice;",
+    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
+  {
+    rule: "R10",
+    what: "other bytes with one identity are one event",
+    file: "src/journal/dedupe.ts",
+    text: 'return before !== undefined || doubled?.includes(heldDigest!) ? "twin" : "changed";',
+    replacement: 'return before !== undefined && doubled === null ? "twin" : "changed";',
+    focus: { events: { twinShare: 0.5 } },
+  },
+  {
+    rule: "R11",
+    what: "append does not look at what is held",
+    file: "src/journal/journal.ts",
+    text: "const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;",
+    replacement: "const held = NOTHING_HELD;",
+    focus: {},
+  },
+  {
+    rule: "R12",
+    what: "identities are forgotten an hour after their events",
+    file: "src/journal/space.ts",
+    text: "const beforeMs = nowMs - retentionMs - 7 * DAY_MS;",
+    replacement: "const beforeMs = nowMs - retentionMs * 0 - DAY_MS / 24;",
+    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
+  {
+    rule: "R29",
+    what: "`since` counts again after every absence",
+    file: "src/polling/plan/missing-windows.ts",
+    text: "const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));",
+    replacement: "const fromMs = ends.length === 0 ? firstMs : Math.max(firstMs, Math.max(...ends));",
+    focus: {
+      settings: { sinceMs: HOUR_MS },
+      faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 6 * HOUR_MS }],
+    },
+  },
+  {
+    rule: "R30",
+    what: "a pass that resumes goes on over what the service has forgotten",
+    file: "src/polling/read/forgotten.ts",
+    text: "  if (lostMs <= readMs) return null;\n",
+    replacement: "  if (lostMs <= readMs || pass !== null) return null;\n",
+    focus: {
+      organizations: 1,
+      events: { eventsPerDay: 400 },
+      settings: { pageSize: 5, sinceMs: 30 * HOUR_MS, retentionMs: 36 * HOUR_MS },
+      service: { latencyMs: 2000 },
+      faults: [{ kind: "kill", fromMs: 0, hops: 11, downMs: 30 * HOUR_MS }],
+    },
+  },
+  {
+    rule: "R31",
+    what: "the last page is judged by X-Limit alone",
+    file: "src/polling/read/fetch-page.ts",
+    text: "return limit === undefined ? count === 0 : count < Math.min(asked, limit);",
+    replacement: "return count < (limit ?? asked);",
+    focus: { settings: { pageSize: 5 }, service: { claimedLimit: 10_000 } },
+  },
+  {
+    rule: "R32",
+    what: "a group with one broken organization is never halved",
+    file: "src/polling/read/meet-fault.ts",
+    text: 'if (verdict !== "works" && verdict !== "nobody") return wait;\n  if (isGroup) {',
+    replacement:
+      'if (verdict !== "works" && verdict !== "nobody") return wait;\n  if (isGroup) return wait;\n  if (isGroup) {',
+    focus: {
+      organizations: 3,
+      faults: [
+        {
+          kind: "service",
+          fromMs: HOUR_MS,
+          toMs: ALWAYS,
+          effect: { type: "tenant", organization: 1, status: 500 },
+        },
+      ],
+    },
+  },
+  {
+    rule: "R33",
+    what: "a Retry-After of a day is a silent day",
+    file: "src/polling/limits/pace.ts",
+    text: "nowMs + Math.min(waitMs, PROBE_MS)",
+    replacement: "nowMs + Math.max(waitMs, PROBE_MS * 0)",
+    focus: {
+      faults: [
+        {
+          kind: "service",
+          fromMs: 8 * HOUR_MS,
+          toMs: 8 * HOUR_MS + 30 * MINUTE_MS,
+          effect: { type: "throttle", share: 1, retryAfterS: 86_400 },
+        },
+      ],
+    },
+  },
+  {
+    rule: "R34",
+    what: "history that a plan once refused is never tried again",
+    file: "src/polling/limits/history-limit.ts",
+    text: "const nextMs = serviceClock.now() + DAY_MS;",
+    replacement: "const nextMs = serviceClock.now() > 0 ? null : 0;",
+    focus: {
+      hours: 42,
+      organizations: 1,
+      settings: { sinceMs: 40 * HOUR_MS, retentionMs: 5 * DAY_MS },
+      faults: [
+        {
+          kind: "service",
+          fromMs: 0,
+          toMs: 2 * HOUR_MS,
+          effect: { type: "history", organization: 0, keptMs: 10 * HOUR_MS },
+        },
+      ],
+    },
+  },
+  {
+    rule: "R35",
+    what: "an event without a time is held under the time of its reading",
+    file: "src/core/prepare-page.ts",
+    text: "timesMs[index] = UNDATED_MS;",
+    replacement: "timesMs[index] = UNDATED_MS + Math.floor(Math.random() * 1e12);",
+    focus: { events: { untimedShare: 0.2 } },
+  },
+];
+
+/** Kills that come amid the first pass, when it has a cursor. */
+function resumes() {
+  return [1, 2, 3].map((at) => ({
+    kind: "kill" as const,
+    fromMs: at * 4000,
+    hops: 3,
+    downMs: 20 * MINUTE_MS,
+  }));
+}
