@@ -6,7 +6,7 @@ import { createRunner, type Runner } from "../../sim/run.ts";
 /** TIDEMARK_LIVES=500 lives the seeds from 1 to 500. Time is virtual, so a slow machine only takes longer. */
 const LIVES = process.env.TIDEMARK_LIVES;
 const SEEDS =
-  LIVES === undefined ? [1, 12, 16, 17] : Array.from({ length: Number(LIVES) }, (_, at) => at + 1);
+  LIVES === undefined ? [7, 8, 9, 15, 19, 23] : Array.from({ length: Number(LIVES) }, (_, at) => at + 1);
 let runner: Runner;
 
 beforeAll(() => {
@@ -23,7 +23,7 @@ describe("simulated years", { timeout: 600_000 }, () => {
   });
 
   test("a life replays identically", async () => {
-    const plan = generate(12, { long: false, families: FAMILY_NAMES });
+    const plan = generate(9, { long: false, families: FAMILY_NAMES });
     const [first, second] = [await runner.run(plan), await runner.run(plan)];
     expect(first.digest).not.toBe("");
     expect(second).toEqual(first);

@@ -171,11 +171,15 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
 
     /** Until the next poll is due or a failed window has waited; sweeps can wait for a second. */
     idleMs(): number {
-      let nextMs = clock.now() + IDLE_MS_MAX;
+      const nowMs = clock.now();
+      let nextMs = nowMs + IDLE_MS_MAX;
+      // A live window that waits after a failure is not due, however long ago its last poll was.
       for (const { id, stream } of live ?? [])
-        if (!running.has(id)) nextMs = Math.min(nextMs, nextPollMs(stream));
-      for (const [id, { untilMs }] of later) if (!running.has(id)) nextMs = Math.min(nextMs, untilMs);
-      return Math.max(IDLE_MS_MIN, nextMs - clock.now());
+        if (!running.has(id))
+          nextMs = Math.min(nextMs, Math.max(nextPollMs(stream), later.get(id)?.untilMs ?? 0));
+      for (const [id, { untilMs }] of later)
+        if (!running.has(id) && untilMs > nowMs) nextMs = Math.min(nextMs, untilMs);
+      return Math.max(IDLE_MS_MIN, nextMs - nowMs);
     },
   };
 }
