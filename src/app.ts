@@ -12,7 +12,7 @@ import type { Actions } from "./core/actions.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type BufferPool, createBufferPool } from "./core/buffer-pool.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
-import { UsageError } from "./core/errors.ts";
+import { explain, UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
 import type { SinkDefinition } from "./core/sink.ts";
@@ -275,26 +275,41 @@ async function assemble(
     },
     async once(signal) {
       const done = new AbortController();
+      const failures: unknown[] = [];
+      // One account or sink that cannot continue must not end the work of the others (R39).
+      const alone = (part: Promise<void>, stop: AbortSignal) =>
+        part.catch((error: unknown) => {
+          if (stop.aborted) throw error;
+          failures.push(error);
+        });
       await together(signal, (stop) => {
-        const pulled = accounts.map((account) => account.poller.once(stop));
+        const pulled = accounts.map(({ name, poller }) =>
+          alone(
+            poller.once(stop).catch((error: unknown) => {
+              throw new Error(`The account "${name}" could not be read`, { cause: error });
+            }),
+            stop,
+          ),
+        );
         const work = [
           Promise.all(pulled).then(() => {
             draining = true;
             wake.wake();
           }),
-          ...deliveries.map((delivery) => delivery.drain(stop)),
+          ...deliveries.map((delivery) => alone(delivery.drain(stop), stop)),
           ...followers.map(({ step }) => loops.follow(step, stop, () => draining)),
         ];
         // Whether it ends well or not: then there is nothing left to make room for.
         void Promise.allSettled(work).then(() => done.abort());
         return [...work, loops.every(SECOND_MS, AbortSignal.any([stop, done.signal]), keeper.turn)];
       });
-      const stopped: string[] = [];
-      for (const archive of archives) if (!(await archive.drain(signal))) stopped.push(archive.name);
-      if (stopped.length > 0)
-        throw new Error(
-          `The archive ${stopped.join(", ")} could not go on; its alarm says why. Nothing is lost.`,
-        );
+      for (const archive of archives)
+        if (!(await archive.drain(signal)))
+          failures.push(
+            new Error(`The archive ${archive.name} could not continue; its alarm says why. Nothing is lost.`),
+          );
+      if (failures.length === 1) throw failures[0];
+      if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join(" "));
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));

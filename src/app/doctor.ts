@@ -11,7 +11,9 @@ import { openStateForReading, type State, schemaOf } from "../journal/database.t
 import { isLocked } from "../journal/lock.ts";
 import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
-import { checkAccount, checkSinks, type Finding } from "./check.ts";
+import { checkAccount } from "./check/account.ts";
+import type { Finding } from "./check/finding.ts";
+import { checkSinks } from "./check/sinks.ts";
 import { ownConfig, sinkConfigs } from "./sinks.ts";
 
 export interface Examination {
@@ -39,7 +41,7 @@ export async function* examine(options: Examination): AsyncGenerator<Finding> {
   yield* examineState(options);
   yield* examineDisk(config);
   if (offline) return;
-  for (const account of config.accounts) yield* checkAccount(account, true, signal);
+  for (const account of config.accounts) yield* checkAccount(account, signal);
   yield* checkSinks(config, options);
 }
 

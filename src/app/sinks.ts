@@ -67,16 +67,24 @@ export function wantsOf(sink: SinkConfig) {
  * a person says what becomes of it, and where a new sink begins must be stated when the journal is not empty.
  */
 export async function placeReaders(config: Config, journal: SqliteJournal): Promise<void> {
-  const names = new Set(allSinks(config).map((sink) => sink.name));
   const known = new Set(journal.readers.names());
+  refuseMisplaced(config, known, journal.end().page === 0);
+  for (const sink of sinkConfigs(config)) {
+    if (!known.has(sink.name) && sink.start === "now")
+      await journal.readers.createAt(sink.name, journal.end());
+  }
+}
+
+/** Throws where sinks of the config and positions of the state do not belong together (R14). */
+export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empty: boolean): void {
+  const names = new Set(allSinks(config).map((sink) => sink.name));
   const problems: string[] = [];
   for (const name of known) {
     if (names.has(name) || name.startsWith("~")) continue;
     problems.push(
-      `the state holds a position of the sink "${name}", which is not in the config: put it back, or run "tidemark sinks rename ${name} NEW" if it has another name now, or "tidemark sinks forget ${name}" to give up what it has not delivered`,
+      `the sink "${name}" has a position and is not in the config: put it back, or run "tidemark sinks rename ${name} NEW" if it has another name now, or "tidemark sinks forget ${name}" to give up the events that it has not delivered`,
     );
   }
-  const empty = journal.end().page === 0;
   for (const sink of sinkConfigs(config)) {
     if (known.has(sink.name) || empty) continue;
     if (sink.start === undefined) {
@@ -87,10 +95,6 @@ export async function placeReaders(config: Config, journal: SqliteJournal): Prom
   }
   if (problems.length > 0)
     throw new UsageError(
-      `The sinks and the state do not fit:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
+      `The sinks of the config do not match the state file:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
     );
-  for (const sink of sinkConfigs(config)) {
-    if (!known.has(sink.name) && sink.start === "now")
-      await journal.readers.createAt(sink.name, journal.end());
-  }
 }

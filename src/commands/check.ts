@@ -1,7 +1,15 @@
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { advice, checkAccount, checkSinks, type Finding } from "../app/check.ts";
-import { sinkConfigs } from "../app/sinks.ts";
+import { checkAccount } from "../app/check/account.ts";
+import type { Finding } from "../app/check/finding.ts";
+import { checkServer } from "../app/check/server.ts";
+import { advice, checkSinks } from "../app/check/sinks.ts";
+import { refuseMisplaced, sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { isLocked } from "../journal/lock.ts";
+import { placesOf } from "../journal/reader-row.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 import { withConfig } from "./options.ts";
@@ -16,7 +24,7 @@ export function registerCheck(program: Command, io: Io): void {
   withConfig(program.command("check"), "tidemark check --online")
     .summary("check the config, and with --online the service and every sink")
     .description(
-      "Checks the config. With --online it also asks the service, telling a wrong region, key, role, organization and entitlement apart, and opens every sink.",
+      "Checks the config and refuses what `run` would refuse. With --online it also asks the service, explains a wrong key, region, role, organization or plan, checks the port, and opens every sink.",
     )
     .option("--online", "ask the service and open every sink")
     .option("--json", "one JSON object a line")
@@ -31,19 +39,39 @@ export function registerCheck(program: Command, io: Io): void {
             : `${mark.padEnd(6)}  ${finding.subject}: ${finding.message}\n`,
         );
       };
-      report({
-        subject: flags.config,
-        ok: true,
-        message: `the config is valid: ${config.accounts.length} accounts, ${config.sinks.length} sinks`,
-      });
-      const log = createLog(io, "error");
-      for (const account of config.accounts)
-        for await (const finding of checkAccount(account, flags.online === true, io.signal)) report(finding);
-      if (!flags.online) {
-        for (const sink of sinkConfigs(config)) for (const finding of advice(sink)) report(finding);
-        return;
-      }
-      const { signal, stderr: stdout } = io;
-      for await (const finding of checkSinks(config, { log, signal, stdout })) report(finding);
+      for await (const finding of findingsOf(config, flags, io)) report(finding);
     });
+}
+
+/** The same refusals as `run`, in the same words and with the same exit code, come first. */
+async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator<Finding> {
+  const isOnline = flags.online === true;
+  const isRunning = existsSync(config.state) && isLocked(config.state);
+  const server: Finding[] = [];
+  for await (const finding of checkServer(config, isOnline, isRunning)) server.push(finding);
+  refuseMismatch(config);
+  yield {
+    subject: flags.config,
+    ok: true,
+    message: `the config is valid: ${config.accounts.length} accounts, ${config.sinks.length} sinks`,
+  };
+  yield* server;
+  if (isOnline) for (const account of config.accounts) yield* checkAccount(account, io.signal);
+  if (!isOnline) {
+    for (const sink of sinkConfigs(config)) yield* advice(sink);
+    return;
+  }
+  const { signal, stderr: stdout } = io;
+  yield* checkSinks(config, { log: createLog(io, "error"), signal, stdout });
+}
+
+function refuseMismatch(config: Config): void {
+  if (!existsSync(config.state)) return;
+  const db = openStateForReading(config.state);
+  try {
+    const { names, isEmpty } = placesOf(db);
+    refuseMisplaced(config, names, isEmpty);
+  } finally {
+    db.close();
+  }
 }

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Finding } from "../app/check.ts";
+import type { Finding } from "../app/check/finding.ts";
 import { examine } from "../app/doctor.ts";
 import { loadConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";

@@ -5,7 +5,7 @@ import type { Io } from "./io.ts";
 
 type Register = (program: Command, io: Io) => Promise<void>;
 
-/** In the order of the help. Each loads what it needs when it is needed: `run` carries no simulator. */
+/** In the order of the help. Each loads its modules when it is used, so that `run` loads no simulator. */
 const COMMANDS: readonly { readonly names: readonly string[]; readonly register: Register }[] = [
   { names: ["demo"], register: async (program, io) => (await import("./demo.ts")).registerDemo(program, io) },
   { names: ["init"], register: async (program, io) => (await import("./init.ts")).registerInit(program, io) },
@@ -84,6 +84,12 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     names: ["simulate"],
     register: async (program, io) => (await import("./simulate.ts")).registerSimulate(program, io),
   },
+  {
+    names: ["completion"],
+    async register(program, io) {
+      (await import("./completion.ts")).registerCompletion(program, io, () => createProgram(io));
+    },
+  },
   { names: ["docs"], register: async (program, io) => (await import("./docs.ts")).registerDocs(program, io) },
 ];
 
@@ -100,20 +106,19 @@ export async function main(args: readonly string[], io: Io): Promise<void> {
   }
 }
 
-/** With the command of this name alone; with all of them when there is none, for the help and for mistakes. */
+/** With the command of this name; with all commands when there is none, for the help and for typing errors. */
 export async function createProgram(io: Io, name?: string): Promise<Command> {
   const program = new Command("tidemark")
     .description(
       "Pulls every audit event out of a directory service, delivers it everywhere, and shows that nothing is missing.",
     )
     .version(VERSION)
-    .showHelpAfterError("(add --help for what it takes)")
+    .showHelpAfterError("(--help shows the options)")
     .exitOverride()
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     });
-  // The version is known without any of them.
   if (name === "--version" || name === "-V") return program;
   const wanted = COMMANDS.filter(({ names }) => name !== undefined && names.includes(name));
   for (const { register } of wanted.length > 0 ? wanted : COMMANDS) await register(program, io);

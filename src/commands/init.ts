@@ -1,6 +1,8 @@
 import { existsSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Command } from "commander";
+import { schemaText } from "../config/docs.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Io } from "./io.ts";
 
@@ -62,7 +64,7 @@ export function registerInit(program: Command, io: Io): void {
     .command("init")
     .summary("ask a few questions and write a config")
     .description(
-      "Asks a few questions and writes a config that exports to files; other sinks are added by hand, with config/REFERENCE.md.",
+      "Asks a few questions and writes a config that exports to files. Other sinks are added by hand; config/REFERENCE.md lists them.",
     )
     .option("-o, --output <file>", "the file to write", "tidemark.yaml")
     .option("-y, --yes", "ask nothing, take the defaults")
@@ -80,13 +82,16 @@ async function init(flags: Flags, io: Io): Promise<void> {
   const answers = flags.yes
     ? Object.fromEntries(QUESTIONS.map(({ key, preset }) => [key, preset]))
     : await askAll(io);
-  writeFileSync(flags.output, configText(answers), { mode: 0o600 });
+  const schema = `${basename(flags.output).replace(/\.ya?ml$/, "")}.schema.json`;
+  writeFileSync(flags.output, configText(answers, schema), { mode: 0o600 });
+  // Beside the config, so that editors find it wherever the config goes.
+  writeFileSync(join(dirname(flags.output), schema), schemaText());
   io.stdout.write(
-    `Wrote ${flags.output}. Next: set ${answers.env}, run "tidemark check --online", then "tidemark run".\n`,
+    `Wrote ${flags.output}, and ${schema} for editors. Next: set ${answers.env}, run "tidemark check --online", then "tidemark run".\n`,
   );
 }
 
-/** Line by line, so that answers may also come from a file or a pipe. */
+/** Reads line by line, so that answers can also come from a file or a pipe. */
 async function askAll(io: Io): Promise<Record<string, string>> {
   const lines = createInterface({ input: io.stdin, signal: io.signal });
   const given = lines[Symbol.asyncIterator]();
@@ -114,10 +119,10 @@ async function ask(
   }
 }
 
-function configText(answers: Readonly<Record<string, string>>): string {
+function configText(answers: Readonly<Record<string, string>>, schema: string): string {
   const { name, region, env, organizations, since, directory } = answers;
   const ids = organizations === "all" ? "all" : `[${organizations}]`;
-  return `# yaml-language-server: $schema=./config/schema.json
+  return `# yaml-language-server: $schema=./${schema}
 accounts:
   - name: ${name}
     region: ${region}

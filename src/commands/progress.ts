@@ -1,39 +1,41 @@
 import type { App } from "../app.ts";
 import { formatDuration } from "../core/time.ts";
-import { createProgress } from "../journal/progress.ts";
+import { createReadProgress } from "../journal/progress.ts";
 import type { Io } from "./io.ts";
 
 const EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;
 const WIDTH = 30;
 
-/** A bar with rate and remaining time where a person watches, a line now and then where nobody does. */
+/** A bar with rate and remaining time on a terminal, a line every ten seconds elsewhere. */
 export function showProgress(io: Io, app: App): { stop(): void } {
   const startedMs = Date.now();
-  const progress = createProgress(app.db);
-  const totalMs = progress.unreadMs();
-  const eventsBefore = progress.events();
+  const progress = createReadProgress(app.db);
+  const before = progress();
+  let totalMs = before.unreadMs;
   let loggedMs = startedMs;
 
-  function line(): string {
-    const leftMs = progress.unreadMs();
-    const done = totalMs === 0 ? 1 : Math.min(1, Math.max(0, 1 - leftMs / totalMs));
+  /** The plan may be made after the start, so the total can still grow. */
+  function line(): { share: number; text: string } {
+    const { unreadMs, events } = progress();
+    totalMs = Math.max(totalMs, unreadMs);
+    const share = totalMs === 0 ? 0 : Math.min(1, Math.max(0, 1 - unreadMs / totalMs));
     const tookMs = Date.now() - startedMs;
-    const count = progress.events() - eventsBefore;
+    const count = events - before.events;
     const rate = Math.round(count / Math.max(0.001, tookMs / 1000));
     const remaining =
-      done > 0.01 && done < 1 ? `, about ${formatDuration((tookMs / done) * (1 - done))} left` : "";
-    return `${Math.floor(done * 100)}%, ${count} events, ${rate} a second${remaining}`;
+      share > 0.01 && share < 1 ? `, about ${formatDuration((tookMs / share) * (1 - share))} left` : "";
+    return { share, text: `${Math.floor(share * 100)}% read, ${count} events, ${rate} a second${remaining}` };
   }
 
   function show(): void {
+    const { share, text } = line();
     if (io.interactive) {
-      const text = line();
-      const filled = Math.round((Number.parseInt(text, 10) / 100) * WIDTH);
+      const filled = Math.round(share * WIDTH);
       io.stderr.write(`\r\x1b[K[${"#".repeat(filled)}${"-".repeat(WIDTH - filled)}] ${text}`);
     } else if (Date.now() - loggedMs >= LOG_EVERY_MS) {
       loggedMs = Date.now();
-      io.stderr.write(`Reading: ${line()}\n`);
+      io.stderr.write(`Reading: ${text}\n`);
     }
   }
 
@@ -41,7 +43,7 @@ export function showProgress(io: Io, app: App): { stop(): void } {
   return {
     stop() {
       clearInterval(timer);
-      io.stderr.write(`${io.interactive ? "\r\x1b[K" : ""}Done: ${line()}\n`);
+      if (io.interactive) io.stderr.write("\r\x1b[K");
     },
   };
 }

@@ -1,25 +1,29 @@
 import type { Command } from "commander";
+import type { App } from "../app.ts";
 import { systemClock } from "../core/clock.ts";
+import { explain } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
+import { runOnce } from "./once.ts";
 import { withConfig } from "./options.ts";
 
 export function registerRun(program: Command, io: Io): void {
   withConfig(program.command("run"), "tidemark run --once")
     .summary("pull events and deliver them, until stopped")
     .description(
-      "Pulls events and delivers them until it is stopped. SIGTERM ends it cleanly; nothing is lost by kill -9 either.",
+      "Pulls events and delivers them until it is stopped. SIGTERM ends it cleanly, and kill -9 loses nothing either. With --once it reads everything up to now, delivers it, reports what is missing, and exits with 1 if anything is.",
     )
     .option("--once", "read everything up to now, deliver it, and exit")
     .action(async (flags: { config: string; once?: boolean }) => {
-      // What is heavy is loaded by the command that needs it.
+      // Heavy modules are loaded by the command that needs them.
       const { loadConfig } = await import("../config/load.ts");
       const { config } = loadConfig(flags.config, io.env);
       const log = createLog(io, config.log.level);
       const telemetry = await telemetryFor(config.server !== undefined, io);
-      // Its thread gets ready while the rest is loaded.
+      // Its thread starts while the rest is loaded.
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const preparer = createPreparer(systemClock);
       const { openApp } = await import("../app.ts");
@@ -32,8 +36,8 @@ export function registerRun(program: Command, io: Io): void {
         ...(telemetry === undefined ? {} : { telemetry }),
       });
       try {
-        if (flags.once) await app.once(io.signal);
-        else await app.run(io.signal);
+        if (flags.once) await runOnce(app, io);
+        else await runUntilStopped(app, log, io);
       } finally {
         await app.close();
         await telemetry?.close();
@@ -41,7 +45,19 @@ export function registerRun(program: Command, io: Io): void {
     });
 }
 
-/** Measuring is set up where somebody can see it: on the server, or by the standard OTEL_ variables. */
+/** The log says when the program starts, when it stops, and why. */
+async function runUntilStopped(app: App, log: Log, io: Io): Promise<void> {
+  log.info({ version: VERSION, state: app.config.state }, "Tidemark has started.");
+  try {
+    await app.run(io.signal);
+    log.info({ reason: explain(io.signal.reason ?? "no work left") }, "Tidemark stops.");
+  } catch (error) {
+    log.error({ err: error }, "Tidemark stops because of an error.");
+    throw error;
+  }
+}
+
+/** Metrics are set up when something reads them: the server, or the standard OTEL_ variables. */
 async function telemetryFor(server: boolean, io: Io): Promise<Telemetry | undefined> {
   if (!server && !Object.keys(io.env).some((name) => name.startsWith("OTEL_"))) return undefined;
   const { startTelemetry } = await import("../telemetry.ts");

@@ -1,8 +1,11 @@
 import { once } from "node:events";
 import { type Command, Option } from "commander";
-import { createFormat } from "../app/sinks.ts";
+import { createFormat, formatOf, sinkConfigs, wantsOf } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
+import type { Config, SinkConfig } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import type { JournalEvent } from "../core/event.ts";
 import { filterOf } from "../delivery/filter.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { openTap } from "../journal/tap.ts";
@@ -11,7 +14,8 @@ import { countOption, listOption, withConfig } from "./options.ts";
 
 interface Flags {
   readonly config: string;
-  readonly format: string;
+  readonly sink?: string;
+  readonly format?: string;
   readonly from: "now" | "beginning";
   readonly count?: number;
   readonly organization?: string[];
@@ -27,7 +31,8 @@ export function registerTap(program: Command, io: Io): void {
     .description(
       "Shows events as they arrive in the journal, beside a running process and without disturbing it.",
     )
-    .option("--format <name>", "how to write them", "raw")
+    .option("--sink <name>", "only the events that this sink gets, in its format")
+    .option("--format <name>", "how to write them; raw, or the sink's own format by default")
     .addOption(
       new Option("--from <where>", "now, or beginning: all that the journal still holds")
         .choices(["now", "beginning"])
@@ -45,9 +50,15 @@ async function tap(flags: Flags, io: Io): Promise<void> {
   const db = openStateForReading(config.state);
   try {
     const tap = openTap(db);
-    const format = createFormat(flags.format, {});
+    const sink = flags.sink === undefined ? undefined : sinkOf(config, flags.sink);
+    const format =
+      sink === undefined || flags.format !== undefined
+        ? createFormat(flags.format ?? "raw", {})
+        : formatOf(sink);
     const { organization: organizations, service: services, type: eventTypes } = flags;
-    const wants = filterOf({ organizations, services, eventTypes }, undefined, Number.NEGATIVE_INFINITY);
+    const isAsked = filterOf({ organizations, services, eventTypes }, undefined, Number.NEGATIVE_INFINITY);
+    const isForSink = sink === undefined ? () => true : wantsOf(sink);
+    const wants = (event: JournalEvent) => isForSink(event) && isAsked(event);
     let at = flags.from === "beginning" ? tap.beginning : tap.end();
     let left = flags.count ?? Number.POSITIVE_INFINITY;
     while (left > 0 && !io.signal.aborted) {
@@ -73,4 +84,11 @@ async function tap(flags: Flags, io: Io): Promise<void> {
   } finally {
     db.close();
   }
+}
+
+function sinkOf(config: Config, name: string): SinkConfig {
+  const found = sinkConfigs(config).find((sink) => sink.name === name);
+  if (found !== undefined) return found;
+  const known = sinkConfigs(config).map((sink) => sink.name);
+  throw new UsageError(`There is no sink "${name}" in the config. It has: ${known.join(", ")}.`);
 }

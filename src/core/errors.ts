@@ -100,5 +100,5 @@ export function explain(error: unknown): string {
     if (message !== "" && !parts.some((part) => part.includes(message))) parts.push(message);
     at = at instanceof Error ? at.cause : undefined;
   }
-  return parts.join(": ");
+  return parts.map((part, at) => (at < parts.length - 1 ? part.replace(/[.:\s]+$/, "") : part)).join(": ");
 }

@@ -7,7 +7,7 @@ interface MetricDefinition {
   readonly labels: readonly string[];
 }
 
-/** Every metric the program has; the documentation and the checks of rules and dashboards are made from this list. */
+/** Every metric; the documentation and the checks of rules and dashboards are made from this list. */
 export const METRICS = {
   tidemark_source_requests_total: {
     kind: "counter",
@@ -36,7 +36,7 @@ export const METRICS = {
   tidemark_journal_known_events_total: {
     kind: "counter",
     unit: "",
-    description: "Events that were read again and held already.",
+    description: "Events that were read again and are already held.",
     labels: ["account"],
   },
   tidemark_journal_repeated_events_total: {
@@ -66,7 +66,7 @@ export const METRICS = {
   tidemark_journal_late_events_total: {
     kind: "counter",
     unit: "",
-    description: "Events that the service showed only after their time had been read.",
+    description: "Events that appeared in the service after their time range was read.",
     labels: ["account"],
   },
   tidemark_journal_used_bytes: {
@@ -90,9 +90,20 @@ export const METRICS = {
   tidemark_windows_loss_hours: {
     kind: "gauge",
     unit: "h",
-    description:
-      "Hours until the service forgets the oldest stretch that was never read; absent when there is none.",
+    description: "Hours until the service deletes the oldest unread events; absent when there are none.",
     labels: ["account"],
+  },
+  tidemark_gaps: {
+    kind: "gauge",
+    unit: "",
+    description: "Gaps by state: lost ones cannot be read any more, refused ones are tried again.",
+    labels: ["state"],
+  },
+  tidemark_gap_hours: {
+    kind: "gauge",
+    unit: "h",
+    description: "Length of those gaps, summed over organizations.",
+    labels: ["state"],
   },
   tidemark_live_lag_seconds: {
     kind: "gauge",
@@ -115,13 +126,13 @@ export const METRICS = {
   tidemark_sink_sent_events_total: {
     kind: "counter",
     unit: "",
-    description: "Events that a sink has durably taken.",
+    description: "Events that a sink has durably accepted.",
     labels: ["sink"],
   },
   tidemark_sink_sent_bytes_total: {
     kind: "counter",
     unit: "By",
-    description: "Bytes of those events, encoded.",
+    description: "Encoded bytes of those events.",
     labels: ["sink"],
   },
   tidemark_sink_errors_total: {
@@ -157,13 +168,13 @@ export const METRICS = {
   tidemark_dead_letters: {
     kind: "gauge",
     unit: "",
-    description: "Dead letters that wait for a person.",
+    description: "Dead letters that wait for a decision.",
     labels: ["sink"],
   },
   tidemark_alarms: {
     kind: "gauge",
     unit: "",
-    description: "Standing alarms by kind.",
+    description: "Active alarms by kind.",
     labels: ["kind", "severity"],
   },
   tidemark_drift_events_total: {
@@ -185,11 +196,11 @@ export interface GaugeReading {
   readonly attributes?: Attributes;
 }
 
-/** Where the parts report; the SDK behind the meter is set up at the rim. */
+/** Where the parts report. The SDK behind the meter is set up in telemetry.ts. */
 export interface Metrics {
   add(name: NamesOf<"counter">, value: number, attributes?: Attributes): void;
   record(name: NamesOf<"histogram">, value: number, attributes?: Attributes): void;
-  /** Read when somebody collects. */
+  /** Read when metrics are collected. */
   gauge(name: NamesOf<"gauge">, read: () => readonly GaugeReading[]): void;
 }
 

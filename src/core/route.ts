@@ -9,7 +9,8 @@ export interface Route<Params = unknown, Query = unknown, Body = unknown, Respon
   /** Parameters are written as `:name`. */
   readonly path: string;
   readonly summary: string;
-  readonly scope: "read" | "write";
+  /** content: it shows the contents of events. */
+  readonly scope: "read" | "content" | "write";
   readonly params: z.ZodType<Params>;
   readonly query: z.ZodType<Query>;
   /** undefined: the operation takes no body. */

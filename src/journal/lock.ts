@@ -1,3 +1,4 @@
+import { closeSync, existsSync, openSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
@@ -6,7 +7,9 @@ export interface Lock {
   release(): void;
 }
 
-/** A command that only looks whether the lock is free holds it for a moment; that must not refuse anybody. */
+/** Only this user may open it: whoever can open the file can hold the lock. */
+const MODE = 0o600;
+/** A command that checks the lock holds it for a moment. Waiting that long avoids a wrong refusal. */
 const LOOK_MS = 500;
 
 /**
@@ -49,7 +52,9 @@ function tryLock(stateFile: string, timeoutMs: number): Lock | null {
 
 function openLock(stateFile: string, timeoutMs: number): Database.Database {
   try {
-    return new Sqlite(`${stateFile}.lock`, { timeout: timeoutMs });
+    const file = `${stateFile}.lock`;
+    if (!existsSync(file)) closeSync(openSync(file, "a", MODE));
+    return new Sqlite(file, { timeout: timeoutMs });
   } catch (error) {
     throw cannotLock(stateFile, error);
   }

@@ -1,14 +1,23 @@
-import type { Connection } from "./database.ts";
+import type { State } from "./database.ts";
 
-/** What a progress bar shows of a journal that is being filled. */
-export function createProgress(db: Connection) {
-  const span = db
-    .prepare("SELECT COALESCE(SUM(to_ms - from_ms), 0) FROM windows WHERE live = 0 AND state = 'unread'")
-    .pluck();
+export interface ReadProgress {
+  /** Time of the past that is still to be read, summed over streams. */
+  readonly unreadMs: number;
+  /** Events in the journal, including those whose bytes are trimmed. */
+  readonly events: number;
+  readonly windowsUnread: number;
+}
+
+/** How far reading has come; for progress bars and for the report at the end. */
+export function createReadProgress(db: State): () => ReadProgress {
+  const unread = db
+    .prepare(
+      "SELECT COALESCE(SUM(to_ms - from_ms), 0), COUNT(*) FROM windows WHERE live = 0 AND state = 'unread'",
+    )
+    .raw();
   const events = db.prepare("SELECT COALESCE(SUM(events), 0) FROM pages").pluck();
-  return {
-    /** The length of all windows that are still to be read. */
-    unreadMs: () => span.get() as number,
-    events: () => events.get() as number,
+  return () => {
+    const [unreadMs, windowsUnread] = unread.get() as [number, number];
+    return { unreadMs, windowsUnread, events: events.get() as number };
   };
 }

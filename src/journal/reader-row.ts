@@ -16,3 +16,10 @@ export function heldOf(db: State, reader: string): { position: Position; state: 
     state: state === null ? undefined : (JSON.parse(state) as SinkState),
   };
 }
+
+/** The readers that have a position, and whether the journal is still empty. */
+export function placesOf(db: State): { readonly names: ReadonlySet<string>; readonly isEmpty: boolean } {
+  const names = db.prepare("SELECT name FROM readers").pluck().all() as string[];
+  const isEmpty = db.prepare("SELECT 1 FROM pages LIMIT 1").pluck().get() === undefined;
+  return { names: new Set(names), isEmpty };
+}

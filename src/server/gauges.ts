@@ -8,8 +8,8 @@ const FRESH_MS = 5000;
 const SINK_STATES: readonly SinkView["state"][] = ["opening", "running", "retrying", "paused", "stopped"];
 
 /**
- * Every gauge, read from the view. Whoever collects gets what was seen last and has it looked at anew;
- * `refresh` before collecting makes it current.
+ * Every gauge, read from the view. Collecting returns the last values and starts a new look at the view;
+ * `refresh` before collecting makes them current.
  */
 export function registerGauges(metrics: Metrics, view: View, clock: Clock): { refresh(): Promise<void> } {
   let seen: { status: StatusView; sinks: readonly SinkView[]; ms: number } | undefined;
@@ -29,7 +29,7 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
 
   function readings(of: (status: StatusView, sinks: readonly SinkView[]) => readonly GaugeReading[]) {
     return () => {
-      // A failure shows where it can be answered: in the next refresh that somebody waits for.
+      // A failure shows in the next refresh that is awaited.
       if (seen === undefined || clock.now() - seen.ms > FRESH_MS) refresh().catch(() => {});
       return seen === undefined ? [] : of(seen.status, seen.sinks);
     };
@@ -59,6 +59,16 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
       accounts.flatMap(({ name, lossInMs }) =>
         lossInMs === null ? [] : [{ value: lossInMs / 3_600_000, attributes: { account: name } }],
       ),
+    ),
+  );
+  metrics.gauge(
+    "tidemark_gaps",
+    readings(({ totals: { gaps } }) => byState({ lost: gaps.gaps, refused: gaps.open }, {})),
+  );
+  metrics.gauge(
+    "tidemark_gap_hours",
+    readings(({ totals: { gaps } }) =>
+      byState({ lost: gaps.durationMs / 3_600_000, refused: gaps.openMs / 3_600_000 }, {}),
     ),
   );
   metrics.gauge(

@@ -1,9 +1,13 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Clock } from "../core/clock.ts";
 
 const ADDRESSES_MAX = 10_000;
 const BURST_SECONDS = 4;
+const CONNECTIONS_MAX = 512;
+const CONNECTIONS_PER_ADDRESS_MAX = 128;
 
-/** A bucket of tokens for each address; the longest silent ones are forgotten first. */
+/** A token bucket for each address; the addresses that were silent longest are forgotten first. */
 export function createRateLimit(clock: Clock, perSecond: number) {
   const buckets = new Map<string, { left: number; ms: number }>();
   const most = perSecond * BURST_SECONDS;
@@ -21,4 +25,36 @@ export function createRateLimit(clock: Clock, perSecond: number) {
     bucket.left--;
     return 0;
   };
+}
+
+/**
+ * Bounds the open connections, in all and for one address. Beyond the bound the oldest connection without a
+ * request is closed, so that idle connections never keep a new request out.
+ */
+export function limitConnections(server: Server): void {
+  /** Open sockets in the order of their arrival, with the number of requests in work. */
+  const sockets = new Map<Socket, { readonly address: string; requests: number }>();
+
+  server.on("connection", (socket: Socket) => {
+    const address = socket.remoteAddress ?? "";
+    sockets.set(socket, { address, requests: 0 });
+    socket.once("close", () => sockets.delete(socket));
+    const sameAddress = [...sockets].filter(([, entry]) => entry.address === address);
+    if (sameAddress.length > CONNECTIONS_PER_ADDRESS_MAX) closeOldest(sameAddress, socket);
+    else if (sockets.size > CONNECTIONS_MAX) closeOldest([...sockets], socket);
+  });
+  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const entry = sockets.get(socket);
+    if (entry === undefined) return;
+    entry.requests++;
+    response.once("close", () => entry.requests--);
+  });
+
+  function closeOldest(
+    candidates: readonly (readonly [Socket, { readonly requests: number }])[],
+    newest: Socket,
+  ): void {
+    const idle = candidates.find(([socket, { requests }]) => requests === 0 && socket !== newest);
+    (idle?.[0] ?? newest).destroy();
+  }
 }

@@ -38,7 +38,7 @@ const callers = new WeakMap<FastifyRequest, string>();
 
 /** Before the body is read: a stranger's bytes are not even parsed. */
 export function admit({ access }: Pick<MountContext, "access">, request: FastifyRequest, scope: Scope): void {
-  const admitted = access.admit(request.headers, request.ip, scope);
+  const admitted = access.admit(request.raw, request.ip, scope);
   if ("caller" in admitted) callers.set(request, admitted.caller);
   else throw new RouteError(admitted.status, admitted.message);
 }

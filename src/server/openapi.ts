@@ -63,7 +63,7 @@ function operationOf(route: Route): Json {
       default: refusal,
     },
     // An empty entry means that a server on this machine alone answers without a token.
-    security: route.scope === "write" ? [{ token: [] }] : [{ token: [] }, {}],
+    security: route.scope !== "read" ? [{ token: [] }] : [{ token: [] }, {}],
   };
 }
 

@@ -7,6 +7,7 @@ import {
   deadLettersSchema,
 } from "../core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../core/view/events.ts";
+import { gapsQuerySchema, gapsSchema } from "../core/view/gaps.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../core/view/organizations.ts";
 import { sinkSchema } from "../core/view/sinks.ts";
 import { alarmSchema, ratesSchema, statusSchema } from "../core/view/status.ts";
@@ -47,6 +48,13 @@ export function viewRoutes(view: View): readonly Route[] {
         if (windows === undefined) throw new RouteError(404, "There is no such organization.");
         return windows;
       },
+    ),
+    read(
+      "/api/gaps",
+      "Events that are missing: lost to the service's retention, refused, or unreadable. Oldest first.",
+      gapsQuerySchema,
+      gapsSchema,
+      (query) => view.gaps(query),
     ),
     read("/api/sinks", "Every sink: position, lag, state, what to do.", none, sinksSchema, async () => ({
       sinks: [...(await view.sinks())],
@@ -108,7 +116,7 @@ function deadLetterRoute(view: View): Route {
     method: "GET",
     path: "/api/dead-letters/:id",
     summary: "One dead letter with its event's exact text.",
-    scope: "read",
+    scope: "content",
     params: idParams,
     query: none,
     body: undefined,

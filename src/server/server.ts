@@ -12,7 +12,7 @@ import { createAccess, createHostCheck } from "./access.ts";
 import { mountAssets } from "./assets.ts";
 import type { ServerConfig } from "./config.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
-import { createRateLimit } from "./limits.ts";
+import { createRateLimit, limitConnections } from "./limits.ts";
 import { createLiveStream } from "./live-stream.ts";
 import { admit, answerErrors, type MountContext, mountRoute } from "./mount.ts";
 import { openapiOf } from "./openapi.ts";
@@ -41,7 +41,9 @@ export interface Server {
 
 const BODY_BYTES_MAX = 262_144;
 const HEADER_BYTES_MAX = 16_384;
-const CONNECTIONS_MAX = 1024;
+const HEADERS_MS_MAX = 5000;
+const KEEP_ALIVE_MS = 5000;
+const CHECK_MS = 1000;
 const REQUEST_MS_MAX = 30_000;
 const COMPRESS_BYTES_MIN = 1400;
 
@@ -55,10 +57,15 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     requestTimeout: REQUEST_MS_MAX,
     forceCloseConnections: true,
     return503OnClosing: true,
-    http: { maxHeaderSize: HEADER_BYTES_MAX },
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    http: {
+      maxHeaderSize: HEADER_BYTES_MAX,
+      headersTimeout: HEADERS_MS_MAX,
+      connectionsCheckingInterval: CHECK_MS,
+    },
     routerOptions: { maxParamLength: 200 },
   });
-  app.server.maxConnections = CONNECTIONS_MAX;
+  limitConnections(app.server);
   app.removeContentTypeParser("text/plain");
   const stopping = new AbortController();
   const signal = AbortSignal.any([options.signal, stopping.signal]);
@@ -72,7 +79,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   await listen(app, config);
   const { port } = app.server.address() as AddressInfo;
   const url = `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}/`;
-  log.info({ url, tokenForReading: !access.readsAreFree, changes: access.writes }, "The page is up.");
+  log.info(
+    { url, tokenForReading: !access.readsAreFree, changes: access.writes },
+    "The status page is available.",
+  );
   const close = () => {
     stopping.abort(new Error("The server stops."));
     stream.close();
@@ -82,7 +92,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return { url, port, close };
 }
 
-/** What every request passes first: its name, its rate; and what every answer carries. */
+/** Checks of every request (its host name, its rate) and headers of every answer. */
 function guard(app: FastifyInstance, config: ServerConfig, clock: Clock): void {
   const isOurName = createHostCheck(config);
   const waitSeconds = createRateLimit(clock, config.requestsPerSecond);
@@ -92,12 +102,12 @@ function guard(app: FastifyInstance, config: ServerConfig, clock: Clock): void {
     if (!isOurName(request.headers.host))
       throw new RouteError(
         421,
-        "This server does not go by that name: add it to server.hosts in the config, or use an address.",
+        "The server does not answer to this host name: add it to server.hosts in the config, or use an address.",
       );
     const seconds = waitSeconds(request.ip);
     if (seconds > 0) {
       reply.header("retry-after", seconds);
-      throw new RouteError(429, "That is too many requests; wait a little.");
+      throw new RouteError(429, "Too many requests. Wait a moment.");
     }
   });
   app.addHook("onSend", async (request, reply, payload) => {
@@ -108,7 +118,7 @@ function guard(app: FastifyInstance, config: ServerConfig, clock: Clock): void {
   });
 }
 
-/** Alive: the process answers. Ready: it can read its state and is not stopping; what goes wrong elsewhere degrades it. */
+/** Alive: the process answers. Ready: it can read its state and is not stopping. Problems elsewhere make it degraded. */
 function mountHealth(app: FastifyInstance, { view, log }: ServerOptions, signal: AbortSignal): void {
   app.get("/livez", async () => ({ status: "alive" }));
   app.get("/readyz", async (_, reply) => {
@@ -141,9 +151,11 @@ function mountApi(
   const openapi = openapiOf(routes, options.version);
   app.get("/api/openapi.json", read, async () => openapi);
   app.get("/api/access", async () => ({ readNeedsToken: !access.readsAreFree, changes: access.writes }));
-  app.get("/api/events", read, async (_, reply) => {
+  app.get("/api/events", read, async (request, reply) => {
+    // The headers are the whole answer to HEAD.
+    if (request.method === "HEAD") return reply.type("text/event-stream; charset=utf-8").send();
     await stream.join(reply.raw);
-    reply.hijack();
+    return reply.hijack();
   });
 }
 
@@ -153,7 +165,7 @@ async function listen(app: FastifyInstance, { host, port }: ServerConfig): Promi
   } catch (error) {
     await app.close();
     throw new UsageError(
-      `The server cannot listen on ${host} port ${port} (${(error as Error).message}): choose another server.port, or stop what uses it.`,
+      `The server cannot listen on ${host} port ${port} (${(error as Error).message}). Choose another server.port, or stop the program that uses it.`,
       { cause: error },
     );
   }

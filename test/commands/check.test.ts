@@ -110,9 +110,9 @@ describe("check", () => {
     expect((await check(`organizations: ['${first()}']`))[0]).toContain("cannot be reached");
   });
 
-  test("the list of organizations cannot be had", async () => {
+  test("the list of organizations cannot be read", async () => {
     const failed = await check("organizations: all", SECRET);
-    expect(failed[0]).toContain("the list of organizations cannot be had");
+    expect(failed[0]).toContain("the list of organizations cannot be read");
     expect(failed[0]).toContain("managementUrl");
   });
 
@@ -147,14 +147,17 @@ describe("check", () => {
       ]);
     });
 
-    test("nobody at all cannot be reached", async () => {
+    test("a port where nothing listens", async () => {
       const config = world.configure();
       writeFileSync(
         config,
         `accounts: [{ name: a, insightsUrl: 'http://127.0.0.1:1', managementUrl: 'http://127.0.0.1:1', apiKey: { env: KEY }, organizations: ['${first()}'] }]\nsinks: [{ name: screen, type: console }]\n`,
       );
       const outcome = await world.run(["check", "--online", "-c", config]);
-      expect([outcome.code, outcome.stdout]).toEqual([1, expect.stringContaining("cannot be reached")]);
+      expect([outcome.code, outcome.stdout]).toEqual([
+        1,
+        expect.stringContaining("Nothing accepts connections"),
+      ]);
     });
   });
 
@@ -179,12 +182,64 @@ describe("check", () => {
       "check",
       "--online",
       "-c",
-      world.configure({ account: `organizations: ['${first()}']`, sinks }),
+      world.configure({ account: `organizations: ['${first()}']`, sinks, state: world.at("other.db") }),
     ]);
     expect(outcome.code).toBe(1);
     expect(outcome.stdout).toMatch(/^FAILED {2}sink blocked: /m);
     expect(outcome.stdout).toMatch(/^FAILED {2}sink far: /m);
     expect(existsSync(world.at("tidemark.yaml"))).toBe(true);
     expect(readdirSync(world.folder)).not.toContain("x");
+  });
+
+  describe("refuses what run refuses, with the same words and exit code", () => {
+    test.each([
+      ["a host that others can reach without a token", ["server: { host: 0.0.0.0, port: 0 }"]],
+      ["a short token", ["server: { port: 0, token: { env: SHORT } }"]],
+    ])("%s", async (_, more) => {
+      const config = world.configure({ more, state: world.at("refused.db") });
+      const over = { env: { SHORT: "short" } };
+      const checked = await world.run(["check", "-c", config], over);
+      const ran = await world.run(["run", "-c", config], over);
+      expect([checked.code, ran.code]).toEqual([2, 2]);
+      expect(ran.stderr).toContain(checked.stderr.trim());
+    });
+
+    test("a sink that is gone from the config while the state has its position", async () => {
+      const state = world.at("gone.db");
+      await world.run(["run", "--once", "-c", world.configure({ state })]);
+      const config = world.configure({ state, sinks: ["{ name: screen, type: console }"] });
+      const checked = await world.run(["check", "-c", config]);
+      const ran = await world.run(["run", "--once", "-c", config]);
+      expect([checked.code, checked.stderr]).toEqual([2, ran.stderr]);
+      expect(checked.stderr).toContain("tidemark sinks rename disk NEW");
+    });
+
+    test("a port that is in use, online", async () => {
+      const blocker = createServer();
+      await new Promise<void>((resolve) => blocker.listen(0, "127.0.0.1", resolve));
+      const { port } = blocker.address() as AddressInfo;
+      const account = `organizations: ['${first()}']`;
+      const config = world.configure({
+        account,
+        more: [`server: { port: ${port} }`],
+        state: world.at("port.db"),
+      });
+      const outcome = await world.run(["check", "--online", "-c", config]);
+      await new Promise((resolve) => blocker.close(resolve));
+      expect(outcome.code).toBe(1);
+      expect(outcome.stdout).toContain(`FAILED  server: the server cannot listen on 127.0.0.1 port ${port}`);
+    });
+
+    test("a host name that DNS does not know has its own sentence", async () => {
+      const config = world.configure();
+      writeFileSync(
+        config,
+        `accounts: [{ name: a, insightsUrl: 'https://insights.invalid', managementUrl: 'https://console.invalid', apiKey: { env: KEY }, organizations: ['${first()}'] }]\nstate: ${world.at("dns.db")}\nsinks: [{ name: screen, type: console }]\n`,
+      );
+      const { code, stdout } = await world.run(["check", "--online", "-c", config]);
+      expect(code).toBe(1);
+      expect(stdout).toContain("This host name is not known to DNS");
+      expect(stdout).not.toContain(".:");
+    });
   });
 });

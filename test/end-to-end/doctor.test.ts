@@ -1,6 +1,6 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Finding } from "../../src/app/check.ts";
+import type { Finding } from "../../src/app/check/finding.ts";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { freePort } from "../support/process.ts";
 import { compare, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";

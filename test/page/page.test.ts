@@ -188,7 +188,11 @@ describe.skipIf(skipBrowser())("the page", () => {
   });
 
   it("shows a dead letter's event as text, whatever it holds", async () => {
-    const { page, problems } = await open(await serveScene(state));
+    const server = await serveScene(state, { config: { config: { token: secretOf(TOKEN) } } });
+    const { page, problems } = await open(server);
+    await page.locator("#token-dialog[open]").waitFor();
+    await page.fill("#token-input", TOKEN);
+    await page.keyboard.press("Enter");
     await page.getByRole("button", { name: /^Show group/ }).click();
     await page.getByRole("button", { name: "Show dead letter 1" }).click();
     await page.locator("#detail-body pre").waitFor();

@@ -345,9 +345,9 @@ describe("coverage", () => {
       rows.every(({ lastAsked }) => lastAsked === null || Date.parse(String(lastAsked)) >= START_MS),
     ).toBe(true);
     const text = await coverage(it, "--since", "2025-03-01T00:00:00Z");
-    expect(text).toMatch(/day +unread +read +sealed +refused +gap +late +service +held +asked last/);
+    expect(text).toMatch(/day +unread +read +complete +refused +lost +late +service +held +compared/);
     expect(text).not.toContain("2025-02-27");
-    await expect(coverage(it, "--organization", "nobody")).rejects.toThrow(/Nothing is known/);
+    await expect(coverage(it, "--organization", "nobody")).rejects.toThrow(/are not known/);
   });
 
   test("counts of a group are marked as such", async () => {

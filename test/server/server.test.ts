@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
+import { connect as connectTo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -25,12 +26,12 @@ const READS = [
   `/api/windows?account=acme&organization=${organizationId(1)}`,
   "/api/sinks",
   "/api/dead-letters",
-  "/api/dead-letters/1",
   "/api/alarms",
   "/api/drift",
   "/api/recent",
   "/api/openapi.json",
 ];
+const CONTENT = "/api/dead-letters/1";
 const WRITES = [
   { method: "POST", path: "/api/dead-letters/replay", body: { ids: [1] } },
   { method: "DELETE", path: "/api/dead-letters?ids=1,2" },
@@ -58,15 +59,70 @@ afterEach(async () => {
 afterAll(() => state.close());
 
 describe("who may read and change", () => {
-  it("answers reads on this machine without a token, and refuses every change", async () => {
+  it("answers reads on this machine without a token, and refuses every change and every event's content", async () => {
     const server = await start(view);
     for (const path of READS) expect([path, (await ask(server, path)).status]).toEqual([path, 200]);
+    const body = await ask(server, CONTENT);
+    expect([body.status, body.json.error.message]).toEqual([403, expect.stringContaining("server.token")]);
     for (const { path, ...options } of WRITES) {
       const answer = await ask(server, path, options);
       expect(answer.status).toBe(403);
       expect(answer.json.error.message).toContain("server.token");
     }
     expect(server.asked).toEqual([]);
+  });
+
+  it.each([
+    { forwarded: "for=192.0.2.60" },
+    { "x-forwarded-for": "192.0.2.60" },
+    { "x-forwarded-proto": "https" },
+    { "x-real-ip": "192.0.2.60" },
+    { via: "1.1 proxy" },
+  ])(
+    "refuses reads without a token that a proxy has forwarded: %j",
+    async (headers: Record<string, string>) => {
+      const server = await start(view);
+      for (const path of [...READS, CONTENT, "/api/events"]) {
+        const answer = await ask(server, path, { headers });
+        expect([path, answer.status, answer.json.error.message]).toEqual([
+          path,
+          403,
+          expect.stringContaining("server.token"),
+        ]);
+      }
+      expect((await ask(server, "/livez", { headers })).status).toBe(200);
+    },
+  );
+
+  it("refuses reads without a token by HTTP/1.0, which a plain nginx speaks", async () => {
+    const server = await start(view);
+    const socket = connectTo(server.port, "127.0.0.1");
+    socket.end("GET /api/status HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket) chunks.push(chunk as Buffer);
+    expect(Buffer.concat(chunks).toString()).toContain(" 403 ");
+  });
+
+  it("asks for the token for reads on this machine too when one is set", async () => {
+    const server = await start(view, { config: { token: secretOf(TOKEN) } });
+    for (const path of [...READS, CONTENT, "/api/events"])
+      expect([path, (await ask(server, path)).status]).toEqual([path, 401]);
+    for (const path of [...READS, CONTENT])
+      expect([path, (await ask(server, path, { headers: bearer(TOKEN) })).status]).toEqual([path, 200]);
+  });
+
+  it("stays reachable while one address holds more idle connections than it may", {
+    timeout: 60_000,
+  }, async () => {
+    const server = await start(view);
+    const idle = Array.from({ length: 1200 }, () =>
+      connectTo(server.port, "127.0.0.1").on("error", () => {}),
+    );
+    await Promise.all(idle.map((socket) => once(socket, "connect").catch(() => {})));
+    const begunMs = performance.now();
+    for (let at = 0; at < 20; at++) expect((await ask(server, "/livez")).status).toBe(200);
+    expect(performance.now() - begunMs).toBeLessThan(5000);
+    for (const socket of idle) socket.destroy();
   });
 
   it("refuses to start beyond this machine without a token", async () => {
@@ -266,7 +322,7 @@ describe("what is answered", () => {
       },
     });
     const server = await start(view, { config: { token: secretOf(TOKEN) }, routes: [extra] });
-    const { json } = await ask(server, "/api/openapi.json");
+    const { json } = await ask(server, "/api/openapi.json", { headers: bearer(TOKEN) });
     expect(json.openapi).toBe("3.1.0");
     const operation = json.paths["/api/things/{id}"].post;
     expect(operation.parameters).toEqual([
@@ -313,6 +369,13 @@ describe("what is answered", () => {
 });
 
 describe("the live stream", () => {
+  it("ends the answer to HEAD", async () => {
+    const server = await start(view);
+    const answer = await ask(server, "/api/events", { method: "HEAD" });
+    expect([answer.status, answer.text]).toEqual([200, ""]);
+    expect(answer.headers["content-type"]).toContain("text/event-stream");
+  });
+
   const connect = (server: TestServer, headers = {}) =>
     new Promise<IncomingMessage>((resolve, reject) => {
       get({ host: "127.0.0.1", port: server.port, path: "/api/events", headers, agent: false }, resolve).on(

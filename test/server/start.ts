@@ -80,7 +80,8 @@ export function ask(
         response.on("end", () => {
           const text = Buffer.concat(chunks).toString();
           const isJson = (response.headers["content-type"] ?? "").includes("json");
-          const json = isJson && !response.headers["content-encoding"] ? JSON.parse(text) : undefined;
+          const json =
+            isJson && text !== "" && !response.headers["content-encoding"] ? JSON.parse(text) : undefined;
           resolve({ status: response.statusCode!, headers: response.headers, text, json });
         });
       },

@@ -1,0 +1,7 @@
+/** One result of `check` or `doctor`, in words that a person can act on. */
+export interface Finding {
+  readonly subject: string;
+  readonly ok: boolean;
+  readonly warning?: boolean;
+  readonly message: string;
+}

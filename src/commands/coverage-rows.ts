@@ -1,0 +1,62 @@
+import type { OrganizationView } from "../core/view/organizations.ts";
+import type { WindowsView } from "../core/view/windows.ts";
+
+/** One organization's day. */
+export interface CoverageRow {
+  readonly account: string;
+  readonly organization: string;
+  readonly day: string;
+  readonly unreadHours: number;
+  readonly readHours: number;
+  readonly sealedHours: number;
+  readonly refusedHours: number;
+  /** Deleted by the service before it was read. */
+  readonly gapHours: number;
+  readonly late: number;
+  /** null: no window inside this day has been read as a whole. */
+  readonly apiCount: number | null;
+  readonly heldCount: number | null;
+  /** Above 1 the counts belong to this many organizations that are read together. */
+  readonly groupSize: number;
+  readonly lastAsked: string | null;
+  readonly reasons: readonly string[];
+}
+
+const DAY_MS = 86_400_000;
+const HOURS = 24;
+
+export function rowsOf(
+  { account, id }: OrganizationView,
+  { days, windows }: WindowsView,
+  sinceMs: number | undefined,
+): CoverageRow[] {
+  const rows: CoverageRow[] = [];
+  for (const day of days) {
+    const fromMs = Date.parse(day.day);
+    const covered = day.expired + day.refused + day.unread + day.live + day.read + day.sealed;
+    if (covered === 0 || (sinceMs !== undefined && fromMs + DAY_MS <= sinceMs)) continue;
+    const within = windows.filter((window) => window.fromMs < fromMs + DAY_MS && window.toMs > fromMs);
+    const asked = within.map(({ askedMs }) => askedMs).filter((ms) => ms !== null);
+    rows.push({
+      account,
+      organization: id,
+      day: day.day,
+      unreadHours: hours(day.unread),
+      readHours: hours(day.read + day.live),
+      sealedHours: hours(day.sealed),
+      refusedHours: hours(day.refused),
+      gapHours: hours(day.expired),
+      late: day.late,
+      apiCount: day.apiCount,
+      heldCount: day.heldCount,
+      groupSize: Math.max(1, ...within.map(({ groupSize }) => groupSize)),
+      lastAsked: asked.length === 0 ? null : new Date(Math.max(...asked)).toISOString(),
+      reasons: [...new Set(within.map(({ reason }) => reason).filter((reason) => reason !== null))],
+    });
+  }
+  return rows;
+}
+
+function hours(share: number): number {
+  return Math.round(share * HOURS * 100) / 100;
+}

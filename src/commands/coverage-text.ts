@@ -1,0 +1,106 @@
+import { formatDuration } from "../core/time.ts";
+import type { GapsView } from "../core/view/gaps.ts";
+import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
+import type { StatusView } from "../core/view/status.ts";
+import type { CoverageRow } from "./coverage-rows.ts";
+
+export function summaryLines({ totals }: StatusView, organizations: OrganizationsView): string[] {
+  const { windows, apiCount, heldCount, differing, late } = totals;
+  return [
+    `${organizations.total} organizations, ${organizations.problems} with a problem.`,
+    `Time ranges: ${windows.sealed} complete, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} lost.`,
+    `The service counts ${apiCount} events in closed time ranges, ${heldCount} are held; ${differing} time ranges differ. ${late} events appeared late.`,
+  ];
+}
+
+/** Gaps are remembered for as long as the state file lives, also past the service's 90 days. */
+export function gapLines({ totals, gaps }: GapsView): string[] {
+  if (gaps.length === 0) return ["No gaps."];
+  const lines = gaps.map((gap) => {
+    const owner = gap.provider ?? gap.organization ?? "own organization";
+    const events = gap.events === null ? "" : `, ${gap.events} events`;
+    const again = gap.open && gap.nextMs !== null ? `; tried again ${timeText(gap.nextMs)}` : "";
+    const length = formatDuration(gap.toMs - gap.fromMs);
+    return `  ${gap.account}  ${owner}  ${timeText(gap.fromMs)} to ${timeText(gap.toMs)} (${length}${events})  ${gap.reason}: ${gap.detail}${again}`;
+  });
+  const all = totals.gaps + totals.open;
+  const head = `Gaps: ${totals.gaps} (${formatDuration(totals.durationMs)} of ${totals.organizations} organizations, ${totals.events} events known to be missing), and ${totals.open} refused at the moment.`;
+  const more = all > gaps.length ? [`  ${all - gaps.length} more: GET /api/gaps lists all of them.`] : [];
+  return [head, ...lines, ...more];
+}
+
+function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 16)}Z`;
+}
+
+/** One line for each organization, the worst first. */
+export function organizationLines(
+  chosen: readonly OrganizationView[],
+  limit: number,
+  nowMs: number,
+): string[] {
+  const head = ["account", "organization", "state", "behind", "unread", "lost", "last event"];
+  const cells = chosen
+    .slice(0, limit)
+    .map(({ account, id, name, state, lagMs, unreadMs, gapMs, lastEventMs }) => [
+      account,
+      name === id ? id : `${name} ${id}`.trim(),
+      state,
+      lagMs === null ? "-" : formatDuration(lagMs),
+      unreadMs === 0 ? "-" : formatDuration(unreadMs),
+      gapMs === 0 ? "-" : formatDuration(gapMs),
+      lastEventMs === null ? "-" : `${formatDuration(Math.max(0, nowMs - lastEventMs))} ago`,
+    ]);
+  const left = chosen.length - cells.length;
+  const more =
+    left > 0
+      ? [`${left} more. Choose with --problems, --organization or --limit; --json prints every day of all.`]
+      : [];
+  return [...table(head, cells), ...more];
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[], indent = ""): string[] {
+  const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]!.length)));
+  return [head, ...rows].map((row) =>
+    `${indent}${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ")}`.trimEnd(),
+  );
+}
+
+const HEADINGS = [
+  "day",
+  "unread",
+  "read",
+  "complete",
+  "refused",
+  "lost",
+  "late",
+  "service",
+  "held",
+  "compared",
+  "",
+];
+
+export function daysTable({ account, id, name }: OrganizationView, rows: readonly CoverageRow[]): string {
+  const cells = rows.map((row) => [
+    row.day,
+    ...[row.unreadHours, row.readHours, row.sealedHours, row.refusedHours, row.gapHours].map((value) =>
+      value === 0 ? "" : `${value}h`,
+    ),
+    row.late === 0 ? "" : String(row.late),
+    row.apiCount === null ? "" : String(row.apiCount),
+    row.heldCount === null ? "" : String(row.heldCount),
+    row.lastAsked === null ? "never" : `${row.lastAsked.slice(0, 19)}Z`,
+    noteOf(row),
+  ]);
+  return [
+    `${account}  ${name}${id === "" || id === name ? "" : `  ${id}`}`,
+    ...table(HEADINGS, cells, "  "),
+    "",
+    "",
+  ].join("\n");
+}
+
+function noteOf({ groupSize, reasons }: CoverageRow): string {
+  const notes = [...(groupSize > 1 ? [`counts of ${groupSize} read together`] : []), ...reasons];
+  return notes.length === 0 ? "" : `(${notes.join("; ")})`;
+}

@@ -1,0 +1,98 @@
+import { sinkConfigs } from "../app/sinks.ts";
+import type { App } from "../app.ts";
+import type { SinkConfig } from "../config/schema.ts";
+import { explain } from "../core/errors.ts";
+import { formatDuration } from "../core/time.ts";
+import type { SinkView } from "../core/view/sinks.ts";
+import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
+import type { Io } from "./io.ts";
+import { showProgress } from "./progress.ts";
+
+/**
+ * Reads everything up to now, delivers it, and reports what was done and what is missing (R39). Exit code 0
+ * only when everything was read and delivered: a signal, a refused account or a sink that cannot continue
+ * gives 1.
+ */
+export async function runOnce(app: App, io: Io): Promise<void> {
+  const startedMs = Date.now();
+  const progress = createReadProgress(app.db);
+  const before = progress();
+  const bar = io.interactive ? showProgress(io, app) : undefined;
+  let failure: unknown;
+  try {
+    await app.once(io.signal);
+  } catch (error) {
+    failure = error;
+  } finally {
+    bar?.stop();
+  }
+  const sinks = await app.view.sinks();
+  const report = reportOf(app, sinks, before, progress(), Date.now() - startedMs);
+  const problems = problemsOf(sinks, progress(), failure, io);
+  const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
+  (isOutputFree ? io.stdout : io.stderr).write(`${[...report, ...missingText(problems)].join("\n")}\n`);
+  if (problems.length > 0) io.setExitCode(1);
+}
+
+function reportOf(
+  app: App,
+  sinks: readonly SinkView[],
+  before: ReadProgress,
+  after: ReadProgress,
+  tookMs: number,
+): string[] {
+  const configs = sinkConfigs(app.config);
+  return [
+    `Done in ${formatDuration(tookMs)}. Read ${count(after.events - before.events, "new event")}.`,
+    ...sinks
+      .filter(({ type }) => type !== null)
+      .map(({ name, type, sentEvents }) => {
+        const place = placeOf(configs.find((sink) => sink.name === name));
+        return `  ${name} (${type}${place}): ${count(sentEvents ?? 0, "event")} delivered`;
+      }),
+  ];
+}
+
+/** Where a sink's events go, from the fields that destinations are named by. */
+function placeOf(config: SinkConfig | undefined): string {
+  const fields = (config ?? {}) as unknown as Record<string, unknown>;
+  const place = ["directory", "bucket", "topic", "url", "endpoint", "host"].map((key) => fields[key]);
+  const named = place.find((value) => typeof value === "string");
+  return named === undefined ? "" : `, ${named as string}`;
+}
+
+function problemsOf(
+  sinks: readonly SinkView[],
+  { windowsUnread }: ReadProgress,
+  failure: unknown,
+  io: Io,
+): string[] {
+  const problems: string[] = [];
+  if (io.signal.aborted) problems.push(`The run was ended early (${explain(io.signal.reason)}).`);
+  if (failure !== undefined && !io.signal.aborted) problems.push(explain(failure));
+  for (const { name, type, lagEvents, state, reason } of sinks) {
+    if (type === null || lagEvents === 0) continue;
+    const why = reason === null ? "" : `: ${reason}`;
+    problems.push(
+      `${name} lacks ${count(lagEvents, "event")} (${state}${why}). They are kept and delivered by the next run.`,
+    );
+  }
+  for (const { name, deadLetters } of sinks)
+    if (deadLetters > 0)
+      problems.push(
+        `${name} refused ${count(deadLetters, "event")}: see "tidemark dead-letters list --sink ${name}".`,
+      );
+  if (windowsUnread > 0)
+    problems.push(`${count(windowsUnread, "time range")} could not be read; the next run tries again.`);
+  return problems;
+}
+
+function missingText(problems: readonly string[]): string[] {
+  return problems.length === 0
+    ? ["Nothing is missing."]
+    : ["Missing:", ...problems.map((problem) => `  ${problem}`)];
+}
+
+function count(value: number, noun: string): string {
+  return `${value.toLocaleString("en")} ${noun}${value === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,70 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { openWorld, type World } from "../support/world.ts";
+
+describe("R39 run --once", () => {
+  let world: World;
+  afterEach(() => world.close());
+
+  test("ends with what it did: events, where they went, how long, and that nothing is missing", async () => {
+    world = await openWorld({ events: 300 });
+    const config = world.configure();
+    const { code, stdout } = await world.run(["run", "--once", "-c", config]);
+    const [first, second, third] = stdout.trim().split("\n");
+    expect(code).toBe(0);
+    expect(first).toMatch(/^Done in .+\. Read 300 new events\.$/);
+    expect(second).toBe(`  disk (file, ${world.at("events")}): 300 events delivered`);
+    expect(third).toBe("Nothing is missing.");
+  });
+
+  test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {
+    world = await openWorld({ events: 300 });
+    const refusing = createServer((_, response) => response.writeHead(403).end("no"));
+    await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+    const { port } = refusing.address() as AddressInfo;
+    const config = world.configure({
+      sinks: [
+        `{ name: disk, type: file, directory: ${world.at("events")} }`,
+        `{ name: dead, type: http, url: 'http://127.0.0.1:${port}/' }`,
+        `{ name: second, type: file, directory: ${world.at("second")} }`,
+      ],
+    });
+    try {
+      const { code, stdout } = await world.run(["run", "--once", "-c", config]);
+      expect(code).toBe(1);
+      expect(stdout).toContain("dead lacks 300 events (paused");
+      expect(stdout).toContain("disk (file");
+      expect(world.lines().toSorted()).toEqual(world.served().toSorted());
+      expect(world.lines(world.at("second")).toSorted()).toEqual(world.served().toSorted());
+    } finally {
+      refusing.close();
+    }
+  });
+
+  test("ended by a signal it exits non-zero and says so", async () => {
+    world = await openWorld({ events: 300 });
+    world.simulator.control.faults.set([{ kind: "latency", ms: 3000 }]);
+    const stop = new AbortController();
+    const running = world.run(["run", "--once", "-c", world.configure()], { signal: stop.signal });
+    setTimeout(() => stop.abort(new Error("stopped by SIGTERM")), 500);
+    const { code, stdout } = await running;
+    expect(code).toBe(1);
+    expect(stdout).toContain("The run was ended early (stopped by SIGTERM).");
+    world.simulator.control.faults.clear();
+  });
+
+  test("an account that is refused is named, and the other account is read", async () => {
+    world = await openWorld({ events: 300 });
+    const { simulator } = world;
+    const config = world.configure({
+      account: `organizations: all, since: 30d }\n  - { name: wrong, insightsUrl: '${simulator.insightsUrl}', managementUrl: '${simulator.managementUrl}', apiKey: { env: WRONG }, organizations: all`,
+    });
+    const { code, stdout } = await world.run(["run", "--once", "-c", config], {
+      env: { WRONG: "not-the-key-0123456789" },
+    });
+    expect(code).toBe(1);
+    expect(stdout).toContain("wrong");
+    expect(world.lines().length).toBe(300);
+  });
+});
