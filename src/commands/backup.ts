@@ -14,7 +14,7 @@ export function registerBackup(program: Command, io: Io): void {
   withConfig(program.command("backup"), "tidemark backup /backups/tidemark-2026-01-31.db")
     .summary("make a consistent copy of the state file, also while a process is running")
     .description(
-      "Makes a copy of the state file as it is at one moment; a running process goes on meanwhile. The copy is durable when the command returns, and nothing is overwritten.",
+      "Makes a consistent copy of the state file while a process may be running. The copy is on disk when the command returns, and no file is overwritten.",
     )
     .argument("<file>", "where the copy goes; must not be there yet")
     .option("--json", "print one JSON object")

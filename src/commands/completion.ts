@@ -18,7 +18,10 @@ export function registerCompletion(program: Command, io: Io, all: () => Promise<
     .summary("print the completion script of a shell")
     .description("Prints a script that completes commands and options in bash, zsh or fish.")
     .addArgument(new Argument("<shell>", "the shell").choices([...SHELLS]))
-    .addHelpText("after", "\nExample:\n  $ source <(tidemark completion bash)")
+    .addHelpText(
+      "after",
+      "\nExample:\n  $ tidemark completion bash > ~/.local/share/bash-completion/completions/tidemark",
+    )
     .action(async (shell: (typeof SHELLS)[number]) => {
       const nodes = [...nodesOf(await all(), "")];
       io.stdout.write(SCRIPTS[shell](nodes));

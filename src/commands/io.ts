@@ -1,4 +1,4 @@
-/** What a command may touch of the world; main.ts makes it from `process`, tests make their own. */
+/** The streams, environment and signals of a command. main.ts makes them from `process`; tests make their own. */
 export interface Io {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;

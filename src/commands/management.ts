@@ -12,7 +12,7 @@ import type { ImportState } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
 
-/** What the management commands need of the program; made from a config file. */
+/** The parts of the program that the management commands use. */
 export interface ManagementContext {
   readonly accounts: readonly string[];
   readonly definitions: readonly ImportDefinition[];

@@ -15,7 +15,7 @@ import type { ManagementContext } from "./management.ts";
 
 const CONNECTIONS_MAX = 4;
 
-/** What the management commands need, made from a config file. */
+/** The context of the management commands, made from a config file. */
 export async function openManagementContext(configFile: string, io: Io): Promise<ManagementContext> {
   const { config } = loadConfig(configFile, io.env);
   const clients = new Map<string, { management: ManagementClient; close(): Promise<void> }>();

@@ -41,7 +41,7 @@ export function registerTap(program: Command, io: Io): void {
     .option("-n, --count <events>", "end after so many", countOption)
     .option("--organization <ids>", "only these organizations", listOption)
     .option("--service <names>", "only these services", listOption)
-    .option("--type <names>", "only these event types (* stands for anything)", listOption)
+    .option("--type <names>", "only these event types (* matches anything)", listOption)
     .action((flags: Flags) => tap(flags, io));
 }
 

@@ -214,7 +214,7 @@ describe("on a state", () => {
     const gone = world.configure({ state, sinks: [sink("b", ", start: now")] });
     const refused = await world.run(["run", "--once", "-c", gone]);
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toContain('holds a position of the sink "a", which is not in the config');
+    expect(refused.stderr).toContain('the sink "a" has a position and is not in the config');
     expect(refused.stderr).toContain("tidemark sinks rename a NEW");
     expect(await world.run(["sinks", "rename", "nobody", "b", "-c", gone])).toMatchObject({ code: 2 });
     expect(await world.run(["sinks", "forget", "b", "-c", gone])).toMatchObject({
@@ -286,7 +286,7 @@ describe("on a state", () => {
     const args = ["backfill", "-c", config, "--since", "40d", "--organization", organization.toUpperCase()];
     expect(await world.run([...args, "--sink", "three"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("there are one, two"),
+      stderr: expect.stringContaining("It has: one, two."),
     });
     const done = await world.run([...args, "--sink", "one"]);
     expect(done).toMatchObject({

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
-import { importRoutes, type RoutesContext } from "../../src/imports/routes.ts";
+import type { RoutesContext } from "../../src/imports/route-context.ts";
+import { importRoutes } from "../../src/imports/routes.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { actionRoutes, viewRoutes } from "../../src/server/routes.ts";
 import { ask, serve, type TestServer } from "./start.ts";
@@ -34,7 +35,7 @@ describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface 
     state = makeState();
     await fillSmall(state);
     const view = createView(state.db, liveOf(state.clock), state.options);
-    const context = { jobs: {}, definitions: [], accounts: [] } as unknown as RoutesContext;
+    const context = { store: {}, definitions: [], accounts: [] } as unknown as RoutesContext;
     const routes = importRoutes(context);
     const config = { ...SETUPS[setup], requestsPerSecond: 10_000 };
     server = await serve(view, { config, routes });

@@ -1,0 +1,50 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { temporaryFolder } from "../journal/support.ts";
+import { runMain } from "../support/world.ts";
+
+describe("the demo", () => {
+  let folder: ReturnType<typeof temporaryFolder>;
+  beforeEach(() => {
+    folder = temporaryFolder();
+  });
+  afterEach(() => folder.remove());
+
+  test("leaves a config with which the other commands work, in a folder that it makes", {
+    timeout: 120_000,
+  }, async () => {
+    const directory = join(folder.path, "new", "demo");
+    const args = ["demo", "--directory", directory, "--port", "0", "--events", "500", "--organizations", "3"];
+    const stop = new AbortController();
+    let isDone = false;
+    const demo = await runMain(
+      [...args, "--live", "5"],
+      {},
+      {
+        signal: stop.signal,
+        onOutput(text) {
+          // New events are shown with the names of their organizations.
+          if (!isDone && /^\S+Z {2}[a-z]+-[a-z]+-\d/m.test(text)) {
+            isDone = true;
+            setTimeout(() => stop.abort(new Error("enough")), 1000);
+          }
+        },
+      },
+    );
+    expect(demo.stdout).toMatch(/\d+ events of history were exported\./);
+    expect(demo.stdout.match(/of history/g)).toHaveLength(1);
+    const config = join(directory, "tidemark.yaml");
+    expect(demo.stdout).toContain(`tidemark status --config ${config}`);
+    expect(existsSync(config)).toBe(true);
+    expect(readFileSync(config, "utf8")).not.toContain(readFileSync(join(directory, "api-key"), "utf8"));
+    const status = await runMain(["status", "-c", config]);
+    expect([status.code, status.stdout]).toEqual([0, expect.stringContaining("demo")]);
+    const coverage = await runMain(["coverage", "-c", config]);
+    expect([coverage.code, coverage.stdout]).toEqual([0, expect.stringContaining("organizations")]);
+    const tap = await runMain(["tap", "--from", "beginning", "-n", "3", "-c", config]);
+    expect([tap.code, tap.stdout.trim().split("\n").length]).toEqual([0, 3]);
+    const sink = await runMain(["tap", "--sink", "disk", "--from", "beginning", "-n", "1", "-c", config]);
+    expect(sink.stdout).toBe(`${tap.stdout.split("\n")[0]}\n`);
+  });
+});
