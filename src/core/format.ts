@@ -6,24 +6,29 @@ import type { Describe } from "./meaning.ts";
 export interface Format {
   readonly name: string;
   readonly mediaType: string;
-  /** Never throws for an event the service served, and never contains a line break outside a JSON string escape. */
+  /** One line: for every event that the service served it does not throw and contains no line break. */
   encode(event: JournalEvent): string | Uint8Array;
+  /**
+   * The record for a destination that keeps records apart itself (Kafka, an element of a JSON array): it may
+   * contain line breaks. Left out: `encode` serves both.
+   */
+  encodeFramed?(event: JournalEvent): string | Uint8Array;
   /**
    * Paths of members whose types differ from event to event, because they hold parts of the original event;
    * "" is the whole record. Destinations with mappings need to know them.
    */
   readonly variable?: readonly string[];
-  /** True: `encode` gives the event's own bytes, except for line breaks between members. */
+  /** True: `encode` returns the event's own bytes, without line breaks between members. */
   readonly keepsBytes?: boolean;
 }
 
-/** What a format is given of the other parts. */
+/** The functions of other parts that formats use. */
 export interface FormatContext {
-  /** What an event means; parses it anew at each call, so the parsed event is the format's own. */
+  /** Describes an event. Each call parses it anew, so the format owns the parsed event. */
   readonly describe: Describe;
 }
 
-/** A format as its file gives it: name, summary, options with descriptions, and the factory. */
+/** A format as its file defines it: name, summary, options with descriptions, and the factory. */
 export interface FormatDefinition<Options = unknown> {
   readonly name: string;
   readonly summary: string;

@@ -75,6 +75,8 @@ export interface Sink {
   /** What the destination itself holds, where it can tell; read once after opening. */
   readonly position?: Position | undefined;
   readonly limits: BatchLimits;
+  /** True: the destination keeps records apart itself, so a body may have line breaks. */
+  readonly framed?: boolean;
   /** The body of one record, framing excluded. Default: the format's bytes. Pure. */
   encode?(event: JournalEvent): Uint8Array | string;
   write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;

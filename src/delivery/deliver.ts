@@ -178,7 +178,9 @@ export function createDelivery(options: DeliveryOptions) {
   async function nextBatch(): Promise<LeasedBatch | "passed" | "wait"> {
     const { limits } = sink!;
     const bound = (definition.boundsFirst ? reader.bound : undefined) ?? againTo;
-    const encode = (event: JournalEvent) => sink!.encode?.(event) ?? options.format.encode(event);
+    const { format } = options;
+    const encode = (event: JournalEvent) =>
+      sink!.encode?.(event) ?? ((sink!.framed && format.encodeFramed?.(event)) || format.encode(event));
     const formed = await formBatch({
       reader,
       from: at,

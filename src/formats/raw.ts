@@ -12,6 +12,7 @@ export const raw = defineFormat({
     mediaType: "application/json",
     variable: [""],
     encode: (event) => oneLine(event),
+    encodeFramed: (event) => event.bytes,
     keepsBytes: true,
   }),
 });

@@ -114,7 +114,8 @@ export const http = defineSink({
         ageMsMax: config.batchAgeMax,
       },
       encode(event) {
-        const body = format.encode(event);
+        // Line breaks inside an element of an array are harmless, so it keeps its original bytes.
+        const body = (isArray && format.encodeFramed?.(event)) || format.encode(event);
         if (!isJsonFormat) return isArray ? JSON.stringify(textOf(body)) : singleLine(bytesOf(body));
         const bytes = isArray ? bytesOf(body) : singleLine(bytesOf(body));
         if (!config.addIdentity || !isObject(bytes)) return bytes;

@@ -8,7 +8,9 @@ import {
 } from "../../src/core/errors.ts";
 import type { Batch } from "../../src/core/sink.ts";
 import { resolutionOf } from "../../src/delivery/position.ts";
+import { raw } from "../../src/formats/raw.ts";
 import { createDeadLetters } from "../../src/journal/dead-letters.ts";
+import { describe as describeEvent } from "../../src/services/index.ts";
 import { eventText, eventTexts, ORGANIZATION, OTHER_ORGANIZATION, readTexts } from "../support/pages.ts";
 import {
   createHarness,
@@ -35,6 +37,24 @@ describe("delivery", () => {
   const raise = (error: Error) => () => {
     throw error;
   };
+
+  test("a sink that frames records gets the original bytes, line breaks included; another gets one line", async () => {
+    const format = raw.create({}, { describe: describeEvent });
+    const laidOut = [
+      eventText(1),
+      JSON.stringify(JSON.parse(eventText(2)), null, 2).replaceAll("\n", "\r\n"),
+    ];
+    const oneLine = eventText(3).replaceAll("\n", "");
+    for (const framed of [true, false]) {
+      const { destination, append, start, close } = createHarness({ framed, format });
+      await append([...laidOut, oneLine]);
+      await stepUntilIdle(await start());
+      const expected = framed ? laidOut : laidOut.map((text) => text.replace(/[\r\n]/g, ""));
+      expect(destination.held).toEqual([...expected, oneLine]);
+      await close();
+    }
+    make();
+  });
 
   describe.each(BOTH)("%s", (guarantee) => {
     test("delivers everything in journal order and commits each position after its write", async () => {

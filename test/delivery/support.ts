@@ -2,6 +2,7 @@ import { PassThrough } from "node:stream";
 import { z } from "zod";
 import { type Alarms, createAlarms } from "../../src/core/alarms.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import type { Format } from "../../src/core/format.ts";
 import type { Log } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
 import type { Position } from "../../src/core/position.ts";
@@ -52,6 +53,8 @@ export interface HarnessOptions {
   readonly boundsFirst?: boolean;
   readonly wants?: (event: JournalEvent) => boolean;
   readonly encode?: (event: JournalEvent) => string;
+  readonly framed?: boolean;
+  readonly format?: Format;
   readonly name?: string;
   readonly fixture?: JournalFixture;
   readonly draining?: boolean;
@@ -108,7 +111,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         name,
         definition,
         config: {},
-        format: rawFormat,
+        format: options.format ?? rawFormat,
         reader: await fixture.journal.reader(name),
         journal: fixture.journal.id,
         wants: options.wants ?? (() => true),
@@ -154,6 +157,7 @@ function sinkOf(destination: Destination, options: HarnessOptions, keepsPosition
   return {
     ...(keepsPosition ? { position: destination.position } : {}),
     ...(options.encode === undefined ? {} : { encode: options.encode }),
+    ...(options.framed === undefined ? {} : { framed: options.framed }),
     limits: { recordsMax: 10, bytesMax: 1_000_000, ageMsMax: 0, ...options.limits },
     async write(batch, signal): Promise<SinkState | undefined> {
       destination.insideMax = Math.max(destination.insideMax, ++destination.inside);

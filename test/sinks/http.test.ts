@@ -3,6 +3,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
+import { raw } from "../../src/formats/raw.ts";
+import { describe as describeEvent } from "../../src/services/index.ts";
 import { http } from "../../src/sinks/http.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
@@ -223,6 +225,19 @@ describe("the http sink", () => {
     const pretty = { ...event!, bytes: Buffer.from('{\n  "id": "1",\r\n  "a": "b\\n"\n}') };
     await opened.write(makeBatch(opened, [pretty]), new AbortController().signal);
     expect(await receiver.read()).toEqual(['{   "id": "1",    "a": "b\\n" }']);
+  });
+
+  test("elements of an array keep their original bytes, line breaks included", async () => {
+    receiver = await startReceiver();
+    const text = '{\n  "id": "1",\r\n  "a": "b\\n"\n}';
+    const format = raw.create({}, { describe: describeEvent });
+    const opened = await openSink({ ...receiver, format });
+    const [event] = makeEvents(1);
+    const pretty = { ...event!, bytes: Buffer.from(text) };
+    await opened.write(makeBatch(opened, [pretty]), new AbortController().signal);
+    await opened.close();
+    const [request] = receiver.server.received.filter(({ body }) => body.length > 0);
+    expect(request!.body.toString()).toBe(`[${text}]`);
   });
 
   test("puts the identity into every object when asked to", async () => {

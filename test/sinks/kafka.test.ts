@@ -5,6 +5,8 @@ import kafkajs from "kafkajs";
 import { describe, expect, test } from "vitest";
 import { RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import { raw } from "../../src/formats/raw.ts";
+import { describe as describeEvent } from "../../src/services/index.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { makeBatch, makeEvents, rawFormat } from "../support/events.ts";
@@ -123,6 +125,18 @@ describe.skipIf(suite.skipOwn)("R17 kafka is opened again after a connection tha
       await sink.write(makeBatch(sink, events.slice(10)), new AbortController().signal);
     }
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events));
+  });
+});
+
+describe.skipIf(suite.skip)("raw events in kafka", () => {
+  test("are the original bytes, line breaks included", async () => {
+    const target = { ...suite.newTarget(), format: raw.create({}, { describe: describeEvent }) };
+    const sink = await suite.open(target);
+    const text = '{\n  "id": "1",\r\n  "a": "b\\n"\n}';
+    const [event] = makeEvents(1);
+    const batch = makeBatch(sink, [{ ...event!, bytes: Buffer.from(text) }], undefined, target.format);
+    await sink.write(batch, new AbortController().signal);
+    expect(await suite.bodiesOf(target.topic)).toEqual([text]);
   });
 });
 

@@ -69,12 +69,14 @@ export function makeEvents(count: number, from = 0, overrides: Partial<JournalEv
 
 /** A batch of events in journal order, encoded as delivery does it; it begins right before its first event. */
 export function makeBatch(
-  sink: Pick<Sink, "encode">,
+  sink: Pick<Sink, "encode" | "framed">,
   events: readonly JournalEvent[],
   from: Position = positionBefore(events[0]!),
   format: Format = rawFormat,
 ): Batch {
-  const encode = sink.encode?.bind(sink) ?? ((event: JournalEvent) => format.encode(event));
+  const encode =
+    sink.encode?.bind(sink) ??
+    ((event: JournalEvent) => (sink.framed && format.encodeFramed?.(event)) || format.encode(event));
   const records = events.map((event) => {
     const body = encode(event);
     const bytes = typeof body === "string" ? Buffer.from(body) : body;

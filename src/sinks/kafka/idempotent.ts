@@ -26,6 +26,7 @@ export async function openIdempotent(connection: KafkaConnection, context: Kafka
   const topicOf = topicNamer(config.topic, config.positionsTopic);
   let isUsable = true;
   return {
+    framed: true,
     limits: { recordsMax: config.batchRecordsMax, bytesMax: config.batchBytesMax, ageMsMax: 0 },
     async write(batch, signal) {
       signal.throwIfAborted();

@@ -138,6 +138,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
 
   return {
     position,
+    framed: true,
     limits: {
       recordsMax: config.batchRecordsMax,
       bytesMax: config.batchBytesMax,
