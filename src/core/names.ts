@@ -41,7 +41,7 @@ function hexOf(byte: number): string {
   return `_${byte.toString(16).padStart(2, "0")}`;
 }
 
-const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date", "hour"] as const;
+const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date", "month", "hour"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 /**
@@ -69,7 +69,7 @@ export function compileTemplate(template: string, allowed: readonly Placeholder[
 }
 
 /** Dates and hours have a fixed length, so they need no separator. */
-const FIXED = new Set(["date", "hour"]);
+const FIXED = new Set(["date", "month", "hour"]);
 
 /** The characters to encode inside values, because the template uses them as separators. */
 function separatorsOf(parts: readonly string[]): string {
@@ -106,6 +106,8 @@ function placeholderValue(name: Placeholder, event: JournalEvent, encoded: strin
       return encodeName(event.eventType, undefined, encoded);
     case "date":
       return new Date(event.timestampMs).toISOString().slice(0, 10);
+    case "month":
+      return new Date(event.timestampMs).toISOString().slice(0, 7);
     case "hour":
       return new Date(event.timestampMs).toISOString().slice(11, 13);
   }

@@ -54,8 +54,17 @@ export interface RequesterOptions {
   /** Connections at once; by default 4. */
   readonly connections?: number;
   readonly tls?: TlsConfig | undefined;
+  /** Headers that sign the request as it is sent, with its compressed body. */
+  sign?(request: SignableRequest): Promise<Readonly<Record<string, string>>>;
   /** Hidden in every answer, in whatever encoding the destination repeats them. */
   readonly secrets?: readonly Secret[];
+}
+
+export interface SignableRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | string;
 }
 
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;
@@ -72,16 +81,19 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
   const hide = secretHider((options.secrets ?? []).map((secret) => secret.reveal()));
 
   async function exchange(outgoing: Outgoing, signal: AbortSignal): Promise<Answer> {
-    const { method = "POST", url, body } = outgoing;
-    const headers = { ...outgoing.headers };
-    if (outgoing.gzip) headers["content-encoding"] = "gzip";
-    const { origin, pathname, search } = new URL(url);
+    const { method = "POST" } = outgoing;
+    const url = new URL(outgoing.url);
+    const isZipped = outgoing.body !== undefined && outgoing.gzip === true;
+    const body = isZipped ? await gzip(outgoing.body!, QUICK) : outgoing.body;
+    const headers = { ...outgoing.headers, ...(isZipped && { "content-encoding": "gzip" }) };
+    const signed = await options.sign?.({ method, url, headers, body: body ?? "" });
+    const { origin, pathname, search } = url;
     const response = await pool.request({
       origin,
       path: `${pathname}${search}`,
       method,
-      headers,
-      body: body !== undefined && outgoing.gzip ? await gzip(body, QUICK) : (body ?? null),
+      headers: signed ?? headers,
+      body: body ?? null,
       signal,
     });
     const { text, isWhole } = await readBounded(response.body);

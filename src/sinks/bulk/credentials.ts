@@ -1,10 +1,13 @@
 import { PausedError } from "../../core/errors.ts";
+import type { RequesterOptions } from "../../core/http/requester.ts";
 import { type Secret, secretOf } from "../../core/secret.ts";
 
 export interface BulkCredentials {
   /** The Authorization header, if any. */
   readonly authorization: string | undefined;
   readonly secrets: readonly Secret[];
+  /** Signs every request instead. */
+  readonly sign?: RequesterOptions["sign"];
 }
 
 /** Basic authentication, or none where neither user nor password is set. */

@@ -1,12 +1,13 @@
 import { z } from "zod";
 import { secretSchema } from "../../core/secret.ts";
 import { defineSink } from "../../core/sink.ts";
+import { bulkFields } from "./config.ts";
 import { basicCredentials } from "./credentials.ts";
-import { BULK_PROMISE, bulkFields, openBulk } from "./sink.ts";
+import { BULK_PROMISE, bulkPromiseOf, openBulk } from "./sink.ts";
 
 export const elasticsearch = defineSink({
   type: "elasticsearch",
-  summary: "Writes events to Elasticsearch, into an index per day or a data stream.",
+  summary: "Writes events to Elasticsearch, into an index per month or a data stream.",
   config: z.strictObject({
     ...bulkFields,
     password: secretSchema("The password of basic authentication.").optional(),
@@ -15,6 +16,7 @@ export const elasticsearch = defineSink({
   defaultFormat: "ecs",
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
+  promiseOf: bulkPromiseOf,
   async open(context) {
     const { apiKey } = context.config;
     const credentials = apiKey

@@ -1,18 +1,54 @@
 import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { defineSink } from "../../core/sink.ts";
-import { basicCredentials } from "./credentials.ts";
-import { BULK_PROMISE, bulkFields, openBulk } from "./sink.ts";
+import { defaultCredentials } from "../aws/credentials.ts";
+import { signedHeaders } from "../aws/sign.ts";
+import { bulkFields } from "./config.ts";
+import { type BulkCredentials, basicCredentials } from "./credentials.ts";
+import { BULK_PROMISE, bulkPromiseOf, openBulk } from "./sink.ts";
+
+const awsSchema = z
+  .strictObject({
+    region: z.string().min(1).meta({ description: "The AWS region of the domain." }),
+    service: z.enum(["es", "aoss"]).default("es").meta({
+      description: "es for Amazon OpenSearch Service, aoss for OpenSearch Serverless.",
+    }),
+  })
+  .optional()
+  .meta({
+    description:
+      "Signs every request with AWS credentials (Signature Version 4), from the environment, a web identity or the machine's role, instead of a user.",
+  });
 
 export const opensearch = defineSink({
   type: "opensearch",
-  summary: "Writes events to OpenSearch, into an index per day or a data stream.",
+  summary: "Writes events to OpenSearch, into an index per month or a data stream.",
   config: z.strictObject({
     ...bulkFields,
     password: secretSchema("The password of basic authentication.").optional(),
+    aws: awsSchema,
   }),
   defaultFormat: "ecs",
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
-  open: async (context) => openBulk(context, "OpenSearch", basicCredentials(context.config)),
+  promiseOf: bulkPromiseOf,
+  async open(context) {
+    const { aws } = context.config;
+    const credentials = aws ? await awsCredentials(aws, context.clock) : basicCredentials(context.config);
+    return openBulk(context, "OpenSearch", credentials);
+  },
 });
+
+async function awsCredentials(
+  { region, service }: { readonly region: string; readonly service: string },
+  clock: Clock,
+): Promise<BulkCredentials> {
+  const source = await defaultCredentials(region);
+  return {
+    authorization: undefined,
+    secrets: [],
+    sign: async (request) =>
+      signedHeaders({ ...request, region, service, credentials: await source(), nowMs: clock.now() }),
+  };
+}

@@ -1,101 +1,87 @@
-import { z } from "zod";
-import { PausedError } from "../../core/errors.ts";
+import { PausedError, RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { connectionFields } from "../../core/http/config.ts";
-import { makeRequester } from "../../core/http/requester.ts";
+import { makeRequester, type RequesterOptions } from "../../core/http/requester.ts";
 import { compileTemplate } from "../../core/names.ts";
-import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import type { Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
-import { isSuccess } from "../over-http/status.ts";
+import { isSuccess, jsonOf } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
 import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
+import { type BulkConfig, INDEX_PLACEHOLDERS } from "./config.ts";
 import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
+import { indexCreator, indexTemplateOf } from "./indexes.ts";
 import { withoutLongValues } from "./long-values.ts";
 import type { Product } from "./mappings.ts";
+import { partsOf, pressureOf, sendParts } from "./pressure.ts";
 import { putTemplate } from "./template.ts";
-
-const INDEX_LENGTH_MAX = 255;
-const PLACEHOLDERS = ["date", "organization", "service", "account"] as const;
-const PLACEHOLDER_LENGTHS: Readonly<Record<string, number>> = { date: 10 };
-
-const indexSchema = z
-  .string()
-  .superRefine((template, context) => {
-    const problem = indexProblem(template);
-    if (problem) context.addIssue({ code: "custom", message: problem });
-  })
-  .optional()
-  .meta({
-    description:
-      "The index, from {date} (the event's own day, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{date}, or tidemark for a data stream.",
-  });
-
-/** Fields that Elasticsearch and OpenSearch share. */
-export const bulkFields = {
-  url: z.url({ protocol: /^https?$/ }).meta({ description: "The cluster's address." }),
-  username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
-  index: indexSchema,
-  dataStream: z.boolean().default(false).meta({
-    description:
-      "Writes to a data stream instead of indexes. A repeated event is recognized only until the stream rolls over; with an index per day always.",
-  }),
-  template: z.boolean().default(true).meta({
-    description:
-      "Puts an index template with mappings for the sink's format when the sink is opened. Without it, an event whose fields have other types than before can be refused. A user who may not put templates gets an alarm, and events are written all the same.",
-  }),
-  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-  batchBytesMax: sizeSchema("The largest bulk request, before compression.", {
-    min: 10_000,
-    max: 100e6,
-  }).prefault("5MB"),
-  batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
-    maxMs: 3_600_000,
-  }).prefault("0s"),
-  ...connectionFields,
-};
-
-export type BulkConfig = z.output<z.ZodObject<typeof bulkFields>>;
 
 export const BULK_PROMISE =
   "Exactly once in indexes: an event's _id and index come from the event itself, and `create` takes each _id once. In a data stream at least once: a batch repeated across a rollover is taken again.";
 
-/** The bulk API of both, with `create` and a deterministic _id: repeating a request is harmless. */
+const STREAM_PROMISE =
+  "At least once in a data stream: a batch repeated across a rollover is taken again. The identity is the _id of every event.";
+
+export function bulkPromiseOf({ dataStream }: BulkConfig): string | undefined {
+  return dataStream ? STREAM_PROMISE : undefined;
+}
+
+/** Documents in one bulk request. */
+const REQUEST_RECORDS_MAX = 5000;
+
+/** The bulk API of both, with `create` and a deterministic _id: a repeated request is harmless. */
 export async function openBulk(
   context: SinkContext<BulkConfig>,
   product: Product,
   credentials: BulkCredentials,
 ): Promise<Sink> {
   const { config, format } = context;
+  const memory = context.memory ?? new Map();
   const { origin } = new URL(config.url);
   const destination = `${product} at ${origin}`;
-  const template = config.index ?? (config.dataStream ? "tidemark" : "tidemark-{date}");
-  if (config.dataStream && template.includes("{date}"))
+  if (config.dataStream && /\{(date|month)\}/.test(config.index ?? ""))
     throw new PausedError(
-      "The index has a {date}, which a data stream cannot have.",
-      "Leave {date} out of index, or set dataStream: false.",
+      "The index has a {date} or {month}, which a data stream cannot have.",
+      "Leave it out of index, or set dataStream: false.",
     );
-  const indexOf = compileTemplate(template, PLACEHOLDERS);
   const requester = await makeRequester({
     destination,
     clock: context.clock,
     timeoutMs: config.timeout,
+    connections: config.requestsMax,
     tls: config.tls,
     secrets: credentials.secrets,
-  });
+    ...(credentials.sign && { sign: credentials.sign }),
+  } satisfies RequesterOptions);
   const connection: BulkConnection = {
     destination,
     base: config.url.replace(/\/+$/, ""),
     headers: credentials.authorization ? { authorization: credentials.authorization } : {},
     send: (outgoing, signal) => requester.send(outgoing, signal),
   };
+
+  let template: string;
+  try {
+    await probe(connection, context.signal);
+    template = await indexTemplateOf(context, connection);
+    if (config.template) {
+      const names = { sink: context.name, index: template, isStream: config.dataStream };
+      const refusal = await putTemplate(connection, names, product, format, context.signal);
+      context.limited?.(refusal);
+    }
+  } catch (error) {
+    await requester.close();
+    throw error;
+  }
+  const indexOf = compileTemplate(template, INDEX_PLACEHOLDERS);
   const isJsonFormat = isJson(format);
   // Elasticsearch leaves over-long values out of the index by itself.
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
-  // The items report a missing shard before our own timeout.
+  const create = indexCreator(connection, memory);
+  const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
+  // The server reports a shard that is not allocated before our own time-out.
   const waitMs = Math.ceil(config.timeout / 3);
-  const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason`;
+  const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=took,errors,items.*.status,items.*.error.type,items.*.error.reason`;
 
   async function send(records: readonly SinkRecord[], indexes: readonly number[], signal: AbortSignal) {
     const headers = { ...connection.headers, "content-type": "application/x-ndjson" };
@@ -110,39 +96,51 @@ export async function openBulk(
       };
     }
     judge(itemsOf(answer, records.length), indexes, product);
+    pressure.answered(Number(jsonOf(answer)?.took ?? 0));
     return undefined;
   }
 
-  try {
-    await probe(connection, context.signal);
-    if (config.template) {
-      const { name } = context;
-      const names = { sink: name, index: template, isStream: config.dataStream };
-      const refusal = await putTemplate(connection, names, product, format, context.signal);
-      context.limited?.(refusal);
+  /** One part of a batch; indexes in its errors are places in the part. */
+  async function sendPart(all: readonly SinkRecord[], part: readonly number[], signal: AbortSignal) {
+    const records = part.map((index) => all[index]!);
+    try {
+      await halveUntilNamed(records.length, (places) =>
+        send(
+          places.map((place) => records[place]!),
+          places,
+          signal,
+        ),
+      );
+    } catch (error) {
+      if (signal.aborted) throw error;
+      pressure.refused(error);
+      if (error instanceof TooLargeError && records.length === 1)
+        throw new RejectedEventsError(error.message, [{ index: 0, reason: error.message }], { cause: error });
+      throw error;
     }
-  } catch (error) {
-    await requester.close();
-    throw error;
   }
 
   return {
-    limits: { recordsMax: 5000, bytesMax: config.batchBytesMax, ageMsMax: config.batchAgeMax },
+    limits: {
+      recordsMax: REQUEST_RECORDS_MAX * config.requestsMax,
+      bytesMax: config.batchBytesMax * config.requestsMax,
+      recordBytesMax: config.batchBytesMax,
+      ageMsMax: config.batchAgeMax,
+    },
     encode: (event: JournalEvent) =>
       Buffer.concat([
         Buffer.from(`{"create":{"_index":"${indexOf(event)}","_id":"${event.identity}"}}\n`),
         withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers),
         BREAK,
       ]),
-    async write(batch, signal) {
-      await halveUntilNamed(batch.records.length, (indexes) =>
-        send(
-          indexes.map((index) => batch.records[index]!),
-          indexes,
-          signal,
-        ),
+    async write({ records }, signal) {
+      signal.throwIfAborted();
+      if (!config.dataStream) await create(new Set(records.map(({ event }) => indexOf(event))), signal);
+      const sizes = records.map(({ size }) => size);
+      await sendParts(partsOf(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
+        sendPart(records, part, signal),
       );
-      return undefined;
+      return { index: template };
     },
     close: () => requester.close(),
   };
@@ -157,22 +155,4 @@ async function probe(connection: BulkConnection, signal: AbortSignal): Promise<v
   if (isSuccess(answer) || answer.status === 403 || answer.status === 404) return;
   const error = bulkError(answer, destination);
   if (error) throw error;
-}
-
-/** The fault of an index name with placeholders: names made from it must be valid for every event. */
-function indexProblem(template: string): string | undefined {
-  try {
-    compileTemplate(template, PLACEHOLDERS);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  if (!/^[a-z0-9]/.test(template))
-    return "begin with a small letter or a digit: an index name must not begin with a placeholder";
-  const literal = template.replace(/\{[^}]*\}/g, "");
-  if (!/^[a-z0-9._~-]*$/.test(literal))
-    return "use small letters, digits, dots, hyphens and underscores only";
-  let length = literal.length;
-  for (const [, name] of template.matchAll(/\{([^}]*)\}/g)) length += PLACEHOLDER_LENGTHS[name!] ?? 100;
-  if (length > INDEX_LENGTH_MAX) return `a name could become longer than ${INDEX_LENGTH_MAX} characters`;
-  return undefined;
 }

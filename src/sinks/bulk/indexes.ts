@@ -1,0 +1,56 @@
+import type { SinkContext } from "../../core/sink.ts";
+import { isSuccess, jsonOf } from "../over-http/status.ts";
+import type { BulkConnection } from "./answer.ts";
+import type { BulkConfig } from "./config.ts";
+
+const MONTHLY = "tidemark-{month}";
+/** The default of the first version. */
+const DAILY = "tidemark-{date}";
+
+/**
+ * The template of the index names. Without one in the config it is the one in the sink's state. A sink without
+ * such a state that has delivered before may have written daily indexes: it keeps them if the cluster has any,
+ * because another index would take each repeated event again.
+ */
+export async function indexTemplateOf(
+  { config, state, position, signal }: SinkContext<BulkConfig>,
+  connection: BulkConnection,
+): Promise<string> {
+  if (config.index !== undefined) return config.index;
+  if (config.dataStream) return "tidemark";
+  if (typeof state?.index === "string") return state.index;
+  if (position.page === 0) return MONTHLY;
+  const { base, headers } = connection;
+  const url = `${base}/_cat/indices/tidemark-*?format=json&h=index`;
+  const answer = await connection.send({ method: "GET", url, headers }, signal);
+  if (!isSuccess(answer)) return DAILY;
+  const listed = jsonOf(answer);
+  const names = Array.isArray(listed) ? (listed as { readonly index?: unknown }[]) : [];
+  return names.some(({ index }) => /^tidemark-\d{4}-\d\d-\d\d$/.test(String(index))) ? DAILY : MONTHLY;
+}
+
+const KNOWN_MAX = 10_000;
+
+/**
+ * Creates the indexes of a batch before its events are sent: a bulk request that has to create many indexes
+ * waits for each and runs into its time-out. Without the right to create an index, the bulk request does it.
+ */
+export function indexCreator(connection: BulkConnection, memory: Map<string, unknown>) {
+  const known = (memory.get("indexes") as Set<string> | undefined) ?? new Set<string>();
+  memory.set("indexes", known);
+  let isAllowed = true;
+  return async (names: ReadonlySet<string>, signal: AbortSignal): Promise<void> => {
+    for (const name of names) {
+      if (!isAllowed || known.has(name)) continue;
+      const headers = { ...connection.headers, "content-type": "application/json" };
+      const url = `${connection.base}/${encodeURIComponent(name)}`;
+      const answer = await connection.send({ method: "PUT", url, headers, body: "{}" }, signal);
+      // 400: it exists already.
+      if (answer.status === 401 || answer.status === 403) isAllowed = false;
+      else if (isSuccess(answer) || answer.status === 400) {
+        if (known.size >= KNOWN_MAX) known.clear();
+        known.add(name);
+      } else return;
+    }
+  };
+}
