@@ -22,6 +22,12 @@ interface ChangeFlags extends AccountFlags {
   readonly set: readonly string[];
 }
 
+interface ListFlags extends AccountFlags {
+  readonly fields?: string;
+  readonly filter?: string;
+  readonly sort?: string;
+}
+
 interface BindFlags extends AccountFlags {
   readonly user?: string;
   readonly group?: string;
@@ -33,9 +39,16 @@ export function registerApps(program: Command, io: Io, open: OpenManagement): vo
   const add = (name: string, summary: string, example: string) =>
     withAccount(subcommand(apps, name, summary, `tidemark apps ${example}`));
 
-  add("list", "list applications", "list --json").action((flags: AccountFlags) => list(io, open, flags));
-  add("templates", "list templates to make applications from", "templates").action((flags: AccountFlags) =>
-    templates(io, open, flags),
+  listOptions(add("list", "list applications", "list --filter active:true --sort -created")).action(
+    (flags: ListFlags) => list(io, open, flags),
+  );
+  const many = add("templates", "list templates to make applications from", "templates --filter name:slack");
+  listOptions(many).action((flags: ListFlags) => templates(io, open, flags));
+  withAccount(
+    subcommand(many, "show <id>", "show one template", "tidemark apps templates show 6f00aa"),
+  ).action((id: string, _: AccountFlags, command: Command) =>
+    // The parent takes the options that it knows, wherever they are written.
+    template(io, open, id, command.optsWithGlobals()),
   );
   add("show <id>", "show one application", "show 6f00aa").action((id: string, flags: AccountFlags) =>
     show(io, open, id, flags),
@@ -68,12 +81,30 @@ export function registerApps(program: Command, io: Io, open: OpenManagement): vo
   );
 }
 
-function list(io: Io, open: OpenManagement, flags: AccountFlags): Promise<void> {
+function listOptions(command: Command): Command {
+  return command
+    .option("--fields <names>", "only these fields, separated by commas; prints JSON")
+    .option("--filter <expression>", "a filter as the service understands it, such as name:$eq:slack")
+    .option("--sort <fields>", "fields to sort by, separated by commas; - before a name reverses it");
+}
+
+function listQuery(flags: ListFlags, io: Io) {
+  const names = (text: string) => text.split(/[\s,]+/).filter((name) => name !== "");
+  return {
+    ...callOptions(flags, io),
+    ...(flags.fields === undefined ? {} : { fields: names(flags.fields) }),
+    ...(flags.filter === undefined ? {} : { filter: flags.filter }),
+    ...(flags.sort === undefined ? {} : { sort: names(flags.sort) }),
+  };
+}
+
+function list(io: Io, open: OpenManagement, flags: ListFlags): Promise<void> {
   return using(open, flags, async (context) => {
     const found: Application[] = [];
     const client = context.management(accountOf(context, flags));
-    for await (const application of client.applications(callOptions(flags, io))) found.push(application);
-    if (flags.json) return printJson(io, found);
+    for await (const application of client.applications(listQuery(flags, io)))
+      found.push(withoutKey(application));
+    if (flags.json || flags.fields !== undefined) return printJson(io, found);
     printTable(
       io,
       ["ID", "NAME", "LABEL", "ACTIVE"],
@@ -82,12 +113,19 @@ function list(io: Io, open: OpenManagement, flags: AccountFlags): Promise<void> 
   });
 }
 
-function templates(io: Io, open: OpenManagement, flags: AccountFlags): Promise<void> {
+function template(io: Io, open: OpenManagement, id: string, flags: AccountFlags): Promise<void> {
+  return using(open, flags, async (context) => {
+    const client = context.management(accountOf(context, flags));
+    printJson(io, await client.applicationTemplate(id, callOptions(flags, io)));
+  });
+}
+
+function templates(io: Io, open: OpenManagement, flags: ListFlags): Promise<void> {
   return using(open, flags, async (context) => {
     const found = [];
     const client = context.management(accountOf(context, flags));
-    for await (const template of client.applicationTemplates(callOptions(flags, io))) found.push(template);
-    if (flags.json) return printJson(io, found);
+    for await (const one of client.applicationTemplates(listQuery(flags, io))) found.push(one);
+    if (flags.json || flags.fields !== undefined) return printJson(io, found);
     printTable(
       io,
       ["ID", "NAME", "DISPLAY NAME"],
@@ -103,7 +141,7 @@ function show(io: Io, open: OpenManagement, id: string, flags: AccountFlags): Pr
   });
 }
 
-/** The service shows the identity provider's private key; a terminal is no place for it. */
+/** The service shows the identity provider's private key, which must not reach a terminal. */
 function withoutKey(application: Application): Application {
   const config = application.config;
   if (!config?.idpPrivateKey) return application;

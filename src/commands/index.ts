@@ -58,12 +58,13 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     register: async (program, io) => (await import("./drift.ts")).registerDrift(program, io),
   },
   {
-    names: ["imports", "apps", "users", "system"],
+    names: ["imports", "apps", "directories", "users", "system"],
     async register(program, io) {
       const { openManagementContext } = await import("./open.ts");
       const open = (configFile: string) => openManagementContext(configFile, io);
       (await import("./imports.ts")).registerImports(program, io, open);
       (await import("./apps.ts")).registerApps(program, io, open);
+      (await import("./directories.ts")).registerDirectories(program, io, open);
       (await import("./users.ts")).registerUsers(program, io, open);
       (await import("./system.ts")).registerSystem(program, io, open);
     },

@@ -7,6 +7,7 @@ import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { registerApps } from "../../src/commands/apps.ts";
+import { registerDirectories } from "../../src/commands/directories.ts";
 import { csvOf } from "../../src/commands/import-csv.ts";
 import { registerImports } from "../../src/commands/imports.ts";
 import type { Io } from "../../src/commands/io.ts";
@@ -19,6 +20,7 @@ import { silentLog } from "../../src/core/log.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { importSourceOf } from "../../src/directory/import-source.ts";
 import { openManagement, openSystem } from "../../src/directory/management.ts";
+import type { Difference } from "../../src/imports/choose.ts";
 import { importSchema } from "../../src/imports/config.ts";
 import { createImports } from "../../src/imports/create-imports.ts";
 import type { Job, JobUser } from "../../src/imports/job.ts";
@@ -36,7 +38,7 @@ beforeAll(async () => {
     events: 10,
     lateness: "none",
     clock: { speed: 1000 },
-    imports: { usersPerSecond: 100, sourceUsers: 60, failureShare: 0.2 },
+    imports: { usersPerSecond: 100, sourceUsers: 60, failureShare: 0.2, listUsers: true },
   });
   organization = simulator.organizations[0]!.id;
   application = simulator.control.world.importApplication(organization);
@@ -106,6 +108,7 @@ async function run(...args: string[]): Promise<{ out: string; code: number }> {
   const open = async () => context();
   registerImports(program, io, open);
   registerApps(program, io, open);
+  registerDirectories(program, io, open);
   registerUsers(program, io, open);
   registerSystem(program, io, open, "linux");
   const printed = text(stdout);
@@ -159,7 +162,7 @@ describe("imports", () => {
     );
     expect(out.split("\n")[0]).toMatch(/^USERNAME +EMAIL/);
     expect(out.trim().split("\n")).toHaveLength(63);
-    expect(out).toContain("60 offered: 60 would be created or updated, 0 skipped.");
+    expect(out).toMatch(/60 offered: \d+ would be created, \d+ updated, \d+ unchanged, 0 skipped\./);
   });
 
   it("starts an import and follows it to counts that equal the service's own, user by user", async () => {
@@ -182,6 +185,43 @@ describe("imports", () => {
     expect(watched.out.trim().split("\n").at(-1)).toContain(
       `finished: 60 offered: ${shown.counts.created} created`,
     );
+  });
+
+  it("says what a Workday import would change, posts the chosen workers and activates the staged ones", async () => {
+    const workday = simulator.control.world.workday(organization);
+    const at = ["--workday", workday, "--organization", organization];
+    const shown = await run("imports", "preview", ...at, "--only", "firstname=nobody");
+    expect(shown.out).toContain("60 offered: 0 would be created, 0 updated, 0 unchanged, 60 skipped.");
+    const preview = await json<Difference[]>("imports", "preview", ...at);
+    const fresh = preview.filter(({ kind }) => kind === "new").map(({ user }) => user.username!);
+    expect(preview.find(({ kind }) => kind === "changed")!.changes.length).toBeGreaterThan(0);
+    expect(fresh.length).toBeGreaterThan(10);
+    const job = await json<Job>(
+      ...["imports", "start", ...at, "--only-new", "--state", "STAGED"],
+      "--exclude",
+      fresh[0]!,
+    );
+    expect(job.summary).toBe(`60 offered: ${61 - fresh.length} skipped, ${fresh.length - 1} waiting`);
+    await follow((jobs) => jobs.row(job.id)!.ended_ms !== null);
+    const done = await json<Job>("imports", "show", String(job.id));
+    expect(done).toMatchObject({ state: "finished", unaccounted: 0, staged: done.counts.created });
+    await expect(run("imports", "activate", String(job.id))).rejects.toThrow(
+      `This activates ${done.staged} users of job ${job.id}; repeat it with --yes.`,
+    );
+    const { out } = await run("imports", "activate", String(job.id), "--yes");
+    expect(out).toBe(`${done.staged} users activated.\n`);
+    const states = simulator.control.world
+      .users(organization)
+      .filter(({ username }) => fresh.slice(1).includes(username))
+      .map(({ state }) => state);
+    expect(new Set(states)).toEqual(new Set(["ACTIVATED"]));
+    await expect(run("imports", "start", "hr", "--only-new")).rejects.toThrow(/Workday integration/);
+  });
+
+  it("lists scheduled runs and the next one", async () => {
+    const { out } = await run("imports", "runs", "hr");
+    expect(out).toMatch(/IMPORT +NEXT RUN +SCHEDULE\nhr/);
+    await expect(run("imports", "runs", "nothing")).rejects.toThrow(/no import "nothing"/);
   });
 
   it("lists jobs, shows one and exports its users", async () => {
@@ -298,6 +338,28 @@ describe("apps", () => {
     await expect(run("apps", "delete", made._id, ...at())).rejects.toThrow(/repeat it with --yes/);
     await run("apps", "delete", made._id, "--yes", ...at());
     expect((await run("apps", "list", ...at())).out).not.toContain(made._id);
+  });
+
+  it("lists with fields, filter and sort, shows a template, and lists directories", async () => {
+    const names = async (...args: string[]) =>
+      (await json<{ name: string }[]>("apps", "list", ...at(), ...args)).map(({ name }) => name);
+    const all = await names();
+    expect(await names("--sort", "-name")).toEqual(all.toSorted().toReversed());
+    expect(await names("--filter", "name:$eq:slack")).toEqual(["slack"]);
+    const [fields] = await json<object[]>("apps", "list", ...at(), "--fields", "name,active");
+    expect(Object.keys(fields!).sort()).toEqual(["_id", "active", "name"]);
+    const templates = await json<{ _id: string; name: string }[]>(
+      "apps",
+      "templates",
+      ...at(),
+      "--sort",
+      "name",
+    );
+    expect(templates.map(({ name }) => name)).toEqual(templates.map(({ name }) => name).toSorted());
+    const shown = await json<object>("apps", "templates", "show", templates[0]!._id, ...at());
+    expect(shown).toMatchObject({ name: templates[0]!.name, config: {} });
+    expect(await json<object[]>("directories", "list", ...at())).toHaveLength(14);
+    expect((await run("directories", "list", ...at())).out).toMatch(/^ID +TYPE +NAME/);
   });
 
   it("refuses an incomplete application, a change of nothing and a binding of nobody", async () => {

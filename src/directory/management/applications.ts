@@ -35,7 +35,7 @@ const templateSchema = z.looseObject({
 });
 export type ApplicationTemplate = z.output<typeof templateSchema>;
 
-/** What a SAML application needs at least; everything else of an application may be given too. */
+/** The least that a SAML application needs; every other field of an application may be given too. */
 export interface NewApplication extends Readonly<Record<string, unknown>> {
   readonly name: string;
   readonly displayLabel: string;
@@ -49,6 +49,8 @@ export interface ListOptions {
   /** Field names; the service's default when absent. `_id` is always among them. */
   readonly fields?: readonly string[] | undefined;
   readonly filter?: string | undefined;
+  /** Fields to sort by, `-` before a name for descending; `_id` decides last, so that pages neither overlap nor skip. */
+  readonly sort?: readonly string[] | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -83,7 +85,13 @@ export function applicationCalls(call: Caller): ApplicationCalls {
           method: "GET",
           path,
           organization: options.organization,
-          query: { sort: "_id", skip, limit, fields: fieldsOf(options.fields), filter: options.filter },
+          query: {
+            sort: sortOf(options.sort),
+            skip,
+            limit,
+            fields: fieldsOf(options.fields),
+            filter: options.filter,
+          },
           answer,
           signal: options.signal,
         }),
@@ -115,7 +123,7 @@ export function applicationCalls(call: Caller): ApplicationCalls {
     },
     deleteApplication: (id, options) => one("DELETE", id, options, applicationSchema),
     applicationTemplates: (options) => list("/application-templates", templateSchema, options),
-    applicationTemplate: (id, { fields, ...options }) =>
+    applicationTemplate: (id, { fields, sort: _, ...options }) =>
       call({
         method: "GET",
         path: pathOf`/application-templates/${id}`,
@@ -124,6 +132,10 @@ export function applicationCalls(call: Caller): ApplicationCalls {
         answer: templateSchema,
       }),
   };
+}
+
+function sortOf(sort: readonly string[] = []): string {
+  return [...sort, ...(sort.some((name) => /^-?_id$/.test(name)) ? [] : ["_id"])].join(" ");
 }
 
 function fieldsOf(fields: readonly string[] | undefined): string | undefined {
