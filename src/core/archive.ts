@@ -35,6 +35,16 @@ export interface ArchiveState {
   /** Moves pages that only archives hold to files of their own; true when there may be more (A4). */
   stage(limitPages: number): Promise<boolean>;
 
+  /** From now on such events are left out when their day is closed (A23). */
+  tombstone(
+    organization: string,
+    event: string | null,
+    from: string | null,
+    to: string | null,
+  ): Promise<void>;
+  /** Deletes the dead letters of an organization, or of one event by id or identity; says how many. */
+  eraseDeadLetters(organization: string, event: string | null): Promise<number>;
+
   /** Small facts of the archive under a name: the last verification, holds, due orders. */
   fact(key: string): string | undefined;
   setFact(key: string, value: string | null): Promise<void>;
@@ -110,6 +120,8 @@ export interface ArchivePage {
   readonly isChanged: boolean;
   /** Whether an event of this organization and day goes into that plan. */
   belongs(plan: number, organization: string, event: JournalEvent): boolean;
+  /** Whether it was erased before it was closed. */
+  isErased(organization: string, event: JournalEvent): boolean;
 }
 
 export interface ArchiveBacklog {

@@ -74,6 +74,7 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
       for (const { at, plan } of candidates) {
         const group = page.belongs(plan.id, owner, event) ? byKey.get(`${at} ${owner}`) : undefined;
         if (group === undefined) continue;
+        if (page.isErased(owner, event)) break;
         spool.add(group, event, page.isChanged);
         break;
       }

@@ -43,6 +43,8 @@ export interface DataFileWriter {
   /** In place of an event that was erased: an empty line, with the leaf that it had. */
   erased(leaf: Uint8Array): void;
   end(): RangeFacts;
+  /** A whole range of another file as it is; gives its new offset. */
+  copy(range: Buffer, sizes: readonly FrameSizes[]): number;
   /** Durable when it returns. */
   finish(): { readonly bytes: number; readonly sha256: string };
   abort(): void;
@@ -119,6 +121,15 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
       flush(open);
       range = undefined;
       return factsOf(open, bytes);
+    },
+    copy(stored, sizes) {
+      const offset = bytes;
+      let at = 0;
+      for (const size of sizes) {
+        write(stored.subarray(at, at + size.stored), size.raw);
+        at += size.stored;
+      }
+      return offset;
     },
     finish() {
       write(seekTable(frames), 0);

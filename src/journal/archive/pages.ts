@@ -49,6 +49,23 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
     return decompressor.decompress(body);
   }
 
+  const tombstones = db.prepare(
+    "SELECT owner, event, from_day AS fromDay, to_day AS toDay FROM archive_tombstones WHERE archive = ?",
+  );
+
+  /** Read once for each page: most archives have none. */
+  function erasedCheck(): ArchivePage["isErased"] {
+    const rows = tombstones.all(name) as { owner: string; event: string; fromDay: string; toDay: string }[];
+    if (rows.length === 0) return () => false;
+    return (owner, event) => {
+      const day = dayOf(event.timestampMs);
+      const isOf = (text: string) => text === "" || text === event.id || text === event.identity;
+      return rows.some(
+        (row) => row.owner === owner && day >= row.fromDay && day <= row.toDay && isOf(row.event),
+      );
+    };
+  }
+
   function decode(row: PageRow) {
     const bytes = load(row);
     return storedPage(journal, row, scanPage(bytes), ordinaryMemory.adopt(bytes), 0);
@@ -68,6 +85,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       count: row.events,
       event: (index) => page.event(index),
       isChanged: row.reader === name,
+      isErased: erasedCheck(),
       belongs: (plan, owner, event) => plans.get(`${owner} ${ownDay(event)}`) === plan,
     };
   }

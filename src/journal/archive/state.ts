@@ -126,6 +126,23 @@ export async function openArchiveState(
       ),
     backlog: () => arrivals.backlog(),
     stage: (limit) => pages.stage(limit),
+    tombstone: (organization, event, from, to) =>
+      change(() => {
+        db.prepare(
+          "INSERT OR IGNORE INTO archive_tombstones (archive, owner, event, from_day, to_day) VALUES (?, ?, ?, ?, ?)",
+        ).run(name, organization, event ?? "", from ?? "", to ?? "9999-12-31");
+      }),
+    eraseDeadLetters: (organization, event) =>
+      change(() => {
+        const rows = db
+          .prepare("SELECT id, identity, bytes FROM dead_letters WHERE organization = ?")
+          .all(organization) as { id: number; identity: string; bytes: Buffer }[];
+        const gone = rows.filter(
+          ({ identity, bytes }) => event === null || identity === event || bytes.includes(`"${event}"`),
+        );
+        for (const { id } of gone) db.prepare("DELETE FROM dead_letters WHERE id = ?").run(id);
+        return gone.length;
+      }),
     fact: (key) =>
       db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
         | string

@@ -1,0 +1,265 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
+import { afterEach, describe, expect, test } from "vitest";
+import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
+import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
+import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
+import { openS3 } from "../../src/archive/store/s3.ts";
+import { DAY_MS } from "../../src/core/archive.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { secretOf } from "../../src/core/secret.ts";
+import { skipUnless } from "../support/components.ts";
+import { eventText, pageOf } from "../support/pages.ts";
+import {
+  findVersitygw,
+  S3_ACCESS_KEY,
+  S3_SECRET_KEY,
+  startVersitygw,
+  type Versitygw,
+} from "../support/versitygw.ts";
+import { A, B, C, DAY, never, ORIGIN, openWorld, type World } from "./world.ts";
+
+const versitygw = await findVersitygw();
+let world: World;
+let gateway: Versitygw | undefined;
+afterEach(async () => {
+  world.end();
+  await gateway?.close();
+  gateway = undefined;
+});
+
+function deletions(keep = "400d"): Deletions {
+  const { archive, store, state } = world;
+  const clock = { now: () => world.nowMs, sleep: systemClock.sleep };
+  return createDeletions({
+    archive,
+    store,
+    state,
+    clock,
+    config: { keep, classes: [] },
+    workFolder: join(world.folder, "deleting"),
+  });
+}
+
+async function closed(): Promise<void> {
+  for (const [at, organization] of [A, B, C].entries()) await world.events(organization, DAY, at * 10, 4);
+  await world.seal([A, B, C], DAY, 12);
+  await world.closeAll();
+}
+
+const idOf = (number: number) => number.toString(16).padStart(24, "0");
+const files = () =>
+  readdirSync(join(world.storeFolder, "events"), { recursive: true, encoding: "utf8" }).filter((path) =>
+    path.endsWith(".zst"),
+  );
+
+async function readAll(): Promise<string> {
+  const { readLog, readEntries } = await import("../../src/archive/evidence/read.ts");
+  const { currentParts } = await import("../../src/archive/verify/verify.ts");
+  const { openRange } = await import("../../src/archive/part/range.ts");
+  let text = "";
+  for (const part of currentParts((await readLog(world.store)).leaves))
+    for (const entry of part.files ? await readEntries(world.store, part.files) : [])
+      if ("line" in entry)
+        for await (const { slice } of (await openRange(world.store, part.files!.data, entry.line)).slices())
+          text += slice ?? "";
+  return text;
+}
+
+describe("prune and holds", () => {
+  test("A22 prune removes what is past its time after its entry is signed, and everything else verifies", async () => {
+    world = await openWorld();
+    await closed();
+    expect(await deletions().prune(false, never)).toContain("0 parts were pruned");
+    world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
+    expect(await deletions().prune(true, never)).toContain(`1 parts are past their retention: ${DAY}.001`);
+    expect(files()).toHaveLength(1);
+    expect(await deletions().prune(false, never)).toContain(
+      "1 parts were pruned, with 3 days of organizations",
+    );
+    expect(files()).toHaveLength(0);
+    expect(world.archive.leaves().at(-1)).toMatchObject({
+      kind: "prune",
+      leaf: 2,
+      policy: "400d",
+      removed_lines: 3,
+      replacement: null,
+    });
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A22 a file that is partly on hold is written again with the rest, and a later hold is seen", async () => {
+    world = await openWorld();
+    await closed();
+    world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
+    const id = await deletions().hold(
+      { case: "Case 17: Miller", organizations: [B], from: null, to: null },
+      never,
+    );
+    expect(await deletions().prune(false, never)).toContain("1 are on hold and stay");
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(4);
+    const [proof] = await proveEvent(world.store, { event: idOf(11) });
+    expect(checkProof(proof, parseVerifier(world.key)).line.organization).toBe(B);
+    await deletions().release(id, never);
+    expect(await deletions().prune(false, never)).toContain("1 parts were pruned");
+    expect(files()).toHaveLength(0);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A18 the case's name is not in the log, and its text beside it can be erased", async () => {
+    world = await openWorld();
+    await closed();
+    await deletions().hold({ case: "Case 17: Miller", organizations: [A], from: null, to: null }, never);
+    const log = (await world.store.read("log/leaves.jsonl"))!.toString();
+    expect(log).not.toContain("Miller");
+    const [text] = readdirSync(join(world.storeFolder, "texts"));
+    expect((await world.store.read(`texts/${text}`))!.toString()).toContain("Miller");
+    expect((await world.verify()).findings).toEqual([]);
+    await world.store.remove(`texts/${text}`);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+});
+
+describe("erase", () => {
+  test("A23 an organization is gone with its secret, and everything else still verifies", async () => {
+    world = await openWorld();
+    await closed();
+    const before = await proveEvent(world.store, { event: idOf(1) });
+    const said = await deletions().erase(
+      { organization: A, from: null, to: null, reason: "contract ended" },
+      never,
+    );
+    expect(said).toContain("4 events of 1 parts were erased");
+    expect(said).toContain("Copies that sinks have delivered are out of reach");
+    expect(await readAll()).not.toContain(A);
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(8);
+    expect(await proveEvent(world.store, { event: idOf(1) })).toEqual([]);
+    // A proof that was made before still leads to its checkpoint.
+    expect(checkProof(before[0], parseVerifier(world.key)).line.organization).toBe(A);
+  });
+
+  test("A23 one event is replaced by its leaf hash, its nonce is gone, and its neighbours can still be proved", async () => {
+    world = await openWorld();
+    await closed();
+    await deletions().erase(
+      { organization: A, event: idOf(1), from: null, to: null, reason: "a person asked" },
+      never,
+    );
+    const text = await readAll();
+    expect(text).not.toContain(idOf(1));
+    expect(text).toContain(idOf(2));
+    const verification = await world.verify();
+    expect(verification.findings).toEqual([]);
+    expect(verification.events).toBe(11);
+    const [proof] = await proveEvent(world.store, { event: idOf(2) });
+    expect(checkProof(proof, parseVerifier(world.key)).line.erased).toMatchObject([[1, expect.any(String)]]);
+    await deletions().erase(
+      { organization: A, event: idOf(3), from: null, to: null, reason: "another" },
+      never,
+    );
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(10);
+  });
+
+  test("A23 a tombstone keeps what is still in the journal, or comes again, out of the archive", async () => {
+    world = await openWorld();
+    await closed();
+    await deletions().erase(
+      { organization: A, event: idOf(99), from: null, to: null, reason: "a person asked" },
+      never,
+    );
+    const late = [99, 100].map((number) =>
+      eventText(number, { organization: A, timestamp: `${DAY}T20:00:0${number % 10}.000Z` }),
+    );
+    await world.journal.append(pageOf(late, { organizations: [A], fetchedAtMs: world.nowMs }));
+    world.nowMs += 2 * DAY_MS;
+    await world.closeAll();
+    const text = await readAll();
+    expect(text).not.toContain(idOf(99));
+    expect(text).toContain(idOf(100));
+  });
+
+  test.skipIf(skipUnless("versitygw", versitygw, "set TIDEMARK_REQUIRE=versitygw to build it with Go"))(
+    "A24 under a compliance lock it answers with the date and records the order; partial tiles are not locked",
+    async () => {
+      gateway = await startVersitygw(versitygw!);
+      const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
+      const client = new S3Client({
+        region: "us-east-1",
+        endpoint: gateway.url,
+        forcePathStyle: true,
+        credentials,
+      });
+      await client.send(new CreateBucketCommand({ Bucket: "locked", ObjectLockEnabledForBucket: true }));
+      client.destroy();
+      const { url } = gateway;
+      world = await openWorld({
+        openStore: () =>
+          openS3(
+            {
+              bucket: "locked",
+              region: "us-east-1",
+              endpoint: url,
+              pathStyle: true,
+              timeout: 60_000,
+              accessKeyId: secretOf(S3_ACCESS_KEY),
+              secretAccessKey: secretOf(S3_SECRET_KEY),
+              objectLock: { mode: "compliance", days: 30 },
+            },
+            systemClock,
+          ),
+      });
+      await closed();
+      expect((await world.verify()).findings).toEqual([]);
+      const said = await deletions().erase(
+        { organization: A, from: null, to: null, reason: "contract ended" },
+        never,
+      );
+      expect(said).toMatch(/files are locked by the store until 20\d\d-/);
+      expect(JSON.parse(world.state.fact("due")!)).toHaveLength(2);
+      await expect(world.store.remove("log/tile/0/000.p/2")).resolves.toBeUndefined();
+    },
+    60_000,
+  );
+});
+
+describe("keys", () => {
+  test("A20 a key that the old one does not confirm is refused before anything is signed", async () => {
+    world = await openWorld();
+    await closed();
+    const next = parseSigner(newSignerText(ORIGIN));
+    await expect(world.restart({ signer: next })).rejects.toThrow(
+      "not the one that this archive was signed with",
+    );
+    await expect(world.restart({ signer: next })).rejects.toThrow("Nothing was signed");
+  });
+
+  test("A20 with the old key at hand the new one takes over", async () => {
+    const signer = parseSigner(newSignerText(ORIGIN));
+    world = await openWorld({ signer });
+    await closed();
+    const next = parseSigner(newSignerText(ORIGIN));
+    await world.restart({ signer: next, previousSigner: signer });
+    await world.seal([A], "2026-03-12", 0);
+    await world.closeAll();
+    await world.restart({ previousSigner: undefined as never });
+    expect((await world.verify({ key: signer.verifier })).findings).toEqual([]);
+    expect((await world.verify({ key: next.verifier })).findings).toEqual([]);
+    expect((await world.store.read("keys.txt"))!.toString()).toBe(
+      `${signer.verifier.text}\n${next.verifier.text}\n`,
+    );
+    // Without the old signature on the checkpoint that introduced it, the new key is not accepted.
+    const path = world.archive.leaves().find((leaf) => leaf.kind === "key" && leaf.previous !== null)!;
+    const note = (await world.store.read(`log/checkpoint.${path.index + 1}`))!.toString().split("\n");
+    await world.store.replace(
+      `log/checkpoint.${path.index + 1}`,
+      Buffer.from([...note.slice(0, 4), ...note.slice(5)].join("\n")),
+    );
+    expect((await world.verify({ key: signer.verifier })).findings[0]!.message).toContain(
+      "not confirmed by the old one",
+    );
+  });
+});
