@@ -46,6 +46,8 @@ const STEP_BYTES = 1_048_576;
 /** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
 const BYTES_MAX = 128_000_000;
 const KEPT_MAX = 4;
+/** Larger buffers are rare and go to the garbage collector: idle memory is not part of the budget. */
+const KEPT_BYTES_MAX = 32_000_000;
 const KEPT_MS = 10_000;
 
 export function createBufferPool({
@@ -72,6 +74,7 @@ export function createBufferPool({
   function keep({ buffer }: Buffer): void {
     // Memory that is still in another thread is detached here and has no bytes.
     if (!(buffer instanceof ArrayBuffer) || buffer.byteLength < LARGE_BYTES) return;
+    if (buffer.byteLength > KEPT_BYTES_MAX) return;
     if (poison) new Uint8Array(buffer).fill(POISON);
     kept.push(buffer);
     if (kept.length > KEPT_MAX) kept.shift();

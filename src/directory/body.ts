@@ -1,7 +1,7 @@
 import { createGunzip } from "node:zlib";
 import type { PageMemory } from "../core/buffer-pool.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
-import { BodyTooLargeError, CutOffError, NonsenseError } from "./errors.ts";
+import { BodyTooLargeError, CutOffError, NonsenseError, NoRoomError } from "./errors.ts";
 
 /** Takes the pieces of a body as they come. */
 export interface BodyReceiver {
@@ -22,14 +22,24 @@ export interface BodyOutcome {
 const GUESS_BYTES_MIN = 4096;
 const MEGABYTE = 1_048_576;
 
-/** `where` names the request in errors; `guess` is the likely and `bytesMax` the largest decompressed size. */
+/** The limits of one body and the memory for it. */
+export interface BodyLimits {
+  /** Names the request in errors. */
+  readonly where: string;
+  /** The likely decompressed size; 0 when nothing is known. */
+  readonly guess: number;
+  /** The largest decompressed size. */
+  readonly bytesMax: number;
+  readonly memory: PageMemory;
+  /** The budget of the memory does not bind this body. */
+  readonly mayExceed: boolean;
+}
+
+/** Throws NoRoomError or NonsenseError. */
 export function receiverOf(
-  where: string,
+  limits: BodyLimits,
   encoding: string | undefined,
   contentLength: number | undefined,
-  guess: number,
-  bytesMax: number,
-  memory: PageMemory,
   outcome: BodyOutcome,
 ): BodyReceiver {
   switch (encoding?.trim().toLowerCase()) {
@@ -37,14 +47,23 @@ export function receiverOf(
     case "":
     case "identity":
       return contentLength === undefined
-        ? receiveGuessed(where, guess, bytesMax, memory, outcome)
-        : receiveSized(contentLength, memory, outcome);
+        ? receiveGuessed(limits, outcome)
+        : receiveSized(limits, contentLength, outcome);
     case "gzip":
     case "x-gzip":
-      return receiveGzip(where, guess, bytesMax, memory, outcome);
+      return receiveGzip(limits, outcome);
     default:
-      throw new NonsenseError(`${where}: a body in the encoding "${encoding}", which was not asked for`);
+      throw new NonsenseError(
+        `${limits.where}: a body in the encoding "${encoding}", which was not asked for`,
+      );
   }
+}
+
+/** Memory for a body within the budget of all bodies in flight. */
+function taken({ where, memory, mayExceed }: BodyLimits, bytes: number): LeasedBytes {
+  if (!mayExceed && !memory.hasRoom(bytes))
+    throw new NoRoomError(`${where}: bodies in flight have used up the memory budget`);
+  return memory.take(bytes);
 }
 
 export function tooLarge(where: string, bytesMax: number): BodyTooLargeError {
@@ -52,8 +71,8 @@ export function tooLarge(where: string, bytesMax: number): BodyTooLargeError {
 }
 
 /** The length is known: every piece is copied once, to its place. */
-function receiveSized(length: number, memory: PageMemory, outcome: BodyOutcome): BodyReceiver {
-  const { bytes: body, lease } = memory.take(length);
+function receiveSized(limits: BodyLimits, length: number, outcome: BodyOutcome): BodyReceiver {
+  const { bytes: body, lease } = taken(limits, length);
   let at = 0;
   return {
     write(piece) {
@@ -66,15 +85,10 @@ function receiveSized(length: number, memory: PageMemory, outcome: BodyOutcome):
   };
 }
 
-/** The length is not known: room for a guess, more when it is wrong, and the excess given back at the end. */
-function receiveGuessed(
-  where: string,
-  guess: number,
-  bytesMax: number,
-  memory: PageMemory,
-  outcome: BodyOutcome,
-): BodyReceiver {
-  let body = memory.take(Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
+/** The length is not known: memory for a guess, more when it was too small, and the excess returned at the end. */
+function receiveGuessed(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver {
+  const { where, guess, bytesMax } = limits;
+  let body = taken(limits, Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
   let at = 0;
   let isAbandoned = false;
   return {
@@ -86,14 +100,20 @@ function receiveGuessed(
         return true;
       }
       const { length } = body.bytes;
-      if (needed > length) body = grown(memory, body, at, Math.min(Math.max(needed, length * 2), bytesMax));
+      try {
+        if (needed > length)
+          body = resized(limits, body, at, Math.min(Math.max(needed, length * 2), bytesMax));
+      } catch (error) {
+        outcome.failed(error as Error);
+        return true;
+      }
       at += piece.copy(body.bytes, at);
       return true;
     },
     end() {
       // Slices of the body keep all of its memory, so little of that may be idle.
       const isWasteful = body.bytes.length - at > MEGABYTE + at / 2;
-      const { bytes, lease } = isWasteful ? grown(memory, body, at, at) : body;
+      const { bytes, lease } = isWasteful ? resized({ ...limits, mayExceed: true }, body, at, at) : body;
       outcome.whole({ bytes: bytes.subarray(0, at), lease });
     },
     abandon() {
@@ -104,33 +124,29 @@ function receiveGuessed(
 }
 
 /** The same bytes in memory of another size. */
-function grown(memory: PageMemory, body: LeasedBytes, used: number, bytes: number): LeasedBytes {
-  const other = memory.take(bytes);
+function resized(limits: BodyLimits, body: LeasedBytes, used: number, bytes: number): LeasedBytes {
+  const other = taken(limits, bytes);
   body.bytes.copy(other.bytes, 0, 0, used);
   body.lease.release();
   return other;
 }
 
-function receiveGzip(
-  where: string,
-  guess: number,
-  bytesMax: number,
-  memory: PageMemory,
-  outcome: BodyOutcome,
-): BodyReceiver {
+function receiveGzip(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver {
   const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-  const plain = receiveGuessed(where, guess, bytesMax, memory, outcome);
+  const plain = receiveGuessed(limits, outcome);
   gunzip.on("data", (piece: Buffer) => plain.write(piece));
   gunzip.on("end", () => plain.end());
   gunzip.on("drain", () => outcome.drained());
   gunzip.on("error", (cause) => {
-    outcome.failed(new CutOffError(`${where}: the compressed body is damaged or incomplete`, { cause }));
+    outcome.failed(
+      new CutOffError(`${limits.where}: the compressed body is damaged or incomplete`, { cause }),
+    );
   });
   return {
     write: (piece) => gunzip.write(piece),
     end: () => gunzip.end(),
     abandon() {
-      gunzip.removeAllListeners("end").removeAllListeners("drain");
+      gunzip.removeAllListeners("end").removeAllListeners("drain").removeAllListeners("data");
       plain.abandon();
       gunzip.destroy();
     },

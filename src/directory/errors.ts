@@ -38,6 +38,7 @@ export type ErrorKind =
   | "unavailable"
   | "cut_off"
   | "body_too_large"
+  | "no_room"
   | "nonsense"
   | "bug";
 
@@ -130,6 +131,12 @@ export class CutOffError extends DirectoryError {
 export class BodyTooLargeError extends DirectoryError {
   override readonly name = "BodyTooLargeError";
   override readonly kind = "body_too_large";
+}
+
+/** Bodies in flight have used up the memory budget: ask for less at once, or alone. */
+export class NoRoomError extends DirectoryError {
+  override readonly name = "NoRoomError";
+  override readonly kind = "no_room";
 }
 
 /** What came is not what the specification says (no JSON, no array, a redirect, absurd headers): nothing of it is used. */

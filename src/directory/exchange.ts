@@ -4,7 +4,6 @@ import { BadRequestError, DirectoryError, NonsenseError, refusalOf } from "./err
 import { bounded, factsOf } from "./facts.ts";
 import type { Transport, TransportRequest, TransportResponse } from "./transport.ts";
 
-const ERROR_BODY_BYTES_MAX = 1_048_576;
 const REDIRECTS_MAX = 3;
 
 /** An answer of 200 to 299; everything else is an error of errors.ts or the signal's reason. */
@@ -75,11 +74,10 @@ async function refused(
   return refusalOf(whereOf(request), factsOf(response, clock, auth.clean, body));
 }
 
-/** The status counts even where the words that belong to it break off. */
+/** The status counts even where the body that belongs to it breaks off or is too large. */
 async function errorBody(response: TransportResponse, signal: AbortSignal): Promise<Buffer | undefined> {
   try {
-    const body = await response.body();
-    return body.subarray(0, ERROR_BODY_BYTES_MAX);
+    return await response.body();
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error instanceof DirectoryError) return undefined;

@@ -4,7 +4,7 @@ import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { openPool } from "../core/http/pool.ts";
 import { isCertificateError } from "../core/http/tls.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
-import { type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
+import { type BodyLimits, type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
 
 export interface TransportOptions {
@@ -38,6 +38,8 @@ export interface TransportRequest {
   readonly bodyBytesGuess?: ((header: (name: string) => string | undefined) => number) | undefined;
   /** Where the body is received; without it memory that is the body's own. */
   readonly memory?: PageMemory | undefined;
+  /** The budget of the memory does not bind this body. */
+  readonly mayExceed?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -161,21 +163,15 @@ function exchangeOf(
       });
       whole.catch(() => {});
       try {
-        receiver = receiverOf(
-          where,
-          header("content-encoding"),
-          lengthOf(header, request, where),
-          request.bodyBytesGuess?.(header) ?? 0,
-          request.bodyBytesMax,
-          request.memory ?? ordinaryMemory,
-          {
-            whole: (body) => finish() && settle?.resolve(body),
-            failed: fail,
-            drained: () => controller?.resume(),
-          },
-        );
+        const limits = limitsOf(request, where, status, header);
+        const length = lengthOf(header("content-length"), limits);
+        receiver = receiverOf(limits, header("content-encoding"), length, {
+          whole: (body) => finish() && settle?.resolve(body),
+          failed: fail,
+          drained: () => controller?.resume(),
+        });
       } catch (error) {
-        // The headers stand all the same: the token in them leads past an event that is too large.
+        // The headers are valid all the same: the token in them leads past an event that is too large.
         resolve({ status, header, ...bodyOf(whole), discard: () => {} });
         return fail(error);
       }
@@ -222,15 +218,30 @@ function first(value: string | string[] | undefined): string | undefined {
   return typeof value === "string" ? value : value?.[0];
 }
 
-/** The length of a body that is not compressed, if it is told. */
-function lengthOf(
-  header: (name: string) => string | undefined,
+/** The words of a refusal need little memory, whatever is sent. */
+const REFUSAL_BYTES_MAX = 1_048_576;
+
+function limitsOf(
   request: TransportRequest,
   where: string,
-): number | undefined {
-  const text = header("content-length");
+  status: number,
+  header: (name: string) => string | undefined,
+): BodyLimits {
+  const isRefusal = status >= 300;
+  const { bodyBytesMax, memory, mayExceed = false } = request;
+  return {
+    where,
+    guess: isRefusal ? 0 : (request.bodyBytesGuess?.(header) ?? 0),
+    bytesMax: isRefusal ? Math.min(bodyBytesMax, REFUSAL_BYTES_MAX) : bodyBytesMax,
+    memory: isRefusal ? ordinaryMemory : (memory ?? ordinaryMemory),
+    mayExceed,
+  };
+}
+
+/** The length of a body that is not compressed; undefined where there is no such header. */
+function lengthOf(text: string | undefined, { where, bytesMax }: BodyLimits): number | undefined {
   if (text === undefined || !/^\d{1,15}$/.test(text)) return undefined;
-  if (Number(text) > request.bodyBytesMax) throw tooLarge(where, request.bodyBytesMax);
+  if (Number(text) > bytesMax) throw tooLarge(where, bytesMax);
   return Number(text);
 }
 

@@ -1,4 +1,5 @@
 import type { Alarms } from "../core/alarms.ts";
+import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Journal } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
@@ -10,7 +11,7 @@ import type { Pace, Priority } from "./limits/pace.ts";
 import type { ServiceClock } from "./limits/service-clock.ts";
 import type { Times } from "./plan/sweep-times.ts";
 import type { Preparer } from "./prepare/preparer.ts";
-import type { Source, SourcePage, SourceQuery, SourceScope } from "./read/source.ts";
+import type { Source, SourceOptions, SourcePage, SourceQuery, SourceScope } from "./read/source.ts";
 
 export interface PollingSettings extends Times {
   readonly pageSize: number;
@@ -48,6 +49,7 @@ export interface PollContext {
   readonly pace: Pace;
   readonly gate: PageGate;
   readonly preparer: Preparer;
+  readonly memory: PageMemory;
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -74,18 +76,18 @@ export async function ask(
   context: PollContext,
   query: SourceQuery,
   scope: SourceScope,
-  searchAfter: string | undefined,
+  options: SourceOptions,
   priority: Priority,
-  signal: AbortSignal,
 ): Promise<SourcePage> {
   const { account, source, pace, clock, serviceClock, metrics } = context;
+  const { signal } = options;
   return pace.run(
     priority,
     signal,
     async () => {
       const startedMs = clock.now();
       try {
-        const page = await source.events(query, scope, { searchAfter, signal });
+        const page = await source.events(query, scope, options);
         serviceClock.learn(page.head.dateMs);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: "ok" });
         metrics.record("tidemark_source_request_seconds", (clock.now() - startedMs) / 1000, { account });

@@ -45,6 +45,7 @@ export async function remedyOf(
     case "cut_off":
       return "The service cannot be reached at the moment: try again, and check insightsUrl or region, proxies and firewalls";
     case "body_too_large":
+    case "no_room":
     case "nonsense":
       return "This does not look like the Insights API: check insightsUrl, and whether a proxy answers instead";
     case "bug":

@@ -92,7 +92,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       sort: "ASC" as const,
     };
     try {
-      (await ask(context, query, whom, undefined, LIVE, signal)).discard();
+      (await ask(context, query, whom, { signal }, LIVE)).discard();
     } catch (error) {
       if (signal.aborted || !serviceClock.isFresh) throw error;
     }

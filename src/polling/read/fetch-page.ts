@@ -13,6 +13,8 @@ export interface PageRequest {
   readonly cursor: string | null;
   readonly priority: Priority;
   readonly signal: AbortSignal;
+  /** The caller holds `memory.alone`. */
+  readonly mayExceed?: boolean;
 }
 
 /** A page whose headers have come, with its share of the memory for pages. */
@@ -57,12 +59,13 @@ export function fetchAhead(context: PollContext, request: PageRequest): Promise<
 
 async function fetchWith(
   context: PollContext,
-  { window, query, cursor, priority, signal }: PageRequest,
+  { window, query, cursor, priority, signal, mayExceed }: PageRequest,
   release: () => void,
 ): Promise<Fetched> {
   try {
     const guessMs = context.serviceClock.now();
-    const page = await ask(context, query, scopeOf(window.stream), cursor ?? undefined, priority, signal);
+    const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
+    const page = await ask(context, query, scopeOf(window.stream), options, priority);
     const dateMs = page.head.dateMs ?? guessMs;
     return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, release };
   } catch (error) {

@@ -39,7 +39,7 @@ interface Failure {
  * - throttled: again when the pace allows.
  * - unavailable, cut_off, nonsense: again; when it repeats while other organizations are served, the group is
  *   halved down to the organization, and that one is read alone with smaller pages (R32).
- * - body_too_large, or a page that cannot be scanned: a group is halved, a single organization's page is
+ * - body_too_large, no_room, or a page that cannot be scanned: a group is halved, a single organization's page is
  *   halved down to the event (R8, R32).
  * - bad_request with a cursor: the pass restarts without it. Without one: see `diagnose` (R6).
  * - not_entitled, forbidden, unknown_organization: `diagnose`; a limit of history refuses only the old part.
@@ -68,6 +68,7 @@ export async function meetFault(
     case "cut_off":
     case "nonsense":
     case "body_too_large":
+    case "no_room":
       return isolate(context, failure, canaries, signal);
     case "unauthorized":
       return { next: "account", fault };

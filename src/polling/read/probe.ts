@@ -24,7 +24,7 @@ export async function probe(
   };
   const scope = organizations.length === 0 ? scopeOf(window.stream) : { organizations };
   try {
-    (await ask(context, query, scope, undefined, LIVE, signal)).discard();
+    (await ask(context, query, scope, { signal }, LIVE)).discard();
     return undefined;
   } catch (error) {
     if (signal.aborted) throw error;

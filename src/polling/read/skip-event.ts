@@ -18,7 +18,9 @@ const TRIES = 3;
 
 /** Whether a page fails because of its content, so that a smaller one may succeed. */
 export function isBadContent(context: PollContext, error: unknown): boolean {
-  return error instanceof UnreadablePageError || context.source.fault(error).kind === "body_too_large";
+  if (error instanceof UnreadablePageError) return true;
+  const { kind } = context.source.fault(error);
+  return kind === "body_too_large" || kind === "no_room";
 }
 
 /** Whether the page is a single event that fails because of its content, and the token leads past it. */
@@ -42,6 +44,7 @@ export async function retriedSingle(
   searchAfter: string,
   error: unknown,
 ): Promise<Served | { readonly skipped: SkippedEvent }> {
+  if (context.source.fault(error).kind === "no_room") return readAlone(context, request);
   if (!(error instanceof UnreadablePageError)) return { skipped: skippedOf(error) };
   for (let tries = 1; tries < TRIES; tries++) {
     const again = await tried(context, request);
@@ -59,16 +62,32 @@ export async function retriedSingle(
   throw error;
 }
 
+/** A single event that found no room beside other pages: one at a time may exceed the memory budget. */
+async function readAlone(
+  context: PollContext,
+  request: PageRequest,
+): Promise<Served | { readonly skipped: SkippedEvent }> {
+  const done = await context.memory.alone(request.signal);
+  try {
+    const again = await tried(context, { ...request, mayExceed: true });
+    return "served" in again ? again.served : { skipped: skippedOf(again.error) };
+  } finally {
+    done();
+  }
+}
+
 async function tried(
   context: PollContext,
   request: PageRequest,
-): Promise<{ readonly served: Served } | { readonly searchAfter: string | undefined }> {
+): Promise<
+  { readonly served: Served } | { readonly searchAfter: string | undefined; readonly error: unknown }
+> {
   const fetched = await fetchPage(context, request);
   try {
     return { served: await servedOf(context, request, fetched.page) };
   } catch (error) {
     if (!isBadContent(context, error)) throw error;
-    return { searchAfter: fetched.page.head.searchAfter };
+    return { searchAfter: fetched.page.head.searchAfter, error };
   } finally {
     fetched.release();
   }

@@ -2,15 +2,18 @@ import type { LeasedBytes } from "../../core/page-lease.ts";
 
 /** What polling needs of the service; the directory's Insights client gives it. */
 export interface Source {
-  events(
-    query: SourceQuery,
-    scope: SourceScope,
-    options: { searchAfter?: string | undefined; signal: AbortSignal },
-  ): Promise<SourcePage>;
+  events(query: SourceQuery, scope: SourceScope, options: SourceOptions): Promise<SourcePage>;
   /** The size of the header block that this scope needs. */
   headerBytes(scope: SourceScope): number;
   /** What a rejection means. */
   fault(error: unknown): Fault;
+}
+
+export interface SourceOptions {
+  readonly searchAfter?: string | undefined;
+  readonly signal: AbortSignal;
+  /** The caller holds `PageMemory.alone`: the body may exceed the memory budget. */
+  readonly mayExceed?: boolean | undefined;
 }
 
 export interface SourceQuery {
@@ -40,10 +43,8 @@ export interface SourcePage {
 }
 
 /**
- * One consequence each. bad_request: R6. unauthorized: the account stops and says so. not_entitled,
- * forbidden, unknown_organization, headers_too_large: the group is halved until the one is found.
- * throttled, unavailable, cut_off: the same page again. body_too_large: smaller pages (R8). nonsense: again,
- * and after a few times the window waits. stopped: we were told to stop. bug: anything else.
+ * The kinds of failure; meet-fault.ts has the consequence of each. no_room: the bodies of all pages in flight
+ * have used up the memory budget. bug: anything that is no answer of the service.
  */
 export interface Fault {
   readonly kind:
@@ -57,6 +58,7 @@ export interface Fault {
     | "unavailable"
     | "cut_off"
     | "body_too_large"
+    | "no_room"
     | "nonsense"
     | "bug";
   readonly message: string;
