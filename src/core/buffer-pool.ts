@@ -46,6 +46,9 @@ const STEP_BYTES = 1_048_576;
 /** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
 const BYTES_MAX = 128_000_000;
 const KEPT_MAX = 4;
+/** Bodies of unknown length grow by blocks. An endless body uses them up faster than garbage is collected. */
+export const BLOCK_BYTES = 1_048_576;
+const KEPT_BLOCKS_MAX = 64;
 /** Larger buffers are rare and go to the garbage collector: idle memory is not part of the budget. */
 const KEPT_BYTES_MAX = 32_000_000;
 const KEPT_MS = 10_000;
@@ -56,6 +59,7 @@ export function createBufferPool({
 }: BufferPoolOptions = {}): BufferPool {
   const queue = createQueue();
   const kept: ArrayBuffer[] = [];
+  const keptBlocks: ArrayBuffer[] = [];
   const listeners: (() => void)[] = [];
   let heldBytes = 0;
   let usedSince = true;
@@ -73,12 +77,21 @@ export function createBufferPool({
 
   function keep({ buffer }: Buffer): void {
     // Memory that is still in another thread is detached here and has no bytes.
-    if (!(buffer instanceof ArrayBuffer) || buffer.byteLength < LARGE_BYTES) return;
-    if (buffer.byteLength > KEPT_BYTES_MAX) return;
+    if (!(buffer instanceof ArrayBuffer)) return;
+    if (buffer.byteLength === BLOCK_BYTES && keptBlocks.length < KEPT_BLOCKS_MAX) {
+      keptBlocks.push(buffer);
+      return;
+    }
+    if (buffer.byteLength < LARGE_BYTES || buffer.byteLength > KEPT_BYTES_MAX) return;
     if (poison) new Uint8Array(buffer).fill(POISON);
     kept.push(buffer);
     if (kept.length > KEPT_MAX) kept.shift();
     usedSince = true;
+  }
+
+  function dropUnfitting(bytes: number): void {
+    const fitting = kept.filter(({ byteLength }) => byteLength >= bytes && byteLength <= 3 * bytes);
+    kept.splice(0, kept.length, ...fitting.slice(0, 1));
   }
 
   function reusable(bytes: number): Buffer | undefined {
@@ -86,16 +99,23 @@ export function createBufferPool({
     return fitting < 0 ? undefined : Buffer.from(kept.splice(fitting, 1)[0]!);
   }
 
+  function reusableBlock(bytes: number): Buffer | undefined {
+    const block = bytes === BLOCK_BYTES ? keptBlocks.pop() : undefined;
+    return block && Buffer.from(block);
+  }
+
   return {
     take(bytes) {
       usedSince = true;
       const isLarge = bytes >= LARGE_BYTES;
+      // Idle buffers are not part of the budget, so they go first when it is nearly used up.
+      if (heldBytes + bytes > bytesMax / 2) dropUnfitting(bytes);
       const memory =
-        (isLarge ? reusable(bytes) : undefined) ??
+        (isLarge ? reusable(bytes) : reusableBlock(bytes)) ??
         Buffer.allocUnsafeSlow(
           isLarge ? Math.ceil((bytes * (1 + SHARE_BEHIND)) / STEP_BYTES) * STEP_BYTES : bytes,
         );
-      return { bytes: memory, lease: lease(memory, memory.length, isLarge) };
+      return { bytes: memory, lease: lease(memory, memory.length, isLarge || bytes === BLOCK_BYTES) };
     },
     adopt: (bytes) => lease(bytes, bytes.length, false),
     heldBytes: () => heldBytes,
@@ -105,7 +125,9 @@ export function createBufferPool({
     dropIdle(nowMs) {
       if (usedSince) idleSinceMs = nowMs;
       usedSince = false;
-      if (nowMs - idleSinceMs >= KEPT_MS) kept.splice(0);
+      if (nowMs - idleSinceMs < KEPT_MS) return;
+      kept.splice(0);
+      keptBlocks.splice(0);
     },
   };
 }

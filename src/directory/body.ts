@@ -1,5 +1,5 @@
 import { createGunzip } from "node:zlib";
-import type { PageMemory } from "../core/buffer-pool.ts";
+import { BLOCK_BYTES, type PageMemory } from "../core/buffer-pool.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError, NoRoomError } from "./errors.ts";
 
@@ -21,6 +21,7 @@ export interface BodyOutcome {
 
 const GUESS_BYTES_MIN = 4096;
 const MEGABYTE = 1_048_576;
+const BLOCK_BYTES_MIN = 16_384;
 
 /** The limits of one body and the memory for it. */
 export interface BodyLimits {
@@ -85,50 +86,66 @@ function receiveSized(limits: BodyLimits, length: number, outcome: BodyOutcome):
   };
 }
 
-/** The length is not known: memory for a guess, more when it was too small, and the excess returned at the end. */
+/**
+ * The length is not known: memory for a guess, and blocks behind it when that was too small. They are joined
+ * at the end, so that a body which is given up never needed more memory than was received of it.
+ */
 function receiveGuessed(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver {
   const { where, guess, bytesMax } = limits;
-  let body = taken(limits, Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax));
+  const blocks = [taken(limits, Math.min(Math.max(guess, GUESS_BYTES_MIN), bytesMax))];
+  let received = 0;
+  /** In the last block. */
   let at = 0;
   let isAbandoned = false;
+
+  function store(piece: Buffer): void {
+    for (let from = 0; from < piece.length; ) {
+      let last = blocks.at(-1)!.bytes;
+      if (at === last.length) {
+        blocks.push(taken(limits, Math.max(BLOCK_BYTES_MIN, Math.min(received, BLOCK_BYTES))));
+        last = blocks.at(-1)!.bytes;
+        at = 0;
+      }
+      const copied = piece.copy(last, at, from);
+      at += copied;
+      from += copied;
+    }
+    received += piece.length;
+  }
+
   return {
     write(piece) {
       if (isAbandoned) return true;
-      const needed = at + piece.length;
-      if (needed > bytesMax) {
-        outcome.failed(tooLarge(where, bytesMax));
-        return true;
-      }
-      const { length } = body.bytes;
       try {
-        if (needed > length)
-          body = resized(limits, body, at, Math.min(Math.max(needed, length * 2), bytesMax));
+        if (received + piece.length > bytesMax) throw tooLarge(where, bytesMax);
+        store(piece);
       } catch (error) {
         outcome.failed(error as Error);
-        return true;
       }
-      at += piece.copy(body.bytes, at);
       return true;
     },
     end() {
+      const [first] = blocks as [LeasedBytes];
       // Slices of the body keep all of its memory, so little of that may be idle.
-      const isWasteful = body.bytes.length - at > MEGABYTE + at / 2;
-      const { bytes, lease } = isWasteful ? resized({ ...limits, mayExceed: true }, body, at, at) : body;
-      outcome.whole({ bytes: bytes.subarray(0, at), lease });
+      const isFitting = blocks.length === 1 && first.bytes.length - received <= MEGABYTE + received / 2;
+      const { bytes, lease } = isFitting ? first : joined(limits.memory, blocks, received);
+      outcome.whole({ bytes: bytes.subarray(0, received), lease });
     },
     abandon() {
       isAbandoned = true;
-      body.lease.release();
+      for (const { lease } of blocks) lease.release();
     },
   };
 }
 
-/** The same bytes in memory of another size. */
-function resized(limits: BodyLimits, body: LeasedBytes, used: number, bytes: number): LeasedBytes {
-  const other = taken(limits, bytes);
-  body.bytes.copy(other.bytes, 0, 0, used);
-  body.lease.release();
-  return other;
+function joined(memory: PageMemory, blocks: readonly LeasedBytes[], length: number): LeasedBytes {
+  const whole = memory.take(length);
+  let at = 0;
+  for (const { bytes, lease } of blocks) {
+    at += bytes.copy(whole.bytes, at, 0, Math.min(bytes.length, length - at));
+    lease.release();
+  }
+  return whole;
 }
 
 function receiveGzip(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver {
