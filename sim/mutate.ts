@@ -10,7 +10,7 @@ const SEEDS = 5;
 
 /**
  * Shows that lives notice broken rules. The sources are copied; each mutant changes one place of the copy, is
- * compiled and lives its focused lives until one fails. The sources as they are have to survive all of them.
+ * compiled and lives its focused lives until one fails. The unchanged program has to survive the same life.
  */
 export function runMutants(chosen: string | undefined): boolean {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-mutants-"));
@@ -43,22 +43,24 @@ function isNoticed(folder: string, mutant: Mutant): boolean {
     console.log(`${rule}: ${file} does not hold the text of the mutant exactly once`);
     return false;
   }
-  const before = firstFailure(folder, mutant);
-  if (before !== undefined) {
-    console.log(`${rule}: seed ${before.seed} fails without the mutant: ${before.message}`);
-    return false;
-  }
   writeFileSync(
     path,
     source.replace(text, () => replacement),
   );
   compile(folder);
-  const after = firstFailure(folder, mutant);
+  const failure = firstFailure(folder, mutant);
   writeFileSync(path, source);
-  compile(folder);
-  const outcome = after === undefined ? "NOT NOTICED" : `seed ${after.seed}: ${after.message}`;
-  console.log(`${rule} (${what}): ${outcome}`);
-  return after !== undefined;
+  if (failure === undefined) {
+    console.log(`${rule} (${what}): NOT NOTICED`);
+    return false;
+  }
+  const unchanged = messageOf(".", mutant, failure.seed, join(folder, "plan.json"));
+  if (unchanged !== undefined) {
+    console.log(`${rule}: seed ${failure.seed} fails without the mutant too: ${unchanged}`);
+    return false;
+  }
+  console.log(`${rule} (${what}): seed ${failure.seed}: ${failure.message}`);
+  return true;
 }
 
 function compile(folder: string): void {
@@ -66,15 +68,18 @@ function compile(folder: string): void {
   spawnSync(tsc, ["-p", "sim/tsconfig.json", "--noCheck"], { cwd: folder, stdio: "ignore" });
 }
 
-function firstFailure(folder: string, { focus }: Mutant): { seed: number; message: string } | undefined {
+function firstFailure(folder: string, mutant: Mutant): { seed: number; message: string } | undefined {
   for (let seed = 1; seed <= SEEDS; seed++) {
-    const plan = join(folder, "plan.json");
-    writeFileSync(plan, JSON.stringify(focused(seed, focus)));
-    const life = spawnSync(process.execPath, ["dist/sim/main.js", "--plan", plan, "--brief"], {
-      cwd: folder,
-      encoding: "utf8",
-    });
-    if (life.status !== 0) return { seed, message: (life.stdout || life.stderr).trim().slice(0, 250) };
+    const message = messageOf(folder, mutant, seed, join(folder, "plan.json"));
+    if (message !== undefined) return { seed, message };
   }
   return undefined;
+}
+
+/** The promise that a life breaks with the program in this folder; undefined: none. */
+function messageOf(folder: string, { focus }: Mutant, seed: number, plan: string): string | undefined {
+  writeFileSync(plan, JSON.stringify(focused(seed, focus)));
+  const args = ["dist/sim/main.js", "--plan", plan, "--brief"];
+  const life = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  return life.status === 0 ? undefined : (life.stdout || life.stderr).trim().slice(0, 250);
 }

@@ -27,6 +27,7 @@ export type Component =
   | "otelcol"
   | "chromium"
   | "promtool"
+  | "strace"
   | "helm"
   | "kubeconform"
   | "fsck"
