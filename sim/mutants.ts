@@ -220,6 +220,14 @@ export const MUTANTS: readonly Mutant[] = [
     replacement: "timesMs[index] = UNDATED_MS + Math.floor(Math.random() * 1e12);",
     focus: { events: { untimedShare: 0.2 } },
   },
+  {
+    rule: "R36",
+    what: "what is held is taken to be what the service says",
+    file: "src/polling/read/sweep-window.ts",
+    text: "  return { apiCount: seen.apiCount, heldCount: seen.heldCount + found };\n}\n\n/**",
+    replacement: "  return { apiCount: seen.apiCount, heldCount: seen.apiCount + found };\n}\n\n/**",
+    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
 ];
 
 /** Kills that come amid the first pass, when it has a cursor. */
