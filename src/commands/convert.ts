@@ -1,21 +1,24 @@
 import { once } from "node:events";
 import type { Command } from "commander";
 import { z } from "zod";
+import { systemClock } from "../core/clock.ts";
 import { explain, UsageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format, FormatDefinition } from "../core/format.ts";
-import { IDENTITY_BYTES, preparePage } from "../core/prepare-page.ts";
+import { IDENTITY_BYTES, preparePage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, eventSize, FIELD, fieldText } from "../core/scanner.ts";
 import { formats } from "../formats/index.ts";
 import { describe } from "../services/index.ts";
 import type { Io } from "./io.ts";
 
-/** `tidemark convert`: events from stdin, one a line, written in another format to stdout. */
+/** `tidemark convert`: events from stdin, one per line or as an array, written in another format to stdout. */
 export function registerConvert(program: Command, io: Io): void {
   const command = program
     .command("convert")
     .summary("write events in another format")
-    .description("Write events from stdin, one JSON object a line, in another format to stdout.")
+    .description(
+      "Write events from stdin in another format to stdout. The input is one JSON object per line, or a JSON array of events as the API returns it.",
+    )
     .requiredOption("--format <name>", `one of ${formats.map((format) => format.name).join(", ")}`)
     .addHelpText("after", "\nExample:\n  $ tidemark convert --format ocsf < events.jsonl");
   for (const [name, { description, formats: users }] of optionFlags()) {
@@ -76,30 +79,71 @@ function given(flag: string | true): string | boolean {
   return flag;
 }
 
-/** Converts line by line; lines that hold no event are reported and passed over. Returns how many those were. */
+/** Converts line by line; lines without an event are reported and skipped. Returns how many those were. */
 async function convertLines(format: Format, io: Io): Promise<number> {
-  let number = 0;
   let failures = 0;
-  for await (const line of linesOf(io.stdin)) {
+  let undated = 0;
+  for await (const { bytes, number } of unitsOf(io.stdin)) {
     if (io.signal.aborted) break;
-    number++;
-    if (isBlank(line)) continue;
     try {
-      const body = format.encode(eventOf(line, number));
-      io.stdout.write(typeof body === "string" ? body : Buffer.from(body));
+      const found = eventsOf(bytes, number);
+      undated += found.undated;
+      for (const event of found.events) {
+        const body = format.encode(event);
+        io.stdout.write(typeof body === "string" ? body : Buffer.from(body));
+        if (!io.stdout.write("\n")) await once(io.stdout, "drain", { signal: io.signal });
+      }
     } catch (error) {
+      if (io.signal.aborted) throw error;
       failures++;
       io.stderr.write(`Line ${number} was not converted: ${explain(error)}\n`);
-      continue;
     }
-    if (!io.stdout.write("\n")) await once(io.stdout, "drain", { signal: io.signal });
+  }
+  if (undated > 0) {
+    const count = undated === 1 ? "1 event has" : `${undated} events have`;
+    io.stderr.write(`${count} no readable timestamp. The time of conversion is written instead.\n`);
   }
   return failures;
 }
 
-const LINE_BYTES_MAX = 64 * 2 ** 20;
+interface Unit {
+  readonly bytes: Buffer;
+  /** The number of its first line. */
+  readonly number: number;
+}
 
-/** The lines of a stream as bytes, so that nothing is decoded on the way. A line over the limit ends it all. */
+/**
+ * The lines that are not blank. An input that begins with an array over several lines, as a printed answer
+ * of the API does, is one unit.
+ */
+async function* unitsOf(input: NodeJS.ReadableStream): AsyncGenerator<Unit> {
+  let number = 0;
+  let opened: { readonly lines: Buffer[]; readonly number: number; size: number } | undefined;
+  for await (const line of linesOf(input)) {
+    number++;
+    if (opened !== undefined) {
+      opened.lines.push(line);
+      opened.size += line.length + 1;
+      if (opened.size > ARRAY_BYTES_MAX)
+        throw new UsageError(
+          `The array has more than ${ARRAY_BYTES_MAX} bytes. Write one event per line, or convert it in parts.`,
+        );
+      continue;
+    }
+    if (isBlank(line)) continue;
+    const text = line.toString("latin1").trim();
+    if (text.startsWith("[") && !text.endsWith("]")) opened = { lines: [line], number, size: line.length };
+    else yield { bytes: line, number };
+  }
+  if (opened !== undefined)
+    yield { bytes: Buffer.concat(opened.lines.flatMap((line) => [line, BREAK])), number: opened.number };
+}
+
+const LINE_BYTES_MAX = 64 * 2 ** 20;
+const ARRAY_BYTES_MAX = 512 * 2 ** 20;
+const BREAK = Buffer.from("\n");
+
+/** The lines of a stream as bytes, so that nothing is decoded on the way. A line over the limit is an error. */
 async function* linesOf(input: NodeJS.ReadableStream): AsyncGenerator<Buffer> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
@@ -123,28 +167,35 @@ function isBlank(line: Buffer): boolean {
   return line.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }
 
-/** An event that was not pulled by this program: its line is its page, and its own time the time of fetching. */
-function eventOf(line: Buffer, number: number): JournalEvent {
-  const array = Buffer.concat([Buffer.from("["), line, Buffer.from("]")]);
+/** Events that were not pulled by this program: their line is their page, and their own time the fetch time. */
+function eventsOf(line: Buffer, number: number): { events: JournalEvent[]; undated: number } {
+  const isArray = line.toString("latin1", 0, 64).trimStart().startsWith("[");
+  const array = isArray ? line : Buffer.concat([Buffer.from("["), line, Buffer.from("]")]);
   const page = preparePage(array, { organizations: [], provider: "" });
   const { scanned } = page;
-  if (scanned.count !== 1) throw new Error(`It holds ${scanned.count} events instead of one.`);
-  const timestampMs = page.timesMs[0]!;
-  return {
-    bytes: eventBytes(scanned, 0),
-    size: eventSize(scanned, 0),
-    account: "",
-    organization: page.organizations[0] ?? null,
-    provider: null,
-    service: fieldText(scanned, 0, FIELD.service) ?? "",
-    eventType: fieldText(scanned, 0, FIELD.eventType) ?? "",
-    timestamp: fieldText(scanned, 0, FIELD.timestamp) ?? "",
-    timestampMs,
-    id: fieldText(scanned, 0, FIELD.id),
-    correlationId: fieldText(scanned, 0, FIELD.correlationId),
-    identity: page.identities.toString("hex", 0, IDENTITY_BYTES),
-    fetchedAtMs: timestampMs,
-    page: 0,
-    index: number - 1,
-  };
+  if (scanned.count === 0) throw new Error("It holds no event.");
+  if (!isArray && scanned.count !== 1) throw new Error(`It holds ${scanned.count} events instead of one.`);
+  const nowMs = systemClock.now();
+  const events = Array.from({ length: scanned.count }, (_, index): JournalEvent => {
+    const dated = page.timesMs[index]!;
+    const timestampMs = dated === UNDATED_MS ? nowMs : dated;
+    return {
+      bytes: eventBytes(scanned, index),
+      size: eventSize(scanned, index),
+      account: "",
+      organization: page.organizations[page.organizationIndexes[index]!] ?? null,
+      provider: null,
+      service: fieldText(scanned, index, FIELD.service) ?? "",
+      eventType: fieldText(scanned, index, FIELD.eventType) ?? "",
+      timestamp: fieldText(scanned, index, FIELD.timestamp) ?? "",
+      timestampMs,
+      id: fieldText(scanned, index, FIELD.id),
+      correlationId: fieldText(scanned, index, FIELD.correlationId),
+      identity: page.identities.toString("hex", index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES),
+      fetchedAtMs: timestampMs,
+      page: 0,
+      index: isArray ? index : number - 1,
+    };
+  });
+  return { events, undated: page.undated };
 }

@@ -37,7 +37,8 @@ async function convert(input: string | readonly Buffer[], ...argv: string[]) {
   return { out: Buffer.concat(out), errors: Buffer.concat(errors).toString(), exitCode };
 }
 
-const LINE = '{"event_type":"user_create","service":"directory","resource":{"id":"r","type":"user"}}';
+const LINE =
+  '{"event_type":"user_create","service":"directory","timestamp":"2026-11-14T10:00:00Z","resource":{"id":"r","type":"user"}}';
 
 test("converts each line, passes over blank ones, and ends well", async () => {
   const { out, errors, exitCode } = await convert(`${LINE}\n\n  \r\n${LINE}\r\n${LINE}`, "--format", "ocsf");
@@ -80,4 +81,52 @@ test("an unknown format or an option that is not the format's is wrong usage, an
   await expect(convert(LINE, "--format", "xml")).rejects.toThrow(/use raw, envelope, ocsf, ecs, cef, leef/);
   await expect(convert(LINE, "--format", "cef", "--raw-data")).rejects.toBeInstanceOf(UsageError);
   await expect(convert(LINE, "--format", "ecs", "--namespace", "Not One")).rejects.toThrow(/namespace/);
+});
+
+const FIRST = LINE.replace('"r"', '"first"');
+const ARRAY = [FIRST, LINE, LINE].map((line) => JSON.parse(line) as object);
+
+test("takes the array that the API returns, on one line or over many", async () => {
+  for (const input of [
+    JSON.stringify(ARRAY),
+    JSON.stringify(ARRAY, null, 2),
+    ` \n${JSON.stringify(ARRAY, null, 1)}\n`,
+  ]) {
+    const { out, exitCode } = await convert(input, "--format", "ocsf");
+    const uids = out.toString().trimEnd().split("\n");
+    expect(uids.map((line) => (JSON.parse(line) as { user: { uid: string } }).user.uid)).toEqual([
+      "first",
+      "r",
+      "r",
+    ]);
+    expect(exitCode).toBe(0);
+  }
+});
+
+test("events of an array keep their bytes in raw, less the line breaks", async () => {
+  const { out } = await convert(`[\n  ${FIRST},\n  ${LINE}\n]\n`, "--format", "raw");
+  expect(out.toString()).toBe(`${FIRST}\n${LINE}\n`);
+});
+
+test("an array that is cut off is reported by the line where it begins", async () => {
+  const { errors, exitCode } = await convert(`\n[\n${LINE},\n${LINE}`, "--format", "cef");
+  expect(errors).toMatch(/^Line 2 was not converted: /);
+  expect(exitCode).toBe(1);
+});
+
+test("a timestamp may be a number; without one the time of conversion is written, and said", async () => {
+  const timeOf = async (timestamp: unknown) => {
+    const { out, errors } = await convert(JSON.stringify({ ...ARRAY[0], timestamp }), "--format", "ocsf");
+    return { time: (JSON.parse(out.toString()) as { time: number }).time, errors };
+  };
+  const at = Date.parse("2026-11-14T10:00:00Z");
+  expect(await timeOf("2026-11-14T10:00:00Z")).toEqual({ time: at, errors: "" });
+  expect(await timeOf(at)).toEqual({ time: at, errors: "" });
+  expect(await timeOf(at / 1000)).toEqual({ time: at, errors: "" });
+  for (const timestamp of [undefined, null, "soon", {}]) {
+    const beforeMs = Date.now();
+    const { time, errors } = await timeOf(timestamp);
+    expect(time).toBeGreaterThanOrEqual(beforeMs);
+    expect(errors).toMatch(/^1 events? ha(s|ve) no readable timestamp/);
+  }
 });
