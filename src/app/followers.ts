@@ -3,6 +3,7 @@ import type { DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { createFollower, type Follower } from "../delivery/follow.ts";
+import { lostClass } from "../formats/ocsf.ts";
 import type { State } from "../journal/database.ts";
 import { createDriftStore } from "../journal/drift-counts.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
@@ -33,7 +34,7 @@ export async function followDrift(
   metrics: Metrics,
 ): Promise<Follower> {
   const reader = await journal.reader(DRIFT);
-  const drift = createDrift();
+  const drift = createDrift(undefined, lostClass);
   const store = createDriftStore(db);
   const stored = store.rows();
   drift.load(stored);

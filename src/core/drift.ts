@@ -5,7 +5,7 @@ import type { Described } from "./meaning.ts";
 export interface DriftRow {
   /** The events' own `service`; "(others)" in the rows that count everything beyond the row limit. */
   readonly service: string;
-  readonly kind: "event_type" | "field" | "type";
+  readonly kind: "event_type" | "field" | "type" | "class";
   /** The unknown event type, or the path of the field: `changes[].reason`. "*" replaces names that look like data. */
   readonly path: string;
   /** For kind `type`: expected and actual type, such as `string, not number`; otherwise "". */

@@ -74,6 +74,14 @@ function fill(out: Fields, source: JournalEvent, described: Described, schema: O
   }
 }
 
+/** The class that the event's type has and the one it got instead; undefined where it got its own. */
+export function lostClass(source: JournalEvent, described: Described): string | undefined {
+  const { classes } = ocsf180;
+  const wanted = classes[rowFor(source, described, ocsf180).class];
+  const got = fill({}, source, described, ocsf180).class;
+  return wanted === got ? undefined : `${wanted.name} became ${got.name}`;
+}
+
 function rowFor(source: JournalEvent, described: Described, schema: OcsfSchema): Row {
   if (source.eventType === "" || described.unreadable)
     return { class: "base_event", activity: 0, self: false };

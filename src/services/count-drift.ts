@@ -1,83 +1,83 @@
 import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { type Described, isFields } from "../core/meaning.ts";
-import { createShapeEngine } from "../core/shape-engine.ts";
 import { describe, serviceOf, services } from "./index.ts";
 import { type JsonType, type Shape, shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
-/** Shapes whose rows are remembered. When there are more, all are forgotten. */
-const SHAPES_MAX = 4096;
 const DEPTH_MAX = 6;
 const KEYS_MAX = 300;
 const ELEMENTS_MAX = 50;
-/** No service is called so: names are made safe. */
+/** No service has this name: names are made safe. */
 const OTHERS = "(others)";
 
 /**
- * Compares every event with its service's schema; nothing is sampled. An event counts once for each row,
- * however often the same happens inside it. When there are `rowsMax` rows, everything new counts in a row
- * of the service "(others)", so the sum stays true.
- *
- * The rows of an event depend on its service, its type, its keys and the types of its values. They are found
- * once for each such shape; later events of the shape are counted without parsing them.
+ * The class that an event type has and the one that this event got instead, in words; undefined where it
+ * got its own. It may take values out of the described event.
  */
-export function createDrift(rowsMax = ROWS_MAX): Drift {
-  const schemas = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
+export type LostClass = (event: JournalEvent, described: Described) => string | undefined;
+
+/**
+ * Compares every event with its service's schema; nothing is sampled. An event counts once for each row,
+ * however often the same difference occurs in it. When there are `rowsMax` rows, new differences count in
+ * a row of the service "(others)", so the sum stays true. With `lostClass`, each new field of an event that
+ * lost its class counts in a row of its own too: the field may hold what the class requires.
+ */
+export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
+  const shapes = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
   const known = new Map(services.map((service) => [service.name, new Set(service.eventTypes)]));
   const rows = new Map<string, Counter>();
-  const engine = createShapeEngine();
-  const rowsOfShapes = new Map<string, readonly Counter[]>();
+  let sequence = 0;
 
-  function rowFor(kind: DriftRow["kind"], service: string, path: string, detail: string): Counter {
+  function count(kind: DriftRow["kind"], service: string, path: string, detail: string, nowMs: number): void {
     const key = `${service}\0${kind}\0${path}\0${detail}`;
-    const known = rows.get(key);
-    if (known !== undefined) return known;
-    if (rows.size >= rowsMax && service !== OTHERS) return rowFor(kind, OTHERS, "*", "");
-    const times = { firstSeenMs: Number.POSITIVE_INFINITY, lastSeenMs: Number.NEGATIVE_INFINITY };
-    const row = { service, kind, path, detail, ...times, count: 0, changed: false };
-    rows.set(key, row);
-    return row;
+    let row = rows.get(key);
+    if (row === undefined) {
+      if (rows.size >= rowsMax && service !== OTHERS) {
+        count(kind, OTHERS, "*", "", nowMs);
+        return;
+      }
+      row = newCounter({ service, kind, path, detail }, nowMs);
+      rows.set(key, row);
+    }
+    if (row.sequence === sequence) return;
+    row.sequence = sequence;
+    row.count++;
+    row.changed = true;
+    row.firstSeenMs = Math.min(row.firstSeenMs, nowMs);
+    row.lastSeenMs = Math.max(row.lastSeenMs, nowMs);
   }
 
-  /** Compares the event with its schema. */
-  function compareWithSchema(event: JournalEvent, described: Described): readonly Counter[] {
-    const found = new Set<Counter>();
-    const service = serviceOf(event.service);
-    const name = described.service === "fallback" ? safeName(event.service || "unknown") : service.name;
-    const type = event.eventType;
-    if (type !== "" && !known.get(service.name)!.has(type))
-      found.add(rowFor("event_type", name, safeName(type), ""));
-    if (described.unreadable) found.add(rowFor("type", name, "", "object, not text"));
-    else
-      compare(described.event, schemas.get(described.service)!, "", 0, {
-        field: (path) => found.add(rowFor("field", name, path, "")),
-        type: (path, detail) => found.add(rowFor("type", name, path, detail)),
-      });
-    return [...found];
-  }
-
-  function rowsOf(event: JournalEvent, described: Described | undefined): readonly Counter[] {
-    const shape = engine.shapeOf(event.bytes);
-    if (shape === undefined) return compareWithSchema(event, described ?? describe(event));
-    const key = `${shape}\0${event.service}\0${event.eventType}`;
-    const remembered = rowsOfShapes.get(key);
-    if (remembered !== undefined) return remembered;
-    const found = compareWithSchema(event, described ?? describe(event));
-    if (rowsOfShapes.size >= SHAPES_MAX) rowsOfShapes.clear();
-    rowsOfShapes.set(key, found);
-    return found;
+  function countLostClass(event: JournalEvent, service: string, fields: readonly string[]): void {
+    if (fields.length === 0 || lostClass === undefined) return;
+    const lost = lostClass(event, describe(event));
+    if (lost === undefined) return;
+    const detail = `${safeName(event.eventType)}: ${lost}`;
+    for (const field of fields) count("class", service, field, detail, event.fetchedAtMs);
   }
 
   return {
-    observe(event, described) {
+    observe(event, described = describe(event)) {
+      sequence++;
       const nowMs = event.fetchedAtMs;
-      for (const row of rowsOf(event, described)) {
-        row.count++;
-        row.changed = true;
-        row.firstSeenMs = Math.min(row.firstSeenMs, nowMs);
-        row.lastSeenMs = Math.max(row.lastSeenMs, nowMs);
+      const service = serviceOf(event.service);
+      const name = described.service === "fallback" ? safeName(event.service || "unknown") : service.name;
+      const type = event.eventType;
+      if (type !== "" && !known.get(service.name)!.has(type))
+        count("event_type", name, safeName(type), "", nowMs);
+      if (described.unreadable) {
+        count("type", name, "", "object, not text", nowMs);
+        return;
       }
+      const fields: string[] = [];
+      compare(described.event, shapes.get(described.service)!, "", 0, {
+        field: (path) => {
+          fields.push(path);
+          count("field", name, path, "", nowMs);
+        },
+        type: (path, detail) => count("type", name, path, detail, nowMs),
+      });
+      countLostClass(event, name, fields);
     },
     flush() {
       const changed = [...rows.values()].filter((row) => row.changed);
@@ -85,10 +85,9 @@ export function createDrift(rowsMax = ROWS_MAX): Drift {
       return changed.map(plain);
     },
     load(stored) {
-      rowsOfShapes.clear();
       for (const row of stored) {
         const key = `${row.service}\0${row.kind}\0${row.path}\0${row.detail}`;
-        rows.set(key, { ...row, changed: false });
+        rows.set(key, { ...row, changed: false, sequence: 0 });
       }
     },
     rows: () => [...rows.values()].map(plain).sort((a, b) => b.count - a.count),
@@ -100,6 +99,12 @@ interface Counter extends DriftRow {
   firstSeenMs: number;
   count: number;
   changed: boolean;
+  /** The last event that was counted here. */
+  sequence: number;
+}
+
+function newCounter(row: Pick<DriftRow, "service" | "kind" | "path" | "detail">, nowMs: number): Counter {
+  return { ...row, firstSeenMs: nowMs, lastSeenMs: nowMs, count: 0, changed: true, sequence: 0 };
 }
 
 function plain({ service, kind, path, detail, firstSeenMs, lastSeenMs, count }: Counter): DriftRow {
@@ -107,8 +112,8 @@ function plain({ service, kind, path, detail, firstSeenMs, lastSeenMs, count }: 
 }
 
 interface Found {
-  field(path: string): unknown;
-  type(path: string, detail: string): unknown;
+  field(path: string): void;
+  type(path: string, detail: string): void;
 }
 
 function compare(value: unknown, shape: Shape, path: string, depth: number, found: Found): void {
@@ -160,7 +165,7 @@ function typeOf(value: unknown): JsonType {
 const NAME = /^@?[A-Za-z][A-Za-z0-9_-]{0,79}$/;
 const LOOKS_LIKE_DATA = /\d{5}|[0-9a-f]{16}|[0-9a-f]{8}-[0-9a-f]{4}-/i;
 
-/** A name as people name fields, else "*": keys can be addresses, ids and other people's data. */
+/** A name like those of fields, else "*": keys can be addresses, ids and other people's data. */
 function safeName(name: string): string {
   return NAME.test(name) && !LOOKS_LIKE_DATA.test(name) ? name : "*";
 }

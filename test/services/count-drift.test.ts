@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { DriftRow } from "../../src/core/drift.ts";
+import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift } from "../../src/services/count-drift.ts";
 import { describe, services } from "../../src/services/index.ts";
 import { fixturesOf } from "../contract/service.ts";
@@ -76,6 +77,19 @@ test("an unknown event type, an unknown field and a type mismatch are counted pe
     "directory type changes[].field string, not number ×1",
     "directory type mfa boolean, not string ×1",
     "directory type success boolean, not null ×1",
+  ]);
+});
+
+test("a new field of an event that lost its class is named with both classes", () => {
+  const drift = createDrift(undefined, lostClass);
+  const lost = { ...LOGIN, user_info: { login: "jo" }, resource: { id: "r", mood: 1 } };
+  drift.observe(journalEvent({ ...lost, resource: undefined }));
+  drift.observe(journalEvent({ ...lost, initiated_by: { id: "u", type: "user" } }));
+  drift.observe(journalEvent(LOGIN));
+  expect(brief(drift.rows()).sort()).toEqual([
+    "directory class user_info user_login_attempt: Authentication became Base Event ×1",
+    "directory field resource.mood ×1",
+    "directory field user_info ×2",
   ]);
 });
 

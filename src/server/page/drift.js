@@ -36,4 +36,9 @@ export async function refreshDrift(nowMs) {
   );
 }
 
-const DRIFT = { event_type: "new event type", field: "new field", type: "other type" };
+const DRIFT = {
+  event_type: "new event type",
+  field: "new field",
+  type: "other type",
+  class: "new field, and the class is lost",
+};
