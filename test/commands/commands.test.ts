@@ -219,7 +219,7 @@ describe("on a state", () => {
     expect(await world.run(["sinks", "rename", "nobody", "b", "-c", gone])).toMatchObject({ code: 2 });
     expect(await world.run(["sinks", "forget", "b", "-c", gone])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("is in the config"),
+      stderr: expect.stringContaining("is still in the config"),
     });
     expect(await world.run(["sinks", "forget", "a", "-c", gone])).toMatchObject({ code: 0 });
     expect(await world.run(["run", "--once", "-c", gone])).toMatchObject({ code: 0, stderr: "" });

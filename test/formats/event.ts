@@ -1,6 +1,6 @@
 import type { JournalEvent } from "../../src/core/event.ts";
 import { IDENTITY_BYTES, preparePage } from "../../src/core/prepare-page.ts";
-import { eventBytes, eventSize, FIELD, fieldText } from "../../src/core/scanner.ts";
+import { eventBytes, eventSize, eventTimeMs, FIELD, fieldText } from "../../src/core/scanner.ts";
 
 export const FETCHED_AT_MS = Date.parse("2026-11-15T00:00:00Z");
 
@@ -18,7 +18,7 @@ export function journalEvent(event: string | object, overrides: Partial<JournalE
     service: fieldText(scanned, 0, FIELD.service) ?? "",
     eventType: fieldText(scanned, 0, FIELD.eventType) ?? "",
     timestamp: fieldText(scanned, 0, FIELD.timestamp) ?? "",
-    timestampMs: page.timesMs[0]!,
+    timestampMs: eventTimeMs(scanned, 0) ?? FETCHED_AT_MS,
     id: fieldText(scanned, 0, FIELD.id),
     correlationId: fieldText(scanned, 0, FIELD.correlationId),
     identity: page.identities.toString("hex", 0, IDENTITY_BYTES),
