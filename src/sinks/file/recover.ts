@@ -3,8 +3,9 @@ import { DecisionNeededError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import { formatPosition, type Position } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink.ts";
+import { inParallel } from "../shared/in-parallel.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
-import { errnoOf, type FileSystem, inParallel } from "./system.ts";
+import { errnoOf, type FileSystem } from "./system.ts";
 
 /** The sink that opens the directory, with its position and state in the journal. */
 export interface Owner {

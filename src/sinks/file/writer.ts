@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
 import { formatPosition, parsePosition } from "../../core/position.ts";
 import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
+import { inParallel } from "../shared/in-parallel.ts";
 import { type ActiveFile, addTo, createAppender, type Part, partsOf } from "./batch.ts";
 import { createCompressor } from "./compress.ts";
 import type { FileSettings } from "./config.ts";
@@ -9,7 +10,7 @@ import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
 import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
-import { errnoOf, type FileSystem, inParallel, sinkError } from "./system.ts";
+import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 
 const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };
 /** Appends and syncs side by side; the system's pool runs four at a time. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { connectionFields } from "../../core/http/config.ts";
+import { compileTemplate } from "../../core/names.ts";
 import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { secretSchema } from "../../core/secret.ts";
 
@@ -23,6 +24,17 @@ export const s3Schema = z.strictObject({
     .regex(/^[^/]/, { error: "do not begin with a slash" })
     .default("tidemark/")
     .meta({ description: "What every key begins with; end it with a slash to make it a folder." }),
+  partition: z
+    .string()
+    .superRefine((template, check) => {
+      const problem = partitionProblem(template);
+      if (problem !== undefined) check.addIssue({ code: "custom", message: problem });
+    })
+    .optional()
+    .meta({
+      description:
+        "Folders for the objects, from {date}, {month}, {hour} (the event's own, UTC), {organization}, {service}, {event_type} and {account}: `dt={date}/service={service}`. A batch becomes one object for each. Without it, objects are in folders by sink and journal.",
+    }),
   region: z.string().min(1).default("us-east-1").meta({ description: "The bucket's region." }),
   endpoint: z
     .url({ protocol: /^https?$/ })
@@ -38,6 +50,9 @@ export const s3Schema = z.strictObject({
   secretAccessKey: secretSchema("The access key's secret.").optional(),
   sessionToken: secretSchema("The session token of temporary credentials.").optional(),
   gzip: z.boolean().default(true).meta({ description: "Compresses objects with gzip." }),
+  compression: z.enum(["gzip", "zstd", "none"]).optional().meta({
+    description: "How objects are compressed; by default as `gzip` says.",
+  }),
   objectBytesMax: sizeSchema("The largest object, before compression.", { min: 1000, max: 512e6 }).prefault(
     "16MB",
   ),
@@ -55,5 +70,18 @@ export const s3Schema = z.strictObject({
   storageClass: z.string().min(1).optional().meta({ description: "The objects' storage class." }),
   ...connectionFields,
 });
+
+/** Objects of other events must never get the same key, and every store must accept the name. */
+function partitionProblem(template: string): string | undefined {
+  try {
+    compileTemplate(template);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  const literal = template.replaceAll(/\{[^}]*\}/g, "x");
+  if (!/^[a-zA-Z0-9_=.-]+(\/[a-zA-Z0-9_=.-]+)*$/.test(literal))
+    return "use letters, digits, `=`, `-`, `_`, `.` and single slashes, without one at either end";
+  return template.length > 200 ? "at most 200 characters" : undefined;
+}
 
 export type S3Config = z.output<typeof s3Schema>;

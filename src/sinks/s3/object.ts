@@ -1,22 +1,56 @@
 import { hash } from "node:crypto";
 import type { PutObjectCommandInput } from "@aws-sdk/client-s3";
 import { DecisionNeededError } from "../../core/errors.ts";
+import type { JournalEvent } from "../../core/event.ts";
 import { encodeName } from "../../core/names.ts";
 import { formatPosition, type Position } from "../../core/position.ts";
-import type { Batch } from "../../core/sink.ts";
+import type { Batch, SinkRecord } from "../../core/sink.ts";
 import type { S3Config } from "./config.ts";
 
 /** The metadata that holds the digest of the uncompressed content (R26). */
 export const DIGEST = "tidemark-sha256";
 
 /** The key depends on the bounds alone: the same batch has the same key whenever it is formed (R19, R26). */
-export function keyOf(prefix: string, sink: string, batch: Batch, extension: string): string {
-  const folder = `${prefix}${encodeName(sink)}/${encodeName(batch.from.journal)}`;
-  return `${folder}/${place(batch.from)}-${place(batch.to)}.${extension}`;
+export function keyOf(
+  names: { readonly prefix: string; readonly sink: string; readonly extension: string },
+  batch: Batch,
+  partition: string | undefined,
+): string {
+  const { prefix, extension } = names;
+  const [sink, journal] = [encodeName(names.sink), encodeName(batch.from.journal)];
+  const bounds = `${place(batch.from)}-${place(batch.to)}.${extension}`;
+  return partition === undefined
+    ? `${prefix}${sink}/${journal}/${bounds}`
+    : `${prefix}${partition}/${sink}.${journal}.${bounds}`;
+}
+
+/**
+ * The records of a batch by partition, in the order of their first record. Bounds are durable before `write`,
+ * so the same batch always gives the same parts under the same keys.
+ */
+export function partsBy(
+  records: readonly SinkRecord[],
+  partitionOf: ((event: JournalEvent) => string) | undefined,
+): ReadonlyMap<string | undefined, readonly SinkRecord[]> {
+  if (partitionOf === undefined) return new Map([[undefined, records]]);
+  const parts = new Map<string, SinkRecord[]>();
+  for (const record of records) {
+    const partition = partitionOf(record.event);
+    const part = parts.get(partition);
+    if (part) part.push(record);
+    else parts.set(partition, [record]);
+  }
+  return parts;
 }
 
 function place({ page, event }: Position): string {
   return `${String(page).padStart(12, "0")}.${String(event).padStart(6, "0")}`;
+}
+
+const CONTENT_TYPES = { gzip: "application/gzip", zstd: "application/zstd", none: "application/x-ndjson" };
+
+export function compressionOf({ compression, gzip }: S3Config): "gzip" | "zstd" | "none" {
+  return compression ?? (gzip ? "gzip" : "none");
 }
 
 export function objectOf(config: S3Config, nowMs: number): PutObjectCommandInput {
@@ -24,7 +58,7 @@ export function objectOf(config: S3Config, nowMs: number): PutObjectCommandInput
     Bucket: config.bucket,
     Key: "",
     IfNoneMatch: "*",
-    ContentType: config.gzip ? "application/gzip" : "application/x-ndjson",
+    ContentType: CONTENT_TYPES[compressionOf(config)],
     ...(config.objectLock && {
       ObjectLockMode: config.objectLock.mode === "compliance" ? "COMPLIANCE" : "GOVERNANCE",
       ObjectLockRetainUntilDate: new Date(nowMs + config.objectLock.retention),
@@ -35,11 +69,15 @@ export function objectOf(config: S3Config, nowMs: number): PutObjectCommandInput
   };
 }
 
-export function metadataOf(batch: Batch, digest: string): Pick<PutObjectCommandInput, "Metadata"> {
+export function metadataOf(
+  batch: Batch,
+  events: number,
+  digest: string,
+): Pick<PutObjectCommandInput, "Metadata"> {
   return {
     Metadata: {
       [DIGEST]: digest,
-      "tidemark-events": String(batch.records.length),
+      "tidemark-events": String(events),
       "tidemark-from": formatPosition(batch.from),
       "tidemark-to": formatPosition(batch.to),
     },

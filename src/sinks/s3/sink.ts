@@ -4,12 +4,23 @@ import type { PutObjectCommandInput, S3Client, S3ClientConfig } from "@aws-sdk/c
 import { RetryableError } from "../../core/errors.ts";
 import { gzip } from "../../core/http/requester.ts";
 import { readTls } from "../../core/http/tls.ts";
-import { defineSink } from "../../core/sink.ts";
+import { compileTemplate } from "../../core/names.ts";
+import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
 import { withDeadline } from "../../core/timeout.ts";
 import { bytesOf, isJson, singleLine } from "../shared/body.ts";
+import { inParallel } from "../shared/in-parallel.ts";
 import { type S3Config, s3Schema } from "./config.ts";
 import { s3Error, serviceErrorOf } from "./errors.ts";
-import { checksum, DIGEST, foreignObject, keyOf, metadataOf, objectOf } from "./object.ts";
+import {
+  checksum,
+  compressionOf,
+  DIGEST,
+  foreignObject,
+  keyOf,
+  metadataOf,
+  objectOf,
+  partsBy,
+} from "./object.ts";
 
 export const s3 = defineSink({
   type: "s3",
@@ -26,7 +37,10 @@ export const s3 = defineSink({
     const sdk = await import("@aws-sdk/client-s3");
     const client = new sdk.S3Client(await clientConfig(config));
     const place = `s3://${config.bucket}`;
-    const extension = `${isJson(format) ? "jsonl" : "log"}${config.gzip ? ".gz" : ""}`;
+    const compression = compressionOf(config);
+    const extension = `${isJson(format) ? "jsonl" : "log"}${EXTENSIONS[compression]}`;
+    const partitionOf = config.partition === undefined ? undefined : compileTemplate(config.partition);
+    const compress = await compressorOf(compression);
 
     /** One call of the service, within its time; throws the service's errors as they are. */
     function call<Result>(
@@ -77,6 +91,26 @@ export const s3 = defineSink({
       }
     }
 
+    async function writeObject(
+      batch: Batch,
+      partition: string | undefined,
+      records: readonly SinkRecord[],
+      signal: AbortSignal,
+    ): Promise<void> {
+      const content = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
+      const digest = hash("sha256", content, "hex");
+      const body = await compress(content);
+      const names = { prefix: config.prefix, sink: context.name, extension };
+      const input = {
+        ...objectOf(config, clock.now()),
+        ...metadataOf(batch, records.length, digest),
+        Key: keyOf(names, batch, partition),
+        Body: body,
+        ...checksum(body),
+      };
+      await put(input, digest, signal);
+    }
+
     async function isStored(key: string, digest: string, signal: AbortSignal): Promise<boolean> {
       try {
         return (await storedDigest(key, signal)) === digest;
@@ -110,20 +144,9 @@ export const s3 = defineSink({
       encode: (event) => singleLine(bytesOf(format.encode(event))),
       async write(batch, signal) {
         signal.throwIfAborted();
-        const content = Buffer.concat(batch.records.flatMap((record) => [record.body, BREAK]));
-        const digest = hash("sha256", content, "hex");
-        const body = config.gzip ? await gzip(content) : content;
-        const key = keyOf(config.prefix, context.name, batch, extension);
-        await put(
-          {
-            ...objectOf(config, clock.now()),
-            ...metadataOf(batch, digest),
-            Key: key,
-            Body: body,
-            ...checksum(body),
-          },
-          digest,
-          signal,
+        const parts = [...partsBy(batch.records, partitionOf)];
+        await inParallel(parts, PUTS_AT_ONCE, ([partition, records]) =>
+          writeObject(batch, partition, records, signal),
         );
         return undefined;
       },
@@ -142,6 +165,24 @@ export const s3 = defineSink({
 });
 
 const BREAK = Buffer.from("\n");
+/** Objects of one batch that are written at once: bounds the memory for compressed bodies. */
+const PUTS_AT_ONCE = 8;
+const EXTENSIONS = { gzip: ".gz", zstd: ".zst", none: "" };
+
+async function compressorOf(
+  compression: "gzip" | "zstd" | "none",
+): Promise<(content: Buffer) => Promise<Buffer>> {
+  switch (compression) {
+    case "gzip":
+      return (content) => gzip(content);
+    case "zstd": {
+      const { compress } = await import("zstd-napi");
+      return async (content) => compress(content);
+    }
+    case "none":
+      return async (content) => content;
+  }
+}
 
 async function clientConfig(config: S3Config): Promise<S3ClientConfig> {
   const { accessKeyId, secretAccessKey, sessionToken } = config;
