@@ -209,7 +209,7 @@ async function assemble(
     ...(config.drift ? [await followDrift(journal, db, clock, metrics)] : []),
   ];
   if (!config.drift) await journal.readers.forget(DRIFT);
-  const actions = createActions({ config, db, journal, accounts, deliveries, clock });
+  const actions = createActions({ config, db, journal, accounts, deliveries, archives, clock });
   const requests = createRequests(db, clock);
   const live: LiveView = {
     startedMs: clock.now(),

@@ -9,9 +9,11 @@ import { createDeadLetters } from "../journal/dead-letters.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { knowsOrganization } from "../journal/roster.ts";
 import type { Account } from "./account.ts";
+import { archiveActions, type RunningArchive } from "./archives.ts";
 import { sinkConfigs } from "./sinks.ts";
 
 export interface ActionParts {
+  readonly archives: readonly RunningArchive[];
   readonly config: Config;
   readonly db: State;
   readonly journal: SqliteJournal;
@@ -22,7 +24,12 @@ export interface ActionParts {
 
 /** The one implementation of the actions; the page, the HTTP API and the commands all use it. */
 export function createActions(parts: ActionParts): Actions {
-  return { ...deadLetterActions(parts), ...sinkActions(parts), ...readingActions(parts) };
+  return {
+    ...deadLetterActions(parts),
+    ...sinkActions(parts),
+    ...readingActions(parts),
+    ...archiveActions(parts.archives),
+  };
 }
 
 function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay" | "drop"> {

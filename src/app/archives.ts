@@ -1,10 +1,12 @@
 import { dirname, join } from "node:path";
 import type { Archive } from "../archive/archive.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
+import { createDeletions, type Deletions } from "../archive/deletion/deletion.ts";
 import { openConfigured, openStore, signerOf } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
 import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
+import { type ActionBody, type Actions, UnknownNameError } from "../core/actions.ts";
 import type { Alarms } from "../core/alarms.ts";
 import { type ArchiveState, DAY_MS } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
@@ -30,11 +32,8 @@ export interface RunningArchive {
   run(signal: AbortSignal): Promise<void>;
   /** Closes all that can be closed now; false when it had to stop, with an alarm. */
   drain(signal: AbortSignal): Promise<boolean>;
-  /** Uses the opened archive between two turns. */
-  use<Result>(
-    work: (archive: Archive, store: ArchiveStore) => Promise<Result>,
-    signal: AbortSignal,
-  ): Promise<Result>;
+  /** Between two turns of closing. */
+  change(operation: ArchiveOperation, signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -49,6 +48,8 @@ export interface ArchiveParts {
   /** The share of the journal's budget that is used. */
   usedShare(): number;
 }
+
+export type ArchiveOperation = ActionBody<"archive">["operation"];
 
 const IDLE_MS = 60_000;
 const RETRY_MS = 30_000;
@@ -243,11 +244,43 @@ export async function openRunningArchive(
         return false;
       }
     },
-    use: (work, signal) =>
+    change: (operation, signal) =>
       inTurn(async () => {
         const { archive, store } = await open(signal);
-        return work(archive, store);
+        const folder = join(archiveFolder(config.state, name), "deletions");
+        return carryOut(
+          createDeletions({ archive, store, state, config: own, clock, workFolder: folder }),
+          operation,
+          signal,
+        );
       }),
     close,
+  };
+}
+
+function carryOut(deletions: Deletions, operation: ArchiveOperation, signal: AbortSignal): Promise<string> {
+  switch (operation.kind) {
+    case "hold":
+      return deletions.hold(operation, signal).then((id) => `The hold ${id} is in force and in the log.`);
+    case "release":
+      return deletions.release(operation.hold, signal);
+    case "prune":
+      return deletions.prune(operation.dryRun, signal);
+    case "erase":
+      return deletions.erase(operation, signal);
+  }
+}
+
+export function archiveActions(archives: readonly RunningArchive[]): Pick<Actions, "archive"> {
+  return {
+    async archive({ archive: name, operation }, signal) {
+      const found =
+        name === undefined && archives.length === 1 ? archives[0] : archives.find((one) => one.name === name);
+      if (found === undefined)
+        throw new UnknownNameError(
+          `There is no archive ${name === undefined ? "" : `"${name}" `}in the config.`,
+        );
+      return { message: await found.change(operation, signal), count: 1 };
+    },
   };
 }

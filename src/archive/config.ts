@@ -145,22 +145,3 @@ export function policyText({ origin, keep, classes }: ArchiveConfig): string {
   const list = [{ name: "default", keep }, ...classes.map(({ name, keep: own }) => ({ name, keep: own }))];
   return `${JSON.stringify({ origin, classes: list.map((one) => ({ ...one, preset: KEEP_PRESETS[one.keep] ?? null })) }, null, 2)}\n`;
 }
-
-/** What `check` says about a config beyond its fields. */
-export function adviseArchive(config: ArchiveConfig): readonly string[] {
-  const lock = "s3" in config.store ? config.store.s3.objectLock : undefined;
-  const keeps = [config.keep, ...config.classes.map(({ keep }) => keep)].map((text) => keepOf(text)!);
-  const shortest = Math.min(...keeps.map(({ years, days }) => years * 365 + days));
-  return [
-    ...(lock !== undefined && lock.days > shortest
-      ? [
-          `the Object Lock of ${lock.days} days exceeds \`keep\` (${shortest} days): files could not be pruned in time (A24)`,
-        ]
-      : []),
-    ...(config.witnesses.length === 0
-      ? [
-          "there is no witness: whoever has the signing key and the store could rewrite the archive unseen. Run `tidemark witness` on another machine, or keep checkpoints elsewhere",
-        ]
-      : []),
-  ];
-}

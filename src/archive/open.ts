@@ -4,6 +4,7 @@ import { UsageError } from "../core/errors.ts";
 import { type Archive, openArchive } from "./archive.ts";
 import { type ArchiveConfig, classOf, policyText } from "./config.ts";
 import { NoteError, parseSigner, parseVerifier, SIGNATURE, type Signer } from "./log/note.ts";
+import { keepOf } from "./retention.ts";
 import { openDirectory } from "./store/directory.ts";
 import { openS3 } from "./store/s3.ts";
 import type { ArchiveStore } from "./store/store.ts";
@@ -38,6 +39,7 @@ export async function openConfigured(
   onWitnesses: OnWitnesses,
   signal: AbortSignal,
 ): Promise<Archive> {
+  checkLock(config);
   const witnesses = config.witnesses.map(({ url, key }) => createWitnessClient(url, parseVerifier(key)));
   return openArchive(
     state,
@@ -73,5 +75,16 @@ export async function openConfigured(
       },
     },
     signal,
+  );
+}
+
+/** A file that is locked longer than it is kept could not be pruned in time (A24). */
+export function checkLock(config: ArchiveConfig): void {
+  const lock = "s3" in config.store ? config.store.s3.objectLock : undefined;
+  const keeps = [config.keep, ...config.classes.map(({ keep }) => keep)].map((text) => keepOf(text)!);
+  const shortest = Math.min(...keeps.map(({ years, days }) => years * 365 + days));
+  if (lock === undefined || lock.days <= shortest) return;
+  throw new UsageError(
+    `The Object Lock of the archive "${config.origin}" (${lock.days} days) exceeds its shortest \`keep\` (${shortest} days): lower objectLock.days, or keep longer.`,
   );
 }

@@ -6,6 +6,7 @@ import { reportHtml } from "../archive/evidence/report.ts";
 import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
+import { registerDeletions } from "./archive-deletions.ts";
 import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
 import { registerVerify } from "./archive-verify.ts";
 import type { Io } from "./io.ts";
@@ -18,6 +19,7 @@ export function registerArchive(program: Command, io: Io): void {
   registerExport(archive, io);
   registerReport(archive, io);
   registerKeys(archive, io);
+  registerDeletions(archive, io);
 }
 
 function registerProve(archive: Command, io: Io): void {

@@ -26,6 +26,9 @@ const stretch = z.strictObject({
   sink: z.string().optional(),
 });
 
+/** As 2026-11-15. */
+const day = z.string().regex(/^\d{4}-\d\d-\d\d$/);
+
 export const RESUME_FROM = ["destination", "state", "beginning", "now"] as const;
 
 /** Every change that a person can ask for; the page, the HTTP API and the commands share these. */
@@ -44,6 +47,29 @@ export const ACTIONS = {
   reconcile: stretch,
   /** Organizations and events are looked for at once. */
   poll: z.strictObject({ account: z.string().optional() }),
+  /** Changes of an archive that its log has to record. */
+  archive: z.strictObject({
+    archive: z.string().optional(),
+    operation: z.discriminatedUnion("kind", [
+      z.strictObject({
+        kind: z.literal("hold"),
+        case: z.string().min(1),
+        organizations: z.array(z.string()),
+        from: day.nullable(),
+        to: day.nullable(),
+      }),
+      z.strictObject({ kind: z.literal("release"), hold: z.string() }),
+      z.strictObject({ kind: z.literal("prune"), dryRun: z.boolean() }),
+      z.strictObject({
+        kind: z.literal("erase"),
+        organization: z.string().min(1),
+        event: z.string().min(1).optional(),
+        from: day.nullable(),
+        to: day.nullable(),
+        reason: z.string().min(1),
+      }),
+    ]),
+  }),
 } as const;
 
 export type ActionKind = keyof typeof ACTIONS;
@@ -84,6 +110,6 @@ export async function perform(
  * finds nothing left to do. A second `resume` or `backfill --sink` would deliver events twice.
  */
 export function isRepeatable(kind: string, body: unknown): boolean {
-  if (kind === "resume") return false;
+  if (kind === "resume" || kind === "archive") return false;
   return kind !== "backfill" || (body as { sink?: unknown } | null)?.sink === undefined;
 }

@@ -27,6 +27,7 @@ describe("the actions", () => {
       journal: fixture.journal,
       accounts: [account("acme"), account("other")],
       deliveries: [],
+      archives: [],
       clock: systemClock,
     });
   }

@@ -154,4 +154,33 @@ describe("an archive of the simulated service", () => {
     expect(ran.stderr).toContain("not the one that this archive was signed with");
     expect(ran.code).toBe(1);
   }, 120_000);
+
+  test("holds, prunes and erases with commands, and says what it did", async () => {
+    const key = await archived(", keep: 1d");
+    const config = ["--config", world.at("tidemark.yaml")];
+    const { id } = world.simulator.organizations[0]!;
+    const other = world.simulator.organizations[1]!.id;
+    const hold = await world.run(["archive", "hold", "add", "Case 17", "--organization", id, ...config]);
+    expect(hold.stdout).toMatch(/The hold hold-[0-9a-f]{8} is in force and in the log/);
+    const erased = await world.run([
+      "archive",
+      "erase",
+      "--organization",
+      other,
+      "--reason",
+      "contract ended",
+      ...config,
+    ]);
+    expect(erased.stdout).toMatch(/[1-9]\d* events of \d+ parts were erased/);
+    expect((await world.run(["archive", "hold", "list", ...config])).stdout).toContain("Case 17");
+    const dry = await world.run(["archive", "prune", "--dry-run", ...config]);
+    expect(dry.stdout).toMatch(/\d+ parts are past their retention/);
+    const pruned = await world.run(["archive", "prune", ...config]);
+    expect(pruned.stderr).toBe("");
+    expect(pruned.stdout).toMatch(/[1-9]\d* parts were pruned.*[1-9]\d* are on hold and stay/);
+    const verified = await world.run(["archive", "verify", "--key", key, "--json", ...config]);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ isValid: true, findings: [] });
+    const report = await world.run(["archive", "report", "--key", key, ...config]);
+    expect(report.stdout).toContain("hold, in force");
+  }, 180_000);
 });

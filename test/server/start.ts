@@ -96,4 +96,10 @@ export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 const refuse = async () => {
   throw new Error("There is no route for this action.");
 };
-const NOT_OVER_HTTP = { rename: refuse, forget: refuse, backfill: refuse, reconcile: refuse };
+const NOT_OVER_HTTP = {
+  archive: refuse,
+  rename: refuse,
+  forget: refuse,
+  backfill: refuse,
+  reconcile: refuse,
+};

@@ -42,7 +42,8 @@ export async function rewritePart(
     const fate = "gone" in entry ? "gone" : fateOf(entry.line);
     if ("gone" in entry) rewritten.push(entry);
     else if (fate === "gone") {
-      rewritten.push({ leaf: entry.leaf, gone: entryIndex });
+      // The leaf that it was closed with, whatever it became since.
+      rewritten.push({ leaf: entry.replaces ?? entry.leaf, gone: entryIndex });
       removedLines++;
       removedEvents += entry.line.events - entry.line.erased.length;
     } else if (fate === "keep") rewritten.push(await copyLine(store, files, entry, data));

@@ -198,3 +198,10 @@ function planOf(row: PlanRow): Plan {
     built: built === null ? undefined : (JSON.parse(built) as object),
   };
 }
+
+/** A fact of an archive, for commands beside a running process. */
+export function archiveFactOf(db: State, name: string, key: string): string | undefined {
+  return db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
+    | string
+    | undefined;
+}

@@ -1,0 +1,105 @@
+import type { Command } from "commander";
+import type { ArchiveOperation } from "../app/archives.ts";
+import { loadConfig } from "../config/load.ts";
+import { archiveFactOf } from "../journal/archive/state.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
+import { change } from "./change.ts";
+import type { Io } from "./io.ts";
+import { listOption, withConfig } from "./options.ts";
+
+interface Flags extends ArchiveFlags {
+  readonly organization?: string[];
+  readonly from?: string;
+  readonly to?: string;
+}
+
+/** Holds, pruning and erasure: each leaves an entry in the archive's log. */
+export function registerDeletions(archive: Command, io: Io): void {
+  const named = (command: Command, example: string) =>
+    withConfig(command, example).option(
+      "--archive <name>",
+      "the archive, where the config has more than one",
+    );
+  const ask = (flags: Flags, operation: ArchiveOperation) => {
+    const { name } = archiveOf(flags, io);
+    return change(io, loadConfig(flags.config, io.env).config, "archive", { archive: name, operation });
+  };
+  const time = ({ from, to }: Flags) => ({ from: from ?? null, to: to ?? null });
+  const ids = ({ organization = [] }: Flags) => organization.map((id) => id.toLowerCase());
+
+  const hold = archive.command("hold").summary("keep evidence beyond its retention");
+  named(hold.command("add"), 'tidemark archive hold add "Case 17" --organization 5f0c… --from 2026-01-01')
+    .summary("put organizations or times on hold")
+    .argument("<case>", "the case; the log has only a salted hash of it")
+    .option("--organization <id>", "only these; without it all", listOption)
+    .option("--from <date>", "from this day on")
+    .option("--to <date>", "up to this day")
+    .action((text: string, flags: Flags) =>
+      ask(flags, { kind: "hold", case: text, organizations: ids(flags), ...time(flags) }),
+    );
+  named(hold.command("release"), "tidemark archive hold release hold-1a2b3c4d")
+    .summary("end a hold")
+    .argument("<hold>", "its id, as the list shows it")
+    .action((id: string, flags: Flags) => ask(flags, { kind: "release", hold: id }));
+  named(hold.command("list"), "tidemark archive hold list")
+    .summary("list the holds that are in force")
+    .option("--json", "print one JSON array")
+    .action((flags: Flags) => {
+      const { name } = archiveOf(flags, io);
+      const db = openStateForReading(loadConfig(flags.config, io.env).config.state);
+      const list = JSON.parse(archiveFactOf(db, name, "holds") ?? "[]") as {
+        id: string;
+        case: string;
+        organizations: string[];
+        from: string | null;
+        to: string | null;
+      }[];
+      db.close();
+      const text = (one: (typeof list)[number]) =>
+        `${one.id}  ${one.case}  ${one.organizations.join(",") || "all organizations"}  ${one.from ?? "…"} to ${one.to ?? "…"}\n`;
+      io.stdout.write(
+        flags.json ? `${JSON.stringify(list)}\n` : list.map(text).join("") || "Nothing is on hold.\n",
+      );
+    });
+
+  named(archive.command("prune"), "tidemark archive prune --dry-run")
+    .summary("remove days that are past their retention and not on hold")
+    .option("--dry-run", "only say what would be removed")
+    .action((flags: Flags & { dryRun?: boolean }) =>
+      ask(flags, { kind: "prune", dryRun: flags.dryRun ?? false }),
+    );
+
+  named(archive.command("erase"), 'tidemark archive erase --organization 5f0c… --reason "contract ended"')
+    .summary("erase an organization or one event")
+    .description(
+      "Removes the bytes and the secret that their hashes were made with, and leaves an entry in the log. Everything else still verifies.",
+    )
+    .requiredOption("--organization <id>", "the organization")
+    .option("--event <id>", "only this event, by its id or identity")
+    .option("--from <date>", "from this day on")
+    .option("--to <date>", "up to this day")
+    .requiredOption("--reason <text>", "why; the log has only a salted hash of it")
+    .action(
+      (
+        flags: ArchiveFlags & {
+          organization: string;
+          event?: string;
+          from?: string;
+          to?: string;
+          reason: string;
+        },
+      ) =>
+        ask(
+          { config: flags.config, ...(flags.archive && { archive: flags.archive }) },
+          {
+            kind: "erase",
+            organization: flags.organization.toLowerCase(),
+            ...(flags.event && { event: flags.event }),
+            from: flags.from ?? null,
+            to: flags.to ?? null,
+            reason: flags.reason,
+          },
+        ),
+    );
+}

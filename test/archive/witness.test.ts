@@ -1,0 +1,154 @@
+import { hash } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { cosignedAtMs, parseCheckpoint, signCheckpoint } from "../../src/archive/log/checkpoint.ts";
+import { COSIGNATURE, newSignerText, parseSigner } from "../../src/archive/log/note.ts";
+import { consistencyProof, leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
+import { createWitnessClient } from "../../src/archive/witness/client.ts";
+import { createWitness } from "../../src/archive/witness/server.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { A, DAY, never, openWorld } from "./world.ts";
+
+const ORIGIN = "example.com/witnessed";
+const log = parseSigner(newSignerText(ORIGIN));
+const witness = parseSigner(newSignerText("witness.example/w1", COSIGNATURE));
+const entries = Array.from({ length: 20 }, (_, index) => Buffer.from(`entry ${index}`));
+const leaves = leavesOf(Buffer.concat(entries.map((entry) => leafHash(entry))));
+const at = (size: number) => signCheckpoint({ origin: ORIGIN, size, root: rootOf(leaves, 0, size) }, [log]);
+
+let folder: string;
+let server: Server;
+let url: string;
+
+async function start(): Promise<void> {
+  server = createWitness({ signer: witness, logs: [log.verifier], folder, clock: systemClock });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+async function stop(): Promise<void> {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-witness-"));
+  await start();
+});
+afterEach(async () => {
+  await stop();
+  rmSync(folder, { recursive: true });
+});
+
+async function add(oldSize: number, proof: readonly Buffer[], note: string) {
+  const body = [`old ${oldSize}`, ...proof.map((node) => node.toString("base64")), "", note].join("\n");
+  const answer = await fetch(`${url}/add-checkpoint`, { method: "POST", body });
+  return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
+}
+
+describe("the witness", () => {
+  test("cosigns growth and answers every case of the protocol", async () => {
+    expect(await add(0, [], at(3))).toMatchObject({ status: 200 });
+    expect(await add(0, [], at(5))).toMatchObject({ status: 409, type: "text/x.tlog.size", text: "3\n" });
+    const cosigned = await add(3, consistencyProof(leaves, 3, 9), at(9));
+    expect(cosigned.status).toBe(200);
+    const note = parseCheckpoint(Buffer.from(at(9) + cosigned.text)).note;
+    expect(cosignedAtMs(note, witness.verifier)).toBeGreaterThan(Date.now() - 60_000);
+    expect(await add(9, [], at(9))).toMatchObject({ status: 200 });
+    expect(await add(9, consistencyProof(leaves, 8, 12), at(12))).toMatchObject({ status: 422 });
+    const fork = signCheckpoint({ origin: ORIGIN, size: 9, root: leafHash() }, [log]);
+    expect(await add(9, [], fork)).toMatchObject({ status: 422 });
+    expect(await add(12, [], at(9))).toMatchObject({ status: 400 });
+    expect(
+      await add(
+        9,
+        [],
+        signCheckpoint({ origin: "example.com/other", size: 9, root: leafHash() }, [
+          parseSigner(newSignerText("example.com/other")),
+        ]),
+      ),
+    ).toMatchObject({ status: 404 });
+    expect(
+      await add(
+        9,
+        [],
+        signCheckpoint({ origin: ORIGIN, size: 12, root: rootOf(leaves, 0, 12) }, [
+          parseSigner(newSignerText(ORIGIN)),
+        ]),
+      ),
+    ).toMatchObject({ status: 403 });
+    expect((await fetch(`${url}/add-checkpoint`, { method: "POST", body: "nonsense" })).status).toBe(400);
+  });
+
+  test("remembers over a restart, serves what it cosigned, and lets one of two racing requests win", async () => {
+    await add(0, [], at(4));
+    await stop();
+    await start();
+    const both = await Promise.all([
+      add(4, consistencyProof(leaves, 4, 8), at(8)),
+      add(4, consistencyProof(leaves, 4, 6), at(6)),
+    ]);
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+    const shown = await fetch(`${url}/${hash("sha256", ORIGIN, "hex")}/checkpoint`);
+    expect(parseCheckpoint(Buffer.from(await shown.text())).size).toBe(both[0]!.status === 200 ? 8 : 6);
+  });
+
+  test("the client finds the size that the witness knows, and refuses an answer without a valid cosignature", async () => {
+    await add(0, [], at(4));
+    const client = createWitnessClient(url, witness.verifier);
+    expect(await client.cosign(parseCheckpoint(Buffer.from(at(7))), entries.slice(0, 7), never)).toContain(
+      "witness.example/w1",
+    );
+    await expect(
+      client.cosign(parseCheckpoint(Buffer.from(at(5))), entries.slice(0, 5), never),
+    ).rejects.toThrow();
+    const other = parseSigner(newSignerText("witness.example/w1", COSIGNATURE));
+    await expect(
+      createWitnessClient(url, other.verifier).cosign(
+        parseCheckpoint(Buffer.from(at(9))),
+        entries.slice(0, 9),
+        never,
+      ),
+    ).rejects.toThrow("without a cosignature of its key");
+  });
+
+  test("A21 a cosigned checkpoint carries a time that is not the operator's, and the archive goes on without the witness", async () => {
+    const signer = parseSigner(newSignerText("example.com/archive"));
+    await stop();
+    server = createWitness({ signer: witness, logs: [signer.verifier], folder, clock: systemClock });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const client = createWitnessClient(url, witness.verifier);
+    let away = 0;
+    const world = await openWorld({
+      signer,
+      witnesses: [witness.verifier],
+      cosign: async (checkpoint, all, signal) => {
+        try {
+          return [await client.cosign(checkpoint, all, signal)];
+        } catch {
+          away++;
+          return [];
+        }
+      },
+    });
+    try {
+      await world.seal([A], DAY, 0);
+      await world.closeAll();
+      const verification = await world.verify({ witnesses: [witness.verifier] });
+      expect(verification.findings).toEqual([]);
+      expect(verification.witnessedMs).toBeGreaterThan(Date.now() - 60_000);
+      await stop();
+      await world.seal([A], "2026-03-11", 0);
+      await world.closeAll();
+      expect(away).toBe(1);
+      expect((await world.verify()).findings).toEqual([]);
+      expect((await world.verify()).witnessedMs).toBeUndefined();
+    } finally {
+      world.end();
+      await start();
+    }
+  });
+});
