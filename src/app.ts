@@ -3,7 +3,9 @@ import { createActions } from "./app/actions.ts";
 import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
+import { runOnce } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
+import { serve } from "./app/serve.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
@@ -36,11 +38,9 @@ import { createSpace } from "./journal/space.ts";
 import { storeLive } from "./journal/view/live.ts";
 import { createView } from "./journal/view/view.ts";
 import { createPreparer, type Preparer } from "./polling/prepare/preparer.ts";
-import { registerGauges } from "./server/gauges.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
 import { createRates } from "./server/rates.ts";
 import type { Telemetry } from "./telemetry.ts";
-import { VERSION } from "./version.ts";
 
 export interface AppOptions {
   readonly config: Config;
@@ -220,26 +220,7 @@ async function assemble(
   };
   const view = createView(db, live, viewOptions(config, clock));
 
-  async function serve(signal: AbortSignal) {
-    if (telemetry === undefined) return undefined;
-    const gauges = registerGauges(measured, view, clock);
-    if (config.server === undefined) return undefined;
-    const { startServer } = await import("./server/server.ts");
-    return startServer({
-      config: config.server,
-      version: VERSION,
-      view,
-      actions,
-      routes: imports.routes,
-      clock,
-      log,
-      signal,
-      async metricsText() {
-        await gauges.refresh();
-        return telemetry.metricsText();
-      },
-    });
-  }
+  const serving = { config, telemetry, measured, view, actions, routes: imports.routes, clock, log };
 
   return {
     config,
@@ -252,7 +233,7 @@ async function assemble(
     imports,
     view,
     async run(signal, started) {
-      const server = await serve(signal);
+      const server = await serve(serving, signal);
       started?.(server?.url);
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
@@ -274,6 +255,7 @@ async function assemble(
       ]).finally(() => server?.close());
     },
     async once(signal) {
+<<<<<<< HEAD
       const done = new AbortController();
       const failures: unknown[] = [];
       // One account or sink that cannot continue must not end the work of the others (R39).
@@ -310,6 +292,15 @@ async function assemble(
           );
       if (failures.length === 1) throw failures[0];
       if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join(" "));
+=======
+      const startDraining = () => {
+        draining = true;
+      };
+      const isDraining = () => draining;
+      const parts = { accounts, deliveries, followers, loops, wake, startDraining, isDraining };
+      await runOnce({ ...parts, keepSpace: keeper.turn }, signal);
+      for (const archive of archives) await archive.drain(signal);
+>>>>>>> 71e413e (delivery: one decision at a time; unexpected errors are retried with an alarm; run --once ends with what it did)
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));

@@ -1,25 +1,21 @@
 import type { Clock } from "../core/clock.ts";
 import { isDiskTrouble } from "../core/errors.ts";
+import { runSteps } from "../core/run-steps.ts";
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
 
-const IDLE_MS = 1000;
-
-/** The loops that own the pace of what is not polled or delivered. */
+/** Loops for background work. */
 export function createLoops(clock: Clock, wake: Wake) {
   return {
-    /** Steps after every append, until the signal aborts, or until it is idle and may end. */
-    async follow(step: Step, signal: AbortSignal, until: () => boolean): Promise<void> {
-      while (!signal.aborted) {
-        const mark = wake.mark();
-        if ((await step(signal).catch(waitOutDisk)) === "again") {
-          // Sinks come first: a follower gives the others their turn after every bite.
-          await new Promise((resolve) => setImmediate(resolve));
-          continue;
-        }
-        if (until()) return;
-        await wake.waitSince(mark, IDLE_MS, signal);
-      }
+    /** Steps after every append, until the signal aborts, or until there is nothing left and it may end. */
+    follow(step: Step, signal: AbortSignal, isDone: () => boolean): Promise<void> {
+      const polite: Step = async (stop) => {
+        const more = await step(stop).catch(waitOutDisk);
+        // Sinks come first: a follower gives them their turn after every step.
+        if (more === "again") await new Promise((resolve) => setImmediate(resolve));
+        return more;
+      };
+      return runSteps({ step: polite, wake, isDone }, signal);
     },
 
     async every(ms: number, signal: AbortSignal, work: () => Promise<unknown> | unknown): Promise<void> {
@@ -31,13 +27,15 @@ export function createLoops(clock: Clock, wake: Wake) {
   };
 }
 
-/** A full disk is told by the alarms of polling and of the journal's room; what could not be stored is tried again. */
+export type Loops = ReturnType<typeof createLoops>;
+
+/** Polling and the disk budget raise the alarm for a full disk; this work is tried again. */
 function waitOutDisk(error: unknown): "idle" {
   if (isDiskTrouble(error)) return "idle";
   throw error;
 }
 
-/** Runs parts side by side: the first that fails stops the others, and its error is the one that is told. */
+/** Runs parts side by side. The first that fails stops the others, and its error is reported. */
 export async function together(
   signal: AbortSignal,
   start: (stop: AbortSignal) => readonly Promise<void>[],

@@ -1,38 +1,36 @@
 import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
-import {
-  DecisionNeededError,
-  explain,
-  isDiskTrouble,
-  PausedError,
-  RejectedEventsError,
-  type Rejection,
-  RetryableError,
-  TooLargeError,
-  UsageError,
-} from "../core/errors.ts";
+import { RetryableError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format } from "../core/format.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
-import type { PageLease } from "../core/page-lease.ts";
-import { formatPosition, type Position } from "../core/position.ts";
-import {
-  type Batch,
-  type Sink,
-  type SinkDefinition,
-  type SinkProblem,
-  type SinkRecord,
-  type SinkState,
-  totalsOf,
-} from "../core/sink.ts";
+import { comparePositions, formatPosition, type Position } from "../core/position.ts";
+import { runSteps } from "../core/run-steps.ts";
+import { type Batch, type Sink, type SinkDefinition, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import type { Wake } from "../core/wake.ts";
-import { formBatch, type LeasedBatch } from "./batching.ts";
+import type { LeasedBatch } from "./batching.ts";
+import { type Consequence, consequenceOf, createRefusals } from "./consequence.ts";
 import { createHealth, type DeliveryState } from "./health.ts";
-import { type Held, judgePosition, type Resolution, resolved } from "./position.ts";
+import { createNextBatch, release } from "./next-batch.ts";
+import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
+import { createProgress } from "./progress.ts";
+import { createQueue } from "./queue.ts";
 
+/*
+ * Delivers the journal to one sink. One step is one of these:
+ *
+ *   the sink is stopped, or a wait is not over    nothing
+ *   it is not open                                open it, and decide by its own position where to go on (R20)
+ *   there is no batch to write                    wait, or move past events that are not for this sink
+ *   there is a batch                              write it, then commit the position
+ *   any of that fails                             the one consequence of the error (consequence.ts); a sink that
+ *                                                 delivers exactly once is closed and opened again (R17)
+ *
+ * The step decides; core/run-steps.ts owns pace and waiting. A delivery knows nothing of other sinks.
+ */
 export interface DeliveryOptions {
   readonly name: string;
   readonly definition: SinkDefinition;
@@ -47,7 +45,7 @@ export interface DeliveryOptions {
   readonly metrics: Metrics;
   readonly stdout: NodeJS.WritableStream;
   readonly wake: Wake;
-  /** The journal's end, where a sink that is to skip everything goes on. */
+  /** The journal's end, where a sink continues that is to skip everything. */
   end(): Position;
   /** True while the state was put in place of another one and the reader has committed nothing since (R20). */
   isAsRestored?(): boolean;
@@ -68,54 +66,41 @@ export interface DeliveryStatus {
   readonly lastWriteMs: number | null;
 }
 
-/** A destination that refuses more than half of so many events is paused instead of filling the dead letters. */
-const REFUSED_MIN = 200;
-
-/**
- * Delivers the journal to one sink. A step forms a batch, writes it once and commits the position, or meets
- * the error with its one consequence; the loop owns pace and back-off. Knows nothing of other sinks.
- */
 export function createDelivery(options: DeliveryOptions) {
-  const { name, definition, reader, clock, log, alarms, metrics, wake } = options;
+  const { name, definition, reader, clock, log, metrics, wake } = options;
   const exactlyOnce = definition.guarantee === "exactly_once";
+  const health = createHealth(name, clock, log, options.alarms);
+  const progress = createProgress(reader.position);
+  const refusals = createRefusals();
+  const nextBatch = createNextBatch({ ...options, bury });
+  /** Kept for the sink between two openings. */
+  const memory = new Map<string, unknown>();
+  const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
+  const alone = createQueue();
   let sink: Sink | undefined;
-  let at: Position = reader.position;
-  const health = createHealth(name, clock, log, alarms);
-  let recordsMax = Number.POSITIVE_INFINITY;
-  /** What is left to write of a batch of which a part is done, or of which records were refused. */
-  let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
-  /** The end of a batch that is to be written again: it is formed anew up to there. */
-  let againTo: Position | undefined;
-  /** Since when a batch has been waiting to be filled. */
-  let unfilledSinceMs: number | undefined;
-  let sentEvents = 0;
-  let deadLetters = 0;
-  let lastWriteMs: number | null = null;
-  const recent = { taken: 0, refused: 0 };
 
-  const alone = createTurns();
   const step: Step = (signal) => alone(() => attempt(signal));
 
   async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
     if (health.state === "stopped" || health.waitMs() > 0) return "idle";
     let batch: LeasedBatch | undefined;
     try {
-      if (sink === undefined) await open(signal);
-      const next = await nextBatch();
-      if (next === "wait") return "idle";
-      if (next === "passed") return "again";
-      batch = next;
-      await write(batch, signal);
-      return "again";
+      const opened = sink ?? (await open(signal));
+      const next = await nextBatch(opened, progress);
+      if (next.kind === "write") {
+        batch = next.batch;
+        await write(opened, batch, signal);
+      } else if (next.kind === "pass") await pass(next.to);
+      else if (next.isEmpty) health.running();
+      return next.kind === "wait" ? "idle" : "again";
     } catch (error) {
       if (signal.aborted) {
-        // What was written of it nobody knows: a later step must not repeat it in place (R17).
+        // How much of it was written is unknown: a later step must not repeat it in place (R17).
         if (exactlyOnce) await reopen();
         throw signal.reason;
       }
-      // Meeting an error writes too (dead letters, the position): what fails there is met like any other.
+      // A consequence writes too (dead letters, the position); its own failure has a consequence like any other.
       await meet(error, batch).catch((failure: unknown) => meet(failure, batch));
-      // What was refused or too large is out of the way: only an error that asks for patience gets it.
       return health.waitMs() > 0 ? "idle" : "again";
     } finally {
       // No batch outlives its step: one that is written again is formed again.
@@ -123,305 +108,178 @@ export function createDelivery(options: DeliveryOptions) {
     }
   }
 
-  async function open(signal: AbortSignal): Promise<void> {
+  async function open(signal: AbortSignal): Promise<Sink> {
     const opened = await openSink(signal);
     try {
-      at = await judgePosition(name, opened, reader, heldState(), options.isAsRestored?.());
-      // The destination has taken a batch whose position was not committed: that is made good at once.
-      if (isBefore(reader.position, at)) await reader.commit(at, resolved(at, heldState().sink));
+      const at = await judgePosition(name, opened, reader, readerState(), options.isAsRestored?.());
+      // The destination has a batch whose position was not committed: a crash between the two.
+      if (comparePositions(reader.position, at) < 0)
+        await reader.commit(at, resolved(at, readerState().sink));
+      progress.reopened(at);
     } catch (error) {
       await opened.close();
       throw error;
     }
     sink = opened;
+    return opened;
   }
-
-  const memory = new Map<string, unknown>();
 
   function openSink(signal: AbortSignal): Promise<Sink> {
     const { config, format, journal, stdout } = options;
     const { position } = reader;
-    const { sink: held } = heldState();
+    const state = readerState().sink;
     return definition.open({
-      name,
-      config,
-      format,
-      journal,
-      position,
-      state: held,
-      clock,
-      log,
-      signal,
-      stdout,
-      memory,
-      limited: reportLimit,
+      ...{ name, config, format, journal, position, state, clock, log, signal, stdout, memory },
+      limited: health.limited,
     });
   }
 
-  function reportLimit(problem: SinkProblem | undefined): void {
-    if (problem) alarms.raise({ kind: "sink_limited", subject: name, ...problem, severity: "warning" });
-    else alarms.clear("sink_limited", name);
+  function readerState(): ReaderState {
+    return (reader.state as ReaderState | undefined) ?? {};
   }
 
-  function heldState(): Held {
-    return (reader.state as Held | undefined) ?? {};
-  }
-
-  async function write(batch: Batch, signal: AbortSignal): Promise<void> {
+  async function write(opened: Sink, batch: Batch, signal: AbortSignal): Promise<void> {
     const startedMs = clock.now();
-    const newState = await sink!.write(batch, signal);
+    const newState = await opened.write(batch, signal);
     metrics.record("tidemark_sink_write_seconds", (clock.now() - startedMs) / 1000, { sink: name });
-    await written(batch, newState);
-  }
-
-  /** "passed": nothing for this sink, and the position has moved. "wait": nothing, or not enough yet. */
-  async function nextBatch(): Promise<LeasedBatch | "passed" | "wait"> {
-    const { limits } = sink!;
-    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? againTo;
-    const { format } = options;
-    const encode = (event: JournalEvent) =>
-      sink!.encode?.(event) ?? ((sink!.framed && format.encodeFramed?.(event)) || format.encode(event));
-    const formed = await formBatch({
-      reader,
-      from: at,
-      limits,
-      recordsMax: Math.min(limits.recordsMax, recordsMax),
-      bound,
-      wants: rest === undefined ? options.wants : (event) => options.wants(event) && isRest(event),
-      encode,
-      keepsBytes: options.format.keepsBytes === true && sink!.encode === undefined,
-    });
-    try {
-      if (formed.misfits.length > 0) await bury(formed.misfits);
-    } catch (error) {
-      release(formed.batch?.leases ?? []);
-      throw error;
-    } finally {
-      release(formed.misfitLeases);
-    }
-    if (formed.batch === null) {
-      if (formed.to === at) {
-        // It is open and has nothing to do: whatever stood in the way of opening it does so no more.
-        health.running();
-        return "wait";
-      }
-      await pass(formed.to);
-      return "passed";
-    }
-    const unfilled = !formed.full && bound === undefined && !options.draining();
-    if (unfilled && isYoung(formed.oldestMs, limits.ageMsMax)) {
-      release(formed.batch.leases);
-      return "wait";
-    }
-    unfilledSinceMs = undefined;
-    try {
-      if (definition.boundsFirst && reader.bound === undefined) await reader.setBound(formed.batch.to);
-    } catch (error) {
-      release(formed.batch.leases);
-      throw error;
-    }
-    return formed.batch;
-  }
-
-  /** By both clocks, the service's and ours: where they differ, a batch must not wait for them to agree. */
-  function isYoung(pulledMs: number, ageMsMax: number): boolean {
-    unfilledSinceMs ??= clock.now();
-    return Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs) < ageMsMax;
+    await written(batch, newState, opened.limits.recordsMax);
   }
 
   async function pass(to: Position): Promise<void> {
     await reader.commit(to, reader.state);
-    if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
-    againTo = undefined;
-    at = to;
+    progress.passed(to);
   }
 
-  async function written(batch: Batch, newState: SinkState | undefined): Promise<void> {
-    const { to } = batch;
+  async function written(batch: Batch, newState: SinkState | undefined, recordsMax: number): Promise<void> {
     try {
-      await reader.commit(to, resolved(to, newState));
+      await reader.commit(batch.to, resolved(batch.to, newState));
     } catch (error) {
-      // What the destination holds and what the journal knows may differ now: only opening anew tells (R17).
+      // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();
       throw new RetryableError("The position could not be committed.", { cause: error });
     }
-    againTo = undefined;
-    if (rest !== undefined && !isBefore(to, rest.to)) rest = undefined;
-    at = to;
+    progress.wrote(batch.to, recordsMax);
     const { count, bytes } = totalsOf(batch);
-    recent.taken += count;
-    sentEvents += count;
-    lastWriteMs = clock.now();
-    recordsMax = recordsMax * 2 > sink!.limits.recordsMax ? Number.POSITIVE_INFINITY : recordsMax * 2;
+    refusals.took(count);
+    totals.sentEvents += count;
+    totals.lastWriteMs = clock.now();
     metrics.add("tidemark_sink_sent_events_total", count, { sink: name });
     metrics.add("tidemark_sink_sent_bytes_total", bytes, { sink: name });
     health.wrote();
   }
 
-  /** Each error has one consequence. */
   async function meet(error: unknown, batch: Batch | undefined): Promise<void> {
-    // The batch is written again unless the error says otherwise. A sink that is opened again may be past it.
-    if (batch !== undefined && !exactlyOnce) againTo = batch.to;
-    const kind = error instanceof Error ? error.name : "unknown";
-    metrics.add("tidemark_sink_errors_total", 1, { sink: name, kind });
-    if (error instanceof TooLargeError && batch !== undefined) await tooLarge(error, batch);
-    else if (error instanceof RejectedEventsError && batch !== undefined) await rejected(error, batch);
-    else if (error instanceof RetryableError) retryable(error, batch);
-    else if (error instanceof PausedError) health.paused(error.message, error.remedy);
-    else if (error instanceof UsageError) health.stopped(error.message, "Mend the config and start again.");
-    else if (error instanceof DecisionNeededError)
-      health.stopped(error.message, `Choose: ${error.choices.join("; or ")}.`);
-    else if (isDiskTrouble(error)) retryable(new RetryableError(explain(error), { cause: error }), batch);
-    else health.bug(error);
+    metrics.add("tidemark_sink_errors_total", 1, { sink: name, kind: kindOf(error) });
+    // Unless the error says otherwise the batch is written again. A sink that is opened again may be past it.
+    if (batch !== undefined && !exactlyOnce) progress.again(batch);
+    const count = batch === undefined ? undefined : totalsOf(batch).count;
+    const consequence = consequenceOf(error, count, refusals);
+    switch (consequence.kind) {
+      case "retry":
+        if (batch !== undefined && consequence.error.remaining !== undefined)
+          progress.leave(batch, consequence.error.remaining);
+        health.retrying(consequence.error, consequence.isUnexpected);
+        break;
+      case "halve":
+        progress.halved(consequence.recordsMax);
+        // The batch was refused whole, so nothing is stored under its bounds.
+        if (definition.boundsFirst) await reader.setBound(undefined);
+        break;
+      case "bury":
+        await rejected(consequence, batch!);
+        break;
+      case "pause":
+        health.paused(consequence.reason, consequence.remedy);
+        break;
+      case "stop":
+        health.stopped(consequence.reason, consequence.remedy);
+        break;
+    }
     if (exactlyOnce && sink !== undefined) await reopen();
   }
 
-  async function tooLarge(error: TooLargeError, batch: Batch): Promise<void> {
-    againTo = undefined;
-    if (batch.records.length === 1) {
-      return rejected(new RejectedEventsError(error.message, [{ index: 0, reason: error.message }]), batch);
-    }
-    recordsMax = Math.ceil(batch.records.length / 2);
-    // It was refused whole, so nothing stands there under its bounds.
-    if (definition.boundsFirst) await reader.setBound(undefined);
-  }
-
-  async function rejected(error: RejectedEventsError, batch: Batch): Promise<void> {
-    if (refusesTooMuch(error.rejected, batch)) {
-      health.paused(
-        `The destination refuses most events: ${error.rejected[0]?.reason ?? error.message}`,
-        "Mend the destination or this sink's config; delivery goes on by itself and nothing is lost.",
-      );
-      return;
-    }
+  async function rejected(
+    { rejected: refused, again }: Consequence & { kind: "bury" },
+    batch: Batch,
+  ): Promise<void> {
     await bury(
-      error.rejected.map(({ index, reason: why, answer }) => ({
-        event: batch.records[index]!.event,
-        reason: why,
-        answer,
-      })),
+      refused.map(({ index, reason, answer }) => ({ event: batch.records[index]!.event, reason, answer })),
     );
-    recent.refused += error.rejected.length;
-    const refused = new Set(error.rejected.map(({ index }) => index));
-    const remaining = error.remaining ?? [];
-    const again = batch.records.filter((_, index) => !refused.has(index) && remaining.includes(index));
-    goOnWith(batch, again);
+    refusals.refused(refused.length);
+    progress.leave(batch, again);
     if (again.length > 0) return;
-    const others = batch.records.filter((_, index) => !refused.has(index));
-    if (others.length > 0) await written(withRecords(batch, others), heldState().sink);
-    else await pass(batch.to);
-  }
-
-  function refusesTooMuch(refused: readonly Rejection[], batch: Batch): boolean {
-    const total = recent.taken + recent.refused + batch.records.length;
-    const share = (recent.refused + refused.length) / total;
-    if (recent.taken + recent.refused > 20_000) {
-      recent.taken /= 2;
-      recent.refused /= 2;
-    }
-    return recent.refused + refused.length >= REFUSED_MIN && share > 0.5;
-  }
-
-  function retryable(error: RetryableError, batch: Batch | undefined): void {
-    if (batch !== undefined && error.remaining !== undefined) {
-      goOnWith(
-        batch,
-        error.remaining.map((index) => batch.records[index]!),
-      );
-    }
-    health.retrying(error);
-  }
-
-  /** The same batch with fewer records; an exactly-once sink forms it again after it was opened anew. */
-  function goOnWith(batch: Batch, records: readonly SinkRecord[]): void {
-    rest = { to: batch.to, keys: new Set(records.map(({ event }) => keyOf(event))) };
-    if (records.length === 0) againTo = undefined;
-  }
-
-  function isRest(event: JournalEvent): boolean {
-    if (event.page > rest!.to.page || (event.page === rest!.to.page && event.index >= rest!.to.event))
-      return true;
-    return rest!.keys.has(keyOf(event));
+    const gone = new Set(refused.map(({ index }) => index));
+    const others = batch.records.filter((_, index) => !gone.has(index));
+    if (others.length === 0) return pass(batch.to);
+    const { from, to } = batch;
+    await written(
+      { records: others, from, to },
+      readerState().sink,
+      sink?.limits.recordsMax ?? Number.POSITIVE_INFINITY,
+    );
   }
 
   async function bury(letters: readonly DeadLetter[]): Promise<void> {
     await reader.addDeadLetters(letters);
-    deadLetters += letters.length;
+    totals.deadLetters += letters.length;
     log.warn({ count: letters.length, reason: letters[0]?.reason }, "Events became dead letters.");
   }
 
-  /** After any error an exactly-once sink is closed and opened again, and goes on from the position that yields (R17). */
+  /** After any error an exactly-once sink is closed, opened again, and goes on from the position that yields (R17). */
   async function reopen(): Promise<void> {
     const closing = sink;
     sink = undefined;
-    againTo = undefined;
-    at = reader.position;
+    progress.reopened(reader.position);
     await closing?.close().catch((error: unknown) => log.debug({ err: error }, "Closing a sink failed."));
   }
 
-  async function loop(signal: AbortSignal, until: () => Promise<boolean>): Promise<void> {
-    while (!signal.aborted && !(await until())) {
-      const mark = wake.mark();
-      if ((await step(signal)) === "again") continue;
-      if (await until()) return;
-      const waitMs = health.waitMs();
-      await wake.waitSince(
-        waitMs > 0 ? wake.mark() : mark,
-        Math.min(1000, Math.max(10, waitMs > 0 ? waitMs : 1000)),
-        signal,
-      );
+  /** Moves the position to the operator's choice (R20). */
+  async function resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
+    await reopen();
+    const opened = await openSink(signal);
+    try {
+      const to = await resolution({ sink: opened, reader, end: options.end });
+      const atDestination = opened.position && formatPosition(opened.position);
+      await reader.commit(to, { ...readerState(), written: atDestination });
+    } finally {
+      await opened.close();
     }
+    progress.placed(reader.position);
+    health.afresh();
+    wake.wake();
   }
 
-  function status(): DeliveryStatus {
-    return {
-      name,
-      type: definition.type,
-      ...health.view(),
-      position: reader.position,
-      sentEvents,
-      deadLetters,
-      lastWriteMs,
-    };
+  /** Nothing more will come, and everything is delivered or cannot be without the operator (R39). */
+  async function isDrained(): Promise<boolean> {
+    return options.draining() && (health.isStuck() || !(await reader.hasMore(reader.position)));
   }
 
   return {
     step,
-    status,
-    run: (signal: AbortSignal) => loop(signal, async () => false),
-    /** Until nothing more will come and everything is delivered; rejects when that needs a person. */
+    run: (signal: AbortSignal) => runSteps({ step, wake, waitMs: health.waitMs }, signal),
+    /** Until nothing more will come and everything is delivered; rejects when this sink cannot go on. */
     async drain(signal: AbortSignal): Promise<void> {
-      await loop(signal, async () => options.draining() && (needsPerson() || (await nothingLeft())));
+      await runSteps({ step, wake, waitMs: health.waitMs, isDone: isDrained }, signal);
       signal.throwIfAborted();
       const { state, reason, remedy } = health.view();
-      if (needsPerson()) throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
+      const isStopped = state === "stopped" || state === "paused";
+      if (isStopped || (await reader.hasMore(reader.position)))
+        throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
     },
+    status: (): DeliveryStatus => ({
+      name,
+      type: definition.type,
+      ...health.view(),
+      position: reader.position,
+      ...totals,
+    }),
     /** Tries a waiting, paused or stopped sink at once. */
     tryNow(): void {
       health.hurry();
       wake.wake();
     },
-    /** A person's decision about a position that does not fit (R20). */
     resolve: (resolution: Resolution, signal: AbortSignal): Promise<void> =>
-      alone(async () => {
-        await reopen();
-        const opened = await openSink(signal);
-        try {
-          const to = await resolution({ sink: opened, reader, end: options.end });
-          await reader.commit(to, {
-            ...heldState(),
-            written: opened.position && formatPosition(opened.position),
-          });
-        } finally {
-          await opened.close();
-        }
-        // The rest of an earlier batch says nothing about what is sent from here on.
-        rest = undefined;
-        againTo = undefined;
-        at = reader.position;
-        health.afresh();
-        wake.wake();
-      }),
+      alone(() => resolve(resolution, signal)),
     close: (): Promise<void> =>
       alone(async () => {
         const closing = sink;
@@ -429,41 +287,10 @@ export function createDelivery(options: DeliveryOptions) {
         await closing?.close();
       }),
   };
-
-  function needsPerson(): boolean {
-    return health.state === "stopped" || health.state === "paused";
-  }
-
-  /** Pages for other readers alone may lie between the position and the journal's end. */
-  async function nothingLeft(): Promise<boolean> {
-    return !(await reader.hasMore(reader.position));
-  }
 }
 
 export type Delivery = ReturnType<typeof createDelivery>;
 
-/** One after the other, in the order they were asked for: the calls of a sink never overlap. */
-function createTurns() {
-  let last: Promise<unknown> = Promise.resolve();
-  return <Result>(work: () => Promise<Result>): Promise<Result> => {
-    const turn = last.then(work);
-    last = turn.catch(() => {});
-    return turn;
-  };
-}
-
-function release(leases: readonly PageLease[]): void {
-  for (const lease of leases) lease.release();
-}
-
-function keyOf(event: JournalEvent): string {
-  return `${event.page}:${event.index}`;
-}
-
-function isBefore(a: Position, b: Position): boolean {
-  return a.page < b.page || (a.page === b.page && a.event < b.event);
-}
-
-function withRecords({ from, to }: Batch, records: readonly SinkRecord[]): Batch {
-  return { records, from, to };
+function kindOf(error: unknown): string {
+  return error instanceof Error ? error.name : "unknown";
 }

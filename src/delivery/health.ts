@@ -2,20 +2,37 @@ import type { AlarmKind, Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import { explain, type RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import type { SinkProblem } from "../core/sink.ts";
 
-/** running: nothing stands in the way. retrying: the destination is unavailable. paused: it refuses us. stopped: a person must decide, or a bug. */
+/*
+ * The state of a sink:
+ *
+ *   opening   not opened yet, or to be opened again at once
+ *   running   open; the last thing it was asked to do worked
+ *   retrying  the destination is unavailable; tried again with back-off
+ *   paused    the destination refuses us; probed every 30 seconds
+ *   stopped   the operator has to decide; nothing is tried until then
+ */
 export type DeliveryState = "opening" | "running" | "retrying" | "paused" | "stopped";
 
 const BACK_OFF_MS_MIN = 200;
 const BACK_OFF_MS_MAX = 60_000;
-/** A destination that says "at once" is not asked without end. */
+/** Also for a destination that asks to be tried again at once. */
 const RETRY_MS_MIN = 100;
-/** A destination may ask for patience, but not for ever. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 const PROBE_MS = 30_000;
+/** One attempt can take minutes, so an alarm is raised after so many failures or so much time. */
 const FAILURES_TO_ALARM = 5;
+const FAILING_MS_TO_ALARM = 120_000;
+/** A sink that has failed for so long is given up when everything else is done (R39). */
+const STUCK_MS = 60_000;
 
-/** How a sink is: since when, why, what to do about it, and how long to leave it alone. */
+const RETRY_REMEDY =
+  "Retrying automatically. If this persists, check that the destination is up and reachable.";
+const UNEXPECTED_REMEDY =
+  "Retrying automatically. Tidemark does not know this error: if it persists, please report it with the log.";
+
+/** The state of one sink: since when, why, what to do about it, and how long to wait. */
 export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarms) {
   let state: DeliveryState = "opening";
   let sinceMs = clock.now();
@@ -23,6 +40,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
   let remedy: string | null = null;
   let waitUntilMs = 0;
   let failures = 0;
+  let failingSinceMs = 0;
 
   function become(next: DeliveryState, why: string | null, whatToDo: string | null): void {
     if (next !== state) sinceMs = clock.now();
@@ -38,55 +56,59 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
     alarms.raise({ kind, subject: name, message: reason ?? "", remedy: remedy ?? "", severity });
   }
 
-  function stopped(why: string, whatToDo: string): void {
-    become("stopped", why, whatToDo);
-    raise("sink_stopped", "critical");
+  /** Back-off with jitter, or the wait that the destination asked for. */
+  function retryMs({ retryAfterMs }: RetryableError): number {
+    const backOffMs = Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12));
+    const wantedMs = retryAfterMs ?? backOffMs * (0.5 + Math.random() / 2);
+    return Math.min(RETRY_AFTER_MS_MAX, Math.max(RETRY_MS_MIN, wantedMs));
   }
 
   return {
     get state() {
       return state;
     },
-    /** How long it is to be left alone yet; 0 and less: not at all. */
+    /** How long it is still left alone; 0 and less: not at all. */
     waitMs: () => waitUntilMs - clock.now(),
     view: () => ({ state, sinceMs, reason, remedy }),
+    /** Whether it is not expected to go on by itself any time soon. */
+    isStuck: () =>
+      state === "stopped" ||
+      state === "paused" ||
+      (state === "retrying" && clock.now() - failingSinceMs >= STUCK_MS),
 
-    /** It is open, and what stood in the way of that does so no more. */
+    /** It is open and has nothing to do. */
     running: () => become("running", null, null),
     /** It has taken something: earlier failures no longer count. */
     wrote(): void {
       failures = 0;
       become("running", null, null);
     },
-    /** Back-off with jitter, or what the destination asked for. */
-    retrying(error: RetryableError): void {
-      failures++;
-      const backOffMs = Math.min(BACK_OFF_MS_MAX, BACK_OFF_MS_MIN * 2 ** Math.min(failures - 1, 12));
-      const wantedMs = error.retryAfterMs ?? backOffMs * (0.5 + Math.random() / 2);
-      const waitMs = Math.min(RETRY_AFTER_MS_MAX, Math.max(RETRY_MS_MIN, wantedMs));
+    retrying(error: RetryableError, isUnexpected = false): void {
+      if (failures++ === 0) failingSinceMs = clock.now();
+      const waitMs = retryMs(error);
       waitUntilMs = clock.now() + waitMs;
-      become(
-        "retrying",
-        explain(error),
-        "Nothing to do while it lasts a little: it is tried again by itself. If it stays, see whether the destination is up and reachable.",
-      );
-      log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
-      if (failures === FAILURES_TO_ALARM) raise("sink_failing", "warning");
+      become("retrying", explain(error), isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
+      if (isUnexpected) log.error({ err: error, waitMs }, "A sink failed unexpectedly; trying again.");
+      else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
+      const isLong = clock.now() - failingSinceMs >= FAILING_MS_TO_ALARM;
+      if (isUnexpected) raise("sink_failing", "critical");
+      else if (failures >= FAILURES_TO_ALARM || isLong) raise("sink_failing", "warning");
     },
     paused(why: string, whatToDo: string): void {
       waitUntilMs = clock.now() + PROBE_MS;
       become("paused", why, whatToDo);
       raise("sink_paused", "critical");
     },
-    stopped,
-    bug(error: unknown): void {
-      log.error({ err: error }, "A sink failed in a way that nobody foresaw; it has stopped.");
-      stopped(
-        explain(error),
-        "This is a defect of the program: please report it with the log. A restart tries again.",
-      );
+    stopped(why: string, whatToDo: string): void {
+      become("stopped", why, whatToDo);
+      raise("sink_stopped", "critical");
     },
-    /** To be opened anew and tried at once. */
+    /** It works, but not as configured; undefined: it does again. */
+    limited(problem: SinkProblem | undefined): void {
+      if (problem === undefined) alarms.clear("sink_limited", name);
+      else alarms.raise({ kind: "sink_limited", subject: name, ...problem, severity: "warning" });
+    },
+    /** To be opened again and tried at once. */
     afresh(): void {
       become("opening", null, null);
       waitUntilMs = 0;

@@ -4,14 +4,14 @@ import { comparePositions, formatPosition, type Position, parsePosition, startOf
 import type { Sink, SinkState } from "../core/sink.ts";
 
 /** What delivery keeps with a reader's position: the sink's own state, and the end of its last write. */
-export interface Held {
+export interface ReaderState {
   readonly sink?: SinkState | undefined;
   /** Events that a filter leaves out move the position without a write; this one only moves with writes. */
   readonly written?: string | undefined;
 }
 
 export function resolved(written: Position, sink: SinkState | undefined): SinkState {
-  const held: Held = { sink, written: formatPosition(written) };
+  const held: ReaderState = { sink, written: formatPosition(written) };
   return held as SinkState;
 }
 
@@ -24,7 +24,7 @@ export async function judgePosition(
   name: string,
   sink: Sink,
   reader: JournalReader,
-  held: Held,
+  held: ReaderState,
   isAsRestored = false,
 ): Promise<Position> {
   if (!("position" in sink)) return reader.position;

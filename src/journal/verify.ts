@@ -109,6 +109,10 @@ function schemaProblems(db: Connection): string[] {
     for (const { number, sql } of migrations())
       if (list.some((run) => run.number === number)) expected.exec(sql);
     installRowChecksums(expected);
+    const misnamed = list.filter(({ number, name }) =>
+      migrations().some((known) => known.number === number && known.name !== name),
+    );
+    if (misnamed.length > 0) return ["the list of migrations names others than were run"];
     const wanted = schemaOf(expected);
     const found = schemaOf(db);
     const names = new Set([...wanted.keys(), ...found.keys()]);

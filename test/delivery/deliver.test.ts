@@ -5,6 +5,7 @@ import {
   RejectedEventsError,
   RetryableError,
   TooLargeError,
+  UsageError,
 } from "../../src/core/errors.ts";
 import type { Batch } from "../../src/core/sink.ts";
 import { resolutionOf } from "../../src/delivery/position.ts";
@@ -278,22 +279,48 @@ describe("delivery", () => {
       expect(alarms.list()).toEqual([]);
     });
 
-    test("anything else is a bug: the sink stops visibly, skips nothing, and a restart tries again", async () => {
-      const { destination, append, start, alarms, clock, log } = make({ guarantee });
+    test("R38 an unexpected error is retried with an alarm, and never final", async () => {
+      const { destination, append, start, alarms, log } = make({ guarantee });
       await append(eventTexts(0, 3));
       const delivery = await start();
       destination.script.push(raise(new TypeError("x is not a function")));
       await stepUntilIdle(delivery);
-      clock.advance(1e9);
-      await stepUntilIdle(delivery);
-      expect(delivery.status()).toMatchObject({ state: "stopped", reason: "x is not a function" });
-      expect(alarms.list()).toMatchObject([{ kind: "sink_stopped", severity: "critical" }]);
-      expect(log.some(({ level, fields }) => level === "error" && fields.err instanceof TypeError)).toBe(
-        true,
-      );
-      expect(destination.batches).toHaveLength(1);
-      await deliverAll(harness, await start());
+      expect(delivery.status()).toMatchObject({ state: "retrying", reason: "x is not a function" });
+      expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "critical" }]);
+      const logged = log.find(({ level }) => level === "error")!.fields.err as Error;
+      expect(logged.cause).toBeInstanceOf(TypeError);
+      await deliverAll(harness, delivery);
       expect(destination.held).toEqual(eventTexts(0, 3));
+      expect(alarms.list()).toEqual([]);
+    });
+
+    test("R38 an unexpected error while opening is retried with an alarm, and never final", async () => {
+      const { destination, append, start, alarms } = make({ guarantee });
+      await append(eventTexts(0, 3));
+      const delivery = await start();
+      destination.openScript.push(raise(new Error("Broker not connected")) as () => unknown);
+      await stepUntilIdle(delivery);
+      expect(delivery.status()).toMatchObject({ state: "retrying", reason: "Broker not connected" });
+      expect(alarms.list()).toMatchObject([{ kind: "sink_failing" }]);
+      await deliverAll(harness, delivery);
+      expect(destination.held).toEqual(eventTexts(0, 3));
+    });
+
+    test("R38 a destination whose attempts take long raises the alarm by time", async () => {
+      const { destination, append, start, alarms, clock } = make({ guarantee });
+      await append(eventTexts(0, 3));
+      const delivery = await start();
+      const hang = () => {
+        clock.advance(61_000);
+        throw new RetryableError("timed out");
+      };
+      destination.script.push(hang, hang, hang);
+      for (let round = 0; round < 3; round++) {
+        expect(alarms.list()).toEqual([]);
+        await stepUntilIdle(delivery);
+        clock.advance(5000);
+      }
+      expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "warning" }]);
     });
 
     test("an event whose format fails is a dead letter, and the others go on", async () => {
@@ -359,7 +386,7 @@ describe("delivery", () => {
       destination.script.push(refuse);
       await stepUntilIdle(delivery);
       expect(delivery.status().position.page).toBe(0);
-      expect(delivery.status().state).toBe("stopped");
+      expect(delivery.status().state).toBe("retrying");
       fixture.db.exec("DROP TRIGGER full");
       destination.script.push(refuse);
       await deliverAll(harness, await start());
@@ -640,6 +667,19 @@ describe("delivery", () => {
       );
     });
 
+    test("R39 a sink that fails for a minute is given up with its reason when everything else is done", async () => {
+      const { destination, append, start, clock } = make({ draining: true });
+      await append(eventTexts(0, 2));
+      destination.otherwise = raise(new RetryableError("nobody answers"));
+      const draining = (await start()).drain(never);
+      const outcome = draining.catch((error: Error) => error.message);
+      for (let second = 0; second < 90; second++) {
+        await clock.settle();
+        clock.advance(1000);
+      }
+      expect(await outcome).toMatch(/^The sink "sink" is retrying: nobody answers/);
+    });
+
     test("R16 a damaged page stops the sink with the choices; nothing behind it is delivered", async () => {
       const { destination, append, start, fixture, alarms } = make({ draining: true });
       await append(eventTexts(0, 2));
@@ -658,7 +698,7 @@ describe("delivery", () => {
     const others = ["stopped", "slow", "well"].map((name) => createHarness({ name, fixture: dead.fixture }));
     const [stopped, slow, well] = others as [Harness, Harness, Harness];
     dead.destination.otherwise = raise(new RetryableError("down"));
-    stopped.destination.otherwise = raise(new Error("a bug"));
+    stopped.destination.otherwise = raise(new UsageError("a wrong config"));
     let release = () => {};
     slow.destination.script.push(
       (_, store) =>

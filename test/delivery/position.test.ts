@@ -3,7 +3,7 @@ import { DecisionNeededError } from "../../src/core/errors.ts";
 import type { JournalReader } from "../../src/core/journal.ts";
 import { formatPosition, type Position, startOf } from "../../src/core/position.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { type Held, judgePosition, resolutionOf, resolved } from "../../src/delivery/position.ts";
+import { judgePosition, type ReaderState, resolutionOf, resolved } from "../../src/delivery/position.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, pageOf } from "../support/pages.ts";
 
@@ -31,7 +31,7 @@ describe("R20 where a sink goes on", () => {
 
   /** The journal says `position`, its last write ended at `written`, and the destination holds `there`. */
   async function judge(position: Position, written: Position | undefined, there: Position | undefined) {
-    const held: Held = written === undefined ? {} : (resolved(written, undefined) as Held);
+    const held: ReaderState = written === undefined ? {} : (resolved(written, undefined) as ReaderState);
     await reader.commit(position, held as Record<string, unknown>);
     return judgePosition("lake", sinkAt(there), reader, held);
   }
@@ -119,7 +119,7 @@ describe("R20 where a sink goes on", () => {
   });
 
   test("R20 a destination ahead of a copy that was restored: a person decides, even where its position is known", async () => {
-    const held = resolved(at(2, 3), undefined) as Held;
+    const held = resolved(at(2, 3), undefined) as ReaderState;
     await reader.commit(at(2, 3), held as Record<string, unknown>);
     const error = await judgePosition("lake", sinkAt(at(3, 1)), reader, held, true).catch(
       (thrown: unknown) => thrown,

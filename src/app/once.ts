@@ -1,0 +1,57 @@
+import { explain } from "../core/errors.ts";
+import type { Wake } from "../core/wake.ts";
+import type { Delivery } from "../delivery/deliver.ts";
+import type { Follower } from "../delivery/follow.ts";
+import type { Account } from "./account.ts";
+import type { Loops } from "./loops.ts";
+
+/*
+ * `run --once`, step by step (R39):
+ *
+ *   1. Every account reads what there is, while sinks and followers work on it.
+ *   2. When all accounts have ended, well or not, the sinks are drained: no batch waits to be filled any more.
+ *   3. A sink ends when everything is delivered, or when it cannot go on: it needs the operator, or it has failed
+ *      for a minute. That stops neither the other sinks nor the reading.
+ *   4. Whatever failed is reported together at the end. A signal ends everything early, and is a failure too.
+ */
+export interface OnceParts {
+  readonly accounts: readonly Pick<Account, "name" | "poller">[];
+  readonly deliveries: readonly Pick<Delivery, "drain">[];
+  readonly followers: readonly Follower[];
+  readonly loops: Loops;
+  readonly wake: Wake;
+  /** From now on nothing more will come. */
+  startDraining(): void;
+  isDraining(): boolean;
+  /** Keeps the state file within its budget. */
+  keepSpace(): Promise<void>;
+}
+
+const SECOND_MS = 1000;
+
+export async function runOnce(parts: OnceParts, signal: AbortSignal): Promise<void> {
+  const { accounts, deliveries, followers, loops, wake } = parts;
+  const done = new AbortController();
+  const failures: unknown[] = [];
+  const noting = (work: Promise<unknown>) =>
+    work.then(
+      () => {},
+      (error: unknown) => void failures.push(error),
+    );
+  const pulled = Promise.all(accounts.map(({ poller }) => noting(poller.once(signal)))).then(() => {
+    parts.startDraining();
+    wake.wake();
+  });
+  const work = [
+    pulled,
+    ...deliveries.map((delivery) => noting(delivery.drain(signal))),
+    ...followers.map(({ step }) => noting(loops.follow(step, signal, parts.isDraining))),
+  ];
+  const space = loops.every(SECOND_MS, AbortSignal.any([signal, done.signal]), parts.keepSpace);
+  await Promise.all(work);
+  done.abort();
+  await noting(space);
+  signal.throwIfAborted();
+  if (failures.length === 1) throw failures[0];
+  if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join("\n"));
+}

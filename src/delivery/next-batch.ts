@@ -1,0 +1,94 @@
+import type { Clock } from "../core/clock.ts";
+import type { JournalEvent } from "../core/event.ts";
+import type { Format } from "../core/format.ts";
+import type { DeadLetter, JournalReader } from "../core/journal.ts";
+import type { PageLease } from "../core/page-lease.ts";
+import type { Position } from "../core/position.ts";
+import type { Sink, SinkDefinition } from "../core/sink.ts";
+import { type Formed, formBatch, type LeasedBatch } from "./batching.ts";
+import type { Progress } from "./progress.ts";
+
+export interface BatchSource {
+  readonly definition: SinkDefinition;
+  readonly format: Format;
+  readonly reader: JournalReader;
+  readonly clock: Clock;
+  wants(event: JournalEvent): boolean;
+  /** True while nothing more will come: an unfilled batch need not wait. */
+  draining(): boolean;
+  bury(letters: readonly DeadLetter[]): Promise<void>;
+}
+
+/** A batch to write; or nothing for this sink up to a position; or nothing to do now. */
+export type NextBatch =
+  | { readonly kind: "write"; readonly batch: LeasedBatch }
+  | { readonly kind: "pass"; readonly to: Position }
+  | { readonly kind: "wait"; readonly isEmpty: boolean };
+
+/** Decides what a delivery does next. Events that fit into no batch become dead letters first (R18). */
+export function createNextBatch(source: BatchSource) {
+  const { definition, format, reader, clock } = source;
+  /** Since when a batch has been waiting to be filled. */
+  let unfilledSinceMs: number | undefined;
+
+  function form(sink: Sink, progress: Progress, bound: Position | undefined): Promise<Formed> {
+    const { limits } = sink;
+    const { wants } = source;
+    return formBatch({
+      reader,
+      from: progress.at,
+      limits,
+      recordsMax: progress.recordsMax(limits.recordsMax),
+      bound,
+      wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
+      encode: (event) =>
+        sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || format.encode(event)),
+      keepsBytes: format.keepsBytes === true && sink.encode === undefined,
+    });
+  }
+
+  /** By both clocks, the service's and ours: a batch must not wait because they differ. */
+  function isYoung(pulledMs: number, ageMsMax: number): boolean {
+    unfilledSinceMs ??= clock.now();
+    return Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs) < ageMsMax;
+  }
+
+  async function decide(
+    formed: Formed,
+    sink: Sink,
+    progress: Progress,
+    isBound: boolean,
+  ): Promise<NextBatch> {
+    try {
+      if (formed.misfits.length > 0) await source.bury(formed.misfits);
+    } finally {
+      release(formed.misfitLeases);
+    }
+    const { batch } = formed;
+    if (batch === null) {
+      return formed.to === progress.at ? { kind: "wait", isEmpty: true } : { kind: "pass", to: formed.to };
+    }
+    const isUnfilled = !formed.full && !isBound && !source.draining();
+    if (isUnfilled && isYoung(formed.oldestMs, sink.limits.ageMsMax)) return { kind: "wait", isEmpty: false };
+    unfilledSinceMs = undefined;
+    // The bounds of a batch are durable before it is written (R19).
+    if (definition.boundsFirst && reader.bound === undefined) await reader.setBound(batch.to);
+    return { kind: "write", batch };
+  }
+
+  return async (sink: Sink, progress: Progress): Promise<NextBatch> => {
+    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? progress.againTo;
+    const formed = await form(sink, progress, bound);
+    let next: NextBatch | undefined;
+    try {
+      next = await decide(formed, sink, progress, bound !== undefined);
+      return next;
+    } finally {
+      if (next?.kind !== "write") release(formed.batch?.leases ?? []);
+    }
+  };
+}
+
+export function release(leases: readonly PageLease[]): void {
+  for (const lease of leases) lease.release();
+}

@@ -1,0 +1,79 @@
+import type { JournalEvent } from "../core/event.ts";
+import { comparePositions, type Position } from "../core/position.ts";
+import type { Batch } from "../core/sink.ts";
+
+/*
+ * How far a delivery has come, and what is left of a batch that did not go through whole.
+ *
+ *   at          the next batch begins here
+ *   recordsMax  halved after a batch that was too large, doubled after each success
+ *   againTo     the end of a batch that is written again; it is formed again up to there
+ *   rest        the records of such a batch that are not written yet; the others are passed over
+ *
+ * A success or a pass up to the end of that batch clears both. Opening the sink again clears againTo: the
+ * destination may be past it.
+ */
+export function createProgress(start: Position) {
+  let at = start;
+  let recordsMax = Number.POSITIVE_INFINITY;
+  let againTo: Position | undefined;
+  let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
+
+  function moveTo(to: Position): void {
+    if (rest !== undefined && comparePositions(to, rest.to) >= 0) rest = undefined;
+    againTo = undefined;
+    at = to;
+  }
+
+  return {
+    get at() {
+      return at;
+    },
+    get againTo() {
+      return againTo;
+    },
+    recordsMax: (limit: number) => Math.min(limit, recordsMax),
+    /** Whether an event is still to be written. */
+    isLeft(event: JournalEvent): boolean {
+      if (rest === undefined) return true;
+      const isBeyond =
+        event.page > rest.to.page || (event.page === rest.to.page && event.index >= rest.to.event);
+      return isBeyond || rest.keys.has(keyOf(event));
+    },
+    isWhole: () => rest === undefined,
+    passed: moveTo,
+    wrote(to: Position, limit: number): void {
+      moveTo(to);
+      recordsMax = recordsMax * 2 > limit ? Number.POSITIVE_INFINITY : recordsMax * 2;
+    },
+    /** The batch is written again, whole. */
+    again(batch: Batch): void {
+      againTo = batch.to;
+    },
+    /** Only these records of the batch are written again. */
+    leave(batch: Batch, indexes: readonly number[]): void {
+      rest = { to: batch.to, keys: new Set(indexes.map((index) => keyOf(batch.records[index]!.event))) };
+      if (indexes.length === 0) againTo = undefined;
+    },
+    halved(max: number): void {
+      againTo = undefined;
+      recordsMax = max;
+    },
+    reopened(position: Position): void {
+      againTo = undefined;
+      at = position;
+    },
+    /** The operator chose a position: what was left of an earlier batch means nothing from there on. */
+    placed(position: Position): void {
+      rest = undefined;
+      againTo = undefined;
+      at = position;
+    },
+  };
+}
+
+export type Progress = ReturnType<typeof createProgress>;
+
+function keyOf(event: JournalEvent): string {
+  return `${event.page}:${event.index}`;
+}

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { createLoops } from "../../src/app/loops.ts";
+import { type OnceParts, runOnce } from "../../src/app/once.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { createWake } from "../../src/core/wake.ts";
+
+function partsOf(over: {
+  readonly pull?: (() => Promise<void>)[];
+  readonly drain?: ((signal: AbortSignal) => Promise<void>)[];
+}): OnceParts {
+  const wake = createWake(systemClock);
+  let draining = false;
+  return {
+    accounts: (over.pull ?? []).map((once) => ({ name: "a", poller: { once } })) as never,
+    deliveries: (over.drain ?? []).map((drain) => ({ drain })),
+    followers: [],
+    loops: createLoops(systemClock, wake),
+    wake,
+    startDraining: () => {
+      draining = true;
+    },
+    isDraining: () => draining,
+    keepSpace: async () => {},
+  };
+}
+
+const never = new AbortController().signal;
+
+test("R39 a sink that cannot go on stops neither the others nor the reading, and is named at the end", async () => {
+  const done: string[] = [];
+  let pull = () => {};
+  const pulling = new Promise<void>((resolve) => {
+    pull = resolve;
+  });
+  const parts = partsOf({
+    pull: [() => pulling.then(() => void done.push("pulled"))],
+    drain: [
+      () => Promise.reject(new Error('The sink "dead" is paused: wrong token')),
+      async () => {
+        await pulling;
+        done.push("delivered");
+      },
+    ],
+  });
+  const once = runOnce(parts, never);
+  await new Promise((resolve) => setImmediate(resolve));
+  pull();
+  await expect(once).rejects.toThrow('The sink "dead" is paused: wrong token');
+  expect(done.toSorted()).toEqual(["delivered", "pulled"]);
+});
+
+test("R39 everything that failed is named: two sinks, and an account whose key is refused", async () => {
+  const fail = (message: string) => () => Promise.reject(new Error(message));
+  const parts = partsOf({ pull: [fail("refused key")], drain: [fail("one"), fail("two")] });
+  await expect(runOnce(parts, never)).rejects.toThrow(/one\ntwo\nrefused key|refused key\none\ntwo/);
+  expect(parts.isDraining()).toBe(true);
+});
+
+test("R39 an end by a signal is a failure", async () => {
+  const stop = new AbortController();
+  const parts = partsOf({
+    drain: [
+      (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    ],
+  });
+  const once = runOnce(parts, stop.signal);
+  stop.abort(new Error("stopped by SIGTERM"));
+  await expect(once).rejects.toThrow("stopped by SIGTERM");
+});
