@@ -3,7 +3,7 @@ import { createActions } from "./app/actions.ts";
 import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
-import { runOnce } from "./app/once.ts";
+import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { serve } from "./app/serve.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
@@ -14,7 +14,7 @@ import type { Actions } from "./core/actions.ts";
 import { createAlarms } from "./core/alarms.ts";
 import { type BufferPool, createBufferPool } from "./core/buffer-pool.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
-import { explain, UsageError } from "./core/errors.ts";
+import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
 import type { SinkDefinition } from "./core/sink.ts";
@@ -255,52 +255,12 @@ async function assemble(
       ]).finally(() => server?.close());
     },
     async once(signal) {
-<<<<<<< HEAD
-      const done = new AbortController();
-      const failures: unknown[] = [];
-      // One account or sink that cannot continue must not end the work of the others (R39).
-      const alone = (part: Promise<void>, stop: AbortSignal) =>
-        part.catch((error: unknown) => {
-          if (stop.aborted) throw error;
-          failures.push(error);
-        });
-      await together(signal, (stop) => {
-        const pulled = accounts.map(({ name, poller }) =>
-          alone(
-            poller.once(stop).catch((error: unknown) => {
-              throw new Error(`The account "${name}" could not be read`, { cause: error });
-            }),
-            stop,
-          ),
-        );
-        const work = [
-          Promise.all(pulled).then(() => {
-            draining = true;
-            wake.wake();
-          }),
-          ...deliveries.map((delivery) => alone(delivery.drain(stop), stop)),
-          ...followers.map(({ step }) => loops.follow(step, stop, () => draining)),
-        ];
-        // Whether it ends well or not: then there is nothing left to make room for.
-        void Promise.allSettled(work).then(() => done.abort());
-        return [...work, loops.every(SECOND_MS, AbortSignal.any([stop, done.signal]), keeper.turn)];
-      });
-      for (const archive of archives)
-        if (!(await archive.drain(signal)))
-          failures.push(
-            new Error(`The archive ${archive.name} could not continue; its alarm says why. Nothing is lost.`),
-          );
-      if (failures.length === 1) throw failures[0];
-      if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join(" "));
-=======
       const startDraining = () => {
         draining = true;
       };
       const isDraining = () => draining;
-      const parts = { accounts, deliveries, followers, loops, wake, startDraining, isDraining };
-      await runOnce({ ...parts, keepSpace: keeper.turn }, signal);
-      for (const archive of archives) await archive.drain(signal);
->>>>>>> 71e413e (delivery: one decision at a time; unexpected errors are retried with an alarm; run --once ends with what it did)
+      const parts = { accounts, deliveries, followers, archives, loops, wake, startDraining, isDraining };
+      await pullAndDrain({ ...parts, keepSpace: keeper.turn }, signal);
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));

@@ -18,6 +18,8 @@ export interface OnceParts {
   readonly accounts: readonly Pick<Account, "name" | "poller">[];
   readonly deliveries: readonly Pick<Delivery, "drain">[];
   readonly followers: readonly Follower[];
+  /** Archives close what they can when everything else is done; false: one could not. */
+  readonly archives: readonly { readonly name: string; drain(signal: AbortSignal): Promise<boolean> }[];
   readonly loops: Loops;
   readonly wake: Wake;
   /** From now on nothing more will come. */
@@ -29,7 +31,7 @@ export interface OnceParts {
 
 const SECOND_MS = 1000;
 
-export async function runOnce(parts: OnceParts, signal: AbortSignal): Promise<void> {
+export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promise<void> {
   const { accounts, deliveries, followers, loops, wake } = parts;
   const done = new AbortController();
   const failures: unknown[] = [];
@@ -38,7 +40,14 @@ export async function runOnce(parts: OnceParts, signal: AbortSignal): Promise<vo
       () => {},
       (error: unknown) => void failures.push(error),
     );
-  const pulled = Promise.all(accounts.map(({ poller }) => noting(poller.once(signal)))).then(() => {
+  const pull = async ({ name, poller }: OnceParts["accounts"][number]) => {
+    try {
+      await poller.once(signal);
+    } catch (cause) {
+      throw new Error(`The account "${name}" could not be read`, { cause });
+    }
+  };
+  const pulled = Promise.all(accounts.map((account) => noting(pull(account)))).then(() => {
     parts.startDraining();
     wake.wake();
   });
@@ -52,6 +61,11 @@ export async function runOnce(parts: OnceParts, signal: AbortSignal): Promise<vo
   done.abort();
   await noting(space);
   signal.throwIfAborted();
+  for (const { name, drain } of parts.archives)
+    if (!(await drain(signal)))
+      failures.push(
+        new Error(`The archive ${name} could not continue; its alarm says why. Nothing is lost.`),
+      );
   if (failures.length === 1) throw failures[0];
-  if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join("\n"));
+  if (failures.length > 1) throw new AggregateError(failures, failures.map(explain).join(" "));
 }

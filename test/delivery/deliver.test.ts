@@ -471,7 +471,7 @@ describe("delivery", () => {
       });
       await stepUntilIdle(delivery);
       expect(delivery.status()).toMatchObject({ state: "retrying" });
-      expect(delivery.status().reason).toContain("The position could not be committed.: no room");
+      expect(delivery.status().reason).toContain("The position could not be committed: no room");
       fixture.db.exec("DROP TRIGGER full");
       await deliverAll(harness, delivery);
       expect(destination.held).toEqual(eventTexts(0, 25));

@@ -6,7 +6,7 @@ import type { Log } from "../../core/log.ts";
 import { startOf } from "../../core/position.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import { timeoutSignal } from "../../core/timeout.ts";
-import type { Held } from "../../delivery/position.ts";
+import type { ReaderState } from "../../delivery/position.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { isLocked, takeLock } from "../../journal/lock.ts";
 import { heldOf } from "../../journal/reader-row.ts";
@@ -101,7 +101,7 @@ function heldBySink(config: Config, sink: SinkConfig): Pick<SinkContext<unknown>
   const db = openStateForReading(config.state);
   try {
     const { position, state } = heldOf(db, sink.name);
-    return { position, state: (state as Held | undefined)?.sink };
+    return { position, state: (state as ReaderState | undefined)?.sink };
   } finally {
     db.close();
   }
