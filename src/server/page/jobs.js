@@ -1,14 +1,18 @@
 import { get } from "./api.js";
 import { byId, fill, h, keep, say } from "./dom.js";
-import { ago, number } from "./format.js";
+import { ago, dateTime, number } from "./format.js";
+import { refreshJobDetail, showJob } from "./job-detail.js";
+import { createMeter, updateMeter } from "./job-meter.js";
 
-const OUTCOMES = ["created", "updated", "reactivated", "failed", "pending"];
-
-/** Import jobs, where this process has any to tell of. */
+/** Import jobs and scheduled runs, where this process has any. */
 export async function refreshJobs(nowMs) {
   let jobs;
+  let imports;
   try {
-    ({ jobs } = await get("/api/imports?limit=8"));
+    [{ jobs }, { imports }] = await Promise.all([
+      get("/api/imports?limit=8"),
+      get("/api/imports/definitions"),
+    ]);
   } catch (error) {
     if (error.status === 404) return false;
     throw error;
@@ -18,24 +22,63 @@ export async function refreshJobs(nowMs) {
   say(byId("jobs-count"), open === 0 ? "none under way" : `${number(open)} under way`);
   say(byId("jobs-note"), jobs.length === 0 ? "No import has been started or seen." : "");
   keep(
+    byId("schedules"),
+    imports,
+    ({ name }) => name,
+    createSchedule,
+    (element, one) => updateSchedule(element, one, nowMs),
+  );
+  keep(
     byId("jobs"),
     jobs,
     ({ id }) => String(id),
-    () =>
-      h(
-        "li",
-        { class: "entry" },
-        h("div", { class: "line" }),
-        h(
-          "div",
-          { class: "meter", "aria-hidden": "true" },
-          ...OUTCOMES.map((outcome) => h("i", { class: outcome })),
-        ),
-        h("p", { class: "note" }),
-      ),
+    createJob,
     (element, job) => updateJob(element, job, nowMs),
   );
+  await refreshJobDetail(nowMs);
   return true;
+}
+
+function createSchedule() {
+  return h("li", { class: "entry" }, h("div", { class: "line" }), h("p", { class: "note" }));
+}
+
+/** An import of the config: its last run, whatever became of it, and its next one. */
+function updateSchedule(element, { name, schedule, timeZone, nextRunAt, lastRun }, nowMs) {
+  const [line, note] = element.children;
+  const went = lastRun === null ? null : (RUN_WORDS[lastRun.outcome] ?? lastRun.outcome);
+  fill(
+    line,
+    h("b", {}, name),
+    h("span", { class: "kind" }, schedule === null ? "by hand" : `${schedule} ${timeZone}`),
+    lastRun !== null &&
+      h("span", { class: "chip", "data-state": RUN_STATES[lastRun.outcome] }, `last run ${went}`),
+  );
+  const last =
+    lastRun === null
+      ? "no scheduled run yet"
+      : `last ${lastRun.local.replace("T", " ")}${lastRun.reason === null ? "" : `: ${lastRun.reason}`}`;
+  const next = nextRunAt === null ? "no next run" : `next ${dateTime(Date.parse(nextRunAt))} UTC`;
+  say(
+    note,
+    [next, nextRunAt !== null && until(Date.parse(nextRunAt), nowMs), last].filter(Boolean).join(" · "),
+  );
+}
+
+function until(ms, nowMs) {
+  const minutes = Math.max(0, Math.round((ms - nowMs) / 60_000));
+  return minutes < 120 ? `in ${minutes} min` : `in ${Math.round(minutes / 60)} h`;
+}
+
+function createJob() {
+  return h(
+    "li",
+    { class: "entry" },
+    h("div", { class: "line" }),
+    createMeter(),
+    h("p", { class: "note" }),
+    h("div", { class: "actions" }, h("button", { type: "button", class: "quiet" }, "Details")),
+  );
 }
 
 function updateJob(element, job, nowMs) {
@@ -46,14 +89,12 @@ function updateJob(element, job, nowMs) {
     h("span", { class: "kind" }, `#${job.id} ${job.origin}`),
     h("span", { class: "chip", "data-state": JOB_STATES[job.state] ?? "unknown" }, job.state),
   );
-  const users = OUTCOMES.reduce((sum, outcome) => sum + job.counts[outcome], 0);
-  for (const [at, outcome] of OUTCOMES.entries())
-    meter.children[at].style.setProperty("--share", String(users === 0 ? 0 : job.counts[outcome] / users));
-  const parts = OUTCOMES.filter((outcome) => job.counts[outcome] > 0).map(
-    (outcome) => `${number(job.counts[outcome])} ${outcome}`,
-  );
+  updateMeter(meter, job);
   const started = `started ${ago(Date.parse(job.requestedAt), nowMs)}`;
-  say(note, [parts.join(", ") || "no users yet", job.reason, started].filter(Boolean).join(" · "));
+  say(note, [job.summary, job.reason, started].filter(Boolean).join(" · "));
+  const button = element.querySelector("button");
+  button.setAttribute("aria-label", `Details of job ${job.id}`);
+  button.onclick = () => showJob(job.id, nowMs);
 }
 
 const JOB_STATES = {
@@ -64,3 +105,6 @@ const JOB_STATES = {
   failed: "stopped",
   uncertain: "paused",
 };
+
+const RUN_WORDS = { started: "started", refused: "refused", missed: "missed", overlapped: "left out" };
+const RUN_STATES = { started: "running", refused: "stopped", missed: "paused", overlapped: "retrying" };

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { secretOf } from "../../src/core/secret.ts";
+import { createImports } from "../../src/imports/create-imports.ts";
+import { createView } from "../../src/journal/view/view.ts";
+import { definitionOf, eventOf, forever, heardLog, sourceOf, worker } from "../imports/support.ts";
+import { serve, type TestServer } from "../server/start.ts";
+import { liveOf, makeState, type TestState } from "../server/state.ts";
+import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+
+const TOKEN = "write-token-0123456789";
+
+describe.skipIf(skipBrowser())("imports on the page", () => {
+  let browser: Browser;
+  let state: TestState;
+  let server: TestServer;
+  const source = sourceOf(
+    [{ kind: "started", serviceJob: "j1" }],
+    undefined,
+    Array.from({ length: 40 }, (_, at) => worker(`user.${at}`, at === 39 ? { lastname: undefined } : {})),
+  );
+
+  beforeAll(async () => {
+    browser = await launchChromium();
+    state = makeState();
+    const { db, clock } = state;
+    const definition = definitionOf({ application: undefined, workday: "wd1", schedule: "*/5 * * * *" });
+    const imports = createImports({
+      ...{ db, definitions: [definition], source: () => source, accounts: ["acme"], clock, log: heardLog() },
+    });
+    await imports.step(forever);
+    db.prepare("UPDATE import_schedules SET considered_ms = considered_ms - 3600000").run();
+    const again = createImports({
+      ...{ db, definitions: [definition], source: () => source, accounts: ["acme"], clock, log: heardLog() },
+    });
+    await again.step(forever);
+    const event = (at: number, more: object) =>
+      eventOf({
+        id: `e${at}`,
+        timestamp: new Date(clock.now()).toISOString(),
+        event_type: "user_create",
+        correlation: { id: "j1", type: "user_import" },
+        resource: { type: "user", id: `id${at}`, username: `user.${at}` },
+        changes: [{ field: "state", to: "STAGED" }],
+        ...more,
+      });
+    await again.apply([
+      ...Array.from({ length: 22 }, (_, at) => event(at, {})),
+      ...Array.from({ length: 12 }, (_, at) => event(22 + at, { event_type: "user_update", changes: [] })),
+      event(34, { success: false, error_message: "email already in use" }),
+    ]);
+    server = await serve(createView(db, liveOf(clock), state.options), {
+      routes: again.routes,
+      config: { token: secretOf(TOKEN) },
+    });
+  });
+  afterAll(async () => {
+    await server?.close();
+    await browser?.close();
+    state?.close();
+  });
+
+  it("shows the account of a job, its users with reasons, the last and next run, and activates the staged", async () => {
+    const { page, problems } = await openPage(browser, server.url);
+    await page.locator("#token-input").fill(TOKEN);
+    await page.locator("#token-input").press("Enter");
+    await page.locator("#jobs > li").waitFor();
+    expect(await page.locator("#jobs > li").innerText()).toContain(
+      "40 offered: 22 created, 12 updated, 1 failed, 1 skipped, 4 waiting",
+    );
+    const schedule = await page.locator("#schedules > li").innerText();
+    expect(schedule).toContain("last run started");
+    expect(schedule).toMatch(/next .* UTC/);
+    await page.locator("#jobs button").click();
+    await page.locator("#job-users tbody tr").first().waitFor();
+    expect(await page.locator("#job-users tbody tr").count()).toBe(40);
+    await page.locator("#job-outcome").selectOption("failed");
+    await expect.poll(() => page.locator("#job-users tbody tr").count()).toBe(1);
+    expect(await page.locator("#job-users tbody").innerText()).toContain("email already in use");
+    await page.locator("#job-outcome").selectOption("skipped");
+    await expect.poll(() => page.locator("#job-users tbody").innerText()).toContain("no last name");
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/job.png` });
+    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
+    const violations = await page.evaluate(
+      "axe.run(document.getElementById('detail-dialog')).then((found) => found.violations.map((one) => one.id))",
+    );
+    expect(violations).toEqual([]);
+
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download CSV" }).click();
+    const file = await (await download).path();
+    expect(readFileSync(file, "utf8").split("\r\n")).toHaveLength(42);
+
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.getByRole("button", { name: "Activate 22 STAGED users" }).click();
+    await expect.poll(() => source.activated.length).toBe(22);
+    await page.locator("#job-activate").waitFor({ state: "hidden" });
+    await page.locator("#detail-close").click();
+    if (process.env.SHOTS) {
+      await page.locator("#jobs-panel").scrollIntoViewIfNeeded();
+      await page.screenshot({ path: `${process.env.SHOTS}/panel.png`, fullPage: true });
+    }
+    expect(problems).toEqual([]);
+  });
+});
