@@ -1,9 +1,12 @@
 # syntax=docker/dockerfile:1
-ARG NODE_IMAGE=node:24-bookworm
+# The release workflow looks both digests up and passes them, as node:24-bookworm@sha256:…, so that a release
+# names its bases exactly. A build by hand takes the newest of each tag.
+ARG BUILD_IMAGE=node:24-bookworm
+ARG NODE_IMAGE=node:24-bookworm-slim
 
 # Compilers live in this stage only. No binary is downloaded from elsewhere: zstd-napi is built from the sources
 # that the lockfile pins, better-sqlite3-13 brings its binary inside the package that the lockfile pins.
-FROM ${NODE_IMAGE} AS build
+FROM ${BUILD_IMAGE} AS build
 ENV npm_config_build_from_source=true npm_config_update_notifier=false
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -13,11 +16,11 @@ COPY wasm ./wasm
 COPY scripts ./scripts
 COPY simulator ./simulator
 COPY src ./src
-# What compiling left behind is not shipped, nor the SQLite binding for older Nodes.
+# Compiler output and the SQLite binding for older Nodes are not shipped.
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund && \
     rm -rf node_modules/better-sqlite3 node_modules/*/deps node_modules/*/build/Release/obj node_modules/*/build/Release/obj.target
 
-FROM ${NODE_IMAGE}-slim
+FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Tidemark" \
       org.opencontainers.image.description="Pulls every audit event out of a directory service, delivers it everywhere, and shows that nothing is missing." \
       org.opencontainers.image.licenses="Apache-2.0"
@@ -26,7 +29,7 @@ WORKDIR /app
 COPY package.json LICENSE ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
-# All that is ever written lies below this one folder; the rest of the file system may be read-only.
+# Everything that is written goes below this folder; the rest of the file system may be read-only.
 RUN install -d -o node -g node -m 0700 /var/lib/tidemark
 VOLUME /var/lib/tidemark
 WORKDIR /var/lib/tidemark

@@ -95,6 +95,22 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     expect(pod.containers[0].volumeMounts.map((mount: Manifest) => mount.name)).not.toContain(secret.name);
   });
 
+  it("names the image by digest when one is given, and refuses what is none", () => {
+    const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
+    const [container] = podOf(manifests({ image: { digest } })).containers;
+    expect(container.image).toBe(`tidemark@${digest}`);
+    expect(podOf(manifests()).containers[0].image).toMatch(/^tidemark:\d/);
+    expect(() => render({ image: { digest: "latest" } })).toThrow(/values don't meet the specifications/);
+  });
+
+  it("admits only peers that are named, in both directions", () => {
+    const { spec } = manifests().get("NetworkPolicy");
+    expect(spec.ingress).toEqual([]);
+    for (const rule of spec.egress) expect(rule.to.length).toBeGreaterThan(0);
+    const from = [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }];
+    expect(manifests({ networkPolicy: { from } }).get("NetworkPolicy").spec.ingress[0].from).toEqual(from);
+  });
+
   it("probes /livez for life and /readyz for traffic", () => {
     const [container] = podOf(manifests()).containers;
     expect(container.livenessProbe.httpGet).toEqual({ path: "/livez", port: "http" });

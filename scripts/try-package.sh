@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs a packed tarball into an empty folder, as a user would, and runs the demo from it.
+# Fails on engine warnings, on a program that does not start, and on a demo that exports nothing.
+# Usage: scripts/try-package.sh tidemark-1.2.3.tgz
+set -euo pipefail
+tarball="$(realpath "$1")"
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+npm init -y >/dev/null
+npm install --no-audit --no-fund "$tarball" 2>&1 | tee install.log
+if grep -q EBADENGINE install.log; then
+  echo "npm warned about engines on Node $(node --version)." >&2
+  exit 1
+fi
+npx --no-install tidemark --version
+npx --no-install tidemark demo --directory "$folder/demo" --port 0 --events 500 --organizations 3 --seconds 10 | tee demo.log
+grep -q "events of history were exported" demo.log
+npx --no-install tidemark status --config "$folder/demo/tidemark.yaml"
+test "$(find "$folder/demo/events" -name '*.jsonl*' | wc -l)" -gt 0
+echo "The package works on Node $(node --version)."
