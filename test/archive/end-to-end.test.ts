@@ -2,8 +2,12 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { findPython, skipPython } from "../support/tessera.ts";
+import { skipUnless } from "../support/components.ts";
+import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
 import { openWorld, type World } from "../support/world.ts";
+
+const python = await findPython();
+const skipsPython = skipUnless("python", python, PYTHON_REMEDY);
 
 let world: World;
 afterEach(() => world.close());
@@ -121,15 +125,13 @@ describe("an archive of the simulated service", () => {
     expect(wrong.stderr).toContain("holds no archive");
   }, 120_000);
 
-  test.skipIf(skipPython())(
+  test.skipIf(skipsPython)(
     "the stranger's verifier accepts it",
     async () => {
       const key = await archived();
-      const result = spawnSync(
-        findPython()!,
-        [join(import.meta.dirname, "verify.py"), world.at("archive"), key],
-        { encoding: "utf8" },
-      );
+      const result = spawnSync(python!, [join(import.meta.dirname, "verify.py"), world.at("archive"), key], {
+        encoding: "utf8",
+      });
       expect(result.stderr + result.stdout).toContain("VALID:");
       expect(result.status).toBe(0);
     },

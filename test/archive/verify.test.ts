@@ -4,13 +4,15 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
-import { findPython, skipPython } from "../support/tessera.ts";
+import { skipUnless } from "../support/components.ts";
+import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
 import { A, B, C, DAY, openWorld, type World } from "./world.ts";
 
 let world: World;
 afterEach(() => (world as World | undefined)?.end());
 
-const python = findPython();
+const python = await findPython();
+const skipsPython = skipUnless("python", python, PYTHON_REMEDY);
 const SCRIPT = join(import.meta.dirname, "verify.py");
 
 function runPython(...args: string[]) {
@@ -39,7 +41,7 @@ describe("a stranger's verifier", () => {
     ).toBeLessThanOrEqual(150);
   });
 
-  test.skipIf(skipPython())(
+  test.skipIf(skipsPython)(
     "accepts a whole archive, also from a kept checkpoint, and rejects a changed one",
     async () => {
       world = await small();
@@ -61,7 +63,7 @@ describe("a stranger's verifier", () => {
     },
   );
 
-  test.skipIf(skipPython())(
+  test.skipIf(skipsPython)(
     "A15 accepts a proof file of one event and rejects it with one changed character",
     async () => {
       world = await small();

@@ -27,14 +27,17 @@ export async function findMerkleVectors(): Promise<string | undefined> {
 }
 
 /** A Python with the packages that the auditor's verifier needs; undefined when there is none. */
-export function findPython(): string | undefined {
+export async function findPython(): Promise<string | undefined> {
   const python = programOnPath("python3");
   if (python === undefined) return undefined;
-  const found = spawnSync(python, ["-c", "import cryptography, zstandard"], { stdio: "ignore" });
-  return found.status === 0 ? python : undefined;
+  if (spawnSync(python, ["-c", "import cryptography, zstandard"], { stdio: "ignore" }).status === 0)
+    return python;
+  const folder = await fetchOnce("python", "python-verifier-1", async (target) => {
+    execFileSync(python, ["-m", "venv", target], { stdio: "inherit" });
+    const install = ["-m", "pip", "install", "--quiet", "cryptography", "zstandard"];
+    execFileSync(join(target, "bin", "python"), install, { stdio: "inherit" });
+  });
+  return folder && join(folder, "bin", "python");
 }
 
 export const PYTHON_REMEDY = "install python3, then `pip install cryptography zstandard`";
-
-/** For `describe.skipIf` of tests that run the auditor's verifier. */
-export const skipPython = () => skipUnless("python", findPython(), PYTHON_REMEDY);
