@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
-import { fetchOnce, programOnPath, skipUnless } from "./components.ts";
+import { fetchOnce, programOnPath } from "./components.ts";
 
 const FSCK_VERSION = "1.0.4";
 const MERKLE_VERSION = "v0.0.3-0.20260727102338-4491f478b7dc";
