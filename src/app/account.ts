@@ -21,7 +21,7 @@ import type { PollContext } from "../polling/context.ts";
 import { openPoller } from "../polling/open.ts";
 import type { Poller } from "../polling/poller.ts";
 import type { Preparer } from "../polling/prepare/preparer.ts";
-import type { Fault, Source } from "../polling/read/source.ts";
+import type { Source, SourceFault } from "../polling/read/source.ts";
 
 export interface AccountParts {
   readonly journal: Journal;
@@ -102,7 +102,7 @@ export function sourceOf(insights: InsightsClient, account: string, traces: Trac
   };
 }
 
-export function sourceFaultOf(error: unknown): Fault {
+export function sourceFaultOf(error: unknown): SourceFault {
   if (!(error instanceof DirectoryError)) return { kind: "bug", message: explain(error) };
   const kind = error.kind === "not_found" ? "unknown_organization" : error.kind;
   return { kind, message: explain(error), retryAfterMs: error.retryAfterMs, dateMs: error.dateMs };

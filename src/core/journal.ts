@@ -75,6 +75,8 @@ export interface Appended {
   /** The new events by organization. */
   readonly byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>;
   readonly edge: readonly string[];
+  /** Counts what is held of these organizations in a half-open stretch, this page included. Valid inside `change` alone (R36). */
+  countHeld(organizations: readonly string[], fromMs: number, toMs: number): number;
 }
 
 export interface WindowFilter {

@@ -91,7 +91,7 @@ export const accountConnection = {
 /** The parsed connection part of an account. */
 export type AccountConnection = z.output<z.ZodObject<typeof accountConnection>>;
 
-/** What the fields cannot say one by one. */
+/** Checks that concern several fields. */
 export function checkConnection(
   account: Partial<AccountConnection>,
   context: z.core.$RefinementCtx<unknown>,
@@ -117,7 +117,7 @@ export type Credentials =
   | { readonly clientId: string; readonly clientSecret: Secret; readonly tokenUrl: string };
 
 /** An account's connection with its addresses and credentials settled: what the clients are made from. */
-export interface Connection {
+export interface ServiceConnection {
   readonly name: string;
   readonly insightsUrl: string;
   readonly managementUrl: string;
@@ -128,7 +128,7 @@ export interface Connection {
   readonly bodyBytesMax: number;
 }
 
-export function connectionOf(account: AccountConnection): Connection {
+export function connectionOf(account: AccountConnection): ServiceConnection {
   const preset = account.region ? REGIONS[account.region] : undefined;
   return {
     name: account.name,

@@ -1,16 +1,16 @@
 /**
- * What can go wrong between us and the service. Each type has one consequence for the caller, written
+ * Failures between us and the service. Each type has one consequence for the caller, written
  * above it. None ever contains the key: messages of the service are bounded and cleaned before they get here.
  */
 
 export interface ServiceFacts {
   /** The HTTP status; undefined when no answer came. */
   readonly status?: number | undefined;
-  /** What the service said, cut to a bounded length. */
+  /** The service's message, cut to a bounded length. */
   readonly serviceMessage?: string | undefined;
   /** The service's own error code, where it gives one. */
   readonly code?: string | undefined;
-  /** What the service said about single parts of the request, bounded in number and length. */
+  /** The service's words about single parts of the request, bounded in number and length. */
   readonly details?: readonly ServiceDetail[] | undefined;
   readonly requestId?: string | undefined;
   /** The service's clock when it answered. */
@@ -115,7 +115,7 @@ export class ThrottledError extends DirectoryError {
   override readonly kind = "throttled";
 }
 
-/** 5xx or 408, or nobody answers at all: the same again, with back-off, and not before `retryAfterMs`. */
+/** 5xx or 408, or no answer at all: the same again, with back-off, and not before `retryAfterMs`. */
 export class UnavailableError extends DirectoryError {
   override readonly name = "UnavailableError";
   override readonly kind = "unavailable";
@@ -139,7 +139,7 @@ export class NoRoomError extends DirectoryError {
   override readonly kind = "no_room";
 }
 
-/** What came is not what the specification says (no JSON, no array, a redirect, absurd headers): nothing of it is used. */
+/** The answer is not what the specification says (no JSON, no array, a redirect, absurd headers): nothing of it is used. */
 export class NonsenseError extends DirectoryError {
   override readonly name = "NonsenseError";
   override readonly kind = "nonsense";

@@ -10,7 +10,7 @@ interface Answer {
   header(name: string): string | undefined;
 }
 
-/** What an answer tells beside its content; `clean` takes our secrets out of the service's words. */
+/** The facts of an answer beside its content; `clean` removes our secrets from the service's words. */
 export function factsOf(
   answer: Answer,
   clock: Clock,

@@ -8,7 +8,7 @@ export interface PageHead {
   readonly status: 200;
   readonly resultCount: number | undefined;
   readonly limit: number | undefined;
-  /** The header's bytes as latin1 text; hand it back as it is. */
+  /** The header's bytes as latin1 text; send it back unchanged. */
   readonly searchAfter: string | undefined;
   /** The service's clock. */
   readonly dateMs: number | undefined;

@@ -4,7 +4,7 @@ import { headerValue } from "./exchange.ts";
 
 export interface InsightsQuery {
   readonly service: readonly string[];
-  /** RFC 3339, UTC; sent as it is, without surrounding blanks. */
+  /** RFC 3339, UTC; sent unchanged, without surrounding blanks. */
   readonly startTime: string;
   readonly endTime?: string | undefined;
   readonly limit?: number | undefined;

@@ -1,7 +1,7 @@
 import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
-import type { Connection } from "./account.ts";
+import type { ServiceConnection } from "./account.ts";
 import { type Auth, authOf } from "./auth.ts";
 import { type Exchange, exchangeOf, whereOf } from "./exchange.ts";
 import { createCounter, type EventCounter } from "./insights-count.ts";
@@ -60,7 +60,7 @@ export interface ClientOptions {
 
 const EVENTS_PATH = "/insights/directory/v1/events";
 
-export function openInsights(connection: Connection, options: ClientOptions): InsightsClient {
+export function openInsights(connection: ServiceConnection, options: ClientOptions): InsightsClient {
   const transport = openTransport({
     headersTimeoutMs: connection.headersTimeoutMs,
     bodyTimeoutMs: connection.bodyTimeoutMs,

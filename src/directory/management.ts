@@ -1,4 +1,4 @@
-import type { Connection } from "./account.ts";
+import type { ServiceConnection } from "./account.ts";
 import { type Auth, authOf, systemAuth } from "./auth.ts";
 import { exchangeOf } from "./exchange.ts";
 import type { ClientOptions } from "./insights.ts";
@@ -24,9 +24,9 @@ export interface ManagementClient
   close(): Promise<void>;
 }
 
-type Address = Pick<Connection, "managementUrl" | "headersTimeoutMs" | "bodyTimeoutMs">;
+type Address = Pick<ServiceConnection, "managementUrl" | "headersTimeoutMs" | "bodyTimeoutMs">;
 
-export function openManagement(connection: Connection, options: ClientOptions): ManagementClient {
+export function openManagement(connection: ServiceConnection, options: ClientOptions): ManagementClient {
   const transport = transportOf(connection, options);
   const call = callerTo(
     connection,

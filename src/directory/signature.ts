@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 
-/** What a system signs its requests with: the key of the agent and the name it is enrolled under. */
+/** The key and the name with which a system signs its requests. */
 export interface SystemIdentity {
   readonly systemKey: string;
   readonly privateKey: KeyObject;

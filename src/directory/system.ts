@@ -57,6 +57,6 @@ async function readAgentFile(path: string, what: string): Promise<string> {
   }
 }
 
-/** What a refused signed request means, in words that a person can act on. */
+/** Explains a refused signed request in words that a person can act on. */
 export const SYSTEM_REFUSED =
   "The service refuses this system's signature. Systems that were enrolled through automatic device enrollment or the user portal are not eligible; else check that the clock is right and that the agent's key belongs to this system.";

@@ -57,7 +57,7 @@ export interface TransportResponse {
 
 /**
  * HTTP to the service: one keep-alive pool per origin, TLS verified, redirects never followed here.
- * `send` resolves with the headers. It and `body` reject with UnavailableError (nobody there),
+ * `send` resolves with the headers. It and `body` reject with UnavailableError (no answer),
  * CutOffError, BodyTooLargeError, NonsenseError, or the signal's reason.
  */
 export interface Transport {
@@ -245,7 +245,7 @@ function lengthOf(text: string | undefined, { where, bytesMax }: BodyLimits): nu
   return Number(text);
 }
 
-const NOBODY = new Set([
+const UNREACHABLE = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
@@ -261,7 +261,8 @@ function failureOf(where: string, cause: Error, answered: boolean): Error {
   if (code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW") {
     return new NonsenseError(`${where}: the answer is not HTTP`, { cause });
   }
-  if (NOBODY.has(code)) return new UnavailableError(`${where}: nobody answers at this address`, { cause });
+  if (UNREACHABLE.has(code))
+    return new UnavailableError(`${where}: no answer at this address`, { cause });
   if (isCertificateError(cause)) {
     return new UnavailableError(`${where}: the server's certificate cannot be verified (${code})`, { cause });
   }

@@ -35,6 +35,20 @@ export function createIdentities(db: State) {
       return held;
     },
 
+    /** How many events are held for these organizations in a half-open stretch of time (R36). */
+    count(owners: readonly string[], fromMs: number, toMs: number): number {
+      let count = 0;
+      for (const owner of owners)
+        for (const row of overlapping.iterate(owner, fromMs, toMs - 1)) {
+          const { firstMs, entries } = row as { firstMs: number; entries: Buffer };
+          for (let at = IDENTITY_BYTES + 4; at < entries.length; at += ENTRY_BYTES) {
+            const timeMs = firstMs + entries.readUInt32LE(at);
+            if (timeMs >= fromMs && timeMs < toMs) count++;
+          }
+        }
+      return count;
+    },
+
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
         const { firstMs, lastMs } =

@@ -88,6 +88,7 @@ export function createJournal(
       changed: deduped.changed.length,
       late: late.count,
       edge,
+      countHeld: (organizations, fromMs, toMs) => identities.count(organizations, fromMs, toMs),
     };
     windows.apply(commit.change(appended));
     return { appended, stored };

@@ -79,7 +79,7 @@ export const pollingSchema = z
 
 export type PollingConfig = z.output<typeof pollingSchema>;
 
-/** What an account reads; its connection is described by the directory part. */
+/** The reading part of an account; the directory part describes its connection. */
 export const accountReading = {
   organizations: z
     .union([z.literal("all"), z.array(z.string().min(1)).min(1)])
@@ -89,12 +89,11 @@ export const accountReading = {
         "`all` asks the service for its organizations; or a list of ids. Without it the key's own organization is read.",
     }),
   include: z.array(z.string()).optional().meta({
-    description:
-      "With `all`: only organizations whose id or name matches one of these (* stands for anything).",
+    description: "With `all`: only organizations whose id or name matches one of these (* matches anything).",
   }),
   exclude: z.array(z.string()).optional().meta({
     description:
-      "With `all`: leaves out organizations whose id or name matches one of these (* stands for anything).",
+      "With `all`: leaves out organizations whose id or name matches one of these (* matches anything).",
   }),
   provider: z
     .string()

@@ -36,7 +36,7 @@ export function createLearned(headerBytesMax: number): Learned {
   return { headerBytesMax, aloneUntilMs: new Map(), suspectUntilMs: new Map() };
 }
 
-/** What every part of polling one account works with. */
+/** The parts and facts that polling one account is built from. */
 export interface PollContext {
   readonly account: string;
   readonly settings: PollingSettings;
@@ -62,7 +62,7 @@ export function scopeOf(stream: Stream): SourceScope {
   return stream.organizations.length === 0 ? {} : { organizations: stream.organizations };
 }
 
-/** Whom an alarm is about: the account, with its organization or provider where there is one. */
+/** The subject of an alarm: the account, with its organization or provider where there is one. */
 export function subjectOf(context: PollContext, stream: Stream): string {
   return `${context.account}/${stream.organizations[0] ?? stream.provider ?? ""}`;
 }
@@ -71,7 +71,7 @@ export function timeText(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** One request, in its turn; learns the service's clock from every answer, errors included. */
+/** Sends one request when the pace allows, and learns the service's clock from every answer, errors included. */
 export async function ask(
   context: PollContext,
   query: SourceQuery,

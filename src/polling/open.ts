@@ -6,7 +6,7 @@ import { createServiceClock } from "./limits/service-clock.ts";
 import type { DiscoveryOptions } from "./plan/discovery.ts";
 import { createPoller, type Poller } from "./poller.ts";
 
-/** What the composition root gives; everything else of the context is made here. */
+/** The parts that the composition root supplies; the rest of the context is made here. */
 export interface PollerParts
   extends Omit<PollContext, "account" | "settings" | "learned" | "serviceClock" | "pace"> {
   readonly discover: DiscoveryOptions["discover"];
@@ -43,7 +43,7 @@ export function openPoller(
   });
 }
 
-/** A long wait is an alarm, so that nobody takes the silence for health (R33). */
+/** A long wait is an alarm: its silence must not look like health (R33). */
 function warnOfWait({ account, alarms, clock }: PollContext, untilMs: number | null): void {
   if (untilMs === null) {
     alarms.clear("service_wait", account);

@@ -1,9 +1,9 @@
-import { setMaxListeners } from "node:events";
 import { isDiskTrouble } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
 import { StaleWindowError } from "../core/window.ts";
 import { type PollContext, subjectOf } from "./context.ts";
+import { createPause } from "./pause.ts";
 import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
 import { createDiscovery, type DiscoveryOptions } from "./plan/discovery.ts";
 import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
@@ -12,25 +12,29 @@ import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/recon
 import { createUpkeep } from "./plan/upkeep.ts";
 import { type Consequence, meetFault } from "./read/meet-fault.ts";
 import { createCanaries, faultIn } from "./read/probe.ts";
-import type { Fault } from "./read/source.ts";
+import type { SourceFault } from "./read/source.ts";
 import { doWork } from "./read/work.ts";
+import { type SideBySide, workSideBySide } from "./side-by-side.ts";
+import { turnOf } from "./turn.ts";
 
 export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
   readonly context: PollContext;
 }
 
-const ACCOUNT_PAUSE_MS_MIN = 15_000;
-const ACCOUNT_PAUSE_MS_MAX = 600_000;
-const DISK_PAUSE_MS = 5000;
-const UPKEEP_MS = 60_000;
 const IDLE_MS_MAX = 1000;
 const FAILURES_TO_ALARM = 5;
 /** `run --once` gives a window up after so many failures in a row. */
 const FAILURES_ONCE_MAX = 8;
 
 /**
- * Polls one account. A step does one piece of work to its end: it polls a live window, sweeps one, reads a
- * piece of history, or brings the plan up to date. Several steps may run at once; no two touch one window.
+ * Polls one account. turn.ts decides what is next; agenda.ts chooses the window; meet-fault.ts decides what
+ * follows from a failure; pause.ts holds the account's pause. Here these decisions are carried out:
+ *
+ * 1. plan and upkeep, when they are due;
+ * 2. one piece of work: poll a live window, sweep one, or read a piece of history, to its end;
+ * 3. success ends the pause and clears the window's alarm; a failure has its consequence.
+ *
+ * Several pieces may be under way at once; no two touch one window.
  */
 export function createPoller(options: PollerOptions) {
   const { context } = options;
@@ -41,21 +45,20 @@ export function createPoller(options: PollerOptions) {
   const canaries = createCanaries();
   const wake = createWake(clock);
   const piecesMax = options.workers + Math.ceil(options.workers / 4);
+  const pause = createPause(context);
   let active: ReadonlySet<string> = new Set();
   let planDueMs = 0;
   let planning: Promise<void> | undefined;
   let hasPlan = false;
   let upkeptMs = Number.NEGATIVE_INFINITY;
   let givesUp = false;
-  let pause: { untilMs: number; waitMs: number } | undefined;
 
-  const isPaused = () => pause !== undefined && clock.now() < pause.untilMs;
-  const isDue = (atMs: number) => clock.now() >= atMs || atMs - clock.now() > options.discoveryMs;
+  const turn = () =>
+    turnOf({ pausedUntilMs: pause.untilMs, planDueMs, hasPlan, upkeptMs }, clock.now(), options.discoveryMs);
 
   const step: Step = async (signal) => {
-    if (isPaused()) return "idle";
     await prepare(signal);
-    const work = isPaused() ? undefined : await agenda.next();
+    const work = pause.isOver ? await agenda.next() : undefined;
     if (work === undefined) return "idle";
     await perform(work, signal);
     return "again";
@@ -63,8 +66,8 @@ export function createPoller(options: PollerOptions) {
 
   /** Plan and upkeep, where they are due. */
   async function prepare(signal: AbortSignal): Promise<void> {
-    if (isDue(planDueMs)) await plan(signal);
-    if (Math.abs(clock.now() - upkeptMs) < UPKEEP_MS || !hasPlan || isPaused()) return;
+    if (turn() === "plan") await plan(signal);
+    if (turn() !== "upkeep") return;
     upkeptMs = clock.now();
     await upkeep.turn();
     if (await discovery.retryRefused(signal)) await plan(signal);
@@ -88,12 +91,12 @@ export function createPoller(options: PollerOptions) {
       await planWindows(context, scope);
       agenda.changed();
       hasPlan = true;
-      resume();
+      pause.end();
     } catch (error) {
       if (signal.aborted) throw error;
       // A window was finished while the plan was made of it.
       if (error instanceof StaleWindowError) planDueMs = 0;
-      else if (isDiskTrouble(error)) pauseForDisk(error);
+      else if (isDiskTrouble(error)) pause.forDisk(error);
       else {
         const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
@@ -122,17 +125,11 @@ export function createPoller(options: PollerOptions) {
     agenda.succeeded(work, startedMs);
     alarms.clear("window_failing", subjectOf(context, work.window.stream));
     canaries.worked(work.window.stream.organizations);
-    resume();
-  }
-
-  function resume(): void {
-    if (pause === undefined) return;
-    pause = undefined;
-    alarms.clear("account_refused", account);
+    pause.end();
   }
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
-    if (isDiskTrouble(error)) return pauseForDisk(error);
+    if (isDiskTrouble(error)) return pause.forDisk(error);
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
       replacedMeanwhile,
@@ -159,7 +156,7 @@ export function createPoller(options: PollerOptions) {
     }
   }
 
-  function warnOfFailures({ window }: Work, failures: number, fault: Fault): void {
+  function warnOfFailures({ window }: Work, failures: number, fault: SourceFault): void {
     if (givesUp && failures >= FAILURES_ONCE_MAX)
       throw new AccountRefusedError(`${subjectOf(context, window.stream)} cannot be read: ${fault.message}`);
     if (failures < FAILURES_TO_ALARM) return;
@@ -170,105 +167,60 @@ export function createPoller(options: PollerOptions) {
       subject: subjectOf(context, window.stream),
       message: `Reading ${whom} failed ${failures} times in a row: ${fault.message}`,
       remedy:
-        "It is tried again by itself, and events are lost only if this lasts until the service forgets them. Run `tidemark check --online` to see what the service answers.",
+        "It is retried automatically, and events are lost only if this lasts until the service forgets them. Run `tidemark check --online` to see what the service answers.",
       severity: "warning",
     });
   }
 
-  function pauseAccount(fault: Fault): void {
-    const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);
-    // However long the service asks to wait, it is tried again after ten minutes (R33).
-    const waitMs = Math.min(ACCOUNT_PAUSE_MS_MAX, fault.retryAfterMs ?? longerMs);
-    pause = { untilMs: clock.now() + waitMs, waitMs: longerMs };
+  /** The first thing after the pause is a new plan. */
+  function pauseAccount(fault: SourceFault): void {
+    pause.forAccount(fault);
     planDueMs = 0;
-    alarms.raise({
-      kind: "account_refused",
-      subject: account,
-      message: fault.message,
-      remedy:
-        "Run `tidemark check --online`: it tells a wrong key, role, region, organization and entitlement apart. Nothing is lost while the service still holds the events.",
-      severity: "critical",
-    });
-  }
-
-  function pauseForDisk(error: unknown): void {
-    pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN };
-    alarms.raise({
-      kind: "state_unwritable",
-      subject: account,
-      message: `The state file cannot be written: ${(error as Error).message}.`,
-      remedy:
-        "Free disk space or repair the file system. Polling resumes by itself, and nothing is lost while the service holds the events.",
-      severity: "critical",
-    });
-  }
-
-  /** Does pieces of work side by side until it is told that there are no more; the first error stops it. */
-  async function workSideBySide(
-    signal: AbortSignal,
-    next: (fail: (error: unknown) => void) => Promise<Work | "idle" | "done">,
-  ): Promise<void> {
-    // Whatever is under way listens to it; their number is bounded by the workers and the room for pages.
-    setMaxListeners(0, signal);
-    const underWay = new Set<Promise<void>>();
-    const failure: { error?: unknown } = {};
-    const fail = (error: unknown) => {
-      failure.error ??= error;
-      wake.wake();
-    };
-    while (!signal.aborted && failure.error === undefined) {
-      const mark = wake.mark();
-      const found = underWay.size < piecesMax ? await next(fail).catch(fail) : "idle";
-      if (found === "done") break;
-      if (found === "idle" || found === undefined) {
-        await wake.waitSince(mark, idleMs(underWay.size), signal);
-        continue;
-      }
-      const piece: Promise<void> = perform(found, signal)
-        .catch(fail)
-        .finally(() => underWay.delete(piece));
-      underWay.add(piece);
-    }
-    await Promise.all(underWay);
-    if (failure.error !== undefined && !signal.aborted) throw failure.error;
   }
 
   function idleMs(underWay: number): number {
     if (underWay >= piecesMax) return IDLE_MS_MAX;
-    return isPaused() ? Math.min(IDLE_MS_MAX, pause!.untilMs - clock.now()) : agenda.idleMs();
+    return pause.isOver ? agenda.idleMs() : Math.min(IDLE_MS_MAX, pause.untilMs! - clock.now());
   }
 
   async function nextWork(signal: AbortSignal, fail: (error: unknown) => void): Promise<Work | "idle"> {
-    if (isPaused()) return "idle";
-    // Once there is a plan, what it holds goes on while the next one is made.
+    if (!pause.isOver) return "idle";
+    // Work of the old plan goes on while the next one is made.
     const preparing = prepare(signal);
     if (!hasPlan) await preparing;
     else preparing.catch(fail);
-    return isPaused() ? "idle" : ((await agenda.next()) ?? "idle");
+    return pause.isOver ? ((await agenda.next()) ?? "idle") : "idle";
   }
 
   async function nextOnce(signal: AbortSignal): Promise<Work | "idle" | "done"> {
     await prepare(signal);
-    if (pause !== undefined) throw new AccountRefusedError(refusalOf());
+    if (pause.untilMs !== null) throw new AccountRefusedError(refusalOf());
     const work = await agenda.next(true);
     if (work !== undefined) return work;
-    return agenda.running === 0 && agenda.waiting === 0 && !isDue(planDueMs) ? "done" : "idle";
+    return agenda.running === 0 && agenda.waiting === 0 && turn() !== "plan" ? "done" : "idle";
   }
 
   function refusalOf(): string {
     return alarms.list().find(({ subject }) => subject === account)?.message ?? "The account is refused.";
   }
 
+  function sideBySide(signal: AbortSignal, next: SideBySide<Work>["next"]): Promise<void> {
+    return workSideBySide(
+      { next, perform: (work: Work) => perform(work, signal), idleMs, piecesMax, wake },
+      signal,
+    );
+  }
+
   return {
     /** One piece of work, the most urgent first. */
     step,
     /** Works until the signal aborts: some workers for what is new, the rest for everything. */
-    run: (signal: AbortSignal) => workSideBySide(signal, (fail) => nextWork(signal, fail)),
+    run: (signal: AbortSignal) => sideBySide(signal, (fail) => nextWork(signal, fail)),
     /** Reads everything up to now, once, and sweeps what is due. Rejects when the account is refused. */
     async once(signal: AbortSignal): Promise<void> {
       planDueMs = 0;
       givesUp = true;
-      await workSideBySide(signal, () => nextOnce(signal));
+      await sideBySide(signal, () => nextOnce(signal));
       await upkeep.flush();
     },
     /** Adds windows for a one-off stretch and reopens refused ones inside it; gives how many. */
@@ -294,7 +246,7 @@ export function createPoller(options: PollerOptions) {
     /** Ends the timers of its limiter. */
     stop: () => context.pace.stop(),
     status: () => ({
-      pausedUntilMs: pause?.untilMs ?? null,
+      pausedUntilMs: pause.untilMs,
       clockOffsetMs: serviceClock.offsetMs,
       pace: context.pace.statistics(),
     }),

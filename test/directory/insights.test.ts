@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Connection } from "../../src/directory/account.ts";
+import type { ServiceConnection } from "../../src/directory/account.ts";
 import {
   BadRequestError,
   BodyTooLargeError,
@@ -33,7 +33,7 @@ afterEach(async () => {
 
 async function open(
   answer: (request: SeenRequest, response: ServerResponse) => void,
-  changes: Partial<Connection> = {},
+  changes: Partial<ServiceConnection> = {},
 ): Promise<InsightsClient> {
   server = await serve(answer);
   client = openInsights(connectionTo(server.url, changes), { clock: systemClock });

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import type { Clock } from "../../src/core/clock.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
-import type { Connection } from "../../src/directory/account.ts";
+import type { ServiceConnection } from "../../src/directory/account.ts";
 
 export const KEY = "k3y-that-must-never-be-seen";
 
@@ -66,7 +66,7 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-export function connectionTo(url: string, changes: Partial<Connection> = {}): Connection {
+export function connectionTo(url: string, changes: Partial<ServiceConnection> = {}): ServiceConnection {
   return {
     name: "acme",
     insightsUrl: url,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { groupsOf } from "../../src/polling/plan/groups.ts";
+import { groupMembers } from "../../src/polling/plan/groups.ts";
 import {
   COMPLETE,
   DAY,
@@ -134,7 +134,7 @@ describe("groups", () => {
       id: String(at).padStart(24, "0"),
       traffic: 0,
     }));
-    const groups = groupsOf(members, 8192, bytes);
+    const groups = groupMembers(members, 8192, bytes);
     for (const group of groups) expect(bytes(group)).toBeLessThanOrEqual(8192);
     expect(groups).toHaveLength(5);
     expect(groups.flat().sort()).toEqual(members.map(({ id }) => id));
@@ -145,7 +145,7 @@ describe("groups", () => {
       id: String(at).padStart(2, "0"),
       traffic: at === 7 ? 5000 : 300,
     }));
-    const groups = groupsOf(members, 8192, bytes);
+    const groups = groupMembers(members, 8192, bytes);
     expect(groups).toContainEqual(["07"]);
     for (const group of groups) expect(group.length).toBeLessThanOrEqual(6);
   });

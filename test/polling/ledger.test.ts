@@ -3,7 +3,7 @@ import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import { newWindow, StaleWindowError } from "../../src/core/window.ts";
 import { mergedRuns } from "../../src/polling/plan/merge-windows.ts";
-import { missingStretches, piecesOf, settle, uncovered } from "../../src/polling/plan/sweep-times.ts";
+import { missingStretches, piecesOf, settledAfter, uncovered } from "../../src/polling/plan/sweep-times.ts";
 import { COMPLETE, DAY, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
 
 const times = { sweepsMs: [10 * MINUTE, HOUR, DAY], lastSweepMs: 12 * HOUR, retentionMs: 90 * DAY };
@@ -134,26 +134,30 @@ describe("sealing", () => {
   const window = newWindow(stream, 0, HOUR);
 
   test("R3 a pass counts as every sweep that was due when it began", () => {
-    expect(settle(window, HOUR + SECOND, 0, times)).toMatchObject({
+    expect(settledAfter(window, HOUR + SECOND, 0, times)).toMatchObject({
       state: "read",
       sweeps: 0,
       nextMs: HOUR + 10 * MINUTE,
     });
-    expect(settle(window, 3 * HOUR, 0, times)).toMatchObject({
+    expect(settledAfter(window, 3 * HOUR, 0, times)).toMatchObject({
       state: "read",
       sweeps: 2,
       nextMs: HOUR + DAY,
     });
-    expect(settle(window, 2 * DAY, 0, times)).toMatchObject({
+    expect(settledAfter(window, 2 * DAY, 0, times)).toMatchObject({
       state: "sealed",
       sweeps: 3,
       nextMs: 90 * DAY - 12 * HOUR,
     });
-    expect(settle(window, 90 * DAY, 0, times)).toMatchObject({ state: "sealed", sweeps: 4, nextMs: null });
+    expect(settledAfter(window, 90 * DAY, 0, times)).toMatchObject({
+      state: "sealed",
+      sweeps: 4,
+      nextMs: null,
+    });
   });
 
   test("R4 a find by the last due sweep schedules another instead of sealing", () => {
-    expect(settle({ ...window, sweeps: 2 }, 2 * DAY, 1, times)).toMatchObject({
+    expect(settledAfter({ ...window, sweeps: 2 }, 2 * DAY, 1, times)).toMatchObject({
       state: "read",
       sweeps: 2,
       nextMs: 2 * DAY + 10 * MINUTE,

@@ -253,3 +253,20 @@ describe("refused cursors", () => {
     expect(copies).toBe(350);
   });
 });
+
+describe("R36 counts are counted", () => {
+  test("R36 two events with one identity and other bytes are counted as two, after a sweep too", async () => {
+    const it = await open({ simulator: { organizations: 2, events: 20 } });
+    const [first] = it.organizations as [string];
+    const twin = (text: string) =>
+      `{"id":"twin","service":"sso","event_type":"x","timestamp":"2025-02-27T00:00:00Z","organization":"${first}","text":"${text}"}`;
+    it.simulator.control.append(first, [twin("one"), twin("other")]);
+    await it.drain();
+    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    const windows = (await it.windows()).filter(({ live }) => !live);
+    const sum = (key: "apiCount" | "heldCount") => windows.reduce((total, window) => total + window[key]!, 0);
+    expect([sum("apiCount"), sum("heldCount")]).toEqual([22, 22]);
+  });
+});

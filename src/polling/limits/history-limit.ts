@@ -2,7 +2,7 @@ import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { DAY_MS } from "../plan/sweep-times.ts";
 import { probe } from "../read/probe.ts";
-import type { Fault } from "../read/source.ts";
+import type { SourceFault } from "../read/source.ts";
 
 const HOUR_MS = 3_600_000;
 /** So that the first read does not run into the limit again while it moves on. */
@@ -36,7 +36,7 @@ export function isHistoryLimit(reason: string | null): boolean {
 export async function limitHistory(
   context: PollContext,
   window: Window,
-  fault: Fault,
+  fault: SourceFault,
   signal: AbortSignal,
 ): Promise<void> {
   const reason = `${LIMITED}: ${fault.message}`;
@@ -62,7 +62,7 @@ export async function limitHistory(
 async function limitOf(
   context: PollContext,
   window: Window,
-  fault: Fault,
+  fault: SourceFault,
   signal: AbortSignal,
 ): Promise<number> {
   const nowMs = context.serviceClock.now();

@@ -14,14 +14,14 @@ export interface PaceOptions {
   onLongWait?(untilMs: number | null): void;
 }
 
-/** What an answer says about our pace: too_many is a rate limit (429), overloaded is trouble on the other side (503). */
+/** A refusal because of the pace: too_many is a rate limit (429), overloaded is trouble on the service's side (503). */
 export interface Refusal {
   readonly kind: "too_many" | "overloaded";
   readonly retryAfterMs: number | undefined;
 }
 
 const CONCURRENCY_START = 4;
-/** What goes first leaves every fourth request to what waits below: a slow service must not starve it for ever. */
+/** A higher priority leaves every fourth request to the next lower one, so that a slow service never starves it. */
 const PASSED_OVER_MAX = 3;
 const BACK_OFF_MS_MIN = 500;
 const BACK_OFF_MS_MAX = 60_000;
@@ -46,7 +46,7 @@ export function createPace(clock: Clock, options: PaceOptions) {
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
   const rate = createRate(clock, options.requestsPerSecondMax || Number.POSITIVE_INFINITY);
   let concurrency = Math.min(CONCURRENCY_START, options.concurrencyMax);
-  /** How often in a row those that wait below have been passed over. */
+  /** How often in a row lower priorities have been passed over. */
   let passedOver = 0;
   let running = 0;
   let pausedUntilMs = 0;
@@ -124,7 +124,7 @@ export function createPace(clock: Clock, options: PaceOptions) {
   }
 
   return {
-    /** Runs a request when its turn has come; `refusalIn` tells from its error whether it was too much. */
+    /** Runs a request when its turn has come; `refusalIn` decides from its error whether it was too much. */
     async run<T>(
       priority: Priority,
       signal: AbortSignal,
@@ -202,9 +202,9 @@ const FIRST_CEILING_MIN = 10;
 const BURST_MS = 100;
 
 /**
- * Learns a rate limit that nobody publishes. The rate at which the service refused is the ceiling:
+ * Learns a rate limit that is not published. The rate at which the service refused is the ceiling:
  * requests go on a little below it, approach it slowly, stay near it and then try beyond, along a cubic.
- * So they settle there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
+ * So they settledAfter there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
  */
 function createRate(clock: Clock, perSecondMax: number) {
   const lately: number[] = [];

@@ -11,7 +11,7 @@ export interface Work {
 export interface AgendaOptions {
   /** When a live window is polled next, given that it was polled at that time. */
   nextPollMs(polledMs: number): number;
-  /** Pieces of history at once; beside them there is always somebody for what is new. */
+  /** Pieces of history at once; live windows and sweeps have workers beside them. */
   readonly workers: number;
 }
 
@@ -23,7 +23,7 @@ const IDLE_MS_MAX = 1000;
 const CHOICE = 64;
 
 /**
- * What is to be done next: live windows whose poll is due, windows whose sweep is due, and history, in this
+ * Chooses the next piece of work: live windows whose poll is due, windows whose sweep is due, and history, in this
  * order. Windows under way, and those that wait after a failure, are left out. Looking for work when there
  * is none costs two short queries, however many windows there are.
  */
@@ -32,7 +32,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   const running = new Map<number, Work>();
   const later = new Map<number, { untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
-  /** Live windows whose pass began here: one that began before, in another process, has not seen what came since. */
+  /** Live windows whose pass began in this process: one that began before has not seen the events that came since. */
   const begun = new Set<number>();
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
 
@@ -54,7 +54,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     return leftMs > 0 && leftMs <= LATER_MS_MAX;
   }
 
-  /** Failures of windows that a plan has replaced since are nobody's. */
+  /** Forgets the failures of windows that a plan has replaced since. */
   async function forgetReplaced(): Promise<void> {
     for (const [id, { untilMs }] of later)
       if (!isWaiting(untilMs) && !running.has(id) && (await journal.windows({ id })).length === 0)

@@ -3,7 +3,7 @@ import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { REFUSED_RETRY_MS } from "../read/meet-fault.ts";
 import { faultIn, probe } from "../read/probe.ts";
-import type { Scope } from "./scope.ts";
+import type { AccountScope } from "./scope.ts";
 import { DAY_MS } from "./sweep-times.ts";
 
 export interface DiscoveryOptions {
@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000;
 const RETRIES_MAX = 20;
 
 /**
- * Whom the account reads. The list is asked for at start and on a schedule: new organizations join by
+ * The organizations that the account reads. The list is asked for at start and on a schedule: new organizations join by
  * themselves, vanished ones are set aside, refused ones are tried again.
  */
 export function createDiscovery(context: PollContext, options: DiscoveryOptions) {
@@ -26,17 +26,17 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   let discoveredMs = Number.NEGATIVE_INFINITY;
   let hasOrganizations = true;
 
-  async function scope(signal: AbortSignal): Promise<Scope> {
+  async function scope(signal: AbortSignal): Promise<AccountScope> {
     if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs) await look(signal);
     await learnTime(known(), signal);
     return known();
   }
 
-  function known(): Scope {
+  function known(): AccountScope {
     return { organizations: hasOrganizations ? roster.list(account) : null, provider: options.provider };
   }
 
-  /** A list that cannot be had now is no reason not to read the organizations that are known. */
+  /** Known organizations are read even where the list is not available now. */
   async function look(signal: AbortSignal): Promise<void> {
     try {
       const found = await options.discover(signal);
@@ -52,9 +52,8 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       alarms.raise({
         kind: "discovery_failed",
         subject: account,
-        message: `The list of organizations cannot be had: ${fault.message}`,
-        remedy:
-          "The organizations that are known are read all the same; new ones join when the list is there again.",
+        message: `The list of organizations is not available: ${fault.message}`,
+        remedy: "Known organizations are still read; new ones join when the list is available again.",
         severity: "warning",
       });
     }
@@ -79,7 +78,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   }
 
   /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */
-  async function learnTime({ organizations, provider }: Scope, signal: AbortSignal): Promise<void> {
+  async function learnTime({ organizations, provider }: AccountScope, signal: AbortSignal): Promise<void> {
     if (serviceClock.isFresh) return;
     const first = organizations?.find((entry) => entry.state === "active");
     if (organizations !== null && first === undefined && provider === null) return;

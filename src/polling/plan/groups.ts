@@ -1,7 +1,7 @@
 import type { RosterEntry } from "../../core/roster.ts";
 import type { PollContext } from "../context.ts";
 
-/** An organization and how many events an hour it has; whoever is alone is not read together with others. */
+/** An organization and its events an hour; one that is `alone` is not read together with others. */
 export interface Member {
   readonly id: string;
   readonly traffic: number;
@@ -13,9 +13,9 @@ const BUSY_EVENTS_PER_HOUR_MIN = GROUP_EVENTS_PER_HOUR_MAX / 4;
 
 /**
  * Quiet organizations are read together, busy ones alone. A group's header block stays within the limit.
- * Stable: the same members in the same order give the same groups, and a little more traffic moves nobody.
+ * Stable: the same members give the same groups, and a little more traffic changes no group.
  */
-export function groupsOf(
+export function groupMembers(
   members: readonly Member[],
   headerBytesMax: number,
   headerBytes: (organizations: readonly string[]) => number,
@@ -46,7 +46,7 @@ export function groupsOf(
   return groups;
 }
 
-/** The same with the account's limits, and whom it has learned to read alone. */
+/** The same with the account's limits, and with the organizations that have to be read alone. */
 export function groupsFor(
   { learned, source, clock }: PollContext,
   entries: readonly Pick<RosterEntry, "id" | "traffic">[],
@@ -56,5 +56,7 @@ export function groupsFor(
     traffic,
     alone: (learned.aloneUntilMs.get(id) ?? 0) > clock.now(),
   }));
-  return groupsOf(members, learned.headerBytesMax, (organizations) => source.headerBytes({ organizations }));
+  return groupMembers(members, learned.headerBytesMax, (organizations) =>
+    source.headerBytes({ organizations }),
+  );
 }

@@ -1,9 +1,9 @@
 import type { Window, WindowChange } from "../../core/window.ts";
 import { DAY_MS, sweepDueMs, type Times } from "./sweep-times.ts";
 
-/** A merged window never has more events than are compared with the service at ease. */
+/** A merged window has no more events than one comparison with the service handles well. */
 const EVENTS_MAX = 100_000;
-/** What the service has forgotten is never asked for again: a month of it may stand in one row. */
+/** A time that the service has forgotten is never asked for again, so a month of it may be one row. */
 const FORGOTTEN_MS_MAX = 31 * DAY_MS;
 
 /** Sealed neighbours of one stream become one row, up to a day long. `windows` in the order of their time. */

@@ -4,8 +4,8 @@ import { type NewWindow, newWindow, type WindowChange } from "../../core/window.
 import type { PollContext } from "../context.ts";
 import { warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
-import { activeOf, type Scope } from "./scope.ts";
-import { type Missing, missingStretches, type Stretch, type Wanted, windowsFor } from "./sweep-times.ts";
+import { type AccountScope, activeOf } from "./scope.ts";
+import { type Missing, missingStretches, type TimeStretch, type Wanted, windowsFor } from "./sweep-times.ts";
 
 /** First reads begin a little after the service's horizon, so that their beginning does not expire before they start. */
 const HORIZON_MARGIN_MS = 120_000;
@@ -26,14 +26,14 @@ export interface HistoryRequest {
  * after that everything behind the newest covered time is wanted, however long nothing was read (R29). A live
  * window has no end, so this runs before new ones are placed.
  */
-export async function addMissing(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+export async function addMissing(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   await addWindows(context, scope, {}, sinceOrBehind(context, nowMs), null);
 }
 
 /** Windows for a stretch that somebody asked for; gives how many. */
 export async function addHistory(
   context: PollContext,
-  scope: Scope,
+  scope: AccountScope,
   request: HistoryRequest,
 ): Promise<number> {
   const fromMs = Math.max(request.fromMs, heldFromMs(context));
@@ -51,14 +51,14 @@ function sinceOrBehind(context: PollContext, toMs: number): Wanted {
   };
 }
 
-/** What is older than this may be forgotten before it can be read. */
+/** Events before this time may be forgotten before they can be read. */
 function heldFromMs({ serviceClock, settings }: PollContext): number {
   return serviceClock.now() - settings.retentionMs + HORIZON_MARGIN_MS;
 }
 
 async function addWindows(
   context: PollContext,
-  scope: Scope,
+  scope: AccountScope,
   request: Pick<HistoryRequest, "organizations" | "services">,
   wanted: Wanted,
   reader: string | null,
@@ -82,7 +82,7 @@ async function addWindows(
 }
 
 /** The provider's portal and the organizations, or those of them that the request names; "" is a stream's only owner. */
-function askedFor(scope: Scope, { organizations }: Pick<HistoryRequest, "organizations">) {
+function askedFor(scope: AccountScope, { organizations }: Pick<HistoryRequest, "organizations">) {
   const named = organizations && new Set(organizations);
   const active = scope.organizations === null ? [""] : activeOf(scope).map((entry) => entry.id);
   const asked = [
@@ -95,7 +95,7 @@ function askedFor(scope: Scope, { organizations }: Pick<HistoryRequest, "organiz
 
 async function windowsOf(
   context: PollContext,
-  scope: Scope,
+  scope: AccountScope,
   provider: string | null,
   missing: Missing,
   reader: string | null,
@@ -120,7 +120,7 @@ async function windowsOf(
   return { add: add.map((window) => ({ ...window, reader })), gaps };
 }
 
-function cutAt({ fromMs, toMs }: Stretch, edgeMs: number) {
+function cutAt({ fromMs, toMs }: TimeStretch, edgeMs: number) {
   return {
     lost: fromMs < edgeMs ? { fromMs, toMs: Math.min(toMs, edgeMs) } : null,
     left: toMs > edgeMs ? { fromMs: Math.max(fromMs, edgeMs), toMs } : null,
@@ -128,7 +128,11 @@ function cutAt({ fromMs, toMs }: Stretch, edgeMs: number) {
 }
 
 /** The time during which an organization is refused is in the ledger too, as refused, with the reason (R5). */
-export async function setRefusedAside(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+export async function setRefusedAside(
+  context: PollContext,
+  scope: AccountScope,
+  nowMs: number,
+): Promise<void> {
   const { journal, account, settings } = context;
   const refused = (scope.organizations ?? []).filter((entry) => entry.state === "refused");
   if (refused.length === 0) return;
@@ -143,7 +147,7 @@ async function refuseStretches(
   { journal, account }: PollContext,
   { id, reason, nextMs }: RosterEntry,
   services: readonly string[],
-  stretches: readonly Stretch[],
+  stretches: readonly TimeStretch[],
 ): Promise<void> {
   const stream = await journal.stream({ account, provider: null, organizations: [id], services });
   const before = await journal.windows({ stream: stream.id, states: ["refused"] });

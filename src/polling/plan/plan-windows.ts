@@ -6,7 +6,7 @@ import { endedWindow } from "../read/commit-page.ts";
 import { loseForgottenRefused } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing-windows.ts";
-import { activeOf, type Scope, streamOf } from "./scope.ts";
+import { type AccountScope, activeOf, streamOf } from "./scope.ts";
 
 /** A live window further behind than this is closed, and what it missed is read as history, in parallel. */
 const LIVE_BEHIND_MS_MAX = 3_600_000;
@@ -26,7 +26,7 @@ export const NOT_IN_CONFIG = "not in the config any more";
  * A crash between two steps leaves time that no window covers behind the newest covered one: step 4 of the
  * next plan finds it.
  */
-export async function planWindows(context: PollContext, scope: Scope): Promise<void> {
+export async function planWindows(context: PollContext, scope: AccountScope): Promise<void> {
   const nowMs = context.serviceClock.now();
   await setAside(context, scope, nowMs);
   await loseForgottenRefused(context);
@@ -36,7 +36,7 @@ export async function planWindows(context: PollContext, scope: Scope): Promise<v
   await placeLive(context, scope, nowMs);
 }
 
-async function setAside(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+async function setAside(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   const { journal, account } = context;
   const active = new Set(activeOf(scope).map((entry) => entry.id));
   const reasons = new Map(
@@ -86,13 +86,13 @@ async function closeStragglers(context: PollContext, nowMs: number): Promise<voi
 }
 
 /** Every active organization in exactly one live window of the services that are read now. */
-async function placeLive(context: PollContext, scope: Scope, nowMs: number): Promise<void> {
+async function placeLive(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   const { journal, account } = context;
   const live = await journal.windows({ account, live: true });
   const wanted = await wantedStreams(context, scope, live);
   const kept = new Set<number>();
   for (const window of live) {
-    // Of two live windows of one stream, which a regrouping may have left, the first is enough.
+    // A regrouping may have left two live windows of one stream: the first is enough.
     if (wanted.has(window.stream.id) && !kept.has(window.stream.id)) kept.add(window.stream.id);
     else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window, nowMs) });
   }
@@ -105,7 +105,7 @@ async function placeLive(context: PollContext, scope: Scope, nowMs: number): Pro
 /** Groups that still fit stay as they are; the others' members are grouped anew. */
 async function wantedStreams(
   context: PollContext,
-  scope: Scope,
+  scope: AccountScope,
   live: readonly Window[],
 ): Promise<Map<number, Stream>> {
   const { journal, account, settings } = context;

@@ -2,9 +2,9 @@ import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { closedWindow } from "../read/commit-page.ts";
 import { horizonMs } from "../read/forgotten.ts";
-import type { Stretch } from "./sweep-times.ts";
+import type { TimeStretch } from "./sweep-times.ts";
 
-export interface ReconcileRequest extends Stretch {
+export interface ReconcileRequest extends TimeStretch {
   /** Only windows that hold one of these; absent: all. */
   readonly organizations?: readonly string[] | undefined;
 }
@@ -12,7 +12,7 @@ export interface ReconcileRequest extends Stretch {
 /**
  * Makes every window that overlaps the stretch due now, to be compared by identities as for sealing; what the
  * live windows have read becomes windows of their own for it. Refused and expired windows that the service may
- * still hold are read again (R34). A window that the service has begun to forget is left as it is: an answer
+ * still hold are read again (R34). A window that the service has begun to forget is not changed: an answer
  * about it proves nothing (R5). Gives how many are due.
  */
 export async function compareAgain(

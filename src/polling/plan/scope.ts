@@ -2,13 +2,13 @@ import type { RosterEntry } from "../../core/roster.ts";
 import type { Stream } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 
-/** What the account reads now; organizations of null are the key's own. */
-export interface Scope {
+/** The organizations and the provider that the account reads now; null organizations: the key's own one. */
+export interface AccountScope {
   readonly organizations: readonly RosterEntry[] | null;
   readonly provider: string | null;
 }
 
-export function activeOf(scope: Scope): readonly RosterEntry[] {
+export function activeOf(scope: AccountScope): readonly RosterEntry[] {
   return (scope.organizations ?? []).filter((entry) => entry.state === "active");
 }
 

@@ -12,13 +12,13 @@ export const DAY_MS = 86_400_000;
 /** Windows up to this long are swept for the last time as a whole; longer ones a day at a time. */
 export const SLICE_MS_MAX = DAY_MS + 2 * 3_600_000;
 
-export interface Stretch {
+export interface TimeStretch {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
 /** When the sweep with this number is due; the one after the listed ones comes before the service forgets. */
-export function sweepDueMs(window: Stretch, sweep: number, times: Times): number | null {
+export function sweepDueMs(window: TimeStretch, sweep: number, times: Times): number | null {
   if (sweep < times.sweepsMs.length) return window.toMs + times.sweepsMs[sweep]!;
   if (sweep > times.sweepsMs.length) return null;
   return Math.max(
@@ -32,7 +32,7 @@ export function sweepDueMs(window: Stretch, sweep: number, times: Times): number
  * that was due by then. The window is sealed when the last listed one is done and nothing late was found;
  * a find schedules another.
  */
-export function settle<W extends Window | NewWindow>(
+export function settledAfter<W extends Window | NewWindow>(
   window: W,
   begunMs: number,
   foundLate: number,
@@ -62,9 +62,9 @@ export function settle<W extends Window | NewWindow>(
   };
 }
 
-/** What of `wanted` no stretch of `covered` covers. */
-export function uncovered(wanted: Stretch, covered: readonly Stretch[]): Stretch[] {
-  const missing: Stretch[] = [];
+/** The parts of `wanted` that no stretch of `covered` covers. */
+export function uncovered(wanted: TimeStretch, covered: readonly TimeStretch[]): TimeStretch[] {
+  const missing: TimeStretch[] = [];
   let atMs = wanted.fromMs;
   for (const stretch of [...covered].sort((a, b) => a.fromMs - b.fromMs)) {
     if (stretch.toMs <= atMs) continue;
@@ -81,11 +81,11 @@ export function uncovered(wanted: Stretch, covered: readonly Stretch[]): Stretch
 export interface Missing {
   readonly organizations: readonly string[];
   readonly services: readonly string[];
-  readonly stretches: readonly Stretch[];
+  readonly stretches: readonly TimeStretch[];
 }
 
 /** The stretch that is wanted of an organization and a service, given what the ledger covers of them. */
-export type Wanted = (covered: readonly Stretch[]) => Stretch | null;
+export type Wanted = (covered: readonly TimeStretch[]) => TimeStretch | null;
 
 /** The one rule that makes windows (R2): organizations × services × what is wanted, less what the ledger covers. */
 export function missingStretches(
@@ -123,8 +123,8 @@ export function missingStretches(
 }
 
 /** The services that miss the same stretches are asked for together. */
-function byService(services: readonly string[], missingOf: (service: string) => Stretch[]) {
-  const groups = new Map<string, { services: string[]; stretches: Stretch[] }>();
+function byService(services: readonly string[], missingOf: (service: string) => TimeStretch[]) {
+  const groups = new Map<string, { services: string[]; stretches: TimeStretch[] }>();
   for (const service of services) {
     const stretches = missingOf(service);
     const key = JSON.stringify(stretches);
@@ -135,13 +135,13 @@ function byService(services: readonly string[], missingOf: (service: string) => 
   return [...groups.values()].map((group) => [JSON.stringify(group), group] as const);
 }
 
-/** Whom a stream's events belong to: its organizations, or "" for a provider's portal and a key's own one. */
+/** The owners of a stream's events: its organizations, or "" for a provider's portal and a key's own one. */
 export function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
   return stream.organizations.length > 0 ? stream.organizations : [""];
 }
 
-/** Windows for a missing stretch: what is old enough to be sealed at once stands apart from the rest. */
-export function windowsFor(stream: Stream, stretch: Stretch, nowMs: number, times: Times): NewWindow[] {
+/** Windows for a missing stretch: the part that is old enough to be sealed at once is a window of its own. */
+export function windowsFor(stream: Stream, stretch: TimeStretch, nowMs: number, times: Times): NewWindow[] {
   const settledMs = nowMs - times.sweepsMs.at(-1)!;
   if (stretch.fromMs < settledMs && settledMs < stretch.toMs) {
     return [newWindow(stream, stretch.fromMs, settledMs), newWindow(stream, settledMs, stretch.toMs)];
@@ -155,7 +155,7 @@ const PIECES_MAX = 48;
  * Cuts what is left of a dense window into pieces that can be read in parallel. The first page, which was
  * full, reached `reachedMs`; all before that has been read. null: going on with the cursor is as good.
  */
-export function piecesOf(window: Stretch, reachedMs: number): Stretch[] | null {
+export function piecesOf(window: TimeStretch, reachedMs: number): TimeStretch[] | null {
   const read = reachedMs - window.fromMs;
   const left = window.toMs - reachedMs;
   if (read <= 0 || left <= 1) return null;

@@ -7,7 +7,7 @@ const SMOOTHING_MS = 3_600_000;
 const ALARM_MS = 48 * 3_600_000;
 const STUCK_MS = 600_000;
 
-/** What is done now and then: counts are written, sealed neighbours merged, and a person is warned in time. */
+/** Regular upkeep: writes counts, merges sealed neighbours, and warns before events are lost. */
 export function createUpkeep(context: PollContext, isRunning: (window: Window) => boolean) {
   const { account, journal, roster, clock, serviceClock, settings, alarms } = context;
   const swept = new Set<number>();
@@ -38,7 +38,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     const oldest = await oldestOf("unread");
     if (oldest?.fromMs !== oldestUnread?.fromMs)
       oldestUnread = oldest && { fromMs: oldest.fromMs, sinceMs: clock.now() };
-    // A first read begins at the horizon: what is being read at a good pace is no cause for alarm.
+    // A first read begins at the horizon: no alarm while it makes progress.
     const isStuck = oldestUnread !== undefined && clock.now() - oldestUnread.sinceMs > STUCK_MS;
     warn(
       "loss_near",
@@ -52,7 +52,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     );
   }
 
-  /** Of the refused ones those that are tried again, as long as the service holds a part of them. */
+  /** Refused windows count as long as they are tried again and the service holds a part of them. */
   async function oldestOf(state: "unread" | "refused"): Promise<Window | undefined> {
     const filter = { account, states: [state], live: false, limit: 1 };
     const tried = { dueMs: Number.MAX_SAFE_INTEGER, fromMs: serviceClock.now() - settings.retentionMs };
@@ -83,7 +83,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
   }
 
   return {
-    /** Its sealed windows may have neighbours now. */
+    /** Notes a stream whose sealed windows may have neighbours now. */
     swept: (stream: number) => void swept.add(stream),
     async turn(): Promise<void> {
       alarms.clear("state_unwritable", account);

@@ -3,7 +3,7 @@ import type { Appended } from "../../core/journal.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { piecesOf, settle } from "../plan/sweep-times.ts";
+import { piecesOf, settledAfter } from "../plan/sweep-times.ts";
 import type { Served } from "./fetch-page.ts";
 import { movedBy } from "./pass.ts";
 
@@ -22,8 +22,8 @@ export async function commitPage(
     lateBeforeMs: lateBeforeMs(window),
     change(found): WindowChange {
       const progressed = progress(context, window, pass, page, found, cursor);
-      if (last) return finish(context, progressed);
-      const split = pass.pages === 0 ? cutUp(context, progressed, page) : null;
+      if (last) return finish(context, progressed, found);
+      const split = pass.pages === 0 ? cutUp(context, progressed, page, found) : null;
       if (split !== null) return split;
       next = progressed;
       return { put: [progressed] };
@@ -108,7 +108,7 @@ function countBetween({ timesMs }: PreparedPage, fromMs: number, toMs: number): 
 }
 
 /** A whole pass has reached its last page (R3). */
-function finish(context: PollContext, window: Window): WindowChange {
+function finish(context: PollContext, window: Window, found: Appended): WindowChange {
   const { settings } = context;
   const pass = window.pass!;
   // Read again for one reader alone: nothing of it is left to compare later.
@@ -116,8 +116,9 @@ function finish(context: PollContext, window: Window): WindowChange {
   if (!window.live) {
     const apiCount = pass.events - pass.repeated;
     const foundLate = window.state === "unread" ? 0 : pass.fresh;
-    const read = { ...window, pass: null, apiCount, heldCount: apiCount - (pass.skipped ?? 0) };
-    return { put: [settle(read, pass.begunMs, foundLate, settings)], filled: [filledBy(window)] };
+    const heldCount = heldIn(found, window, apiCount - (pass.skipped ?? 0));
+    const read = { ...window, pass: null, apiCount, heldCount };
+    return { put: [settledAfter(read, pass.begunMs, foundLate, settings)], filled: [filledBy(window)] };
   }
   const toMs = Math.max(window.toMs, pass.begunMs);
   const moved: Window = { ...window, pass: null, toMs, askedMs: pass.begunMs };
@@ -129,6 +130,12 @@ function finish(context: PollContext, window: Window): WindowChange {
   };
 }
 
+/** Counted from what is held (R36). A query without organizations does not say whose its events are: `otherwise` then. */
+function heldIn(found: Appended, { stream, fromMs, toMs }: Window, otherwise: number): number {
+  const { organizations } = stream;
+  return organizations.length === 0 ? otherwise : found.countHeld(organizations, fromMs, toMs);
+}
+
 /** A whole pass ends the gaps inside its window; unreadable events only where it met none. */
 function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
   const reasons: GapReason[] = ["expired", "refused", "unchecked"];
@@ -136,16 +143,16 @@ function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
   return { stream, fromMs, toMs, reasons };
 }
 
-/** What a live window has read, as a window of its own. */
+/** The read part of a live window, as a window of its own. */
 export function closedWindow(context: PollContext, window: Window) {
   if (window.toMs <= window.fromMs) return [];
   const { late, repeated, changed, reason } = window;
   const read = newWindow(window.stream, window.fromMs, window.toMs, { late, repeated, changed, reason });
-  return [settle(read, window.askedMs ?? window.toMs, 0, context.settings)];
+  return [settledAfter(read, window.askedMs ?? window.toMs, 0, context.settings)];
 }
 
 /**
- * What a live window that ends here has read, and its last stretch up to `untilMs` to be read once more: events
+ * The read part of a live window that ends here, and its last stretch up to `untilMs` to be read once more: events
  * that are indexed late there were left to its next pass, and its successor may begin too late to see them (R3).
  */
 export function endedWindow(context: PollContext, window: Window, untilMs: number) {
@@ -157,7 +164,12 @@ export function endedWindow(context: PollContext, window: Window, untilMs: numbe
 }
 
 /** All before the last timestamp of a full first page has been read; the rest is cut up for parallel reading (R2). */
-function cutUp({ settings }: PollContext, window: Window, page: PreparedPage): WindowChange | null {
+function cutUp(
+  { settings }: PollContext,
+  window: Window,
+  page: PreparedPage,
+  found: Appended,
+): WindowChange | null {
   if (window.live || window.state !== "unread") return null;
   const reachedMs = page.timesMs[page.scanned.count - 1]!;
   const pieces = piecesOf(window, reachedMs);
@@ -166,8 +178,14 @@ function cutUp({ settings }: PollContext, window: Window, page: PreparedPage): W
   const { stream, reader } = window;
   const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
   if (reader !== null) return { remove: [window.id], add };
-  const read = settle(
-    { ...window, pass: null, toMs: reachedMs, apiCount: count, heldCount: count },
+  const read = settledAfter(
+    {
+      ...window,
+      pass: null,
+      toMs: reachedMs,
+      apiCount: count,
+      heldCount: heldIn(found, { ...window, toMs: reachedMs }, count),
+    },
     window.pass!.begunMs,
     0,
     settings,

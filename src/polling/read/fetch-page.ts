@@ -74,7 +74,7 @@ async function fetchWith(
   }
 }
 
-/** A page made ready, and how many events the service sent in it. The receiver releases the lease. */
+/** A prepared page, and how many events the service sent in it. The receiver releases the lease. */
 export interface Served {
   readonly page: PreparedPage;
   readonly lease: PageLease;
@@ -125,7 +125,7 @@ export function isLast(count: number, asked: number, limit: number | undefined):
   return limit === undefined ? count === 0 : count < Math.min(asked, limit);
 }
 
-/** Of a single organization's page a foreign event is kept apart and the rest goes on (R7). */
+/** A foreign event on a single organization's page is kept apart, and the rest goes on (R7). */
 async function attribute(
   context: PollContext,
   window: Window,

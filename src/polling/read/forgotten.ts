@@ -3,7 +3,7 @@ import { formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { DAY_MS, ownersOf, settle, sweepDueMs } from "../plan/sweep-times.ts";
+import { DAY_MS, settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
 const UNCHECKED = "the service forgot it before it was compared for the last time";
@@ -49,7 +49,7 @@ function readPart(context: PollContext, window: Window, toMs: number): NewWindow
   const apiCount = Math.max(0, pass.events - pass.repeated - pass.edge.length);
   const heldCount = Math.max(0, apiCount - (pass.skipped ?? 0));
   const read = { ...rest, toMs, pass: null, apiCount, heldCount };
-  return settle(read, pass.begunMs, 0, context.settings);
+  return settledAfter(read, pass.begunMs, 0, context.settings);
 }
 
 /**
@@ -96,10 +96,9 @@ async function uncheckedGaps(
 /** Where every event that the service showed is held, its parts are as complete as the whole. */
 async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
   const { apiCount, heldCount, stream } = window;
-  if (apiCount === null || apiCount !== heldCount)
+  if (apiCount === null || apiCount !== heldCount || stream.organizations.length === 0)
     return { first: { apiCount: null, heldCount: null }, rest: {} };
-  const owners = ownersOf(stream).map((owner) => (owner === "" ? null : owner));
-  const { count } = await journal.held(owners, edgeMs, window.toMs);
+  const { count } = await journal.held(stream.organizations, edgeMs, window.toMs);
   const left = Math.max(0, apiCount - count);
   return { first: { apiCount: left, heldCount: left }, rest: { apiCount: count, heldCount: count } };
 }

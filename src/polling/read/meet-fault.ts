@@ -7,7 +7,7 @@ import { halved, hasMoved, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
 import { isBadContent } from "./skip-event.ts";
-import { type Fault, UnreadablePageError } from "./source.ts";
+import { type SourceFault, UnreadablePageError } from "./source.ts";
 import { areSuspects, halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
 
 export const REFUSED_RETRY_MS = 3_600_000;
@@ -17,19 +17,19 @@ const HEADER_BYTES_MIN = 512;
 const REPEATS = 2;
 
 /**
- * What follows from a failed read. again: the window, or its replacement, goes on at once. soon: the same,
+ * The consequence of a failed read. again: the window, or its replacement, goes on at once. soon: the same,
  * when the pace allows. later: the window waits, a little longer with each failure in a row. replan: the
  * list of organizations has changed. account: the whole account waits.
  */
 export type Consequence =
   | { readonly next: "again" | "soon" | "later" | "replan" }
-  | { readonly next: "account"; readonly fault: Fault };
+  | { readonly next: "account"; readonly fault: SourceFault };
 
 /** One failed read: the window as the ledger has it now, and how often in a row it has failed. */
 interface Failure {
   readonly window: Window;
   readonly error: unknown;
-  readonly fault: Fault;
+  readonly fault: SourceFault;
   readonly failures: number;
 }
 
@@ -121,7 +121,7 @@ async function isolate(
   const isGroup = organizations.length > 1;
   if (failures < (isGroup && areSuspects(context, organizations) ? 1 : REPEATS)) return wait;
   const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
-  if (verdict !== "works" && verdict !== "nobody") return wait;
+  if (verdict !== "works" && verdict !== "alone") return wait;
   if (isGroup) {
     await halveSuspects(context, window);
     return { next: "again" };
@@ -151,7 +151,7 @@ const LIMIT_MAX = 10_000;
 async function diagnose(
   context: PollContext,
   window: Window,
-  fault: Fault,
+  fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
 ): Promise<Consequence> {
@@ -165,7 +165,7 @@ async function diagnose(
   }
   if (organizations.length === 0) return { next: "account", fault };
   if (organizations.length === 1) {
-    if (verdict === "nobody" && fault.kind === "bad_request") return { next: "account", fault };
+    if (verdict === "alone" && fault.kind === "bad_request") return { next: "account", fault };
     await refuse(context, window, organizations[0]!, fault);
     return { next: "replan" };
   }
@@ -188,7 +188,7 @@ async function areServed(
 }
 
 /** The header block was too large: the group is halved, and no larger one is sent from now on. */
-async function shrink(context: PollContext, window: Window, fault: Fault): Promise<Consequence> {
+async function shrink(context: PollContext, window: Window, fault: SourceFault): Promise<Consequence> {
   const { organizations } = window.stream;
   if (organizations.length < 2) return { next: "account", fault };
   const halves = halvesOf(organizations);
@@ -208,7 +208,7 @@ async function shrink(context: PollContext, window: Window, fault: Fault): Promi
 async function limit(
   context: PollContext,
   window: Window,
-  fault: Fault,
+  fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
 ): Promise<Consequence> {
@@ -247,7 +247,7 @@ async function refuse(
   context: PollContext,
   window: Window,
   organization: string,
-  fault: Fault,
+  fault: SourceFault,
 ): Promise<void> {
   const { journal, roster, account, clock } = context;
   const nextMs = clock.now() + REFUSED_RETRY_MS;
@@ -256,15 +256,20 @@ async function refuse(
   await journal.changeWindows(refusedChange(context, window, fault, nextMs));
 }
 
-/** What was read stays read. */
-function refusedChange(context: PollContext, window: Window, fault: Fault, nextMs: number): WindowChange {
+/** A window that was read stays read. */
+function refusedChange(
+  context: PollContext,
+  window: Window,
+  fault: SourceFault,
+  nextMs: number,
+): WindowChange {
   if (window.live) return { remove: [window.id], add: endedWindow(context, window, window.toMs) };
   if (window.state === "read" || window.state === "sealed")
     return { put: [{ ...window, pass: null, nextMs: context.serviceClock.now() + REFUSED_RETRY_MS }] };
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };
 }
 
-function raiseRefused(context: PollContext, window: Window, fault: Fault): void {
+function raiseRefused(context: PollContext, window: Window, fault: SourceFault): void {
   context.alarms.raise({
     kind: "organization_refused",
     subject: subjectOf(context, window.stream),

@@ -1,9 +1,9 @@
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
-import { type Fault, InconsistentPageError } from "./source.ts";
+import { InconsistentPageError, type SourceFault } from "./source.ts";
 
-export function faultIn(context: PollContext, error: unknown): Fault {
+export function faultIn(context: PollContext, error: unknown): SourceFault {
   if (error instanceof InconsistentPageError) return { kind: "nonsense", message: error.message };
   return context.source.fault(error);
 }
@@ -14,7 +14,7 @@ export async function probe(
   window: Pick<Window, "stream" | "fromMs" | "toMs">,
   organizations: readonly string[],
   signal: AbortSignal,
-): Promise<Fault | undefined> {
+): Promise<SourceFault | undefined> {
   const query = {
     service: window.stream.services,
     startTime: timeText(window.fromMs),
@@ -32,7 +32,7 @@ export async function probe(
   }
 }
 
-/** Organizations that lately worked: with one of them alone a fault of the query or the account is told from one of an organization (R6). */
+/** Organizations that lately worked. A request for one of them shows whether the query or account is at fault (R6). */
 export interface Canaries {
   worked(organizations: readonly string[]): void;
   list(): readonly string[];
@@ -56,15 +56,15 @@ export function createCanaries(): Canaries {
 
 /**
  * How the same body fares with other organizations, each alone: `works` with one of them, so an organization
- * of this window is at fault; `same` fault with all, so it is the query or the account; `nobody` else is
- * there to ask; `unclear` when they failed otherwise.
+ * of this window is at fault; `same` fault with all, so the query or the account is at fault; `alone`: there is none
+ * to ask; `unclear` when they failed otherwise.
  */
-export type Verdict = "works" | "same" | "nobody" | "unclear";
+export type Verdict = "works" | "same" | "alone" | "unclear";
 
 export async function verdictOfOthers(
   context: PollContext,
   window: Window,
-  fault: Fault,
+  fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
 ): Promise<Verdict> {
@@ -78,7 +78,7 @@ export async function verdictOfOthers(
     }
     if (answer.kind !== fault.kind) isSame = false;
   }
-  if (others.length === 0) return "nobody";
+  if (others.length === 0) return "alone";
   return isSame ? "same" : "unclear";
 }
 

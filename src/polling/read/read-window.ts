@@ -108,7 +108,7 @@ interface Coming {
   readonly request: PageRequest;
   readonly page: Promise<Fetched>;
   readonly served: Promise<Served | { readonly skipped: SkippedEvent }>;
-  /** What to ask for after it, once its headers say that there is more. */
+  /** The request after it, once its headers say that there is more. */
   next: PageRequest | undefined;
 }
 

@@ -1,12 +1,12 @@
 import type { LeasedBytes } from "../../core/page-lease.ts";
 
-/** What polling needs of the service; the directory's Insights client gives it. */
+/** The service as polling sees it; the directory's Insights client implements it. */
 export interface Source {
   events(query: SourceQuery, scope: SourceScope, options: SourceOptions): Promise<SourcePage>;
   /** The size of the header block that this scope needs. */
   headerBytes(scope: SourceScope): number;
-  /** What a rejection means. */
-  fault(error: unknown): Fault;
+  /** Classifies a rejection. */
+  fault(error: unknown): SourceFault;
 }
 
 export interface SourceOptions {
@@ -46,7 +46,7 @@ export interface SourcePage {
  * The kinds of failure; meet-fault.ts has the consequence of each. no_room: the bodies of all pages in flight
  * have used up the memory budget. bug: anything that is no answer of the service.
  */
-export interface Fault {
+export interface SourceFault {
   readonly kind:
     | "bad_request"
     | "unauthorized"

@@ -3,7 +3,7 @@ import { FIELD, fieldText } from "../../core/scanner.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
-import { DAY_MS, SLICE_MS_MAX, type Stretch, settle, sweepDueMs } from "../plan/sweep-times.ts";
+import { DAY_MS, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
 import { cutUnchecked, horizonMs } from "./forgotten.ts";
@@ -38,36 +38,60 @@ export async function sweepWindow(
   const seen = await compare(context, window, stretch, signal);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readWindow(context, { ...window, pass: null }, SWEEP, signal);
+  const slices = seen.slices;
   let found = 0;
-  for (const slice of seen.slices) found += await readSlice(context, window, slice, signal);
+  let apiCount = seen.timesMs.filter((timeMs) => !slices.some((slice) => isInside(slice, timeMs))).length;
+  for (const slice of slices) {
+    const read = await readSlice(context, window, slice, signal);
+    found += read.fresh;
+    apiCount += read.count;
+  }
+  const counts = { apiCount, heldCount: await heldCount(context, window, stretch, seen.heldCount + found) };
   const late = window.late + found;
   if (stretch.toMs === window.toMs) {
-    const compared = { ...window, ...countsOf(window, seen, found), late };
-    await journal.changeWindows({ put: [settle(compared, seen.begunMs, found, settings)] });
+    const compared = { ...window, ...largerCounts(window, counts), late };
+    await journal.changeWindows({ put: [settledAfter(compared, seen.begunMs, found, settings)] });
     return;
   }
-  const { first, rest } = cutOff(context, window, stretch.toMs, seen, found);
+  const { first, rest } = cutOff(context, window, stretch.toMs, counts, found);
   await journal.changeWindows({
-    put: [settle({ ...first, late }, seen.begunMs, found, settings)],
+    put: [settledAfter({ ...first, late }, seen.begunMs, found, settings)],
     add: [rest],
   });
 }
 
-function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): Stretch {
+function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
   const last = sweeps >= settings.sweepsMs.length;
   return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
 }
 
-/** Fewer than the service showed before were forgotten by it, not by us: the former count stays. */
-function countsOf(window: Window, seen: Comparison, found: number) {
-  const before = window.apiCount ?? 0;
-  if (seen.apiCount < before) return { apiCount: before, heldCount: window.heldCount };
-  return { apiCount: seen.apiCount, heldCount: seen.heldCount + found };
+interface Counts {
+  readonly apiCount: number;
+  readonly heldCount: number;
 }
 
-/** The day that was compared stands apart from the rest, which keeps what is left of the counts. */
-function cutOff(context: PollContext, window: Window, edgeMs: number, seen: Comparison, found: number) {
-  const counts = { apiCount: seen.apiCount, heldCount: seen.heldCount + found };
+function isInside({ fromMs, toMs }: TimeStretch, timeMs: number): boolean {
+  return timeMs >= fromMs && timeMs < toMs;
+}
+
+/** Counted from what is held (R36). A query without organizations does not say whose its events are: `otherwise` then. */
+async function heldCount(
+  { journal }: PollContext,
+  { stream }: Window,
+  { fromMs, toMs }: TimeStretch,
+  otherwise: number,
+): Promise<number> {
+  if (stream.organizations.length === 0) return otherwise;
+  return (await journal.held(stream.organizations, fromMs, toMs)).count;
+}
+
+/** When the service shows fewer events than before, it has forgotten some: the former count stays. */
+function largerCounts(window: Window, counts: Counts): Counts {
+  return { ...counts, apiCount: Math.max(counts.apiCount, window.apiCount ?? 0) };
+}
+
+/** The compared day becomes a window of its own; the rest keeps what is left of the counts. */
+function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Counts, found: number) {
   const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
@@ -85,19 +109,21 @@ function cutOff(context: PollContext, window: Window, edgeMs: number, seen: Comp
 interface Comparison {
   /** When the first page was asked for. */
   readonly begunMs: number;
-  readonly apiCount: number;
+  /** The time of every event with a distinct identity. */
+  readonly timesMs: readonly number[];
   readonly heldCount: number;
-  /** Where something is missing or cannot be told apart; null: nearly everywhere. */
-  readonly slices: readonly Stretch[] | null;
+  /** Where something is missing, or identities alone do not decide; null: nearly everywhere. */
+  readonly slices: readonly TimeStretch[] | null;
 }
 
 async function compare(
   context: PollContext,
   window: Window,
-  stretch: Stretch,
+  stretch: TimeStretch,
   signal: AbortSignal,
 ): Promise<Comparison> {
-  const sums = { apiCount: 0, heldCount: 0, withoutId: 0 };
+  const sums = { heldCount: 0, withoutId: 0 };
+  const timesMs: number[] = [];
   const doubtful: number[] = [];
   const repeats = createRepeats();
   let begunMs: number | undefined;
@@ -114,14 +140,15 @@ async function compare(
       const isHeld = isUnsure || held.has(identity);
       if (isRepeat && timeMs === againMs) continue;
       if (isUnsure) sums.withoutId++;
-      if (!isRepeat) sums.apiCount++;
+      if (!isRepeat) timesMs.push(timeMs);
       if (!isRepeat && isHeld) sums.heldCount++;
       if (isUnsure || isRepeat || !isHeld) doubtful.push(timeMs);
     }
   }
-  const everywhere = sums.withoutId * 4 > sums.apiCount && sums.withoutId > 100;
+  const everywhere = sums.withoutId * 4 > timesMs.length && sums.withoutId > 100;
   return {
-    ...sums,
+    timesMs,
+    heldCount: sums.heldCount,
     begunMs: begunMs ?? context.serviceClock.now(),
     slices: everywhere ? null : slicesOf(doubtful),
   };
@@ -169,7 +196,7 @@ interface WalkedPage extends Served {
 async function* pagesOf(
   context: PollContext,
   window: Window,
-  stretch: Stretch,
+  stretch: TimeStretch,
   fields: readonly string[] | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<WalkedPage> {
@@ -228,7 +255,7 @@ function* lent(served: Served, askedMs: number, againMs: number | undefined): Ge
   }
 }
 
-function slicesOf(timesMs: number[]): Stretch[] {
+function slicesOf(timesMs: number[]): TimeStretch[] {
   const slices: { fromMs: number; toMs: number }[] = [];
   for (const timeMs of timesMs.sort((a, b) => a - b)) {
     const last = slices.at(-1);
@@ -238,20 +265,25 @@ function slicesOf(timesMs: number[]): Stretch[] {
   return slices;
 }
 
-/** Reads a slice of a window with dedupe; gives the number of events that were new. Leaves the window as it is. */
+/** Reads a slice of a window with dedupe: how many events were new, and how many the service has. The window itself is not changed. */
 async function readSlice(
   context: PollContext,
   window: Window,
-  slice: Stretch,
+  slice: TimeStretch,
   signal: AbortSignal,
-): Promise<number> {
-  let found = 0;
+): Promise<{ readonly fresh: number; readonly count: number }> {
+  let fresh = 0;
   let edge: readonly string[] = [];
+  const distinct = new Set<string>();
   for await (const served of pagesOf(context, window, slice, undefined, signal)) {
+    const { page } = served;
+    for (let index = 0; index < page.scanned.count; index++)
+      if (isInside(slice, page.timesMs[index]!))
+        distinct.add(`${identityAt(page, index).toString("latin1")}${page.digests[index]}`);
     const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
     const appended = await append(context, window, served, commit);
-    found += appended.fresh;
+    fresh += appended.fresh;
     edge = appended.edge;
   }
-  return found;
+  return { fresh, count: distinct.size };
 }

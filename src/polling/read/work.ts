@@ -48,7 +48,7 @@ async function setInactiveAside(
   const { organizations } = window.stream;
   const { journal, serviceClock, settings } = context;
   const gone = organizations.filter((id) => !active.has(id));
-  // What the service has forgotten is not asked for, whoever it belongs to.
+  // A time that the service has forgotten is not asked for, gone or not.
   if (gone.length === 0 || window.fromMs < serviceClock.now() - settings.retentionMs) return false;
   if (gone.length === organizations.length) {
     const nextMs = serviceClock.now() + REFUSED_RETRY_MS;

@@ -1,0 +1,52 @@
+import type { PollContext } from "./context.ts";
+import type { SourceFault } from "./read/source.ts";
+
+const ACCOUNT_PAUSE_MS_MIN = 15_000;
+const ACCOUNT_PAUSE_MS_MAX = 600_000;
+const DISK_PAUSE_MS = 5000;
+
+/**
+ * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. A
+ * Retry-After replaces it, but the service is tried again after ten minutes at the latest (R33).
+ */
+export function createPause({ account, clock, alarms }: PollContext) {
+  let pause: { readonly untilMs: number; readonly waitMs: number } | undefined;
+  return {
+    /** null: not paused, or not any more. Stays set after the wait until something succeeds. */
+    get untilMs(): number | null {
+      return pause?.untilMs ?? null;
+    },
+    get isOver(): boolean {
+      return pause === undefined || clock.now() >= pause.untilMs;
+    },
+    forAccount(fault: SourceFault): void {
+      const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);
+      const waitMs = Math.min(ACCOUNT_PAUSE_MS_MAX, fault.retryAfterMs ?? longerMs);
+      pause = { untilMs: clock.now() + waitMs, waitMs: longerMs };
+      alarms.raise({
+        kind: "account_refused",
+        subject: account,
+        message: fault.message,
+        remedy:
+          "Run `tidemark check --online`: it distinguishes a wrong key, role, region, organization and entitlement. Nothing is lost while the service still holds the events.",
+        severity: "critical",
+      });
+    },
+    forDisk(error: unknown): void {
+      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN };
+      alarms.raise({
+        kind: "state_unwritable",
+        subject: account,
+        message: `The state file cannot be written: ${(error as Error).message}.`,
+        remedy:
+          "Free disk space or repair the file system. Polling resumes without a restart, and nothing is lost while the service holds the events.",
+        severity: "critical",
+      });
+    },
+    end(): void {
+      if (pause === undefined) return;
+      pause = undefined;
+      alarms.clear("account_refused", account);
+    },
+  };
+}
