@@ -261,8 +261,7 @@ function failureOf(where: string, cause: Error, answered: boolean): Error {
   if (code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW") {
     return new NonsenseError(`${where}: the answer is not HTTP`, { cause });
   }
-  if (UNREACHABLE.has(code))
-    return new UnavailableError(`${where}: no answer at this address`, { cause });
+  if (UNREACHABLE.has(code)) return new UnavailableError(`${where}: no answer at this address`, { cause });
   if (isCertificateError(cause)) {
     return new UnavailableError(`${where}: the server's certificate cannot be verified (${code})`, { cause });
   }
