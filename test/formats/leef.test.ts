@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { leef } from "../../src/formats/leef.ts";
 import { describe } from "../../src/services/index.ts";
 import { journalEvent } from "./event.ts";
+import { readLeef as parse } from "./leef-reader.ts";
 
 const format = leef.create({}, { describe });
 
@@ -14,18 +15,6 @@ const hostile = fc.oneof(
     })
     .map((parts) => parts.join("")),
 );
-
-/** Six header fields, then pairs between tabs, each cut at its first `=`. */
-function parse(line: string): { header: string[]; attributes: Map<string, string> } {
-  const fields = line.split("|");
-  const attributes = new Map<string, string>();
-  for (const pair of fields.slice(6).join("|").split("\t")) {
-    const at = pair.indexOf("=");
-    if (at < 1 || attributes.has(pair.slice(0, at))) throw new Error(`not a pair: ${pair}`);
-    attributes.set(pair.slice(0, at), pair.slice(at + 1));
-  }
-  return { header: fields.slice(0, 6), attributes };
-}
 
 /** LEEF has no escapes: control characters become spaces. */
 function kept(value: string, max: number): string {
