@@ -1,8 +1,9 @@
+import type { Effect } from "./effect.ts";
 import type { JournalEvent } from "./event.ts";
 
 /*
- * A meaning says who did what to whom, from where, with what outcome. It is made of leaves: values of the
- * parsed event with the place where they were found.
+ * A meaning has the actor, the action, the target, the origin and the outcome of an event. It is made of
+ * leaves: values of the parsed event with the place where they were found.
  *
  * A leaf is read in one of three ways:
  * - carried: its value is copied into the output. TypeScript does not allow a look at it.
@@ -161,48 +162,7 @@ export interface Link {
   readonly to?: Party | undefined;
 }
 
-/**
- * The consequence of an event, in words that are the same for every event type: an account can be disabled
- * by `user_suspended` and by `user_update`. Detections are written on these.
- */
-export type Effect =
-  // Accounts
-  | "enable"
-  | "disable"
-  | "lock"
-  | "unlock"
-  | "mfa_enable"
-  | "mfa_disable"
-  | "mfa_exclude"
-  | "mfa_include"
-  | "sudo_grant"
-  | "sudo_revoke"
-  | "privilege_raise"
-  | "privilege_lower"
-  | "role_change"
-  | "password_change"
-  | "password_reset"
-  | "password_never_expires"
-  | "email_change"
-  | "api_key_set"
-  | "api_key_remove"
-  | "ssh_key_change"
-  // Policies and settings
-  | "policy_weaken"
-  // Links
-  | "member_add"
-  | "member_remove"
-  | "subgroup_add"
-  | "subgroup_remove"
-  | "access_grant"
-  | "access_revoke"
-  | "group_access_grant"
-  | "group_access_revoke"
-  | "link"
-  | "unlink"
-  | "link_update";
-
-/** Who did what to whom, from where, with what outcome. Every leaf points into one parsed event. */
+/** Actor, target, origin, outcome and effects of an event. Every leaf points into one parsed event. */
 export interface Meaning {
   readonly actor?: Party | undefined;
   /** Whose authentication it is; only on events that may be one. */

@@ -42,7 +42,7 @@ function headerText(value: string): string {
   return inlineText(cut(value, HEADER_LENGTH_MAX).replace(/[\r\n]+/g, " ")).replace(/[\\|]/g, "\\$&");
 }
 
-/** Line breaks keep their meaning as escapes; no value can end its field or its line. */
+/** Line breaks become escapes; no value can end its field or its line. */
 function extensionText(value: string): string {
   if (!SPECIAL.test(value)) return value;
   return inlineText(value.replace(/[\\=]/g, "\\$&").replaceAll("\n", "\\n").replaceAll("\r", "\\r"));
@@ -122,7 +122,7 @@ function extensions(event: JournalEvent, described: Described): Pairs {
   return out;
 }
 
-/** `duser` is a user. A user who acts on nobody is the source only. */
+/** `duser` is the user that the event is about; the actor is `suser`. */
 function people(add: Add, { meaning }: Described): void {
   const acting = meaning.subject ?? meaning.actor;
   add("suser", nameOf(acting));

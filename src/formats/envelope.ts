@@ -5,7 +5,7 @@ import { oneLine } from "./one-line.ts";
 
 const CLOSE = Buffer.from("}");
 
-/** The original, byte for byte, under `event`, with what the program knows of it beside it. */
+/** The original, byte for byte, under `event`, with the program's own fields beside it. */
 export const envelope = defineFormat({
   name: "envelope",
   summary:

@@ -10,8 +10,8 @@ const DEPTH_MAX = 4;
 export function carry<Value>(leaf: Leaf<Value> | undefined): Carried<Value> | undefined {
   if (leaf === undefined) return undefined;
   const held = leaf.holder[leaf.key];
-  const isChanged =
-    typeof held === "string" && typeof leaf.value !== "string" && held !== String(decide(leaf));
+  const value: unknown = decide(leaf);
+  const isChanged = typeof held === "string" && typeof value !== "string" && held !== String(value);
   return isChanged ? leaf.value : take(leaf);
 }
 

@@ -6,8 +6,8 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * The same bytes, less the line breaks between members, which mean nothing, so that one event is one line.
- * Without any, the very same memory. (JSON allows none inside strings; one that is there is escaped.)
+ * The same bytes without the line breaks between members, so that one event is one line. Without any line
+ * break it returns the same memory. JSON allows none inside strings; if there is one, it is escaped.
  */
 export function oneLine({ bytes, isOneLine }: Pick<JournalEvent, "bytes" | "isOneLine">): Uint8Array {
   if (isOneLine) return bytes;

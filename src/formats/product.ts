@@ -1,4 +1,4 @@
-/** Whose events these are, as SIEMs file them. */
+/** The vendor and product that SIEMs show for these events. */
 export const VENDOR = "JumpCloud";
 export const PRODUCT = "Directory Insights";
 /** The version of the API that serves them. */

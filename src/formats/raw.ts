@@ -2,7 +2,7 @@ import { z } from "zod";
 import { defineFormat } from "../core/format.ts";
 import { oneLine } from "./one-line.ts";
 
-/** The original bytes: evidence, and the fast path. */
+/** The original bytes. */
 export const raw = defineFormat({
   name: "raw",
   summary: "The event's original bytes, as the service sent them.",

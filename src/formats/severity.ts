@@ -1,4 +1,5 @@
-import { type Effect, type Meaning, wordOf } from "../core/meaning.ts";
+import type { Effect } from "../core/effect.ts";
+import { type Meaning, wordOf } from "../core/meaning.ts";
 
 /*
  * One table for all formats. Severities are those of OCSF: 1 informational, 2 low, 3 medium, 4 high,

@@ -1,7 +1,7 @@
 import type { Fields } from "../core/meaning.ts";
 import { isFields } from "../core/meaning.ts";
 
-/** A string, which is passed over, or a number. */
+/** A string, which is skipped, or a number. */
 const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
 
 export interface Parsed {
@@ -10,9 +10,8 @@ export interface Parsed {
 }
 
 /**
- * Parses an event's bytes. Integers past 2^53, and numbers too large for a double, become the text they
- * were written as: JSON.parse would change them. Bytes that are no JSON object are kept as text under
- * `original`.
+ * Parses the bytes of an event. Integers past 2^53 and numbers too large for a double become text, because
+ * JSON.parse would change them. Bytes that are no JSON object are kept as text under `original`.
  */
 export function parseEvent(bytes: Uint8Array): Parsed {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
@@ -23,12 +22,12 @@ export function parseEvent(bytes: Uint8Array): Parsed {
       return { event, unreadable: false };
     }
   } catch {
-    // Not JSON: kept as it is.
+    // Not JSON: kept as text below.
   }
   return { event: { original: source }, unreadable: true };
 }
 
-/** Whether there is a number that a double may not hold as it was written. */
+/** Whether there is a number that a double may not represent exactly. */
 function holdsInexact(value: object): boolean {
   for (const key in value) {
     const held = (value as Fields)[key];

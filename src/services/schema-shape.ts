@@ -1,22 +1,22 @@
 import type { z } from "zod";
 
-/** The types of JSON, as far as drift tells them apart. */
+/** The types of JSON that drift distinguishes. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array" | "nothing";
 
-/** A zod schema as drift needs it: quick to compare an event with, and open where the schema is. */
+/** A zod schema in a form that is quick to compare an event with. */
 export interface Shape {
-  /** Empty: anything will do. */
+  /** Empty: any type. */
   readonly types: readonly JsonType[];
-  /** The known fields of an object; undefined where any are. */
+  /** The known fields of an object; undefined where any field is allowed. */
   readonly fields: ReadonlyMap<string, Shape> | undefined;
-  /** What the values of a record are, whatever their keys. */
+  /** The shape of the values of a record, for all keys. */
   readonly values: Shape | undefined;
   readonly elements: Shape | undefined;
 }
 
 const ANYTHING: Shape = { types: [], fields: undefined, values: undefined, elements: undefined };
 
-/** Knows the kinds of schema that services are written in; others count as anything. */
+/** Supports the kinds of schema that services use; any other kind counts as anything. */
 export function shapeOf(schema: z.core.$ZodType): Shape {
   const { def } = schema._zod as { def: z.core.$ZodTypeDef };
   switch (def.type) {

@@ -7,7 +7,7 @@ import { journalEvent } from "../formats/event.ts";
 import { damaged, documentedTypes, seeded, syntheticEvent } from "../services/synthetic.ts";
 import { FIXTURES, fixturesOf } from "./service.ts";
 
-/** What every format promises. `ending` is that of its fixtures; none: it is not written down in fixtures. */
+/** The promises of every format. `ending` is that of its fixtures; without one it has no fixtures. */
 export function formatContract(definition: FormatDefinition, ending?: string): void {
   const format = definition.create(definition.options.parse({}), { describe });
   const textOf = (event: Parameters<typeof format.encode>[0]) => Buffer.from(format.encode(event)).toString();

@@ -16,7 +16,7 @@ export function fixturesOf(service: string): { name: string; text: string }[] {
     }));
 }
 
-/** What every service promises. */
+/** The promises of every service. */
 export function serviceContract(service: ServiceDefinition): void {
   suite(`the service ${service.name}`, () => {
     test("has at least three fixtures", () => {

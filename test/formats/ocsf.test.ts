@@ -101,7 +101,7 @@ suite.skipIf(!referencePresent)("against the schema (needs ../shared/data)", () 
   });
 });
 
-/** What the classes require, in the words of the events. */
+/** The fields that the classes require, as events name them. */
 function fillable(eventType: string): Fields {
   const type = /^(user_)?group/.test(eventType)
     ? "user_group"
@@ -137,14 +137,14 @@ function lost(event: Fields, { unmapped, ...mapped }: Fields): string[] {
   return leavesOf(event)
     .filter(({ path, value }) => {
       if (leafAt(unmapped, path) !== undefined) return false;
-      if (typeof value === "boolean" || path[0] === "success") return !isTold(path, value, mapped);
+      if (typeof value === "boolean" || path[0] === "success") return !isWritten(path, value, mapped);
       return !found.has(String(value).toLowerCase());
     })
     .map(({ path, value }) => `${path.join(".")}: ${value}`);
 }
 
-/** Booleans are told as the status, or as is_mfa. */
-function isTold([key]: readonly string[], value: unknown, { status_id, is_mfa }: Fields): boolean {
+/** Booleans appear as the status, or as is_mfa. */
+function isWritten([key]: readonly string[], value: unknown, { status_id, is_mfa }: Fields): boolean {
   if (key === "mfa") return is_mfa === value;
   if (key !== "success" && key !== "sso_token_success") return false;
   return status_id === (String(value).toLowerCase() === "true" ? 1 : 2);

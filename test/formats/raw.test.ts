@@ -19,7 +19,7 @@ test("raw leaves out the line breaks between members and nothing else", () => {
   expect(Buffer.from(rawFormat.encode(event)).toString()).toBe('{  "a": "\\" \\\\",\t"b": [1,2]}');
 });
 
-test("raw escapes a line break that stands inside a string, where JSON allows none", () => {
+test("raw escapes a line break inside a string, where JSON allows none", () => {
   const bytes = Buffer.from('{"a":"x\ny\\\r"}\n');
   expect(Buffer.from(rawFormat.encode(journalEvent("{}", { bytes }))).toString()).toBe('{"a":"x\\ny\\\\r"}');
 });

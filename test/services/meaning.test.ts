@@ -32,7 +32,7 @@ test("the outcome of sso is its token: without one it failed only if there is an
   expect(outcomeOf({ ...sso, sso_token_success: false, error_message: "no access" })).toBe("failure");
 });
 
-test("the outcome of mdm and object storage is told in words", () => {
+test("the outcome of mdm and object storage is a word", () => {
   const mdm = { service: "mdm", event_type: "mdm_command_result" };
   expect(outcomeOf({ ...mdm, status: "Acknowledged" })).toBe("success");
   expect(outcomeOf({ ...mdm, status: "CommandFormatError" })).toBe("failure");

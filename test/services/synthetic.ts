@@ -15,7 +15,7 @@ export function seeded(seed: number): Random {
   };
 }
 
-/** Every event type that the services document, with the service it belongs to. */
+/** Every documented event type, with its service. */
 export const documentedTypes = services.flatMap((service) =>
   service.eventTypes.map((eventType) => ({ service: service.name, eventType })),
 );

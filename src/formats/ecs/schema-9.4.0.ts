@@ -1,4 +1,4 @@
-import type { Effect } from "../../core/meaning.ts";
+import type { Effect } from "../../core/effect.ts";
 import { isLoginOf } from "../login-services.ts";
 
 /** How an event type is classified in ECS. */

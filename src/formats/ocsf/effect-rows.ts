@@ -1,4 +1,4 @@
-import type { Effect } from "../../core/meaning.ts";
+import type { Effect } from "../../core/effect.ts";
 import type { ClassName, Row } from "./schema.ts";
 
 type Entry = readonly [name: ClassName, activity: number | string];

@@ -45,7 +45,7 @@ export interface Sudo {
   readonly isWithoutPassword: boolean;
 }
 
-/** What the attributes of an association say about sudo; undefined where they do not mention it. */
+/** Sudo in the attributes of an association; undefined where they do not mention it. */
 export function sudoOf(association: unknown): Sudo | undefined {
   if (!isFields(association)) return undefined;
   const attributes = attributesOf(association);

@@ -1,4 +1,5 @@
-import type { Carried, Effect } from "../../core/meaning.ts";
+import type { Effect } from "../../core/effect.ts";
+import type { Carried } from "../../core/meaning.ts";
 import type { Change } from "./changes.ts";
 
 /** The effect of one changed value, with the privilege that it grants or revokes. */

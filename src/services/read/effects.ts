@@ -1,7 +1,7 @@
+import type { Effect } from "../../core/effect.ts";
 import {
   type Carried,
   decide,
-  type Effect,
   type Fields,
   type Link,
   type Meaning,
