@@ -7,11 +7,11 @@ import type { KeyOption, Role } from "./options.ts";
 export interface Access {
   /** The caller's key, or a 401. */
   authenticate(request: IncomingMessage): Caller;
-  /** What an Insights query may read: organizations' numbers, or the provider's portal alone. */
+  /** The scope of an Insights query: organizations' numbers, or the provider's portal alone. */
   insightsScope(request: IncomingMessage, caller: Caller): readonly number[];
   /** The organization of a management call. */
   organization(request: IncomingMessage, caller: Caller): Tenant;
-  /** Ids that the request's x-org-id headers name, as they stand there. */
+  /** Ids that the request's x-org-id headers name, unchanged. */
   organizationIds(request: IncomingMessage): readonly string[];
   keys(): readonly { key: string; role: Role }[];
   /** Replaces a key: every call with the previous one fails. */

@@ -18,7 +18,7 @@ export interface Events {
   /** So many events of ordinary traffic at once. */
   burst(count: number): void;
   setRate(eventsPerSecond: number): void;
-  /** Adds one event as it is. Its own timestamp and service count; the organization says whose query finds it. */
+  /** Adds one event unchanged. Its own timestamp and service count; queries of the organization find it. */
   append(text: string | Uint8Array, organization: number, delayMs: number): void;
   /** Adds bytes that need not be JSON, at a place of the time line that is given with them. */
   appendMalformed(text: string | Uint8Array, organization: number, facts: MalformedFacts): void;

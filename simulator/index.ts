@@ -53,7 +53,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const clock = createClock(settings);
   const keep = settings.file === null ? null : createKeep(db);
   const events = createEvents({ settings, directory, clock, historyEndMs, run, keep, kept: keptEvents(db) });
-  // Making the history takes time; a clock that was told where to start begins when the service is ready.
+  // Making the history takes time; a clock with a given start begins when the service is ready.
   if (options.clock?.start !== undefined) clock.set(settings.startMs + settings.skewMs);
   const oauth = createOauth({ seed: settings.seed, tokenSeconds: settings.tokenSeconds, now: clock.now });
   const access = createAccess(directory, keysOf(settings), refusalsOf(settings, directory), oauth.callerOf);

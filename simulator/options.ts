@@ -1,6 +1,6 @@
 import type { Fault } from "./http/faults.ts";
 
-/** What the simulated service is made of. Everything is optional: the defaults are a small, lively provider. */
+/** Options of the simulated service. The defaults are a small, lively provider. */
 export interface SimulatorOptions {
   /** 0, the default, lets the system choose. */
   readonly port?: number;
@@ -46,7 +46,7 @@ export interface SimulatorOptions {
   /** Above this many search terms, or a tenth as many levels, the answer is 500. */
   readonly searchTermsMax?: number;
   /**
-   * Service names that a query may ask for beside those of the specification; "exporter" stands for the ones
+   * Service names that a query may ask for beside those of the specification; "exporter" means those
    * that the vendor's own exporter sends.
    */
   readonly furtherServices?: readonly string[] | "exporter";
@@ -79,9 +79,9 @@ export interface KeyOption {
 export type Role = "administrator" | "read_only" | "command_runner";
 
 export interface ClockOptions {
-  /** Where the clock stands at start: RFC 3339 or milliseconds since 1970; the real time when absent. */
+  /** The clock's time at start: RFC 3339 or milliseconds since 1970; the real time when absent. */
   readonly start?: string | number;
-  /** Seconds of the simulator per real second; 0 stands still. */
+  /** Seconds of the simulator per real second; 0 stops it. */
   readonly speed?: number;
   /** Added to the clock, as a service whose clock is wrong. */
   readonly skewMs?: number;
@@ -104,7 +104,7 @@ export interface ImportOptions {
   readonly sourceUsers: number;
   /** State of users that an import creates, when nothing else decides. */
   readonly state: "STAGED" | "ACTIVATED";
-  /** What GET import/users answers: the specification's array, or the object seen in the field. */
+  /** The answer of GET import/users: the specification's array, or the object seen in the field. */
   readonly usersShape: "array" | "object";
   /** Indexing delay of the events that changes through the management API produce. */
   readonly indexingDelayMs: number;
@@ -118,7 +118,7 @@ export interface ImportOptions {
   readonly listUsers: boolean;
 }
 
-/** What the vendor's exporter asks for although the specification does not list it. */
+/** Names that the vendor's exporter sends although the specification does not list them. */
 const exporterServices: readonly string[] = ["alerts", "saas_app_management", "workflows"];
 
 export type Settings = ReturnType<typeof settle>;

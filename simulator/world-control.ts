@@ -3,10 +3,10 @@ import type { Parts } from "./management/router.ts";
 import { listApplications } from "./world/applications.ts";
 import type { Job, JobUser } from "./world/import-jobs.ts";
 import { importTemplate } from "./world/templates.ts";
-import type { User } from "./world/users.ts";
+import type { User } from "./world/user.ts";
 import { workdayId } from "./world/world.ts";
 
-/** What an administrator would do in the console, and the truth about users, jobs and systems. */
+/** An administrator's work in the console, and the truth about users, jobs and systems. */
 export interface WorldControl {
   users(organization: string): readonly User[];
   groups(organization: string): readonly { readonly id: string; readonly name: string }[];

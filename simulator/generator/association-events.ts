@@ -6,7 +6,7 @@ interface End {
   readonly name: string;
 }
 
-/** What is bound to what: from, to, and the attributes of the binding (null is written as null). */
+/** A binding: from, to, and its attributes (null is written as null). */
 type Binding = (scene: Scene) => { from: End; to: End; attributes?: string };
 
 const bindings: readonly (readonly [weight: number, binding: Binding])[] = [

@@ -66,7 +66,7 @@ const plainTypes = [
 ];
 const updatedThings = ["policy", "authnpolicy", "organization", "system", "application"] as const;
 
-/** What administrators do: bind, update, and the rest. */
+/** Changes by administrators: bindings, updates, and the rest. */
 export const adminChange: Writer = (scene) => {
   const { random } = scene;
   const which = random.below(20);

@@ -57,7 +57,7 @@ const versions: Readonly<Record<string, string>> = {
   alert: "",
 };
 
-/** 24 hexadecimal digits, a lower-case UUID, or now and then an upper-case one. */
+/** 24 hexadecimal digits, a lower-case UUID, or rarely an upper-case one. */
 export function eventId(random: Random): string {
   const kind = random.below(16);
   if (kind < 9) return random.hex24();

@@ -50,7 +50,7 @@ function workday(random: Random): Writer[] {
   return steps;
 }
 
-/** Starts sessions of organizations according to their weight; the provider's portal has its own now and then. */
+/** Starts sessions of organizations according to their weight; the provider's portal has a few of its own. */
 export function createSessionStarter(random: Random, directory: Directory): () => Session {
   const pickTenant = createWeightedPick(random, directory.tenants);
   return () => {

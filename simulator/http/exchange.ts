@@ -8,7 +8,7 @@ import type { Effects } from "./faults.ts";
 import { Problem } from "./problem.ts";
 import type { Ongoing } from "./statistics.ts";
 
-/** What a route answers. */
+/** The answer of a route. */
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;

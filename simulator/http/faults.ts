@@ -25,7 +25,7 @@ export interface FaultMatch {
 
 export type FaultEffect =
   | { readonly kind: "latency"; readonly ms: number }
-  /** Any status; retryAfter is sent as it is, seconds or a date. */
+  /** Any status; retryAfter is sent unchanged, seconds or a date. */
   | {
       readonly kind: "status";
       readonly status: number;

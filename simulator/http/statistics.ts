@@ -1,4 +1,4 @@
-/** What the simulator was asked and what it answered, for tests and benchmarks to look at. */
+/** Requests and answers of the simulator, for tests and benchmarks. */
 export interface Statistics {
   begin(record: { method: string; path: string }): Ongoing;
   read(): StatisticsReport;

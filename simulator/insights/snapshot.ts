@@ -3,7 +3,7 @@ import type { EventPlace, QueryStore } from "../../src/query/store.ts";
 import type { EventStore } from "../store/event-store.ts";
 import { select } from "../store/select.ts";
 
-/** What one query may see. */
+/** The scope of one query. */
 export interface View {
   readonly store: EventStore;
   readonly organizations: readonly number[];

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { json } from "../http/exchange.ts";
 import { Problem } from "../http/problem.ts";
 import { findApplication } from "../world/applications.ts";
-import type { User } from "../world/users.ts";
+import type { User } from "../world/user.ts";
 import { parse } from "./applications.ts";
 import { slice } from "./list-query.ts";
 import type { Call, Parts, Route } from "./router.ts";
@@ -13,7 +13,7 @@ const body = z.object({
   id: z.string().min(1),
 });
 
-/** What binds users and groups to an application. */
+/** Bindings of users and groups to an application. */
 export function associationRoutes({ world, users, provisioning }: Parts): Route[] {
   const { db } = world;
   const scopes = ["associations.applications", "associations"];

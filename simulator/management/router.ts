@@ -29,7 +29,7 @@ export interface Call {
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Relative to {base_url}; `:name` stands for one segment. */
+  /** Relative to {base_url}; `:name` matches one segment. */
   readonly path: string;
   readonly scopes?: readonly string[];
   /** May be called by a system about itself. */

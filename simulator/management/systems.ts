@@ -13,7 +13,7 @@ interface SystemRow {
 const change = z.object({ op: z.enum(["add", "remove"]), type: z.string().min(1), id: z.string().min(1) });
 const metadata = z.looseObject({ displayName: z.string().min(1).optional() });
 
-/** What a Linux system may ask about itself; an administrator may ask it about any. */
+/** The calls of a Linux system about itself; an administrator may make them about any system. */
 export function systemRoutes({ world }: Parts): Route[] {
   const { db } = world;
 

@@ -3,7 +3,7 @@ import { openByteLog } from "./byte-log.ts";
 import { createColumns, growColumns } from "./columns.ts";
 import { createSortedIndex, type SortedIndex } from "./sorted-index.ts";
 
-/** What the store must know of an event beside its bytes. */
+/** Facts about an event beside its bytes. */
 export interface EventFacts {
   readonly ms: number;
   readonly ns: number;

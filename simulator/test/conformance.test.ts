@@ -3,7 +3,7 @@ import type { Simulator } from "../index.ts";
 import { rules } from "./conformance/index.ts";
 import { startStill } from "./support.ts";
 
-/** The specification, rule by rule; the same table stands in the simulator's README. */
+/** The specification, rule by rule; the simulator's README has the same table. */
 describe("the simulator keeps the specification", () => {
   let simulator: Simulator;
   beforeAll(async () => {

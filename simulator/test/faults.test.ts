@@ -121,7 +121,7 @@ describe("the simulator fails on demand", () => {
     await expect(ask(simulator, { limit: 5 })).rejects.toThrow(SyntaxError);
   });
 
-  it("compresses where the client accepts it, unless it is told not to", async () => {
+  it("compresses where the client accepts it, unless a fault forbids it", async () => {
     const read = async (encoding: string) => {
       const response = await request(`${simulator.insightsUrl}/insights/directory/v1/events`, {
         method: "POST",

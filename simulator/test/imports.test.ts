@@ -68,7 +68,7 @@ describe("import jobs", () => {
     await expect.poll(done).toBe(20);
   });
 
-  it("keep to their operations: without users.create nobody is created, without users.update nobody is updated", async () => {
+  it("keep to their operations: without users.create no user is created, without users.update none is updated", async () => {
     const simulator = await start({ sourceUsers: 12, failureShare: 0 });
     const update = await launch(simulator, { operations: ["users.update"] });
     await finish(simulator, update);

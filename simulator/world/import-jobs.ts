@@ -1,7 +1,8 @@
 import { firstNames, lastNames, userFields } from "../generator/words.ts";
 import { createRandom } from "../random.ts";
 import type { Application } from "./applications.ts";
-import type { User, Users } from "./users.ts";
+import type { User } from "./user.ts";
+import type { Users } from "./users.ts";
 import type { World } from "./world.ts";
 
 /** A user as a source offers it. */
@@ -259,7 +260,7 @@ function jobOf(row: JobRow): Job {
   };
 }
 
-/** What an application's source offers: some users that exist already, with news, and some that do not. */
+/** The offer of an application's source: some users that exist already, with changes, and some that do not. */
 export function sourceEntries(
   world: World,
   application: Pick<Application, "_id" | "organization">,

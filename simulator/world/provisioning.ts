@@ -2,7 +2,7 @@ import { Problem } from "../http/problem.ts";
 import { findApplication, type Outbound, outboundOf } from "./applications.ts";
 import { bindings } from "./bindings.ts";
 import { createScim, ScimError } from "./scim.ts";
-import type { User } from "./users.ts";
+import type { User } from "./user.ts";
 import type { World } from "./world.ts";
 
 /**
@@ -28,7 +28,7 @@ interface Task extends Pair {
   readonly attempt: number;
 }
 
-/** What the endpoint was last told about a user. */
+/** The last state of a user that was sent to the endpoint. */
 interface Sent {
   readonly remote: string;
   readonly active: 0 | 1;
@@ -123,7 +123,7 @@ function createReconcile(world: World, signal: AbortSignal): (pair: Pair) => Pro
     try {
       return outboundOf(findApplication(db, pair.organization, pair.application));
     } catch (error) {
-      // The application is gone: nobody is to be present there any more.
+      // The application is gone: no user may be present there any more.
       if (error instanceof Problem) return null;
       throw error;
     }

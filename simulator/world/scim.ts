@@ -1,6 +1,6 @@
 import { request } from "undici";
 import type { Outbound } from "./applications.ts";
-import type { User } from "./users.ts";
+import type { User } from "./user.ts";
 
 /** The SCIM 2.0 calls that provisioning makes. A refusal is thrown as `ScimError`. */
 export interface Scim {

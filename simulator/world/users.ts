@@ -1,21 +1,7 @@
 import { Problem } from "../http/problem.ts";
 import type { Provisioning } from "./provisioning.ts";
+import type { User } from "./user.ts";
 import type { World } from "./world.ts";
-
-export type UserState = "STAGED" | "ACTIVATED";
-
-export interface User {
-  readonly id: string;
-  readonly organization: string;
-  readonly username: string;
-  readonly email: string;
-  readonly firstname: string;
-  readonly lastname: string;
-  readonly state: UserState;
-  readonly suspended: 0 | 1;
-  readonly source: string;
-  readonly attributes: string;
-}
 
 /**
  * The moves of a user: STAGED → ACTIVATED by activation, now or scheduled; ⇄ suspended; → deleted. Every move tells

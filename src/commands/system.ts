@@ -85,7 +85,7 @@ export function registerSystem(
       run(flags, async (client, id) => {
         if (flags.yes !== true) {
           throw new UsageError(
-            `This deletes system ${id} from the organization for good; repeat it with --yes.`,
+            `This deletes system ${id} from the organization. It cannot be undone; repeat it with --yes.`,
           );
         }
         await client.deleteSystem(id, options);

@@ -22,7 +22,7 @@ interface OfferedUser {
   readonly attributes: readonly { readonly name: string; readonly value: string }[];
 }
 
-/** What imports need of the management API: offers in one shape, and starts that never reject. */
+/** The management API for imports: offers in one shape, and starts that never reject. */
 export function importSourceOf(client: ManagementClient) {
   return {
     async *offered(

@@ -40,7 +40,7 @@ export const importSchema = z
     schedule: z
       .string()
       .optional()
-      .meta({ description: "When it runs by itself: a cron expression such as 0 2 * * *." }),
+      .meta({ description: "When the process starts it: a cron expression such as 0 2 * * *." }),
     timeZone: z
       .string()
       .default("UTC")

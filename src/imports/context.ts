@@ -3,7 +3,7 @@ import type { Log } from "../core/log.ts";
 import type { ImportSource } from "./source.ts";
 import type { ImportStore } from "./store/open.ts";
 
-/** What starting and sending jobs needs. */
+/** The dependencies of starting and sending jobs. */
 export interface StartContext {
   readonly store: ImportStore;
   readonly source: (account: string) => ImportSource;

@@ -8,7 +8,7 @@ export type UserOutcome = (typeof OUTCOMES)[number];
 
 export type Operation = "users.create" | "users.update";
 
-/** What an import asks of the service. */
+/** The request of an import to the service. */
 export const requestSchema = z.strictObject({
   operations: z
     .array(z.enum(["users.create", "users.update"]))
@@ -22,7 +22,7 @@ export const requestSchema = z.strictObject({
   queryString: z
     .string()
     .optional()
-    .meta({ description: "A filter that is passed to the source; what it means is the connector's affair." }),
+    .meta({ description: "A filter that is passed to the source; its meaning depends on the connector." }),
 });
 export type JobRequest = z.output<typeof requestSchema>;
 
@@ -158,7 +158,7 @@ export interface JobRow {
   readonly sender: string | null;
 }
 
-/** What a job's row does not contain. */
+/** Facts about a job beside its row. */
 export interface JobFacts {
   readonly counts: Counts;
   readonly offered: number;

@@ -112,7 +112,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   });
 }
 
-/** What is wrong with a schedule, in words; undefined when nothing is. */
+/** The fault of a schedule in words; undefined when there is none. */
 export function scheduleProblem(expression: string): string | undefined {
   const { valid, errors, fields } = validateDetailed(expression);
   if (!valid || fields === undefined) {

@@ -1,6 +1,6 @@
 import type { JobRequest } from "./job.ts";
 
-/** What became of a request that starts an import. Only `uncertain` leaves open whether the service took it. */
+/** The fate of a request that starts an import. Only `uncertain` leaves open whether the service took it. */
 export type StartAnswer =
   | { readonly kind: "started"; readonly serviceJob: string }
   /** `users`: the content is refused, perhaps because of some of its users. `request`: the call itself is. */
@@ -36,7 +36,7 @@ export interface Offer {
   readonly source: string;
 }
 
-/** What imports need of an account's management API; `importSourceOf` of the directory part gives it. */
+/** The calls of an account's management API that imports need; `importSourceOf` of the directory part gives them. */
 export interface ImportSource {
   /** Every user that the source offers. Rejects when the list cannot be read. */
   offered(organization: string | undefined, offer: Offer, signal: AbortSignal): AsyncIterable<OfferedUser>;

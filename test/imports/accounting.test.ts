@@ -209,7 +209,7 @@ describe("a process that ends in the middle", () => {
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j2" });
   });
 
-  it("goes on with a job of which not even the offer was stored", async () => {
+  it("goes on with a job whose offer was not stored yet", async () => {
     const stuck: SourceScript = {
       ...sourceOf([]),
       async *offered() {

@@ -122,7 +122,7 @@ async function run(...args: string[]): Promise<{ out: string; code: number }> {
 
 const json = async <T>(...args: string[]) => JSON.parse((await run(...args, "--json")).out) as T;
 
-/** What a running process does: reads the service's events into the tracker and makes the steps. */
+/** Acts as a running process: reads the service's events into the tracker and makes the steps. */
 async function follow(until: (jobs: Jobs) => boolean): Promise<void> {
   const db = openState(state);
   const opened = context();
@@ -190,7 +190,7 @@ describe("imports", () => {
   it("says what a Workday import would change, posts the chosen workers and activates the staged ones", async () => {
     const workday = simulator.control.world.workday(organization);
     const at = ["--workday", workday, "--organization", organization];
-    const shown = await run("imports", "preview", ...at, "--only", "firstname=nobody");
+    const shown = await run("imports", "preview", ...at, "--only", "firstname=unknown");
     expect(shown.out).toContain("60 offered: 0 would be created, 0 updated, 0 unchanged, 60 skipped.");
     const preview = await json<Difference[]>("imports", "preview", ...at);
     const fresh = preview.filter(({ kind }) => kind === "new").map(({ user }) => user.username!);
@@ -270,7 +270,7 @@ describe("imports", () => {
   it("refuses what makes no sense with exit code 2's error", async () => {
     for (const args of [
       ["imports", "start"],
-      ["imports", "start", "nobody"],
+      ["imports", "start", "unknown"],
       ["imports", "show", "999"],
       ["imports", "show", "x"],
       ["imports", "start", "--application", "a", "--account", "b"],
@@ -362,7 +362,7 @@ describe("apps", () => {
     expect((await run("directories", "list", ...at())).out).toMatch(/^ID +TYPE +NAME/);
   });
 
-  it("refuses an incomplete application, a change of nothing and a binding of nobody", async () => {
+  it("refuses an incomplete application, a change of nothing and a binding without a user", async () => {
     const file = join(folder, "empty.json");
     writeFileSync(file, "{}");
     await expect(run("apps", "create", "--file", file, ...at())).rejects.toThrow(/needs name, displayLabel/);

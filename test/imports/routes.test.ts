@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 afterEach(() => db.close());
 
-/** What the server does with a route: parse, run, and hold the answer to its schema. */
+/** Calls a route as the server does: parse, run, and check the answer by its schema. */
 async function call<T>(
   method: string,
   path: string,
@@ -200,8 +200,8 @@ it("tells when each import of the config runs next", async () => {
 it.each([
   ["GET", "/api/imports/:id", { params: { id: "7" } }, 404],
   ["GET", "/api/imports/:id/users", { params: { id: "7" } }, 404],
-  ["POST", "/api/imports", { body: { import: "nobody" } }, 404],
-  ["POST", "/api/imports", { body: { account: "nobody", application: "a" } }, 404],
+  ["POST", "/api/imports", { body: { import: "unknown" } }, 404],
+  ["POST", "/api/imports", { body: { account: "unknown", application: "a" } }, 404],
   ["POST", "/api/imports", { body: { account: "acme" } }, 400],
 ])("refuses %s %s %j with %i", async (method, path, input, status) => {
   const error = await call(method, path, input).catch((caught: unknown) => caught);

@@ -159,7 +159,7 @@ export function jobsOf(db: ImportState) {
 }
 export type Jobs = ReturnType<typeof jobsOf>;
 
-/** What starts need, as a command has it. */
+/** The context of a start by command. */
 export function startContext(
   db: ImportState,
   source: ImportSource,

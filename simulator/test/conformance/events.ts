@@ -138,7 +138,7 @@ export const eventRules: readonly Rule[] = [
   {
     part: resources,
     rule: "@version is an integer, or a string where noted; changes is a list of field, from, to",
-    choice: "from is absent now and then; alert and notifications list no @version and have none",
+    choice: "from is often absent; alert and notifications list no @version and have none",
     async check(simulator) {
       const strings = ["password_vault", "access_management", "reports"];
       for (const event of await everything(simulator)) {

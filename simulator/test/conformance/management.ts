@@ -256,7 +256,7 @@ export const managementRules: readonly Rule[] = [
       const good = await manage<{ _id: string }>(simulator, "POST", path, {
         operations: ["users.create", "users.update"],
         allowUserReactivation: true,
-        queryString: "nobody",
+        queryString: "no such user",
       });
       expect(good.status).toBe(200);
       expect(good.body._id).toMatch(/^[0-9a-f]{24}$/);

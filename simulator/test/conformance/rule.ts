@@ -5,7 +5,7 @@ export interface Rule {
   /** The specification's part. */
   readonly part: string;
   readonly rule: string;
-  /** What the specification leaves open and the simulator decides. */
+  /** The simulator's decision where the specification is silent. */
   readonly choice?: string;
   readonly check: (simulator: Simulator) => Promise<void>;
 }

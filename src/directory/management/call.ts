@@ -24,13 +24,13 @@ export interface Call<Output> {
   readonly signal: AbortSignal;
 }
 
-/** One call of the management API: JSON both ways, the answer parsed, temporary failures outlasted. */
+/** One call of the management API: JSON both ways, the answer parsed, temporary failures retried. */
 export type Caller = <Output>(call: Call<Output>) => Promise<Output>;
 
 const ATTEMPTS_MAX = 5;
 const BACK_OFF_MS = 500;
 const BACK_OFF_MS_MAX = 30_000;
-/** Whoever asks us to wait longer than this gets to tell the person instead. */
+/** Longest Retry-After that is waited out here; a longer one is the caller's decision. */
 const RETRY_AFTER_MS_MAX = 120_000;
 const BODY_BYTES_MAX = 64 * 2 ** 20;
 
@@ -49,7 +49,8 @@ export function callerOf(exchange: Exchange, managementUrl: string, clock: Clock
 
 /**
  * Reads are repeated after any failure that may pass. A write is repeated only where the service certainly
- * did not take it: it throttled us, or nobody was there. After a cut-off nobody knows, so the caller decides.
+ * did not take it: it throttled us, or did not answer at all. After a cut-off that is not known, so the caller
+ * decides.
  */
 function mayRepeat(method: string, error: unknown): boolean {
   if (!(error instanceof DirectoryError)) return false;
@@ -134,7 +135,7 @@ export function pathOf(parts: TemplateStringsArray, ...ids: readonly string[]): 
 }
 
 function encodeId(id: string): string {
-  // A dot segment would leave the path that it stands in.
+  // A dot segment would leave the path.
   if (id === "" || id === "." || id === "..") throw new Error(`${JSON.stringify(id)} is no id.`);
   return encodeURIComponent(id);
 }

@@ -10,7 +10,7 @@ export interface ImportRequest {
   readonly operations: readonly ImportOperation[];
   /** Lets suspended users be reactivated on update. */
   readonly allowUserReactivation?: boolean | undefined;
-  /** A filter that is passed to the source; what it means is the connector's affair. */
+  /** A filter that is passed to the source; its meaning depends on the connector. */
   readonly queryString?: string | undefined;
 }
 
@@ -53,7 +53,7 @@ export type DirectoryUser = z.output<typeof userSchema>;
 export type ImportResult = Raw;
 
 export interface ImportCalls {
-  /** The users that the source offers, each as it comes; one page in memory at a time. */
+  /** The users that the source offers, each unchanged; one page in memory at a time. */
   importUsers(application: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
   /** Starts an import and gives its job id. Never repeated after an answer that broke off. */
   startImport(application: string, request: ImportRequest, options: CallOptions): Promise<string>;

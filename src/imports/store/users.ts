@@ -3,6 +3,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
+import { countsOf, listOf, STAGED, timelineOf, totalsOf } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
@@ -10,7 +11,7 @@ export interface Users {
   offer(job: number, users: readonly NewUser[]): void;
   /** Takes an event into a job's timeline; false when it is there already. */
   addEvent(job: number, event: JournalEvent, news: ImportNews): boolean;
-  /** What a Workday result says about a user; what events said stays. */
+  /** Takes a Workday result over for a user whom no event has decided. */
   tell(job: number, user: ImportUser, outcome: UserOutcome, reason: string | undefined): void;
   /** The users of a part, in the order of the offer. */
   ofPart(job: number, part: number): PartUser[];
@@ -56,9 +57,6 @@ interface EventRow {
   readonly outcome: UserOutcome;
   readonly reason: string | null;
 }
-
-const STAGED = `job = ? AND outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
-  AND activated_ms IS NULL AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
 
 export function openUsers(db: Database): Users {
   const insertEvent = db.prepare(
@@ -248,55 +246,4 @@ function decisiveOf(events: readonly EventRow[]): EventRow | undefined {
     (best, event) => (STRENGTH[event.outcome] > STRENGTH[best.outcome] ? event : best),
     last,
   );
-}
-
-function countsOf(db: Database, job: number): Counts {
-  const rows = db
-    .prepare<[number], { outcome: UserOutcome; users: number }>(
-      "SELECT outcome, count(*) AS users FROM job_users WHERE job = ? GROUP BY outcome",
-    )
-    .all(job);
-  const events = db
-    .prepare<[number], { events: number }>("SELECT count(*) AS events FROM job_events WHERE job = ?")
-    .get(job)!.events;
-  const counts = { created: 0, updated: 0, reactivated: 0, failed: 0, skipped: 0, pending: 0, events };
-  for (const { outcome, users } of rows) counts[outcome] = users;
-  return counts;
-}
-
-function totalsOf(db: Database, job: number): { offered: number; waiting: number; staged: number } {
-  const row = db
-    .prepare<[number], { offered: number; waiting: number | null }>(
-      `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users
-       WHERE job = ? AND number IS NOT NULL`,
-    )
-    .get(job)!;
-  const staged = db.prepare<[number], number>(`SELECT count(*) FROM job_users WHERE ${STAGED}`).pluck();
-  return { offered: row.offered, waiting: row.waiting ?? 0, staged: staged.get(job) as number };
-}
-
-function listOf(
-  db: Database,
-  job: number,
-  filter: { outcome?: UserOutcome | undefined; limit: number; offset: number },
-): JobUser[] {
-  const rows = db
-    .prepare<unknown[], Omit<JobUser, "offered"> & { number: number | null }>(
-      `SELECT user_id AS userId, username, email, outcome, reason, event, timestamp, number, user_state AS state
-       FROM job_users WHERE job = ? AND (? IS NULL OR outcome = ?)
-       ORDER BY coalesce(username, email, user_id), id LIMIT ? OFFSET ?`,
-    )
-    .all(job, filter.outcome ?? null, filter.outcome ?? null, filter.limit, filter.offset);
-  return rows.map(({ number, ...user }) => ({ ...user, offered: number !== null }));
-}
-
-function timelineOf(db: Database, job: number, page: { limit: number; offset: number }): JobEvent[] {
-  return db
-    .prepare<unknown[], JobEvent>(
-      `SELECT e.identity, e.event_id AS eventId, e.event_type AS eventType, e.timestamp,
-         coalesce(u.username, u.email, u.user_id) AS username, e.outcome, e.reason
-       FROM job_events e LEFT JOIN job_users u ON u.id = e.user
-       WHERE e.job = ? ORDER BY e.timestamp_ms, e.timestamp, e.identity LIMIT ? OFFSET ?`,
-    )
-    .all(job, page.limit, page.offset);
 }

@@ -1,0 +1,57 @@
+import type { Database } from "better-sqlite3";
+import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
+
+/** Users of a job that can be activated; takes the job's number. */
+export const STAGED = `job = ? AND outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
+  AND activated_ms IS NULL AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
+
+export function countsOf(db: Database, job: number): Counts {
+  const rows = db
+    .prepare<[number], { outcome: UserOutcome; users: number }>(
+      "SELECT outcome, count(*) AS users FROM job_users WHERE job = ? GROUP BY outcome",
+    )
+    .all(job);
+  const events = db
+    .prepare<[number], { events: number }>("SELECT count(*) AS events FROM job_events WHERE job = ?")
+    .get(job)!.events;
+  const counts = { created: 0, updated: 0, reactivated: 0, failed: 0, skipped: 0, pending: 0, events };
+  for (const { outcome, users } of rows) counts[outcome] = users;
+  return counts;
+}
+
+export function totalsOf(db: Database, job: number): { offered: number; waiting: number; staged: number } {
+  const row = db
+    .prepare<[number], { offered: number; waiting: number | null }>(
+      `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users
+       WHERE job = ? AND number IS NOT NULL`,
+    )
+    .get(job)!;
+  const staged = db.prepare<[number], number>(`SELECT count(*) FROM job_users WHERE ${STAGED}`).pluck();
+  return { offered: row.offered, waiting: row.waiting ?? 0, staged: staged.get(job) as number };
+}
+
+export function listOf(
+  db: Database,
+  job: number,
+  filter: { outcome?: UserOutcome | undefined; limit: number; offset: number },
+): JobUser[] {
+  const rows = db
+    .prepare<unknown[], Omit<JobUser, "offered"> & { number: number | null }>(
+      `SELECT user_id AS userId, username, email, outcome, reason, event, timestamp, number, user_state AS state
+       FROM job_users WHERE job = ? AND (? IS NULL OR outcome = ?)
+       ORDER BY coalesce(username, email, user_id), id LIMIT ? OFFSET ?`,
+    )
+    .all(job, filter.outcome ?? null, filter.outcome ?? null, filter.limit, filter.offset);
+  return rows.map(({ number, ...user }) => ({ ...user, offered: number !== null }));
+}
+
+export function timelineOf(db: Database, job: number, page: { limit: number; offset: number }): JobEvent[] {
+  return db
+    .prepare<unknown[], JobEvent>(
+      `SELECT e.identity, e.event_id AS eventId, e.event_type AS eventType, e.timestamp,
+         coalesce(u.username, u.email, u.user_id) AS username, e.outcome, e.reason
+       FROM job_events e LEFT JOIN job_users u ON u.id = e.user
+       WHERE e.job = ? ORDER BY e.timestamp_ms, e.timestamp, e.identity LIMIT ? OFFSET ?`,
+    )
+    .all(job, page.limit, page.offset);
+}
