@@ -157,7 +157,7 @@ async function liveIn(
       stdout: globalThis.process.stdout,
       clock,
       preparer: inlinePreparer,
-      mending: true,
+      repairing: true,
     });
     await work(app.actions, new AbortController().signal, app);
     await app.close();

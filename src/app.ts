@@ -58,7 +58,7 @@ export interface AppOptions {
   /** Fills the memory of pages with a pattern when its last lease ends; for tests. */
   readonly poisonMemory?: boolean;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
-  readonly mending?: boolean;
+  readonly repairing?: boolean;
 }
 
 /** Everything that works with one state file, put together; the only place that knows all parts. */
@@ -90,7 +90,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     db = openState(config.state);
     const memory = createBufferPool({ poison: options.poisonMemory ?? false });
     const journal = createJournal(db, clock, memory);
-    if (!options.mending) await placeReaders(config, journal);
+    if (!options.repairing) await placeReaders(config, journal);
     return await assemble({ ...options, clock, memory }, db, journal, lock);
   } catch (error) {
     db?.close();
@@ -157,7 +157,7 @@ async function assemble(
   );
 
   const deliveries: Delivery[] = [];
-  for (const sink of options.mending ? [] : sinkConfigs(config)) {
+  for (const sink of options.repairing ? [] : sinkConfigs(config)) {
     const reader = await journal.reader(sink.name);
     const definition = options.sinkOf?.(definitionOf(sink)) ?? definitionOf(sink);
     deliveries.push(
@@ -184,7 +184,7 @@ async function assemble(
 
   const space = createSpace(db, config.state, config.journal.budget);
   const archives: RunningArchive[] = [];
-  for (const own of options.mending ? [] : archiveConfigs(config)) {
+  for (const own of options.repairing ? [] : archiveConfigs(config)) {
     const usedShare = () => space.usedBytes() / config.journal.budget;
     const parts = { db, journal: journal.id, retentionMs, clock, alarms, metrics, log, usedShare };
     archives.push(await openRunningArchive(config, own, parts));

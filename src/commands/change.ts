@@ -22,8 +22,8 @@ export async function change<Kind extends ActionKind>(
 ): Promise<void> {
   if (isLocked(config.state)) return ask(io, config, kind, body);
   // Renaming and forgetting repair a state that does not match its sinks, so that mismatch is no error here.
-  const mending = kind === "rename" || kind === "forget";
-  const app = await openApp({ config, log: createLog(io, config.log.level), stdout: io.stdout, mending });
+  const repairing = kind === "rename" || kind === "forget";
+  const app = await openApp({ config, log: createLog(io, config.log.level), stdout: io.stdout, repairing });
   try {
     const { message } = await perform(app.actions, kind, body, io.signal);
     io.stdout.write(`${message}\n`);

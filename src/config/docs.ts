@@ -139,7 +139,7 @@ function rowsOf(
   });
 }
 
-/** Of a choice between objects: the fields that any of them has. */
+/** The fields of a choice between objects: all that any of them has. */
 function propertiesOfOptions(schema: JsonSchema): Readonly<Record<string, JsonSchema>> | undefined {
   const options = schema.anyOf ?? schema.oneOf ?? [];
   if (options.length === 0 || !options.every((option) => option.properties !== undefined)) return undefined;

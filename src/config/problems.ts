@@ -128,7 +128,7 @@ function valueText(path: readonly PropertyKey[], value: unknown): string {
   return JSON.stringify(value)?.slice(0, 60) ?? "nothing";
 }
 
-/** Without the problems that follow from a field that is wrong by itself. */
+/** Leaves out problems that follow from a field that is itself wrong. */
 export function withoutFollowUps(issues: readonly Issue[]): Issue[] {
   const alone = new Set(issues.filter(({ code }) => code !== "custom").map(({ path }) => pathText(path)));
   return issues.filter((issue) => issue.code !== "custom" || !alone.has(pathText(issue.path)));

@@ -32,7 +32,7 @@ export const formatSchema = z
       "How events are written: a format's name, or an object with `type` and the format's options.",
   });
 
-/** What every sink has beside its own fields. */
+/** The fields that all sinks share. */
 export const sinkCommon = {
   name: z
     .string()
@@ -154,7 +154,7 @@ export interface SinkConfig {
   readonly start?: string | undefined;
 }
 
-/** What fields cannot say one by one is checked beside them, not after: all that is wrong is told at once. */
+/** Checks across fields run beside the checks of single fields, so that all problems are reported at once. */
 function isObject(payload: { readonly value: unknown }): boolean {
   return typeof payload.value === "object" && payload.value !== null;
 }

@@ -1,4 +1,4 @@
-/** Nothing from elsewhere, nothing inline, nobody frames us, nobody reads us from another origin. */
+/** No foreign or inline content, no framing, no reads from other origins. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": [
     "default-src 'none'",

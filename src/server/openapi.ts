@@ -72,7 +72,7 @@ function parametersOf(schema: z.ZodType, place: "path" | "query"): Json[] {
   const { required = [] } = schemaOf(schema, "input") as { required?: readonly string[] };
   return Object.entries(properties).map(([name, { description, ...property }]) => ({
     ...{ name, in: place, description, schema: property },
-    // What is coerced from text counts as given by anything, so its default tells whether it must be.
+    // A coerced field accepts anything, so only its default shows whether it is required.
     required: place === "path" || (required.includes(name) && !("default" in property)),
   }));
 }

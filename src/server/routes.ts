@@ -61,7 +61,7 @@ export function viewRoutes(view: View): readonly Route[] {
     })),
     read(
       "/api/dead-letters",
-      "Events that a sink refused for good, newest first, without their contents.",
+      "Events that a sink refused, newest first and grouped by reason, without their contents.",
       deadLettersQuerySchema,
       deadLettersSchema,
       (query) => view.deadLetters(query),

@@ -19,7 +19,7 @@ describe("check", () => {
   afterAll(() => world.close());
   afterEach(() => world.simulator.control.faults.clear());
 
-  /** What `check --online --json` finds out about the account, with the exit code. */
+  /** The failures that `check --online --json` reports for the account. */
   async function check(account: string, key = world.simulator.apiKey) {
     const config = world.configure({ account, sinks: ["{ name: screen, type: console }"] });
     const { code, stdout, stderr } = await runMain(["check", "--online", "--json", "-c", config], {
@@ -173,7 +173,7 @@ describe("check", () => {
     expect(world.lines()).toEqual(before);
   });
 
-  test("a sink that cannot be opened is told, with what to do", async () => {
+  test("a sink that cannot be opened is reported with a remedy", async () => {
     const sinks = [
       `{ name: blocked, type: file, directory: ${world.at("tidemark.yaml")}/x }`,
       "{ name: far, type: kafka, brokers: ['127.0.0.1:1'], topic: t }",

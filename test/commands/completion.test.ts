@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { runMain } from "../support/world.ts";
 
-/** What bash offers after these words. */
+/** The words that bash offers after these. */
 async function offered(...words: string[]): Promise<string[]> {
   const { stdout } = await runMain(["completion", "bash"]);
   const line = words.map((word) => `'${word}'`).join(" ");

@@ -109,7 +109,7 @@ journal: { budget: 5 }
 
   test.each([
     [
-      "a key that nobody knows",
+      "an unknown key",
       "{ name: disk, type: file, directory: x, dirctory: y }",
       'sinks[0].dirctory: this key is not known; did you mean "directory"?',
     ],

@@ -80,7 +80,7 @@ describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface 
   ): Promise<number> {
     const scope = scopes.get(method === "HEAD" ? "GET" : method);
     const isAllowed = mayAnswer(path, method, credential, scope);
-    // The live stream does not end by itself; its refusals are what counts here.
+    // The live stream does not end; only its refusals are tested here.
     if (path === "/api/events" && method === "GET" && isAllowed) return 0;
     const name = `${method} ${path} as ${credential}`;
     const answer = ask(server, path, { method, headers: CREDENTIALS[credential]! });

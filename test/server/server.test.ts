@@ -296,7 +296,7 @@ describe("what is answered", () => {
     expect((await ask(server, "/livez")).status).toBe(200);
   });
 
-  it("stops when it is told to", async () => {
+  it("stops with its signal", async () => {
     const stop = new AbortController();
     const server = await start(view, { signal: stop.signal });
     expect((await ask(server, "/livez")).status).toBe(200);

@@ -8,7 +8,7 @@ import { type ServerConfig, serverSchema } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
 
 export interface TestServer extends Server {
-  /** What the actions were asked for, in order. */
+  /** The actions that were asked for, in order. */
   readonly asked: readonly unknown[];
 }
 

@@ -101,7 +101,7 @@ export function streamOf({ journal }: TestState, organizations: readonly string[
 
 /**
  * Three organizations: one sealed up to yesterday and live, one 2 hours behind with an unread day and a gap,
- * one refused. Events for two sinks, of which one is half way.
+ * one refused. Events for two sinks, one of them half way.
  */
 export async function fillSmall(state: TestState): Promise<void> {
   const { journal, db } = state;
@@ -168,7 +168,7 @@ export async function fillSmall(state: TestState): Promise<void> {
   ).run(NOW_MS - DAY_MS, NOW_MS);
 }
 
-/** What a running process would know: one sink paused, an alarm about it. */
+/** The live part of a running process: one sink paused, with its alarm. */
 export function liveOf(clock: Clock, more: Partial<LiveView> = {}): LiveView {
   return {
     startedMs: clock.now() - HOUR_MS,

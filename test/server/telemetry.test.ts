@@ -151,7 +151,7 @@ describe("what is pushed", () => {
     expect(BigInt(root.endTimeUnixNano)).toBeGreaterThanOrEqual(last - 2_000_000n);
   });
 
-  it("makes no traces when nobody asks for them", async () => {
+  it("makes no traces unless they are asked for", async () => {
     for (const env of [
       {},
       { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_SDK_DISABLED: "true" },

@@ -6,7 +6,7 @@ import { REGIONS } from "../../directory/account.ts";
 import type { InsightsScope } from "../../directory/insights.ts";
 import { openClients, sourceFaultOf } from "../account.ts";
 
-/** What to do about a failed request: each cause has its own sentence. */
+/** The remedy for a failed request: each cause has its own sentence. */
 export async function remedyOf(
   config: AccountConfig,
   scope: InsightsScope,
