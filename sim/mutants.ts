@@ -57,6 +57,7 @@ export const MUTANTS: readonly Mutant[] = [
     replacement:
       'if (add.length > 0) await journal.changeWindows({ add: add.filter(({ state }) => state !== "expired") });',
     focus: {
+      hours: 68,
       settings: { retentionMs: 36 * HOUR_MS },
       faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 60 * HOUR_MS }],
     },
@@ -85,10 +86,10 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: "R8",
-    what: "a body above the limit is asked for again at the same size",
+    what: "a body above the limit is never asked for in smaller pages",
     file: "src/polling/read/pass.ts",
-    text: "const smaller = restarted(pass, Math.floor(pass.limit / 2));",
-    replacement: "const smaller = restarted(pass, pass.limit);",
+    text: "if (pass.limit <= 1) return null;",
+    replacement: "if (pass.limit >= 1) return null;",
     focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "huge" }] } },
   },
   {
@@ -130,6 +131,7 @@ export const MUTANTS: readonly Mutant[] = [
     text: "const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));",
     replacement: "const fromMs = ends.length === 0 ? firstMs : Math.max(firstMs, Math.max(...ends));",
     focus: {
+      hours: 14,
       settings: { sinceMs: HOUR_MS },
       faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 6 * HOUR_MS }],
     },
@@ -141,6 +143,7 @@ export const MUTANTS: readonly Mutant[] = [
     text: "  if (lostMs <= readMs) return null;\n",
     replacement: "  if (lostMs <= readMs || pass !== null) return null;\n",
     focus: {
+      hours: 34,
       organizations: 1,
       events: { eventsPerDay: 400 },
       settings: { pageSize: 5, sinceMs: 30 * HOUR_MS, retentionMs: 36 * HOUR_MS },

@@ -1,0 +1,54 @@
+import { focused } from "./focus.ts";
+import { DAY_MS, HOUR_MS, type Plan } from "./plan.ts";
+
+/** A defect that a life has found, as the smallest life that shows it. It stays for good. */
+export interface Regression {
+  readonly name: string;
+  readonly plan: Plan;
+}
+
+export const REGRESSIONS: readonly Regression[] = [
+  {
+    name: "since is applied again after an absence",
+    plan: focused(3, {
+      hours: 14,
+      settings: { sinceMs: HOUR_MS },
+      faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 6 * HOUR_MS }],
+    }),
+  },
+  {
+    name: "an X-Limit above the page size ends the pass after one page",
+    plan: focused(14, { settings: { pageSize: 3 }, service: { claimedLimit: 10_000 } }),
+  },
+  {
+    name: "a service without X-Limit and with a cap of its own ends the pass after one page",
+    plan: focused(40, { settings: { pageSize: 50 }, service: { cap: 7, without: ["x-limit"] } }),
+  },
+  {
+    name: "one organization that answers 500 makes the poller look for work every 20 ms",
+    plan: focused(1, {
+      organizations: 3,
+      faults: [
+        {
+          kind: "service",
+          fromMs: HOUR_MS,
+          toMs: 1000 * DAY_MS,
+          effect: { type: "tenant", organization: 1, status: 500 },
+        },
+      ],
+    }),
+  },
+  {
+    name: "a Retry-After of a day silences the account for a day",
+    plan: focused(2, {
+      faults: [
+        {
+          kind: "service",
+          fromMs: 8 * HOUR_MS,
+          toMs: 8.5 * HOUR_MS,
+          effect: { type: "throttle", share: 1, retryAfterS: 86_400 },
+        },
+      ],
+    }),
+  },
+];
