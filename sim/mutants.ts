@@ -57,9 +57,9 @@ export const MUTANTS: readonly Mutant[] = [
     replacement:
       'if (add.length > 0) await journal.changeWindows({ add: add.filter(({ state }) => state !== "expired") });',
     focus: {
-      hours: 68,
+      hours: 72,
       settings: { retentionMs: 36 * HOUR_MS },
-      faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 60 * HOUR_MS }],
+      faults: [{ kind: "stop", fromMs: 6 * HOUR_MS, downMs: 60 * HOUR_MS }],
     },
   },
   {
@@ -131,9 +131,9 @@ export const MUTANTS: readonly Mutant[] = [
     text: "const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));",
     replacement: "const fromMs = ends.length === 0 ? firstMs : Math.max(firstMs, Math.max(...ends));",
     focus: {
-      hours: 14,
+      hours: 16,
       settings: { sinceMs: HOUR_MS },
-      faults: [{ kind: "stop", fromMs: 4 * HOUR_MS, downMs: 6 * HOUR_MS }],
+      faults: [{ kind: "stop", fromMs: 6 * HOUR_MS, downMs: 6 * HOUR_MS }],
     },
   },
   {
@@ -143,12 +143,15 @@ export const MUTANTS: readonly Mutant[] = [
     text: "  if (lostMs <= readMs) return null;\n",
     replacement: "  if (lostMs <= readMs || pass !== null) return null;\n",
     focus: {
-      hours: 34,
+      hours: 56,
       organizations: 1,
       events: { eventsPerDay: 400 },
-      settings: { pageSize: 5, sinceMs: 30 * HOUR_MS, retentionMs: 36 * HOUR_MS },
+      settings: { pageSize: 5, retentionMs: 36 * HOUR_MS },
       service: { latencyMs: 2000 },
-      faults: [{ kind: "kill", fromMs: 0, hops: 11, downMs: 30 * HOUR_MS }],
+      faults: [
+        { kind: "stop", fromMs: 6 * HOUR_MS, downMs: 14 * HOUR_MS },
+        { kind: "kill", fromMs: 20 * HOUR_MS + 8000, hops: 3, downMs: 30 * HOUR_MS },
+      ],
     },
   },
   {
