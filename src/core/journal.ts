@@ -3,7 +3,7 @@ import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { PageLease } from "./page-lease.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
-import type { SinkState } from "./sink.ts";
+import type { SinkState } from "./sink-state.ts";
 import type { Stream, Window, WindowChange, WindowState } from "./window.ts";
 
 /**

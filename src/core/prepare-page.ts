@@ -1,17 +1,7 @@
-import { hash } from "node:crypto";
 import { type Allocate, allocateAnew } from "./buffer-pool.ts";
-import {
-  EVENTS_MAX,
-  eventBytes,
-  eventSize,
-  FIELD,
-  fieldText,
-  PAGE_EVENTS_MAX,
-  type ScannedPage,
-  type Scanning,
-  STRIDE,
-  scanWith,
-} from "./scanner.ts";
+import { identityDigest, ownerBytes } from "./identity.ts";
+import { IDENTITY_BYTES } from "./page-scratch.ts";
+import { EVENTS_MAX, FIELD, fieldText, type ScannedPage, type Scanning, scanWith } from "./scanner.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
 
 /**
@@ -51,14 +41,14 @@ export const UNDATED_MS = -100_000_000_000_000;
 
 type Slices = Pick<ScannedPage, "bytes" | "columns">;
 
-export const IDENTITY_BYTES = 16;
+export { IDENTITY_BYTES };
 /**
- * Of zstd, in which the journal stores pages. The first level looks back less far than events of one kind lie
- * apart: with more window and more memory for it pages get smaller, and are done sooner.
+ * zstd parameters of stored pages. The window of level 1 is smaller than the distance between similar events; a
+ * larger one gives smaller pages in less time.
  */
 export const COMPRESSION = { compressionLevel: 1, windowLog: 21, hashLog: 15 } as const;
 
-/** Whom the events of a page may belong to. */
+/** The possible owners of the events of a page. */
 export interface Attribution {
   /** The organizations that were asked for, in lower case; of a single one, events without any are its own. */
   readonly organizations: readonly string[];
@@ -85,21 +75,33 @@ export function preparePage(
 ): PreparedPage {
   const owners = createOwners(attribution);
   const foreign: number[] = [];
-  const scanned = withEngine((engine) =>
-    scanWith(engine, bytes, EVENTS_MAX, allocate, (scanning, first, count, base) =>
+  return withEngine((engine) => {
+    const scanned = scanWith(engine, bytes, EVENTS_MAX, allocate, (scanning, first, count, base) =>
       identify(engine, scanning, owners, foreign, { first, count, base }),
-    ),
-  );
-  if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
+    );
+    if (foreign.length > 0) throw new ForeignEventsError(scanned, foreign);
+    const page = preparedOf(engine, scanned, owners.organizations, allocate);
+    engine.scratch.done(scanned.count);
+    return page;
+  });
+}
+
+/** Copies what was made of the events out of the engine's scratch. */
+function preparedOf(
+  engine: Engine,
+  scanned: ScannedPage,
+  organizations: readonly (string | null)[],
+  allocate: Allocate,
+): PreparedPage {
   const { count } = scanned;
+  const scratch = engine.scratch.forEvents(count);
   const identities = allocate(Uint8Array, count * IDENTITY_BYTES);
   const digests = allocate(Uint32Array, count);
   const timesMs = allocate(Float64Array, count);
   const organizationIndexes = allocate(Uint16Array, count);
-  identities.set(room.identities.subarray(0, identities.length));
-  digests.set(room.digests.subarray(0, count));
-  organizationIndexes.set(room.organizationIndexes.subarray(0, count));
-  if (count > PAGE_EVENTS_MAX) room = roomOf(0);
+  identities.set(scratch.identities.subarray(0, identities.length));
+  digests.set(scratch.digests.subarray(0, count));
+  organizationIndexes.set(scratch.organizationIndexes.subarray(0, count));
   timesMs.set(scanned.timesMs);
   let undated = 0;
   for (let index = 0; index < count; index++) {
@@ -109,12 +111,12 @@ export function preparePage(
   }
   return {
     undated,
-    spans: spansOf(owners.organizations.length, organizationIndexes, timesMs),
+    spans: spansOf(organizations.length, organizationIndexes, timesMs),
     scanned,
     identities: Buffer.from(identities.buffer, identities.byteOffset, identities.byteLength),
     digests,
     timesMs,
-    organizations: owners.organizations,
+    organizations,
     organizationIndexes,
   };
 }
@@ -136,32 +138,7 @@ function spansOf(organizations: number, indexes: Uint16Array, timesMs: Float64Ar
   return spans;
 }
 
-/** As in scanner.ts: what is made of events while nobody knows how many they are. */
-let room = roomOf(0);
-
-function roomOf(events: number) {
-  return {
-    identities: Buffer.allocUnsafeSlow(events * IDENTITY_BYTES),
-    digests: new Uint32Array(events),
-    organizationIndexes: new Uint16Array(events),
-  };
-}
-
-function roomFor(count: number): typeof room {
-  if (count > room.digests.length) {
-    const larger = roomOf(Math.max(count, 2 * room.digests.length));
-    larger.identities.set(room.identities);
-    larger.digests.set(room.digests);
-    larger.organizationIndexes.set(room.organizationIndexes);
-    room = larger;
-  }
-  return room;
-}
-
-/**
- * Makes the identities and digests of events that stand in the engine. What is unusual, the engine leaves to
- * `identityDigest`.
- */
+/** Makes the identities and digests of the events in the engine, which leaves unusual ones to `identityDigest`. */
 function identify(
   engine: Engine,
   scanning: Scanning,
@@ -171,7 +148,7 @@ function identify(
 ): void {
   const { call, memory } = engine;
   const { runs } = scanning;
-  const { identities, digests, organizationIndexes } = roomFor(first + count);
+  const { identities, digests, organizationIndexes } = engine.scratch.forEvents(first + count);
   for (let from = 0; from < count; ) {
     let to = from + 1;
     while (to < count && runs[first + to] === 1) to++;
@@ -197,114 +174,10 @@ function identify(
 
 const NO_OWNER = Buffer.alloc(0);
 
-/** The identity of a second event that shares another's identity fields but not its bytes. */
-export function twinIdentity(identity: Uint8Array, digest: number): Buffer {
-  const salted = Buffer.alloc(IDENTITY_BYTES + 4);
-  salted.set(identity);
-  salted.writeUInt32BE(digest, IDENTITY_BYTES);
-  return Buffer.from(hash("sha256", salted, "hex"), "hex").subarray(0, IDENTITY_BYTES);
-}
-
-/** The identity of one event as 32 hexadecimal digits, given its organization or else its provider. */
-export function identityAt(
-  scanned: Slices,
-  index: number,
-  organization: string | null,
-  provider: string | null,
-): string {
-  const digest = identityDigest(scanned, index, ownerBytes(organization, provider));
-  return Buffer.from(digest.slice(0, IDENTITY_BYTES), "latin1").toString("hex");
-}
-
-function ownerBytes(organization: string | null, provider: string | null): Buffer {
-  return Buffer.from(`${organization ?? `provider ${provider}`}\0`);
-}
-
-const KEY_BYTES_MAX = 4096;
-const key = Buffer.alloc(KEY_BYTES_MAX);
-
-/**
- * The digest, as latin1 text, of the fields that identify an event (R10), each ended by a zero byte; of all
- * its bytes where it has no id. Latin1 is the cheapest form in which a digest can be had.
- */
-function identityDigest(scanned: Slices, index: number, owner: Buffer): string {
-  const row = index * STRIDE;
-  if (!hasText(scanned, row + FIELD.id)) return sha256(wholeKey(scanned, index, owner));
-  let length = owner.copy(key);
-  for (const column of IDENTITY_COLUMNS) {
-    const end = copyText(scanned, row + column, length);
-    if (end < 0) return sha256(longKey(scanned, index, owner));
-    length = end;
-  }
-  return sha256(keyOfLength(length));
-}
-
-/** All of the event's bytes. */
-function wholeKey(scanned: Slices, index: number, owner: Buffer): Buffer {
-  const length = owner.length + eventSize(scanned, index);
-  if (length > KEY_BYTES_MAX) return Buffer.concat([owner, eventBytes(scanned, index)]);
-  key.set(eventBytes(scanned, index), owner.copy(key));
-  return keyOfLength(length);
-}
-
-/** The same few lengths come again and again: a view of each is kept. */
-const views: Buffer[] = [];
-
-function keyOfLength(length: number): Buffer {
-  views[length] ??= key.subarray(0, length);
-  return views[length];
-}
-
-const IDENTITY_COLUMNS = [FIELD.service, FIELD.eventType, FIELD.timestamp, FIELD.id] as const;
-
-/** A string or a number stands there: null and the rest are no text. */
-function hasText({ bytes, columns }: Slices, column: number): boolean {
-  const start = columns[column]!;
-  if (start < 0) return false;
-  const first = bytes[start]!;
-  return first === 0x22 || first === 0x2d || (first >= 0x30 && first <= 0x39);
-}
-
-/** Copies a field's bytes and a zero behind `at`; -1 when it needs decoding or more room. */
-function copyText({ bytes, columns }: Slices, column: number, at: number): number {
-  let start = columns[column]!;
-  let end = columns[column + 1]!;
-  if (start < 0) return endField(at);
-  if (bytes[start] === 0x22) {
-    start++;
-    end--;
-  } else if (bytes[start] !== 0x2d && !(bytes[start]! >= 0x30 && bytes[start]! <= 0x39)) {
-    return endField(at);
-  }
-  if (at + end - start + 1 > KEY_BYTES_MAX) return -1;
-  let to = at;
-  for (let from = start; from < end; from++) {
-    const byte = bytes[from]!;
-    if (byte === 0x5c) return -1;
-    key[to++] = byte;
-  }
-  return endField(to);
-}
-
-function endField(at: number): number {
-  key[at] = 0;
-  return at + 1;
-}
-
-/** The same key where a field is written with escapes, or is very long. */
-function longKey(scanned: Slices, index: number, owner: Buffer): Buffer {
-  const fields = IDENTITY_COLUMNS.map((column) => `${fieldText(scanned, index, column) ?? ""}\0`);
-  return Buffer.concat([owner, Buffer.from(fields.join(""))]);
-}
-
-function sha256(data: Buffer): string {
-  return hash("sha256", data, "latin1" as "hex");
-}
-
-/** To whom the events of a page belong. */
+/** The owners of the events of a page. */
 interface Owners {
   readonly organizations: readonly (string | null)[];
-  /** What stands for each of them in the identities of its events. */
+  /** The part of an identity that names each of them. */
   readonly keys: readonly Buffer[];
   /** The index of an event's owner among them; -1 when it belongs to none that was asked for. */
   ownerAt(scanned: Slices, index: number): number;

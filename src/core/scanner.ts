@@ -1,4 +1,5 @@
 import { type Allocate, allocateAnew } from "./buffer-pool.ts";
+import { STRIDE } from "./page-scratch.ts";
 import { numberMsOf, timestampMsOf } from "./time.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
 
@@ -29,7 +30,7 @@ export const FIELD = {
   correlationId: 12,
 } as const;
 export type FieldColumn = (typeof FIELD)[keyof typeof FIELD];
-export const STRIDE = 14;
+export { STRIDE };
 
 /** As in wasm/scan.ts. */
 const DEPTH_MAX = 500;
@@ -43,31 +44,11 @@ export class ScanError extends Error {
 export const EVENTS_MAX = 1_000_000;
 
 export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX): ScannedPage {
-  return withEngine((engine) => scanWith(engine, bytes, eventsMax, allocateAnew));
-}
-
-/** Where things are noted while their number is not known: kept, so that a page leaves nothing to collect. */
-let room = roomOf(0);
-/** The most that the service puts into a page; a text with more takes its room along when it is done. */
-export const PAGE_EVENTS_MAX = 10_000;
-
-function roomOf(events: number) {
-  return {
-    columns: new Int32Array(events * STRIDE),
-    timesMs: new Float64Array(events),
-    runs: new Uint8Array(events),
-  };
-}
-
-function roomFor(count: number): typeof room {
-  while (count > room.runs.length) {
-    const larger = roomOf(Math.max(1024, 2 * room.runs.length));
-    larger.columns.set(room.columns);
-    larger.timesMs.set(room.timesMs);
-    larger.runs.set(room.runs);
-    room = larger;
-  }
-  return room;
+  return withEngine((engine) => {
+    const scanned = scanWith(engine, bytes, eventsMax, allocateAnew);
+    engine.scratch.done(scanned.count);
+    return scanned;
+  });
 }
 
 /** What is known of a page while it is scanned. */
@@ -93,7 +74,7 @@ export function scanWith(
     engine.putText(bytes, at, end);
     const rows = call.scan(end - at, end === bytes.length ? 1 : 0, at);
     if (count + rows > eventsMax) throw new ScanError(`The array has more than ${eventsMax} elements.`);
-    const { columns, timesMs, runs } = roomFor(count + rows);
+    const { columns, timesMs, runs } = engine.scratch.forEvents(count + rows);
     columns.set(engine.memory.rows.subarray(0, rows * STRIDE), count * STRIDE);
     timesMs.set(engine.memory.timesMs.subarray(0, rows), count);
     runs.set(engine.memory.runs.subarray(0, rows), count);
@@ -110,10 +91,10 @@ export function scanWith(
   const columns = allocate(Int32Array, count * STRIDE);
   const timesMs = allocate(Float64Array, count);
   const runs = allocate(Uint8Array, count);
-  columns.set(room.columns.subarray(0, count * STRIDE));
-  timesMs.set(room.timesMs.subarray(0, count));
-  runs.set(room.runs.subarray(0, count));
-  if (count > PAGE_EVENTS_MAX) room = roomOf(0);
+  const scratch = engine.scratch.forEvents(count);
+  columns.set(scratch.columns.subarray(0, count * STRIDE));
+  timesMs.set(scratch.timesMs.subarray(0, count));
+  runs.set(scratch.runs.subarray(0, count));
   const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, runs };
   for (let index = 0; index < count; index++)
     if (Number.isNaN(timesMs[index]!)) timesMs[index] = readTimeMs(page, index);

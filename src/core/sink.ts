@@ -5,9 +5,9 @@ import type { Format } from "./format.ts";
 import type { Lines } from "./journal.ts";
 import type { Log } from "./log.ts";
 import type { Position } from "./position.ts";
+import type { SinkState } from "./sink-state.ts";
 
-/** What a sink wants to find again when it is opened; committed together with the position. JSON. */
-export type SinkState = { readonly [key: string]: unknown };
+export type { SinkState };
 
 /** One event as it goes to the destination: `body` is what `encode` gave. */
 export interface SinkRecord {

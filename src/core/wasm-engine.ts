@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { createPageScratch } from "./page-scratch.ts";
 
 interface Place {
   readonly value: number;
@@ -49,6 +50,7 @@ export interface Engine {
   putText(bytes: Uint8Array, from: number, to: number): void;
   /** What stands in its memory, by place; made anew when it grows. */
   readonly memory: EngineMemory;
+  readonly scratch: ReturnType<typeof createPageScratch>;
 }
 
 export interface EngineMemory {
@@ -64,23 +66,23 @@ export interface EngineMemory {
 
 // Sources, as tests run them, use what was built beside them.
 const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/page.wasm" : "./page.wasm";
-let compiled: WebAssembly.Module | undefined;
-let kept: Engine | undefined;
+/** A cache: compiling takes longer than scanning a page. */
+const cache: { compiled?: WebAssembly.Module; engine?: Engine | undefined } = {};
 
 /** Lends an engine for a piece of work that does not wait for anything. */
 export function withEngine<Result>(work: (engine: Engine) => Result): Result {
-  const engine = kept ?? createEngine();
-  kept = undefined;
+  const engine = cache.engine ?? createEngine();
+  cache.engine = undefined;
   try {
     return work(engine);
   } finally {
-    if (engine.textBytesMax <= KEPT_BYTES_MAX) kept = engine;
+    if (engine.textBytesMax <= KEPT_BYTES_MAX) cache.engine = engine;
   }
 }
 
 export function createEngine(textBytes = TEXT_BYTES): Engine {
-  compiled ??= new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
-  const call = new WebAssembly.Instance(compiled).exports as Exports;
+  cache.compiled ??= new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
+  const call = new WebAssembly.Instance(cache.compiled).exports as Exports;
   const rowsMax = call.ROWS_MAX.value;
   const text = call.TEXT.value;
   const padding = call.PADDING_BYTES.value;
@@ -107,6 +109,7 @@ export function createEngine(textBytes = TEXT_BYTES): Engine {
   return {
     call,
     rowsMax,
+    scratch: createPageScratch(),
     ownerBytesMax: call.OWNER_BYTES.value,
     get textBytesMax() {
       return textBytesMax;

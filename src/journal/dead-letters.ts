@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { identityAt } from "../core/prepare-page.ts";
+import { identityAt } from "../core/identity.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";

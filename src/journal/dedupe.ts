@@ -1,4 +1,5 @@
-import { IDENTITY_BYTES, type PreparedPage, twinIdentity } from "../core/prepare-page.ts";
+import { twinIdentity } from "../core/identity.ts";
+import { IDENTITY_BYTES, type PreparedPage } from "../core/prepare-page.ts";
 import { edgeOf, seenIn } from "./edge.ts";
 
 /** What is held of some organizations and times: identity (as latin1 text) to the digest of the bytes. */

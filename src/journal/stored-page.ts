@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../core/event.ts";
+import { identityAt } from "../core/identity.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
-import { identityAt } from "../core/prepare-page.ts";
 import {
   eventSize,
   eventTimeMs,

@@ -1,11 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { identityAt, twinIdentity } from "../../src/core/identity.ts";
 import {
   type Attribution,
   ForeignEventsError,
-  identityAt,
   preparePage,
-  twinIdentity,
   UNDATED_MS,
 } from "../../src/core/prepare-page.ts";
 import { scanPage } from "../../src/core/scanner.ts";

@@ -2,7 +2,8 @@ import { hash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { allocateAnew } from "../../src/core/buffer-pool.ts";
-import { IDENTITY_BYTES, identityAt, preparePage } from "../../src/core/prepare-page.ts";
+import { identityAt } from "../../src/core/identity.ts";
+import { IDENTITY_BYTES, preparePage } from "../../src/core/prepare-page.ts";
 import { eventBytes, ScanError, type ScannedPage, scanPage, scanWith } from "../../src/core/scanner.ts";
 import { createEngine } from "../../src/core/wasm-engine.ts";
 

@@ -38,23 +38,9 @@ export type Answer =
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
-const context = new zstd.CCtx();
-for (const [name, value] of Object.entries(COMPRESSION))
-  context.setParameter(zstd.CParameter[name as keyof typeof COMPRESSION], value);
-// Looks at fewer places, which on large pages costs hardly any size as long as literals stay compressed. The
-// binding has no name for that parameter, ZSTD_c_literalCompressionMode.
-context.setParameter(zstd.CParameter.targetLength, 4);
-context.setParameter(1002 as never, 1);
-/** Kept from page to page: ten megabytes that nobody has to collect. */
-let room = Buffer.alloc(0);
+const compress = createCompressor();
 
-function compress(bytes: Buffer): Buffer {
-  const bound = zstd.compressBound(bytes.length);
-  if (room.length < bound) room = Buffer.allocUnsafeSlow(bound);
-  return room.subarray(0, context.compress2(room, bytes));
-}
-
-// The first page finds it compiled.
+// The first page finds the engine compiled.
 withEngine(() => {});
 parentPort?.on("message", ({ id, body, attribution }: Order) => {
   const answer = answerOf(id, body, attribution);
@@ -93,5 +79,22 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     organizationIndexes: page.organizationIndexes,
     spans: page.spans,
     compressed,
+  };
+}
+
+/** Its buffer is reused for every page: ten megabytes that need not be collected. */
+function createCompressor(): (bytes: Buffer) => Buffer {
+  const context = new zstd.CCtx();
+  for (const [name, value] of Object.entries(COMPRESSION))
+    context.setParameter(zstd.CParameter[name as keyof typeof COMPRESSION], value);
+  // Searches fewer places, which on large pages costs hardly any size while literals stay compressed. The
+  // binding has no name for that parameter, ZSTD_c_literalCompressionMode.
+  context.setParameter(zstd.CParameter.targetLength, 4);
+  context.setParameter(1002 as never, 1);
+  let buffer = Buffer.alloc(0);
+  return (bytes) => {
+    const bound = zstd.compressBound(bytes.length);
+    if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
+    return buffer.subarray(0, context.compress2(buffer, bytes));
   };
 }
