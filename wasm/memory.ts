@@ -1,9 +1,9 @@
 /**
- * Where things stand in the memory that this module shares with its caller, src/core/engine.ts: a stretch of
+ * The layout of the memory that this module shares with its caller, src/core/wasm-engine.ts: a stretch of
  * the page's text at the very end, which can grow, and before it what is noted of the events in it.
  */
 
-/** Of events in one stretch of text. */
+/** The most events in one stretch of text. */
 export const ROWS_MAX: i32 = 512;
 
 /** Numbers of a row: start and end of the event, then of each field's value; -1 where absent. */
@@ -19,7 +19,7 @@ export const CORRELATION: i32 = 12;
 export const KEY_BYTES: i32 = 256;
 export const OWNER_BYTES: i32 = 128;
 export const IDENTITY_BYTES: i32 = 16;
-/** What a 16-byte step may read behind the text; zeros, which no JSON text holds. */
+/** A 16-byte step may read so far behind the text; zeros, which no JSON text contains. */
 export const PADDING_BYTES: i32 = 32;
 
 export const ROWS: usize = memory.data(ROWS_MAX * STRIDE * 4, 16);

@@ -110,7 +110,7 @@ function keyOf(lane: i32): usize {
   return KEYS + load<i32>(LANES + lane * 4) * KEY_BYTES;
 }
 
-/** A string or a number stands there: null and the rest are no text. */
+/** Whether the field is a string or a number. */
 function isText(columns: usize, column: i32, text: usize): bool {
   const start = load<i32>(columns + column * 4);
   if (start < 0) return false;

@@ -11,7 +11,7 @@ import { timeMs } from "./time";
 const DEPTH_MAX: i32 = 500;
 const STACK: usize = memory.data(DEPTH_MAX + 1);
 
-/** What was expected, numbered as in the caller. */
+/** Numbers of what was expected, the same as in src/core/scanner.ts. */
 const WANTS_ARRAY: i32 = 1;
 const WANTS_OBJECT: i32 = 2;
 const WANTS_STRING: i32 = 3;
@@ -50,12 +50,12 @@ export function begin(): void {
   hasBreaks = false;
 }
 
-/** How far the last `scan` came; what follows is to stand at the beginning of the next stretch. */
+/** How far the last `scan` came; the next stretch begins with the rest. */
 export function consumedBytes(): i32 {
   return consumed;
 }
 
-/** What the last `scan` did not find; 0 where it came to a stop for want of text or of rows. */
+/** The number of what the last `scan` did not find; 0 when it only ran out of text or rows. */
 export function failureKind(): i32 {
   return failure;
 }

@@ -1,7 +1,7 @@
 import type { Config, SinkConfig } from "../config/schema.ts";
 import { definitionOf, sinkConfigs } from "./sinks.ts";
 
-/** What follows from a restored state, in words: for polling, and for every sink by what its destination knows. */
+/** The consequences of a restored state in words: for polling, and for every sink by what its destination stores. */
 export function afterRestore(config: Config): readonly string[] {
   return [
     "Events that were pulled after the copy was made are pulled again, as far back as the service keeps them; dead letters and imports from after it are not known any more.",
@@ -15,9 +15,9 @@ function lineOf(sink: SinkConfig): string {
 }
 
 const AGAIN =
-  "gets again what was delivered after the copy was made; each event carries its identity, by which repeats can be told.";
+  "gets again what was delivered after the copy was made; each event carries its identity, which identifies repeats.";
 
-/** Of the destinations that can tell what they hold; each does so in its own way. */
+/** For destinations that store a position or recognize repeats, each in its own way. */
 const BY_TYPE: Readonly<Record<string, string>> = {
   file: "the directory knows how far it was written. If that is further than the copy, the sink stops, touches nothing, and says what the choices are.",
   kafka:

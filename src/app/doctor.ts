@@ -203,7 +203,7 @@ function stateBytes(config: Config): number {
       db.close();
     }
   } catch {
-    // Why it cannot be read is told by its own finding.
+    // Another finding says why it cannot be read.
     return 0;
   }
 }

@@ -26,12 +26,12 @@ export interface Journal {
   /** Finds the stream of this description or makes it. */
   stream(description: Omit<Stream, "id">): Promise<Stream>;
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
-  /** What the account's windows cover, whatever their state; neighbours as one stretch. Those for one reader do not count. */
+  /** The time that the account's windows cover, whatever their state; neighbours as one stretch. Those for one reader do not count. */
   covered(account: string): Promise<readonly StreamCoverage[]>;
   /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
   held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
 
-  /** What is missing, and why; in the order of time. Refused windows are among them as open gaps. */
+  /** Missing stretches of time and the reasons; in the order of time. Refused windows are among them as open gaps. */
   gaps(query?: GapQuery): Promise<readonly Gap[]>;
   gapTotals(query?: GapQuery): Promise<GapTotals>;
 
@@ -109,7 +109,7 @@ export interface HeldIdentities {
 
 /**
  * A reader's place in the journal. `read` never gives an event twice for rising positions and never
- * skips one; `commit` moves the durable position, together with the state, for good.
+ * skips one; `commit` moves the durable position, together with the state, durably.
  */
 export interface JournalReader {
   readonly name: string;
@@ -148,7 +148,7 @@ export interface JournalPage {
   after(index: number): Position;
 }
 
-/** The events of a page as they stand in it, each its own line: nothing is made for any of them. */
+/** The events of a page in place, each its own line, without an object for any of them. */
 export interface Lines {
   event(index: number): JournalEvent;
   /** When the page was pulled, by the service's clock. */

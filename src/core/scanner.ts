@@ -51,10 +51,10 @@ export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX): ScannedPage {
   });
 }
 
-/** What is known of a page while it is scanned. */
+/** The parts of a page that exist while it is scanned. */
 export type Scanning = Pick<ScannedPage, "bytes" | "columns" | "runs">;
 
-/** Is told of events while they stand in the engine, the first of them at `first` and the text from `base` on. */
+/** Called with events while they are in the engine: the first is event `first`, the text starts at `base`. */
 export type OnEvents = (scanning: Scanning, first: number, count: number, base: number) => void;
 
 /** Scans stretch by stretch; an event that the end of one cuts off is the first of the next. */
@@ -149,7 +149,7 @@ function stringText(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("utf8", start + 1, end - 1);
 }
 
-/** What wasm/scan.ts expected where something else came, by its numbers. */
+/** What the scanner expected, by the numbers of wasm/scan.ts. A test compares both lists. */
 const NOT_ARRAY = 1;
 const NOT_OBJECT = 2;
 const TOO_DEEP = 13;
@@ -179,7 +179,7 @@ function scanErrorOf(failure: number, bytes: Buffer, at: number, count: number):
   );
 }
 
-/** Names the kind of thing that stands at a place, never its content. */
+/** Names the kind of value at a place, never its content. */
 function what(bytes: Buffer, at: number): string {
   if (bytes.length === 0) return "empty";
   const byte = bytes[at];

@@ -13,7 +13,7 @@ export type { SinkState };
 export interface SinkRecord {
   readonly event: JournalEvent;
   readonly body: Uint8Array;
-  /** Of the body, in bytes. */
+  /** The size of the body in bytes. */
   readonly size: number;
 }
 
@@ -25,7 +25,7 @@ export interface Stretch {
   readonly to: number;
 }
 
-/** What a reader takes from the journal, already filtered and encoded. Never empty. */
+/** Events from the journal for one write, already filtered and encoded. Never empty. */
 export interface Batch {
   /** Where there are stretches, made when they are first asked for. */
   readonly records: readonly SinkRecord[];
@@ -57,7 +57,7 @@ export interface BatchLimits {
   readonly recordsMax: number;
   /** Over all bodies, with `recordOverheadBytes` added for each and `batchOverheadBytes` once. */
   readonly bytesMax: number;
-  /** Of one body, without its overhead. */
+  /** The limit of one body, without its overhead. */
   readonly recordBytesMax?: number;
   readonly recordOverheadBytes?: number;
   readonly batchOverheadBytes?: number;
@@ -72,7 +72,7 @@ export interface BatchLimits {
  * four errors of errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
  */
 export interface Sink {
-  /** What the destination itself holds, where it can tell; read once after opening. */
+  /** The position that the destination itself stores, where it can; read once after opening. */
   readonly position?: Position | undefined;
   readonly limits: BatchLimits;
   /** True: the destination keeps records apart itself, so a body may have line breaks. */

@@ -4,7 +4,7 @@ import type Database from "better-sqlite3";
 /**
  * The SQLite binding that works on this Node: version 13 crashes where Node-API is older than 10 (before Node
  * 22.14), version 12 aborts on Node 24 when a statement is collected. Both are optional packages, so that one
- * that cannot be installed here stops nobody.
+ * that cannot be installed here does no harm.
  */
 export const Sqlite = load();
 

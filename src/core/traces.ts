@@ -181,7 +181,7 @@ export function createTraces(tracer: Tracer) {
   return {
     /** `events` of a source, traced; to be put in the place of the original's. */
     source,
-    /** What makes pages ready, traced. */
+    /** The preparer, traced. */
     preparer,
     /** The journal, and the readers it opens, traced. */
     journal: <J extends Journal>(journal: J): J => ({

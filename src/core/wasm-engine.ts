@@ -5,7 +5,7 @@ interface Place {
   readonly value: number;
 }
 
-/** What wasm/page.ts exports. */
+/** The exports of wasm/page.ts. */
 interface Exports {
   readonly memory: WebAssembly.Memory;
   readonly TEXT: Place;
@@ -48,7 +48,7 @@ export interface Engine {
   grow(bytes: number): void;
   /** A stretch of the bytes, with zeros behind it. */
   putText(bytes: Uint8Array, from: number, to: number): void;
-  /** What stands in its memory, by place; made anew when it grows. */
+  /** Views of its memory; made again when it grows. */
   readonly memory: EngineMemory;
   readonly scratch: ReturnType<typeof createPageScratch>;
 }

@@ -15,7 +15,7 @@ export interface Window {
   readonly id: number;
   readonly stream: Stream;
   readonly fromMs: number;
-  /** Of the live window: how far it has been read. */
+  /** How far a live window has been read. */
   readonly toMs: number;
   /** The newest window of its stream: its end moves on with every whole pass. */
   readonly live: boolean;
@@ -28,9 +28,9 @@ export interface Window {
   readonly sweeps: number;
   /** When the next sweep is due, or the next try of a refused window; null: nothing is due. */
   readonly nextMs: number | null;
-  /** What the API gave in the last whole pass or sweep, without its own repeats; null before. */
+  /** How many events the API gave in the last whole pass or sweep, without its own repeats; null before. */
   readonly apiCount: number | null;
-  /** What the journal held for this window right after that. */
+  /** How many events the journal held for this window right after that. */
   readonly heldCount: number | null;
   /** Events found after the window had been read, repeats in the API's own answers, re-reads with other bytes. */
   readonly late: number;

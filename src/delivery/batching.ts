@@ -5,7 +5,7 @@ import type { Position } from "../core/position.ts";
 import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 import { everything } from "./filter.ts";
 
-/** An event that no batch can hold: too large by itself, or its format failed on it. */
+/** An event that fits into no batch: too large by itself, or its format failed on it. */
 export interface Misfit {
   readonly event: JournalEvent;
   readonly reason: string;
@@ -20,7 +20,7 @@ export interface Formed {
   readonly full: boolean;
   /** When the oldest of them was pulled; for the age of an unfilled batch. */
   readonly oldestMs: number;
-  /** Of the pages that hold the misfits; the caller releases them. */
+  /** Leases on the pages of the misfits; the caller releases them. */
   readonly misfitLeases: readonly PageLease[];
 }
 
@@ -78,7 +78,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
 
 type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 
-/** What a batch holds so far: stretches of lines, or records once there was an event that is none. */
+/** The contents of a batch so far: stretches of lines, or records once an event is no line. */
 class Taken {
   readonly misfits: Misfit[] = [];
   oldestMs = Number.POSITIVE_INFINITY;
@@ -251,7 +251,7 @@ class VerbatimRecord implements SinkRecord {
   }
 }
 
-/** A format that fails on an event is a bug, but neither the event nor the others may suffer from it. */
+/** A format that fails on an event has a defect; the event becomes a dead letter and the others go on. */
 function recordOf(forming: Forming, event: JournalEvent): SinkRecord | Error {
   if (forming.keepsBytes && event.isOneLine) return new VerbatimRecord(event);
   try {

@@ -11,7 +11,7 @@ import {
 } from "../core/errors.ts";
 
 /*
- * What follows from an error of a sink or of the journal. Each error has one consequence:
+ * The consequence of an error of a sink or of the journal. Each error has exactly one:
  *
  *   RetryableError, a full disk    retry: the batch, or what is left of it, is written again after a wait
  *   TooLargeError                  halve: smaller batches; a single record is buried
@@ -87,7 +87,7 @@ export function createRefusals() {
     refused(events: number): void {
       refused += events;
     },
-    /** Whether a batch of which so many are refused makes it most of all. */
+    /** Whether most recent events are refused, counting a batch with so many refusals. */
     areMost(refusedNow: number, records: number): boolean {
       const share = (refused + refusedNow) / (taken + refused + records);
       const isMost = refused + refusedNow >= REFUSED_MIN && share > 0.5;

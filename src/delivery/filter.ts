@@ -8,7 +8,7 @@ export const routeSchema = z.strictObject({
   accounts: list("Names of accounts."),
   organizations: list("Ids of organizations."),
   services: list("Services, as the events name them."),
-  eventTypes: list("Event types; a * stands for anything."),
+  eventTypes: list("Event types; a * matches anything."),
 });
 
 export type Route = z.output<typeof routeSchema>;
@@ -46,7 +46,7 @@ function matcherOf(route: Route): (event: JournalEvent) => boolean {
   return (event) => checks.every((check) => check(event));
 }
 
-/** A text in which * stands for anything, as a regular expression. */
+/** A text in which * matches anything, as a regular expression. */
 export function patternOf(text: string): RegExp {
   const literal = text.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${literal.join(".*")}$`, "i");

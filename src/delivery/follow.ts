@@ -25,7 +25,7 @@ export interface Follower {
   readonly at: Position;
 }
 
-/** A reader of the journal inside the program. The position is committed now and then, and when there is nothing left to read. */
+/** A reader of the journal inside the program. The position is committed every second, and when there is nothing left to read. */
 export function createFollower({ reader, clock, wants, apply, commit }: Following): Follower {
   let at = reader.position;
   let committed = at;

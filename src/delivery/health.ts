@@ -70,7 +70,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
     /** How long it is still left alone; 0 and less: not at all. */
     waitMs: () => waitUntilMs - clock.now(),
     view: () => ({ state, sinceMs, reason, remedy }),
-    /** Whether it is not expected to go on by itself any time soon. */
+    /** Whether it will probably not continue without the operator. */
     isStuck: () =>
       state === "stopped" ||
       state === "paused" ||

@@ -3,7 +3,7 @@ import type { JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { Sink, SinkState } from "../core/sink.ts";
 
-/** What delivery keeps with a reader's position: the sink's own state, and the end of its last write. */
+/** Stored with a reader's position: the sink's own state, and the end of its last write. */
 export interface ReaderState {
   readonly sink?: SinkState | undefined;
   /** Events that a filter leaves out move the position without a write; this one only moves with writes. */

@@ -8,7 +8,7 @@ import { type Connection, openState, openStateForReading, type State, schemaOf }
 import { registerRowChecksum } from "./row-checksums.ts";
 import { verifyState } from "./verify.ts";
 
-/** What a copy says of itself. */
+/** Facts that a copy contains about itself. */
 export interface CopyFacts {
   readonly journal: string;
   /** When it was made; null for a file that `backup` did not make. */
@@ -70,7 +70,7 @@ async function copySnapshot(db: State, temporary: string, options: BackupOptions
   }
 }
 
-/** One file by itself, which says when it was made, and in which nothing is left to be carried out again. */
+/** Makes it a single file with the time of its making, and without requests that would be carried out again. */
 function sealCopy(copy: string, nowMs: number): CopyFacts {
   const db = new Sqlite(copy);
   registerRowChecksum(db);
@@ -87,7 +87,7 @@ function sealCopy(copy: string, nowMs: number): CopyFacts {
   }
 }
 
-/** So that it can be told how old the newest copy is. */
+/** For `doctor`, which reports the age of the newest copy. */
 async function rememberBackup(file: string, nowMs: number): Promise<void> {
   const db = openState(file);
   try {
@@ -184,7 +184,7 @@ function setAside(file: string, nowMs: number): string | null {
   return aside;
 }
 
-/** After kill -9 the newest commits stand in the log. A damaged file is kept as it is. */
+/** After kill -9 the newest commits are in the log. A damaged file is kept as it is. */
 function emptyLog(file: string): void {
   try {
     const db = new Sqlite(file);

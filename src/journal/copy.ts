@@ -5,7 +5,7 @@ import { UsageError } from "../core/errors.ts";
 
 /**
  * Makes a file that is either whole and durable or not there: written under a temporary name, synced, given
- * its name without replacing anything. Whoever ends in the middle leaves a temporary file, no half copy.
+ * its name without replacing anything. A process that ends in the middle leaves a temporary file, no half copy.
  */
 export function copyWhole(target: string, mode: number, write: (temporary: string) => void): void {
   const temporary = temporaryName(target);

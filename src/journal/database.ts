@@ -10,15 +10,15 @@ import { installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
 
 export type Connection = Database.Database;
 
-/** An open state file. Whoever has it may read; everything that changes it goes through `change`. */
+/** An open state file. Reading is direct; everything that changes it goes through `change`. */
 export type State = Connection & { readonly change: Change };
 
 const PAGE_BYTES = 16_384;
-/** Pages are appended and read once, mostly from our own memory: a larger cache would hold what nobody asks for. */
+/** Pages are appended and read once, mostly from our own memory, so a larger cache would not be used. */
 const CACHE_KIBIBYTES = 4096;
 /** How long a statement waits for another process. */
 export const BUSY_MS = 10_000;
-/** It holds events and the rest of what a key can read: nobody else's business. */
+/** Readable by this user alone: it contains events. */
 const MODE = 0o600;
 
 /**
@@ -80,7 +80,7 @@ function connect(file: string, options: Database.Options): State {
   }
 }
 
-/** Of two processes that make a new file at once one is told that it is locked, without being made to wait. */
+/** When two processes create a file at once, SQLite refuses one without waiting, so it is tried again here. */
 function enterWal(db: State): void {
   const untilMs = Date.now() + BUSY_MS;
   for (;;) {

@@ -2,7 +2,7 @@ import { twinIdentity } from "../core/identity.ts";
 import { IDENTITY_BYTES, type PreparedPage } from "../core/prepare-page.ts";
 import { edgeOf, seenIn } from "./edge.ts";
 
-/** What is held of some organizations and times: identity (as latin1 text) to the digest of the bytes. */
+/** Held events of some organizations and times: identity (as latin1 text) to the digest of the bytes. */
 export type Held = ReadonlyMap<string, number>;
 
 export interface Deduped {

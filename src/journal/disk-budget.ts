@@ -6,7 +6,7 @@ import type { createSpace, Usage } from "./space.ts";
 const CHECK_MS = 1000;
 const EXPIRE_MS = 3_600_000;
 const SAMPLE_MS = 3_600_000;
-/** A pace is not told from less than this. */
+/** Shortest sample for estimating the fill rate. */
 const PACE_MS_MIN = 60_000;
 const HOURS = [1, 2, 4, 8, 12, 24, 48, 96, 168];
 
@@ -43,7 +43,8 @@ export function createSpaceKeeper(
         kind: "state_unwritable",
         subject: "state",
         message: `The state file cannot be written: ${explain(error)}.`,
-        remedy: "Make room on its disk, or mend it; nothing is lost, and everything goes on by itself.",
+        remedy:
+          "Free space on its disk, or repair the disk. Nothing is lost, and everything continues automatically.",
         severity: "critical",
       });
     }
@@ -62,13 +63,13 @@ export function createSpaceKeeper(
     if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
   }
 
-  /** Two are kept, so that the older one always lies an hour or two back. */
+  /** Two are kept, so that the older one is always one or two hours old. */
   function sample(): void {
     if (clock.now() - samples.at(-1)!.ms < SAMPLE_MS) return;
     samples = [samples.at(-1)!, { ms: clock.now(), bytes: usedBytes }];
   }
 
-  /** In steps, so that the alarm is told again when it has become another one, not with every second. */
+  /** Bucketed, so that the alarm is logged again only when the bucket changes. */
   function hoursLeft(): number | undefined {
     const { ms, bytes } = samples[0]!;
     const tookMs = clock.now() - ms;
@@ -88,7 +89,7 @@ export function createSpaceKeeper(
       subject: "journal",
       message: `The journal uses ${step} of its budget; it is held up by ${reader}${soon}.`,
       remedy:
-        "Mend or forget that sink, or raise journal.budget. When the budget is reached polling waits; nothing is dropped.",
+        "Fix or forget that sink, or raise journal.budget. At the budget polling waits; nothing is dropped.",
       severity: share >= 80 ? "critical" : "warning",
     });
   }

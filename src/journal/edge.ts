@@ -1,8 +1,8 @@
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 
 /*
- * What a pass remembers of the pages before, so that an event on the next page can be told from a repeat or a
- * twin of theirs (R10, R36). The service sorts by time, so only events of the last page's last millisecond can
+ * The memory of a pass about its earlier pages, by which an event on the next page is recognized as a repeat or
+ * a twin (R10, R36). The service sorts by time, so only events of the last page's last millisecond can
  * come again, and events without a readable time, which may be anywhere. All of them are remembered, however
  * many there are.
  *

@@ -7,7 +7,7 @@ const ENTRY_BYTES = IDENTITY_BYTES + 8;
 /** Offsets inside a row are 32 bits of milliseconds. */
 const SPAN_MS_MAX = 2 ** 32 - 1;
 
-/** What has been seen, long after the events' bytes are trimmed (R12). */
+/** The identities of all events that were read, kept long after their bytes are trimmed (R12). */
 export function createIdentities(db: State) {
   /** Reused for every row, which SQLite copies. */
   let scratch = Buffer.alloc(0);

@@ -67,7 +67,7 @@ export function createJournal(
   /** Inside a change. */
   function append(commit: PageCommit): { appended: Appended; stored: Stored | null } {
     let stored: Stored | null = null;
-    // What is read again for one reader alone is held already: only repeats inside the pass are left out (R21).
+    // A page for one reader alone is held already, so only repeats inside the pass are left out (R21).
     const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;
     const deduped = dedupe(commit.page, commit.edge, held);
     if (deduped.fresh.length > 0) {
@@ -174,7 +174,7 @@ function twinsOf(deduped: Deduped): string | null {
   return JSON.stringify(Object.fromEntries(entries));
 }
 
-/** Mostly all of a page is new, and what is known of all its events need not be found out for some. */
+/** Usually the whole page is new, so its totals are reused. */
 function isWhole({ scanned }: PreparedPage, { fresh }: Deduped): boolean {
   return fresh.length === scanned.count;
 }

@@ -7,7 +7,7 @@ export interface Lock {
   release(): void;
 }
 
-/** Only this user may open it: whoever can open the file can hold the lock. */
+/** Only this user may open it, because opening the file is enough to hold the lock. */
 const MODE = 0o600;
 /** A command that checks the lock holds it for a moment. Waiting that long avoids a wrong refusal. */
 const LOOK_MS = 500;

@@ -10,7 +10,7 @@ export interface Migration {
 /** The build copies this folder to dist/, so the path is the same there. */
 const FOLDER = new URL("./migrations/", import.meta.url);
 
-/** In the order of their numbers, which are theirs for good. */
+/** In the order of their numbers, which never change. */
 export function migrations(): readonly Migration[] {
   return readdirSync(FOLDER)
     .filter((name) => /^\d{4}-.*\.sql$/.test(name))

@@ -13,7 +13,7 @@ import { createWake } from "../core/wake.ts";
  *   4. The memory of pages is below its budget. Otherwise the page waits for the readers that keep up, since a
  *      reader that falls behind has to decompress and scan every page again. They get as long as a reader of
  *      EVENTS_PER_MS would need for one page; then the oldest decoded page is dropped. When none is left to
- *      drop, the page enters: what is still held belongs to sinks in the middle of a write, which delay nobody.
+ *      drop, the page enters: the rest belongs to sinks in the middle of a write, which must not delay reading.
  */
 const EVENTS_PER_MS = 40;
 /** A page in flight needs about this much; the memory of pages may grow to that times the pages in flight. */

@@ -3,7 +3,7 @@ import { startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
 import type { State } from "./database.ts";
 
-/** What a state file holds of a reader, for those who only look; before its first commit it stands at the start. */
+/** Position and state of a reader, for processes that only read; the journal's start before its first commit. */
 export function heldOf(db: State, reader: string): { position: Position; state: SinkState | undefined } {
   const journal = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as string;
   const row = db.prepare("SELECT page, event, hash, state FROM readers WHERE name = ?").get(reader) as

@@ -18,7 +18,7 @@ interface ReaderRow {
 /** Characters of a destination's answer that are kept with a dead letter. */
 const ANSWER_MAX = 500;
 /** No reader can have this name. */
-const NOBODY = "~nobody";
+const NO_READER = "~nobody";
 
 /** Readers with their durable positions. */
 export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
@@ -87,7 +87,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         db.prepare("DELETE FROM windows WHERE reader = ?").run(name);
         db.prepare("DELETE FROM bodies WHERE page IN (SELECT number FROM pages WHERE reader = ?)").run(name);
         // A later sink of this name must not look for the bytes that are gone.
-        db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(NOBODY, name);
+        db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(NO_READER, name);
       });
     },
     async open(name: string): Promise<JournalReader> {

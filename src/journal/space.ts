@@ -7,7 +7,7 @@ export interface Usage {
   readonly budgetBytes: number;
   /** The reader that is furthest behind, where there is one with anything left to read. */
   readonly heldUpBy: string | null;
-  /** What the journal keeps for that reader. */
+  /** The size of the pages that the journal keeps for that reader. */
   readonly backlogBytes: number;
   readonly backlogEvents: number;
 }
@@ -22,7 +22,7 @@ interface Needed {
 
 /** Room on disk: what is used, what can go. */
 export function createSpace(db: State, file: string, budgetBytes: number) {
-  // The page that each reader needs next. A page for one reader alone holds up nobody else.
+  // The page that each reader needs next. A page for one reader alone does not count for the others.
   const needed = db.prepare(
     `SELECT name, needed FROM (SELECT r.name, (SELECT p.number FROM pages p
          WHERE p.number >= MAX(r.page, (SELECT MIN(page) FROM bodies))
@@ -82,7 +82,7 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     },
 
     /**
-     * Writes the log back into the file and cuts it to nothing, if nobody else is reading just now: by itself
+     * Writes the log back into the file and truncates it, if no other process is reading: by itself
      * it keeps its greatest size, and would count against a small budget for ever.
      */
     truncateLog(): void {

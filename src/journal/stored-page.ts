@@ -12,7 +12,7 @@ import {
   STRIDE,
 } from "../core/scanner.ts";
 
-/** What the journal knows of a page beside its events. */
+/** The row of a page: everything but its events. */
 export interface PageRow {
   readonly number: number;
   readonly account: string;
@@ -115,7 +115,7 @@ const known = new WeakMap<ScannedPage, boolean>();
 
 /**
  * Makes lines of a page whose events stand side by side: what separates them, a single byte that belongs to
- * none of them, becomes a line break. The page is no JSON array any more, and nobody needs it as one.
+ * none of them, becomes a line break. The page is no longer a JSON array, and nothing reads it as one.
  */
 function areLines(scanned: ScannedPage): boolean {
   const before = known.get(scanned);

@@ -210,12 +210,12 @@ function named(numbers: readonly number[]): string {
   return `${numbers.length === 1 ? "page" : "pages"} ${shown}${more}`;
 }
 
-/** Of a page's stored bytes. */
+/** The checksum of a page's stored bytes. */
 export function checksumOf(body: Uint8Array): Buffer {
   return Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
 }
 
-/** Stands for all pages up to and including the one with this checksum. */
+/** The rolling hash of all pages up to and including the one with this checksum. */
 export function rollingOf(before: string, checksum: Buffer): string {
   return hash("sha256", `${before}${checksum.toString("hex")}`, "hex").slice(0, 32);
 }

@@ -25,7 +25,7 @@ import { FETCHED_MS, pageOf } from "../support/pages.ts";
 export interface Destination {
   /** The bodies that it holds, in arrival order. */
   readonly held: string[];
-  /** What the sink says of its own position, where it keeps one. */
+  /** The position that the destination stores, where it stores one. */
   position: Position | undefined;
   /** The batches as they came, those that failed included. */
   readonly batches: Batch[];
@@ -43,7 +43,7 @@ export interface Destination {
   /** As `script`, for opening. */
   readonly openScript: (() => unknown)[];
   readonly closeScript: (() => unknown)[];
-  /** What every write does that the script says nothing about. */
+  /** The behaviour of writes that the script does not cover. */
   otherwise: ((batch: Batch, store: (indexes?: readonly number[]) => void) => unknown) | undefined;
 }
 
@@ -183,7 +183,7 @@ function sinkOf(destination: Destination, options: HarnessOptions, keepsPosition
   };
 }
 
-/** What a test looks at after the write, when the batch's own bytes are gone. */
+/** A copy for the time after the write, when the batch's own bytes are gone. */
 function copyOf({ records, from, to }: Batch): Batch {
   return {
     records: records.map((record) => ({

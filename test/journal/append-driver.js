@@ -1,6 +1,6 @@
 // A process that appends pages and moves a reader, to be killed at any moment: node append-driver.js FILE.
 // Event numbers rise without end. The cursor of the one window counts the pages that were appended, and the
-// reader's state the events that it has passed, so that whoever opens the file later can tell what fits.
+// reader's state the events that it has passed, so that a later process can check what fits.
 
 import { ordinaryMemory } from "../../dist/src/core/buffer-pool.js";
 import { systemClock } from "../../dist/src/core/clock.js";

@@ -20,7 +20,7 @@ export interface StreamRow {
   readonly services: readonly string[];
 }
 
-/** What the ledger says of one stream. */
+/** One stream in the ledger. */
 export interface StreamFacts {
   readonly counts: WindowCounts;
   unreadMs: number;
@@ -43,7 +43,7 @@ export interface Survey {
 
 export type DayState = (typeof DAY_STATES)[number];
 
-/** What is needed of a window to place it in a calendar. */
+/** The part of a window that places it in a calendar. */
 export interface Stretch {
   readonly fromMs: number;
   readonly toMs: number;
@@ -54,7 +54,7 @@ export interface Stretch {
   readonly askedMs: number | null;
 }
 
-/** Reads the ledger of windows, a slice at a time, so that a million of them holds up nobody. */
+/** Reads the ledger of windows, a slice at a time, so that a million of them block nothing else. */
 export function createLedgerView(db: State, clock: Clock) {
   const streams = createStreams(db);
   const slice = db

@@ -1,7 +1,7 @@
 import type { LiveView } from "../../core/view.ts";
 import type { State } from "../database.ts";
 
-/** What a command beside the running process takes for current. */
+/** Older values are not current to a command beside the running process. */
 const CURRENT_MS = 30_000;
 
 interface StoredLive {

@@ -56,7 +56,7 @@ export function createOrganizationsView(
     });
   }
 
-  /** What is read without being an organization of the list: a provider's portal, the key's own organization. */
+  /** Streams that are not organizations of the list: a provider's portal, the key's own organization. */
   function unlisted(survey: Survey): Row[] {
     const rows: Row[] = [];
     const seen = new Set<string>();
@@ -153,7 +153,7 @@ function unlistedOf({ account, provider }: StreamRow) {
   };
 }
 
-/** Refused ones do not arrive at all; then those nobody reads live, then by how far behind they are; vanished ones last. */
+/** Refused ones do not arrive at all; then those that are not read live, then by how far behind they are; vanished ones last. */
 function rank({ state, liveToMs }: Row): number {
   if (state === "refused") return 0;
   if (state === "vanished") return 3;

@@ -3,7 +3,7 @@ import { eventTimeMs, FIELD, fieldText, scanPage } from "../../core/scanner.ts";
 import type { RecentView } from "../../core/view/events.ts";
 import type { State } from "../database.ts";
 
-/** A page of history may be large, and nobody reads its events one by one as they pass. */
+/** A page of history may be large, and its events pass too fast to be read one by one. */
 const PAGE_BYTES_MAX = 4_000_000;
 const PAGES_MAX = 8;
 

@@ -18,7 +18,7 @@ import { windowsOf } from "./windows.ts";
 export interface ViewOptions {
   readonly clock: Clock;
   readonly version: string;
-  /** The state file's path; its log lies beside it. */
+  /** The state file's path; its log is beside it. */
   readonly file: string;
   readonly budgetBytes: number | null;
   /** A sink whose oldest undelivered event is older than this is behind. */
