@@ -141,42 +141,6 @@ describe("an unknown rate limit", () => {
   });
 });
 
-describe("the simulator throttling at a fixed rate", () => {
-  test("a backfill settles within a tenth of it, and few requests are refused", async () => {
-    const perSecond = 15;
-    const world = await openWorld({
-      simulator: {
-        organizations: 2,
-        events: 6000,
-        days: 5,
-        clock: { speed: 1 },
-        throttle: { requestsPerSecond: perSecond },
-        faults: [{ kind: "latency", ms: 100, api: "insights" }],
-      },
-      polling: { pageSize: 10 },
-    });
-    try {
-      // Real time: the simulator's clock runs, and the local one with it.
-      Object.assign(world.clock, { sleep: systemClock.sleep });
-      const stop = new AbortController();
-      const running = world.account.poller.run(stop.signal);
-      await systemClock.sleep(22_000, forever);
-      stop.abort(new Error("enough"));
-      await running.catch(() => {});
-      const sinceMs = world.clock.now() - 14_000;
-      const settled = world.simulator.control
-        .requests()
-        .filter(({ at, path }) => path.startsWith("/insights") && Date.parse(at) >= sinceMs);
-      const served = settled.filter(({ status }) => status === 200).length / 14;
-      expect(served).toBeGreaterThan(0.9 * perSecond);
-      expect(served).toBeLessThan(1.1 * perSecond);
-      expect(settled.filter(({ status }) => status === 429).length / settled.length).toBeLessThan(0.05);
-    } finally {
-      await world.close();
-    }
-  }, 60_000);
-});
-
 describe("the pace", () => {
   test("Retry-After is honoured to the moment, by everybody who waits", async () => {
     const clock = createJumpingClock();
