@@ -11,13 +11,39 @@ export interface Parties {
 
 /** Of two parties of the same kind the target comes first, before the one that was bound to it. */
 export function partiesOf({ target, associate }: Meaning): Parties {
-  const both = [target, associate].filter((party) => party !== undefined);
-  return {
-    user: both.find(isUser),
-    group: both.find((party) => party.kind === "group" || party.kind === "device_group"),
-    device: both.find((party) => party.kind === "device"),
-    object: both.find((party) => !isUser(party) && !/^(group|device_group|device)$/.test(party.kind)),
+  const found: Writable<Parties> = {
+    user: undefined,
+    group: undefined,
+    device: undefined,
+    object: undefined,
   };
+  if (target) sort(target, found);
+  if (associate) sort(associate, found);
+  return found;
+}
+
+type Writable<Part> = { -readonly [Key in keyof Part]: Part[Key] };
+
+function sort(party: Party, into: Writable<Parties>): void {
+  switch (party.kind) {
+    case "user":
+    case "admin":
+      into.user ??= party;
+      break;
+    case "group":
+    case "device_group":
+      into.group ??= party;
+      break;
+    case "device":
+      into.device ??= party;
+      break;
+    case "organization":
+    case "policy":
+    case "application":
+    case "other":
+      into.object ??= party;
+      break;
+  }
 }
 
 export function isUser(party: Party | undefined): party is Party & { kind: "user" | "admin" } {
