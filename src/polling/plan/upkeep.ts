@@ -1,6 +1,7 @@
 import { formatDuration } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
+import { warnOfGaps } from "../read/forgotten.ts";
 import { mergedRuns } from "./merge-windows.ts";
 
 const SMOOTHING_MS = 3_600_000;
@@ -90,6 +91,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
       await writeCounts();
       await merge();
       await warnOfLoss();
+      await warnOfGaps(context);
     },
     flush: () => roster.flush(account),
   };
