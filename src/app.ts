@@ -149,7 +149,7 @@ async function assemble(
       preparer,
       memory,
       traces,
-      polling: config.polling,
+      polling: { ...config.polling, archived: archiveConfigs(config).length > 0 },
       dispatcher: options.dispatcher,
       keepUnattributed: (stream, bytes, reason) =>
         keepUnattributed(db, account.name, stream.id, bytes, reason, clock.now()),

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { AccountConfig, Config } from "../config/schema.ts";
+import type { AccountConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
@@ -17,6 +17,7 @@ import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
 import type { RequestDispatcher } from "../directory/transport.ts";
 import { nextRun } from "../imports/schedule.ts";
+import type { PollingConfig } from "../polling/config.ts";
 import type { PollContext } from "../polling/context.ts";
 import { openPoller } from "../polling/open.ts";
 import type { Poller } from "../polling/poller.ts";
@@ -34,7 +35,7 @@ export interface AccountParts {
   readonly preparer: Preparer;
   readonly memory: PageMemory;
   readonly traces: Traces | undefined;
-  readonly polling: Config["polling"];
+  readonly polling: PollingConfig;
   readonly keepUnattributed: PollContext["keepUnattributed"];
   /** Takes the requests instead of the network. */
   readonly dispatcher?: RequestDispatcher | undefined;

@@ -118,6 +118,8 @@ export interface ArchivePage {
   event(index: number): JournalEvent;
   /** Further versions of events that are held already (A9). */
   readonly isChanged: boolean;
+  /** The UTC day of an event's own time; empty where it has none that an archive could use (A6). */
+  day(event: JournalEvent): string;
   /** Whether an event of this organization and day goes into that plan. */
   belongs(plan: number, organization: string, event: JournalEvent): boolean;
   /** Whether it was erased before it was closed. */

@@ -77,7 +77,10 @@ export const pollingSchema = z
   })
   .meta({ description: "How the service is read." });
 
-export type PollingConfig = z.output<typeof pollingSchema>;
+export type PollingConfig = z.output<typeof pollingSchema> & {
+  /** Whether an archive closes days: then windows of history are cut at midnights (A1). */
+  readonly archived?: boolean;
+};
 
 /** The reading part of an account; the directory part describes its connection. */
 export const accountReading = {
@@ -125,6 +128,7 @@ export function settingsOf(account: AccountReading, polling: PollingConfig): Pol
     sinceMs: account.since,
     services: account.services,
     order: polling.order,
+    archived: polling.archived ?? false,
   };
 }
 

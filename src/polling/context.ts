@@ -20,6 +20,8 @@ export interface PollingSettings extends Times {
   readonly sinceMs: number;
   readonly services: readonly string[];
   readonly order: "newest_first" | "oldest_first";
+  /** An archive closes days: windows of history are cut at midnights (A1). */
+  readonly archived?: boolean;
 }
 
 /** Facts about the service that polling has found out since the process started. */

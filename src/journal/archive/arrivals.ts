@@ -41,7 +41,7 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
     for (let index = 0; index < page.count; index++) {
       const event = page.event(index);
       const owner = archiveOwner(event.organization, event.provider, account);
-      const day = pages.ownDay(event);
+      const day = page.day(event);
       const key = `${owner} ${day}`;
       const count = counts.get(key) ?? { owner, day, events: 0 };
       counts.set(key, count);

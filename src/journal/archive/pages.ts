@@ -11,11 +11,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { Decompressor } from "zstd-napi";
-import { type ArchivePage, dayOf, isUndated } from "../../core/archive.ts";
+import { type ArchivePage, DAY_MS, dayOf, isUndated } from "../../core/archive.ts";
 import { ordinaryMemory } from "../../core/buffer-pool.ts";
-import type { JournalEvent } from "../../core/event.ts";
-import { scanPage } from "../../core/scanner.ts";
-import { timestampMsOf } from "../../core/time.ts";
+import { eventTimeMs, type ScannedPage, scanPage } from "../../core/scanner.ts";
 import type { State } from "../database.ts";
 import { type PageRow, storedPage } from "../stored-page.ts";
 import { checksumOf } from "../verify.ts";
@@ -66,14 +64,27 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
     };
   }
 
-  function decode(row: PageRow) {
-    const bytes = load(row);
-    return storedPage(journal, row, scanPage(bytes), ordinaryMemory.adopt(bytes), 0);
+  /** The UTC day of each event; empty where its time cannot be read or is impossible (A6). */
+  function daysOf(scanned: ScannedPage, { fetchedMs }: PageRow): (index: number) => string {
+    // Neighbours mostly share a day: its text is made once for them.
+    let [startMs, text] = [Number.NaN, ""];
+    return (index) => {
+      const timeMs = eventTimeMs(scanned, index);
+      if (timeMs === undefined || isUndated(timeMs, fetchedMs, retentionMs)) return "";
+      if (!(timeMs >= startMs && timeMs < startMs + DAY_MS)) {
+        text = dayOf(timeMs);
+        startMs = Date.parse(text);
+      }
+      return text;
+    };
   }
 
   function read(number: number): ArchivePage {
     const row = rowOf.get(number) as PageRow;
-    const page = decode(row);
+    const bytes = load(row);
+    const scanned = scanPage(bytes);
+    const page = storedPage(journal, row, scanned, ordinaryMemory.adopt(bytes), 0);
+    const dayAt = daysOf(scanned, row);
     const plans = new Map<string, number>();
     for (const { owner, day, plan } of assigned.all(name, number) as {
       owner: string;
@@ -86,19 +97,13 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       event: (index) => page.event(index),
       isChanged: row.reader === name,
       isErased: erasedCheck(),
-      belongs: (plan, owner, event) => plans.get(`${owner} ${ownDay(event)}`) === plan,
+      day: (event) => dayAt(event.index),
+      belongs: (plan, owner, event) => plans.get(`${owner} ${dayAt(event.index)}`) === plan,
     };
-  }
-
-  /** The day of an event's own time; empty where it has none that an archive could use (A6). */
-  function ownDay(event: JournalEvent): string {
-    const timestampMs = timestampMsOf(event.timestamp);
-    return isUndated(timestampMs, event.fetchedAtMs, retentionMs) ? "" : dayOf(timestampMs!);
   }
 
   return {
     read,
-    ownDay,
     /**
      * Moves pages that every other reader has passed to files: written and synced, then noted and dropped from
      * the journal in one transaction. A file that a crash left behind is written again.

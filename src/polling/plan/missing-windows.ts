@@ -111,13 +111,31 @@ async function windowsOf(
     const stream = await journal.stream({ account, provider, organizations, services: missing.services });
     for (const stretch of missing.stretches) {
       const { lost, left } = cutAt(stretch, heldFromMs(context));
-      if (left !== null) add.push(...windowsFor(stream, left, serviceClock.now(), settings));
+      for (const piece of left === null ? [] : settings.archived ? cutAtMidnights(left) : [left])
+        add.push(...windowsFor(stream, piece, serviceClock.now(), settings));
       if (lost === null) continue;
       add.push(newWindow(stream, lost.fromMs, lost.toMs, { state: "expired", reason: OUTAGE }));
       gaps.push({ stream, ...lost, reason: "expired", detail: OUTAGE, events: null });
     }
   }
   return { add: add.map((window) => ({ ...window, reader })), gaps };
+}
+
+const DAY_MS = 86_400_000;
+const ARCHIVED_DAYS_MAX = 7;
+
+/**
+ * At most seven days long and cut at midnights in UTC, so that whole days are sealed, and an archive can close
+ * them, while the rest of a long backfill is still unread (A1).
+ */
+export function cutAtMidnights({ fromMs, toMs }: TimeStretch): TimeStretch[] {
+  const pieces: TimeStretch[] = [];
+  for (let at = fromMs; at < toMs; ) {
+    const end = Math.min((Math.floor(at / DAY_MS) + ARCHIVED_DAYS_MAX) * DAY_MS, toMs);
+    pieces.push({ fromMs: at, toMs: end });
+    at = end;
+  }
+  return pieces;
 }
 
 function cutAt({ fromMs, toMs }: TimeStretch, edgeMs: number) {
