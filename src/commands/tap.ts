@@ -8,6 +8,7 @@ import { UsageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { filterOf } from "../delivery/filter.ts";
 import { openStateForReading } from "../journal/database.ts";
+import { isLocked } from "../journal/lock.ts";
 import { openTap } from "../journal/tap.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, withConfig } from "./options.ts";
@@ -65,6 +66,10 @@ async function tap(flags: Flags, io: Io): Promise<void> {
       const { page, trimmed } = tap.next(at);
       if (trimmed > 0)
         io.stderr.write(`${trimmed} events were delivered and trimmed before they could be shown.\n`);
+      if (page === null && flags.from === "beginning" && !isLocked(config.state)) {
+        io.stderr.write("The journal has no more events, and no process is running that could add some.\n");
+        return;
+      }
       if (page === null) {
         await systemClock.sleep(LOOK_MS, io.signal).catch(() => {});
         continue;
