@@ -96,8 +96,9 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R9",
     what: "what a sweep misses is not fetched",
     file: "src/polling/read/sweep-window.ts",
-    text: "for (const slice of seen.slices) found += await readSlice(context, window, slice, signal);",
-    replacement: "void readSlice;",
+    text: "const read = await readSlice(context, window, slice, signal);",
+    replacement:
+      "const read = slice.fromMs > 0 ? { fresh: 0, count: 0 } : await readSlice(context, window, slice, signal);",
     focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
   },
   {
@@ -166,9 +167,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R32",
     what: "a group with one broken organization is never halved",
     file: "src/polling/read/meet-fault.ts",
-    text: 'if (verdict !== "works" && verdict !== "nobody") return wait;\n  if (isGroup) {',
-    replacement:
-      'if (verdict !== "works" && verdict !== "nobody") return wait;\n  if (isGroup) return wait;\n  if (isGroup) {',
+    text: 'if (verdict !== "works" && verdict !== "alone") return wait;',
+    replacement: 'if (isGroup || (verdict !== "works" && verdict !== "alone")) return wait;',
     focus: {
       organizations: 3,
       faults: [
@@ -230,8 +230,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R36",
     what: "what is held is taken to be what the service says",
     file: "src/polling/read/sweep-window.ts",
-    text: "  return { apiCount: seen.apiCount, heldCount: seen.heldCount + found };\n}\n\n/**",
-    replacement: "  return { apiCount: seen.apiCount, heldCount: seen.apiCount + found };\n}\n\n/**",
+    text: "const counts = { apiCount, heldCount: await heldCount(context, window, stretch, seen.heldCount + found) };",
+    replacement: "const counts = { apiCount, heldCount: apiCount + found * Number(heldCount !== null) };",
     focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
   },
 ];
