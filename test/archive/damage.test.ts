@@ -8,6 +8,7 @@ import { createTiler } from "../../src/archive/log/tiles.ts";
 import { leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
 import type { ArchiveStore } from "../../src/archive/store/store.ts";
+import type { Check } from "../../src/archive/verify/findings.ts";
 import { type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
 import { A, B, DAY, ORIGIN, openWorld, type World } from "./world.ts";
 
@@ -164,6 +165,42 @@ describe("verify names the damage", () => {
         `${batches}`,
       ).toBe(false);
     }
+  });
+});
+
+describe("each check is needed", () => {
+  // A damage that one check alone finds. Without it the archive would pass.
+  const cases: [Check, (place: string) => void, Partial<VerifyOptions>?][] = [
+    ["leaves.jsonl", (place) => writeFileSync(join(place, "log/leaves.jsonl"), "")],
+    ["keys.txt", (place) => writeFileSync(join(place, "keys.txt"), "another key\n")],
+    ["policy.json", (place) => writeFileSync(join(place, "policy.json"), "{}")],
+    ["unexpected files", (place) => writeFileSync(join(place, "events/strange"), "x")],
+    [
+      "numbered checkpoints",
+      (place) => cpSync(join(place, "log/checkpoint.3"), join(place, "log/checkpoint.4")),
+    ],
+    ["log files", (place) => writeFileSync(join(place, "log/tile/0/000.p/2"), "x")],
+    [
+      "earlier checkpoint",
+      () => {},
+      { since: Buffer.from(signCheckpoint({ origin: ORIGIN, size: 2, root: leafHash() }, [signer])) },
+    ],
+    ["age", () => {}, { maxAgeMs: -1 }],
+    [
+      "checkpoint signature",
+      () => {},
+      { key: parseSigner(newSignerText(ORIGIN)).verifier, since: undefined },
+    ],
+  ];
+
+  test.each(cases)("%s", async (check, damage, options = {}) => {
+    const place = join(world.folder, `check-${check}`);
+    cpSync(folder, place, { recursive: true });
+    damage(place);
+    const { findings } = await verify(options, place);
+    expect(findings.length).toBeGreaterThan(0);
+    expect(new Set(findings.map((finding) => finding.check))).toEqual(new Set([check]));
+    expect((await verify({ ...options, disabled: [check] }, place)).findings).toEqual([]);
   });
 });
 
