@@ -80,6 +80,8 @@ function headerProblems(file: string, hasLog: boolean): string[] {
   } finally {
     closeSync(handle);
   }
+  // A new file has these numbers in its log alone.
+  const isOrNew = (found: number, expected: number) => found === expected || (hasLog && found === 0);
   // SQLite ignores a log whose database says that it uses none.
   const [writes, reads] = [header[18]!, header[19]!];
   const isVersionFit = writes === reads && (writes === 2 || (writes === 1 && !hasLog));
@@ -87,8 +89,8 @@ function headerProblems(file: string, hasLog: boolean): string[] {
     header.toString("latin1", 0, 16) === "SQLite format 3\0" &&
     isVersionFit &&
     header[20] === 0 &&
-    header.readUInt32BE(44) === 4 &&
-    header.readUInt32BE(56) === 1;
+    isOrNew(header.readUInt32BE(44), 4) &&
+    isOrNew(header.readUInt32BE(56), 1);
   return isFit ? [] : ["its header is damaged"];
 }
 

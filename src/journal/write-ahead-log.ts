@@ -1,11 +1,12 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 
 /*
  * Reads a write-ahead log as SQLite does when it opens one. A header of 32 bytes has two salts; each frame has
  * a header of 24 bytes with the same salts and a checksum over everything up to its end. Frames are valid up to
  * the first whose salts or checksum do not fit. Frames with other salts are left from an earlier use of the
- * file. A frame that does not fit, followed by one with the current salts, is damage: SQLite would ignore every
- * transaction from there on without a word. At the end of the log the same is a write that did not finish.
+ * file. A frame that does not fit, followed by a later transaction with the current salts, is damage: SQLite would
+ * ignore every transaction from there on without a word. In the last transaction the same is a write that did not
+ * finish. A running process changes the log while it is read, so only a finding that stays counts.
  */
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
@@ -24,11 +25,21 @@ export function checkLog(file: string): LogFinding {
   if (size < HEADER_BYTES + FRAME_HEADER_BYTES) return { frames: 0, ignored: 0, problem: null };
   const handle = openSync(file, "r");
   try {
-    return checkFrames(handle, size);
+    let found = checkFrames(handle, size);
+    for (let look = 1; look < LOOKS && found.problem !== null; look++) {
+      const before = found.problem;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_MS);
+      found = checkFrames(handle, fstatSync(handle).size);
+      if (found.problem !== before) found = { ...found, problem: null };
+    }
+    return found;
   } finally {
     closeSync(handle);
   }
 }
+
+const LOOKS = 3;
+const LOOK_MS = 100;
 
 function checkFrames(handle: number, size: number): LogFinding {
   const header = read(handle, 0, HEADER_BYTES);
@@ -45,11 +56,14 @@ function checkFrames(handle: number, size: number): LogFinding {
   let frames = 0;
   let firstBad: number | undefined;
   let ignored = 0;
+  /** Commits behind the bad frame that belong to later transactions. */
+  let laterCommits = 0;
   for (let at = HEADER_BYTES, number = 1; at + frameBytes <= size; at += frameBytes, number++) {
     const frameHeader = read(handle, at, FRAME_HEADER_BYTES);
     const isCurrent = frameHeader.subarray(8, 16).equals(salts);
     if (firstBad !== undefined) {
       if (isCurrent) ignored++;
+      if (isCurrent && isCommit(frameHeader)) laterCommits++;
       continue;
     }
     if (isCurrent) {
@@ -62,8 +76,10 @@ function checkFrames(handle: number, size: number): LogFinding {
       }
     }
     firstBad = number;
+    // The next commit is that of the bad frame's own transaction, unless the bad frame is that commit.
+    laterCommits = isCommit(frameHeader) ? 0 : -1;
   }
-  if (ignored === 0) return { frames, ignored, problem: null };
+  if (laterCommits <= 0) return { frames, ignored, problem: null };
   return {
     frames,
     ignored,
@@ -75,6 +91,11 @@ function read(handle: number, position: number, length: number): Buffer {
   const buffer = Buffer.alloc(length);
   readSync(handle, buffer, 0, length, position);
   return buffer;
+}
+
+/** The last frame of a transaction has the size of the database. */
+function isCommit(frameHeader: Buffer): boolean {
+  return frameHeader.readUInt32BE(4) !== 0;
 }
 
 type Sums = readonly [number, number];

@@ -97,10 +97,10 @@ test(
     writeFileSync(secret, "k", { mode: 0o600 });
     const local = await examine("--offline");
     expect(local.code).toBe(1);
-    expect(wrong(local.findings).map(({ subject }) => subject)).toEqual(["state", "integrity"]);
+    expect(wrong(local.findings).map(({ subject }) => subject)).toEqual(["state", "integrity", "integrity"]);
     expect(wrong(local.findings)[0]!.message).toContain(`run chmod 600 ${scene.state}`);
     expect(wrong(local.findings)[1]!.message).toMatch(
-      /page \d+ does not give the checksum.*tidemark restore/,
+      /page \d+: the bytes do not match their checksum.*tidemark restore/,
     );
     expect(
       (await examine("--offline", "--quick")).findings.some(({ subject }) => subject === "integrity"),

@@ -81,7 +81,7 @@ test("a state file of a newer program is refused by every command with the same 
 }, async () => {
   await scene.done("run", "--once");
   await scene.done("backup", scene.path("copy.db"));
-  const newer = "INSERT INTO migrations VALUES (9000, '9000-later', 0)";
+  const newer = "INSERT INTO migrations VALUES (9000, '9000-later', 0); PRAGMA user_version = 9000";
   change(scene.state, newer);
   change(scene.path("copy.db"), newer);
   const before = readFileSync(scene.state);
