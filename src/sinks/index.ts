@@ -1,11 +1,13 @@
 import type { SinkDefinition } from "../core/sink.ts";
 import { elasticsearch } from "./bulk/elasticsearch.ts";
 import { opensearch } from "./bulk/opensearch.ts";
+import { clickhouse } from "./clickhouse.ts";
 import { console } from "./console.ts";
 import { datadog } from "./datadog.ts";
 import { file } from "./file/sink.ts";
 import { http } from "./http.ts";
 import { kafka } from "./kafka/sink.ts";
+import { loki } from "./loki.ts";
 import { otlp } from "./otlp.ts";
 import { s3 } from "./s3/sink.ts";
 import { sentinel } from "./sentinel/sink.ts";
@@ -21,6 +23,8 @@ export const sinks: readonly SinkDefinition[] = [
   splunkHec,
   elasticsearch,
   opensearch,
+  clickhouse,
+  loki,
   syslog,
   sentinel,
   datadog,

@@ -26,6 +26,8 @@ const CONFIGS: Readonly<Record<string, (url: string, port: number) => Record<str
   splunk_hec: (url) => ({ url, token: { env: "SECRET" } }),
   elasticsearch: (url) => ({ url }),
   opensearch: (url) => ({ url }),
+  clickhouse: (url) => ({ url, table: "events" }),
+  loki: (url) => ({ url, ageMax: "10000d" }),
   syslog: (_, port) => ({ host: "127.0.0.1", port, transport: "tls" }),
   sentinel: (url) => ({
     endpoint: url,

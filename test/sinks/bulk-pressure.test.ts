@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
-import { partsOf, pressureOf, sendParts } from "../../src/sinks/bulk/pressure.ts";
+import { pressureOf, requestParts, sendParts } from "../../src/sinks/bulk/pressure.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
 import { type StandInServer, startServer } from "../stand-ins/server.ts";
 import { skipUnless } from "../support/components.ts";
@@ -29,8 +29,8 @@ describe("the pressure on a cluster", () => {
   });
 
   test("parts stay below the bytes and the number of records", () => {
-    expect(partsOf([5, 5, 5, 20, 1], 10, 100)).toEqual([[0, 1], [2], [3], [4]]);
-    expect(partsOf([1, 1, 1, 1, 1], 10, 2)).toEqual([[0, 1], [2, 3], [4]]);
+    expect(requestParts([5, 5, 5, 20, 1], 10, 100)).toEqual([[0, 1], [2], [3], [4]]);
+    expect(requestParts([1, 1, 1, 1, 1], 10, 2)).toEqual([[0, 1], [2, 3], [4]]);
   });
 
   test("the errors of parts become one error with places in the whole batch", async () => {

@@ -54,7 +54,7 @@ export interface RequesterOptions {
   /** Connections at once; by default 4. */
   readonly connections?: number;
   readonly tls?: TlsConfig | undefined;
-  /** Headers that sign the request as it is sent, with its compressed body. */
+  /** The headers that sign the request in the form that is sent, with its compressed body. */
   sign?(request: SignableRequest): Promise<Readonly<Record<string, string>>>;
   /** Hidden in every answer, in whatever encoding the destination repeats them. */
   readonly secrets?: readonly Secret[];

@@ -20,7 +20,7 @@ export interface ToSign {
 const ALGORITHM = "AWS4-HMAC-SHA256";
 
 /** The headers of the request with its date, token and signature. */
-export function signedHeaders(request: ToSign): Record<string, string> {
+export function awsSignedHeaders(request: ToSign): Record<string, string> {
   const { credentials } = request;
   const headers: Record<string, string> = {
     ...request.headers,

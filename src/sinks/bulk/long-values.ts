@@ -16,7 +16,7 @@ interface LongValue {
   readonly value: unknown;
 }
 
-/** `members` are paths of flat objects; "" stands for all members. The same bytes where nothing is too long. */
+/** `members` are paths of flat objects; "" means all members. The same bytes where nothing is too long. */
 export function withoutLongValues(document: Uint8Array, members: readonly string[]): Uint8Array {
   if (document.length < SAFE_BYTES || members.length === 0) return document;
   const parsed = parsedOf(document);

@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { defineSink } from "../../core/sink.ts";
 import { defaultCredentials } from "../aws/credentials.ts";
-import { signedHeaders } from "../aws/sign.ts";
+import { awsSignedHeaders } from "../aws/sign.ts";
 import { bulkFields } from "./config.ts";
 import { type BulkCredentials, basicCredentials } from "./credentials.ts";
 import { BULK_PROMISE, bulkPromiseOf, openBulk } from "./sink.ts";
@@ -49,6 +49,6 @@ async function awsCredentials(
     authorization: undefined,
     secrets: [],
     sign: async (request) =>
-      signedHeaders({ ...request, region, service, credentials: await source(), nowMs: clock.now() }),
+      awsSignedHeaders({ ...request, region, service, credentials: await source(), nowMs: clock.now() }),
   };
 }

@@ -56,7 +56,7 @@ export function pressureOf(
 }
 
 /** Neighbours whose sizes add up to at most `bytesMax`, and no more than `recordsMax` of them. */
-export function partsOf(sizes: readonly number[], bytesMax: number, recordsMax: number): number[][] {
+export function requestParts(sizes: readonly number[], bytesMax: number, recordsMax: number): number[][] {
   const parts: number[][] = [];
   let bytes = 0;
   for (const [index, size] of sizes.entries()) {

@@ -13,7 +13,7 @@ import { documentOf } from "./document.ts";
 import { indexCreator, indexTemplateOf } from "./indexes.ts";
 import { withoutLongValues } from "./long-values.ts";
 import type { Product } from "./mappings.ts";
-import { partsOf, pressureOf, sendParts } from "./pressure.ts";
+import { pressureOf, requestParts, sendParts } from "./pressure.ts";
 import { putTemplate } from "./template.ts";
 
 export const BULK_PROMISE =
@@ -75,7 +75,7 @@ export async function openBulk(
   }
   const indexOf = compileTemplate(template, INDEX_PLACEHOLDERS);
   const isJsonFormat = isJson(format);
-  // Elasticsearch leaves over-long values out of the index by itself.
+  // Elasticsearch itself leaves over-long values out of the index.
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
   const create = indexCreator(connection, memory);
   const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
@@ -137,7 +137,7 @@ export async function openBulk(
       signal.throwIfAborted();
       if (!config.dataStream) await create(new Set(records.map(({ event }) => indexOf(event))), signal);
       const sizes = records.map(({ size }) => size);
-      await sendParts(partsOf(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
+      await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
         sendPart(records, part, signal),
       );
       return { index: template };

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { SignatureV4 } from "@smithy/signature-v4";
 import { describe, expect, test } from "vitest";
-import { presignedUrl, signedHeaders } from "../../../src/sinks/aws/sign.ts";
+import { awsSignedHeaders, presignedUrl } from "../../../src/sinks/aws/sign.ts";
 import { mskToken } from "../../../src/sinks/kafka/msk-token.ts";
 
 const NOW = Date.parse("2015-08-30T12:36:00Z");
@@ -54,7 +54,7 @@ describe("signature version 4", () => {
     for (const credentials of [KEY, { ...KEY, sessionToken: "session/token==" }]) {
       const url = new URL(address);
       const headers = { "content-type": "application/json" };
-      const signed = signedHeaders({
+      const signed = awsSignedHeaders({
         ...{ method, url, headers, body, region: "eu-west-1", service: "es", credentials, nowMs: NOW },
       });
       const expected = (await oracle("es", credentials).sign(asAws(url, method, headers, body) as never, {

@@ -1,0 +1,205 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
+import type { JournalEvent } from "../core/event.ts";
+import { connectionFields } from "../core/http/config.ts";
+import { type Answer, makeRequester } from "../core/http/requester.ts";
+import { formatPosition } from "../core/position.ts";
+import { durationSchema, sizeSchema } from "../core/schema.ts";
+import { secretSchema } from "../core/secret.ts";
+import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { halveUntilNamed } from "./over-http/halve.ts";
+import { isSuccess, saying, statusError } from "./over-http/status.ts";
+import { textOf } from "./shared/body.ts";
+
+const nameSchema = (description: string) =>
+  z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, { error: "letters, digits and underscores" })
+    .meta({ description });
+
+export const clickhouse = defineSink({
+  type: "clickhouse",
+  summary: "Inserts events into a table of ClickHouse, over HTTP.",
+  config: z.strictObject({
+    url: z
+      .url({ protocol: /^https?$/ })
+      .meta({ description: "The server's HTTP address, such as https://clickhouse.example:8443." }),
+    database: nameSchema("The database.").default("default"),
+    table: nameSchema(
+      "The table, with the columns time (DateTime64(3)), identity, account, organization, service, event_type and event (String).",
+    ),
+    username: z.string().min(1).default("default").meta({ description: "The user." }),
+    password: secretSchema("The user's password.").optional(),
+    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+    batchBytesMax: sizeSchema("The largest insert, before compression.", {
+      min: 10_000,
+      max: 100e6,
+    }).prefault("16MB"),
+    batchEventsMax: z.int().min(1).max(1_000_000).default(50_000).meta({
+      description: "The most events in one insert; few and large inserts suit ClickHouse.",
+    }),
+    batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+      maxMs: 3_600_000,
+    }).prefault("5s"),
+    ...connectionFields,
+  }),
+  defaultFormat: "raw",
+  guarantee: "at_least_once",
+  promise:
+    "At least once, and once within the table's deduplication window: a repeated insert carries the same insert_deduplication_token. The identity is a column of every row.",
+  boundsFirst: true,
+
+  async open({ config, format, clock, signal }) {
+    const base = config.url.replace(/\/+$/, "");
+    const destination = `ClickHouse at ${new URL(base).origin}`;
+    const requester = await makeRequester({
+      destination,
+      clock,
+      timeoutMs: config.timeout,
+      tls: config.tls,
+      secrets: config.password ? [config.password] : [],
+    });
+    const table = `${config.database}.${config.table}`;
+    const headers: Record<string, string> = {
+      "x-clickhouse-user": config.username,
+      ...(config.password && { "x-clickhouse-key": config.password.reveal() }),
+    };
+
+    function addressOf(parameters: Readonly<Record<string, string>>): string {
+      return `${base}/?${new URLSearchParams(parameters)}`;
+    }
+
+    async function send(records: readonly SinkRecord[], token: string, abort: AbortSignal) {
+      const url = addressOf({
+        query: `INSERT INTO ${table} FORMAT JSONEachRow`,
+        insert_deduplication_token: token,
+        // One block for one insert, so that the token covers all of it.
+        max_insert_block_size: String(config.batchEventsMax),
+        async_insert: "0",
+        date_time_input_format: "best_effort",
+      });
+      const body = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
+      const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
+      if (isSuccess(answer)) return undefined;
+      const error = clickhouseError(answer, destination);
+      if (error) throw error;
+      return { reason: `ClickHouse answered ${saidOf(answer)}`, answer: answer.text };
+    }
+
+    try {
+      const url = addressOf({ query: `DESCRIBE TABLE ${table}` });
+      const answer = await requester.send({ method: "GET", url, headers }, signal);
+      // A user who may only insert is not allowed to see the columns.
+      const isDenied = codeOf(answer) === CODES.notEnoughPrivileges;
+      if (!isSuccess(answer) && !isDenied)
+        throw (
+          clickhouseError(answer, destination) ?? new PausedError(`${destination}: ${saidOf(answer)}`, REMEDY)
+        );
+    } catch (error) {
+      await requester.close();
+      throw error;
+    }
+
+    return {
+      limits: {
+        recordsMax: config.batchEventsMax,
+        bytesMax: config.batchBytesMax,
+        recordOverheadBytes: 1,
+        ageMsMax: config.batchAgeMax,
+      },
+      encode: (event) => rowOf(event, textOf(format.encode(event))),
+      async write(batch, abort) {
+        abort.throwIfAborted();
+        await halveUntilNamed(batch.records.length, (indexes) => {
+          const records = indexes.map((index) => batch.records[index]!);
+          return send(records, tokenOf(batch, records), abort);
+        });
+        return undefined;
+      },
+      close: () => requester.close(),
+    };
+  },
+});
+
+const BREAK = Buffer.from("\n");
+const REMEDY = "Correct url, database, table and credentials, or the user's rights.";
+
+function rowOf(event: JournalEvent, body: string): string {
+  return JSON.stringify({
+    time: new Date(event.timestampMs).toISOString(),
+    identity: event.identity,
+    account: event.account,
+    organization: event.organization ?? "",
+    service: event.service,
+    event_type: event.eventType,
+    event: body,
+  });
+}
+
+/** Made of the batch's bounds and its events: a part of a batch has a token of its own. */
+function tokenOf(batch: Batch, records: readonly SinkRecord[]): string {
+  const identities = records.map(({ event }) => event.identity);
+  const text = [formatPosition(batch.from), formatPosition(batch.to), ...identities].join("\n");
+  return hash("sha256", text, "hex").slice(0, 32);
+}
+
+/** ClickHouse's own error codes, which say more than the status. */
+const CODES = {
+  unknownTable: 60,
+  unknownDatabase: 81,
+  timeoutExceeded: 159,
+  authenticationFailed: 516,
+  requiredPassword: 194,
+  wrongPassword: 193,
+  unknownUser: 192,
+  readonly: 164,
+  tooManySimultaneousQueries: 202,
+  memoryLimitExceeded: 241,
+  tableIsReadOnly: 242,
+  tooManyParts: 252,
+  notEnoughPrivileges: 497,
+} as const;
+
+const RETRIED: readonly number[] = [
+  CODES.timeoutExceeded,
+  CODES.tooManySimultaneousQueries,
+  CODES.memoryLimitExceeded,
+  CODES.tableIsReadOnly,
+  CODES.tooManyParts,
+];
+const PAUSED: readonly number[] = [
+  CODES.unknownTable,
+  CODES.unknownDatabase,
+  CODES.authenticationFailed,
+  CODES.requiredPassword,
+  CODES.wrongPassword,
+  CODES.unknownUser,
+  CODES.readonly,
+  CODES.notEnoughPrivileges,
+];
+
+function codeOf({ text }: Answer): number | undefined {
+  const match = /^Code: (\d+)\./.exec(text);
+  return match ? Number(match[1]) : undefined;
+}
+
+/** Undefined when the server has refused the rows: it answers those with 400 and a code of parsing. */
+function clickhouseError(answer: Answer, destination: string): Error | undefined {
+  const code = codeOf(answer);
+  const said = saidOf(answer);
+  const message = `${destination} answered ${said}`;
+  if (code !== undefined && RETRIED.includes(code))
+    return new RetryableError(message, { retryAfterMs: answer.retryAfterMs });
+  if (code !== undefined && PAUSED.includes(code)) return new PausedError(message, REMEDY);
+  if (answer.status === 413) return new TooLargeError(message);
+  // A code without a meaning here is about the rows, whatever the status.
+  if (code !== undefined && answer.status >= 400) return undefined;
+  return statusError(answer, { destination, said, remedy: REMEDY });
+}
+
+function saidOf(answer: Answer): string {
+  // The first line names the error; values of the rows may follow.
+  const [line = ""] = answer.text.split(/[\n(]/, 1);
+  return saying(answer.status, line) ?? String(answer.status);
+}

@@ -1,0 +1,94 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { PausedError, RetryableError } from "../../src/core/errors.ts";
+import { clickhouse } from "../../src/sinks/clickhouse.ts";
+import { attempt, drive, openSink } from "../contract/drive.ts";
+import { testSink } from "../contract/sink.ts";
+import { startClickhouse } from "../stand-ins/clickhouse.ts";
+import { makeBatch, makeEvents } from "../support/events.ts";
+
+const SECRETS = { PASSWORD: "cl1ckh0use-password" };
+
+async function startDestination(config: Record<string, unknown> = {}) {
+  const standIn = await startClickhouse({ password: SECRETS.PASSWORD, table: "audit.events" });
+  const own = { url: standIn.server.url, database: "audit", table: "events", username: "writer" };
+  return {
+    definition: clickhouse,
+    config: { ...own, password: { env: "PASSWORD" }, batchAgeMax: "0s", batchBytesMax: "1MB", ...config },
+    secrets: SECRETS,
+    standIn,
+    largestBody: () => Math.max(...standIn.server.received.map(({ body }) => body.length)),
+    read: async () => standIn.rows().map(({ event }) => event!),
+    unavailable: () => standIn.fail(202, "Too many simultaneous queries"),
+    unauthorized() {
+      standIn.state.password = "another";
+    },
+    refuses(ids: readonly string[]) {
+      standIn.state.refusedIds = ids;
+    },
+    hangs: () => standIn.server.hang(),
+    storesAndCuts: () => standIn.server.cutNext(),
+    normal() {
+      standIn.server.normal();
+      Object.assign(standIn.state, { password: SECRETS.PASSWORD, refusedIds: [] });
+    },
+    close: () => standIn.server.close(),
+  };
+}
+
+testSink("clickhouse, against a stand-in", {
+  can: ["largestBody", "unavailable", "unauthorized", "refuses", "hangs", "storesAndCuts"],
+  start: () => startDestination(),
+});
+
+describe("the clickhouse sink, against a stand-in", () => {
+  let destination: Awaited<ReturnType<typeof startDestination>>;
+  afterEach(() => destination.close());
+
+  test("a repeated batch carries the same token and is stored once", async () => {
+    destination = await startDestination();
+    const events = makeEvents(30);
+    destination.standIn.server.cutNext();
+    const driven = await drive(destination, events, { batchEvents: 30 });
+    expect(driven.errors).toHaveLength(1);
+    expect(destination.standIn.rows()).toHaveLength(30);
+    expect(destination.standIn.inserts()).toBe(2);
+  });
+
+  test("a row has the columns that the guide's table has", async () => {
+    destination = await startDestination();
+    const [event] = makeEvents(1);
+    await drive(destination, [event!]);
+    expect(destination.standIn.rows()).toEqual([
+      {
+        time: new Date(event!.timestampMs).toISOString(),
+        identity: event!.identity,
+        account: "acme",
+        organization: event!.organization,
+        service: event!.service,
+        event_type: "user_update",
+        event: Buffer.from(event!.bytes).toString(),
+      },
+    ]);
+  });
+
+  test("a missing table pauses when the sink is opened", async () => {
+    destination = await startDestination({ table: "missing" });
+    const error = await openSink(destination).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.message).toContain("Code: 60");
+  });
+
+  test.each([
+    [252, RetryableError],
+    [241, RetryableError],
+    [242, RetryableError],
+    [497, PausedError],
+    [516, PausedError],
+  ])("code %i has its meaning", async (code, kind) => {
+    destination = await startDestination();
+    const sink = await openSink(destination);
+    destination.standIn.fail(code, "words");
+    expect(await attempt(sink, makeBatch(sink, makeEvents(3)))).toBeInstanceOf(kind);
+    await sink.close();
+  });
+});
