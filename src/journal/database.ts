@@ -5,7 +5,7 @@ import { UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
-import { type Migration, migrations } from "./migrations.ts";
+import { MIGRATIONS_TABLE, type Migration, migrations } from "./migrations.ts";
 import { installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
 
 export type Connection = Database.Database;
@@ -126,9 +126,7 @@ function migrate(db: State, file: string, known: readonly Migration[]): void {
 function makeList(db: State, known: readonly Migration[]): void {
   if (hasList(db)) return;
   const applied = appliedIn(db);
-  db.exec(
-    "CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, run_ms INTEGER NOT NULL)",
-  );
+  db.exec(MIGRATIONS_TABLE);
   const insert = db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, ?)");
   for (const { number, name } of known) if (applied.has(number)) insert.run(number, name, Date.now());
 }

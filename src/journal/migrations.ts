@@ -7,6 +7,10 @@ export interface Migration {
   readonly sql: string;
 }
 
+/** The list of migrations that were run. */
+export const MIGRATIONS_TABLE =
+  "CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, run_ms INTEGER NOT NULL)";
+
 /** The build copies this folder to dist/, so the path is the same there. */
 const FOLDER = new URL("./migrations/", import.meta.url);
 

@@ -3,7 +3,7 @@ import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { explain } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import type { Connection } from "./database.ts";
-import { migrations } from "./migrations.ts";
+import { MIGRATIONS_TABLE, migrations } from "./migrations.ts";
 import { damagedRows, installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
 import { checkLog } from "./write-ahead-log.ts";
 
@@ -108,6 +108,7 @@ function schemaProblems(db: Connection): string[] {
   const expected = new Sqlite(":memory:");
   try {
     registerRowChecksum(expected);
+    expected.exec(MIGRATIONS_TABLE);
     for (const { number, sql } of migrations())
       if (list.some((run) => run.number === number)) expected.exec(sql);
     installRowChecksums(expected);
@@ -119,10 +120,7 @@ function schemaProblems(db: Connection): string[] {
     const found = schemaOf(db);
     const names = new Set([...wanted.keys(), ...found.keys()]);
     return [...names]
-      .filter(
-        (name) =>
-          name !== "migrations" && !name.startsWith("sqlite_") && wanted.get(name) !== found.get(name),
-      )
+      .filter((name) => !name.startsWith("sqlite_") && wanted.get(name) !== found.get(name))
       .map((name) => `the definition of ${name} is not the one that was stored`);
   } finally {
     expected.close();
