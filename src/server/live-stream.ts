@@ -88,7 +88,7 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
         return "";
       });
       if (!response.destroyed) response.write(first);
-      if (!looping) loop();
+      if (!looping) void loop();
     },
     /** Tells the pages that the process is stopping, so that they do not wait for it. */
     close(): void {

@@ -76,7 +76,7 @@ export function createWitness(options: WitnessOptions): Server {
   }
 
   const server = createServer((request, response) => {
-    answer(request)
+    void answer(request)
       .catch((): Answer => ({ status: 500, body: "the witness could not store the checkpoint\n" }))
       .then(({ status, body, type = "text/plain; charset=utf-8" }) => {
         response.writeHead(status, { "content-type": type }).end(body);

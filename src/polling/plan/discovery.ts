@@ -42,7 +42,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       const found = await options.discover(signal);
       discoveredMs = clock.now();
       hasOrganizations = found !== null;
-      if (found !== null) compare(found);
+      if (found !== null) await compare(found);
       alarms.clear("discovery_failed", account);
     } catch (error) {
       if (signal.aborted) throw error;

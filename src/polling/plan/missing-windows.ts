@@ -27,7 +27,8 @@ export interface HistoryRequest {
  * window has no end, so this runs before new ones are placed.
  */
 export async function addMissing(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
-  await addWindows(context, scope, {}, sinceOrBehind(context, nowMs), null);
+  const heldMs = heldFromMs(context);
+  await addWindows(context, scope, { wanted: sinceOrBehind(context, nowMs, heldMs), heldMs, reader: null });
 }
 
 /** Windows for a stretch that somebody asked for; gives how many. */
@@ -36,14 +37,15 @@ export async function addHistory(
   scope: AccountScope,
   request: HistoryRequest,
 ): Promise<number> {
-  const fromMs = Math.max(request.fromMs, heldFromMs(context));
+  const heldMs = heldFromMs(context);
+  const fromMs = Math.max(request.fromMs, heldMs);
   const toMs = Math.min(request.toMs, context.serviceClock.now());
   if (fromMs >= toMs) return 0;
-  return addWindows(context, scope, request, () => ({ fromMs, toMs }), request.reader);
+  return addWindows(context, scope, { ...request, wanted: () => ({ fromMs, toMs }), heldMs });
 }
 
-function sinceOrBehind(context: PollContext, toMs: number): Wanted {
-  const firstMs = Math.max(toMs - context.settings.sinceMs, heldFromMs(context));
+function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Wanted {
+  const firstMs = Math.max(toMs - context.settings.sinceMs, heldMs);
   return (covered) => {
     const ends = covered.map((stretch) => stretch.toMs);
     const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));
@@ -56,13 +58,14 @@ function heldFromMs({ serviceClock, settings }: PollContext): number {
   return serviceClock.now() - settings.retentionMs + HORIZON_MARGIN_MS;
 }
 
-async function addWindows(
-  context: PollContext,
-  scope: AccountScope,
-  request: Pick<HistoryRequest, "organizations" | "services">,
-  wanted: Wanted,
-  reader: string | null,
-): Promise<number> {
+interface Adding extends Pick<HistoryRequest, "organizations" | "services" | "reader"> {
+  readonly wanted: Wanted;
+  /** Taken once for all stretches: a later look would find the first milliseconds of each forgotten. */
+  readonly heldMs: number;
+}
+
+async function addWindows(context: PollContext, scope: AccountScope, request: Adding): Promise<number> {
+  const { wanted, reader } = request;
   const { journal, account, settings } = context;
   const ledger = reader === null ? await journal.covered(account) : [];
   const services = request.services ?? settings.services;
@@ -71,7 +74,7 @@ async function addWindows(
   for (const { provider, owners } of askedFor(scope, request)) {
     const own = ledger.filter(({ stream }) => stream.provider === provider);
     for (const missing of missingStretches(owners, services, wanted, own)) {
-      const change = await windowsOf(context, scope, provider, missing, reader);
+      const change = await windowsOf(context, scope, provider, missing, request);
       add.push(...change.add);
       gaps.push(...change.gaps);
     }
@@ -98,7 +101,7 @@ async function windowsOf(
   scope: AccountScope,
   provider: string | null,
   missing: Missing,
-  reader: string | null,
+  { heldMs, reader }: Pick<Adding, "heldMs" | "reader">,
 ): Promise<Required<Pick<WindowChange, "add" | "gaps">>> {
   const { journal, account, serviceClock, settings } = context;
   const traffic = new Map((scope.organizations ?? []).map((entry) => [entry.id, entry.traffic]));
@@ -110,7 +113,7 @@ async function windowsOf(
   for (const organizations of entries.length === 0 ? [[]] : groupsFor(context, entries)) {
     const stream = await journal.stream({ account, provider, organizations, services: missing.services });
     for (const stretch of missing.stretches) {
-      const { lost, left } = cutAt(stretch, heldFromMs(context));
+      const { lost, left } = cutAt(stretch, heldMs);
       for (const piece of left === null ? [] : settings.archived ? cutAtMidnights(left) : [left])
         add.push(...windowsFor(stream, piece, serviceClock.now(), settings));
       if (lost === null) continue;
@@ -156,7 +159,12 @@ export async function setRefusedAside(
   if (refused.length === 0) return;
   const ledger = (await journal.covered(account)).filter(({ stream }) => stream.provider === null);
   const byId = new Map(refused.map((entry) => [entry.id, entry]));
-  const all = missingStretches([...byId.keys()], settings.services, sinceOrBehind(context, nowMs), ledger);
+  const all = missingStretches(
+    [...byId.keys()],
+    settings.services,
+    sinceOrBehind(context, nowMs, heldFromMs(context)),
+    ledger,
+  );
   for (const { organizations, services, stretches } of all)
     for (const id of organizations) await refuseStretches(context, byId.get(id)!, services, stretches);
 }
