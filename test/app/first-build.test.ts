@@ -90,7 +90,7 @@ describe("a state file written by the first build", () => {
       insightsUrl: simulator.insightsUrl,
       managementUrl: simulator.managementUrl,
       apiKey: { env: "KEY" },
-      organizations: "all",
+      organizations: ORGANIZATIONS,
       since: "30d",
     };
     const sinks = [

@@ -36,7 +36,10 @@ test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", 
     ],
     { polling: { pageSize: 10_000 } },
   );
-  await it.done("run", "--once");
+  const run = await it.command("run", "--once");
+  // The refused events are missing at one sink, so the run says so.
+  expect(run.code).toBe(1);
+  expect(run.stdout).toMatch(/stumbling refused \d+ events/);
   const served = it.served();
   expect(served.length).toBeGreaterThanOrEqual(EVENTS);
   expect(compare(served, linesBelow(it.path("disk")))).toEqual({ lost: 0, surplus: 0 });

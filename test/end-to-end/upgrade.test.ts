@@ -1,9 +1,11 @@
-import { readdirSync, readFileSync } from "node:fs";
-import type Database from "better-sqlite3";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { migrations } from "../../src/journal/migrations.ts";
-import { compare, linesBelow, openScene, type Scene } from "./scene.ts";
+import { startReceiver } from "./receiver.ts";
+import { openScene, type Scene } from "./scene.ts";
 
 let scene: Scene;
 
@@ -20,60 +22,33 @@ function change(file: string, sql: string): void {
   db.close();
 }
 
-function append(count: number): void {
-  const { organizations, control } = scene.simulator;
-  for (let at = 0; at < count; at++)
-    control.append(organizations[0]!.id, [{ event_type: "user_create", number: at }]);
-}
-
 const NEWEST = migrations().at(-1)!.number;
 
-/** As the program was when it knew the first migration alone. */
-function makeOlder(file: string): void {
-  const [first] = migrations();
-  const old = new Sqlite(":memory:");
-  old.exec(first!.sql);
-  const names = (db: Database.Database) =>
-    db.prepare("SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL").all() as {
-      type: string;
-      name: string;
-    }[];
-  const kept = new Set(["migrations", ...names(old).map(({ name }) => name)]);
-  old.close();
-  const db = new Sqlite(file);
-  const later = names(db).filter(({ name }) => !kept.has(name));
-  db.pragma("foreign_keys = OFF");
-  for (const { type, name } of later) db.exec(`DROP ${type} IF EXISTS "${name}"`);
-  db.close();
-  expect(later.length).toBeGreaterThan(0);
-  change(file, "DELETE FROM migrations WHERE number > 1; PRAGMA user_version = 1");
-}
+const FIXTURE = join(import.meta.dirname, "../fixtures/first-build");
 
-test("a state file of an older program is brought forward by the first run, with a copy, and goes on where it was", {
+test("a state file of the first build is brought forward by the first run, with a copy that can be restored", {
   timeout: 120_000,
 }, async () => {
-  await scene.done("run", "--once");
-  makeOlder(scene.state);
-  append(50);
+  writeFileSync(scene.state, gunzipSync(readFileSync(join(FIXTURE, "state.db.gz"))));
+  cpSync(join(FIXTURE, "disk"), scene.path("events"), { recursive: true });
+  const receiver = await startReceiver();
+  const hook = { name: "hook", type: "http", url: receiver.url, format: "raw", body: "ndjson" };
+  scene.configure([{ name: "disk", type: "file", directory: scene.path("events") }, hook]);
   const looking = await scene.command("dead-letters", "list");
   expect(looking).toMatchObject({ code: 2 });
-  expect(looking.stderr).toContain(
-    'is of an older Tidemark (it lacks 0010-imports): start "tidemark run" once',
-  );
-  await scene.done("run", "--once");
-  expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
-  expect(readdirSync(scene.folder).filter((name) => name.includes(".before-"))).toEqual([
-    "state.db.before-0010",
-  ]);
+  expect(looking.stderr).toContain('start "tidemark run" once');
 
-  // The way back: the copy that was set aside is a state file as any other.
-  await scene.done("restore", scene.path("state.db.before-0010"));
-  append(50);
+  await scene.command("run", "--once");
+  const known = new Set(readFileSync(join(FIXTURE, "events.jsonl"), "utf8").trimEnd().split("\n"));
+  expect(receiver.lines.filter((line) => known.has(line)).length).toBe(298);
+  expect((await scene.done("dead-letters", "list")).match(/hook/g)!.length).toBeGreaterThan(0);
+  const copies = readdirSync(scene.folder).filter((name) => name.includes(".before-"));
+  expect(copies).toEqual([expect.stringMatching(/^state\.db\.before-\d{4}$/)]);
+
+  await scene.done("restore", scene.path(copies[0]!));
   const again = await scene.command("run", "--once");
-  expect(again.stdout + again.stderr).toContain("the state file was restored from an older copy");
-  await scene.done("sinks", "resume", "disk", "--from", "state");
-  await scene.done("run", "--once");
-  expect(compare(scene.served(), linesBelow(scene.path("events"))).lost).toBe(0);
+  expect(again.stdout + again.stderr).toContain("The state file is older than the directory");
+  await receiver.close();
 });
 
 test("a state file of a newer program is refused by every command with the same clear word, and is not changed", {
