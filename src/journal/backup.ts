@@ -4,7 +4,14 @@ import { dirname } from "node:path";
 import { explain, UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
-import { type Connection, openState, openStateForReading, type State, schemaOf } from "./database.ts";
+import {
+  type Connection,
+  DamagedStateError,
+  openState,
+  openStateForReading,
+  type State,
+  schemaOf,
+} from "./database.ts";
 import { registerRowChecksum } from "./row-checksums.ts";
 import { verifyState } from "./verify.ts";
 
@@ -157,9 +164,11 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
     db.exec("DELETE FROM requests");
     return facts;
   } catch (error) {
-    if (error instanceof UsageError) throw error;
+    // The advice about a damaged state file does not apply to a damaged copy.
+    const isCopyDamaged = error instanceof DamagedStateError;
+    if (error instanceof UsageError && !isCopyDamaged) throw error;
     throw new UsageError(
-      `${copy} is no whole copy of a state file (${explain(error)}): nothing was changed.`,
+      `${copy} is no whole copy of a state file (${isCopyDamaged ? error.what : explain(error)}): nothing was changed.`,
       {
         cause: error,
       },

@@ -195,10 +195,13 @@ function damaged(file: string, error: unknown): unknown {
 
 /** The bytes of the state file are not those that were written. */
 export class DamagedStateError extends UsageError {
+  readonly what: string;
+
   constructor(file: string, what: string, options?: ErrorOptions) {
     super(
       `The state file ${file} is damaged (${what}). Nothing was changed. Run "tidemark doctor" to see the extent, and "tidemark restore FILE" to put the newest copy in its place: Tidemark then reads again from the service what came after that copy. Keep the damaged file: it is the only record of what was read and delivered since.`,
       options,
     );
+    this.what = what;
   }
 }

@@ -4,6 +4,7 @@ import type Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { migrations } from "../../src/journal/migrations.ts";
+import { registerRowChecksum } from "../../src/journal/row-checksums.ts";
 import { startProgram } from "../support/program.ts";
 import { compare, invented, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
@@ -85,12 +86,17 @@ describe("a copy of the state file", () => {
         ["cut", () => writeFileSync(copy, whole.subarray(0, whole.length >> 1)), "no whole copy"],
         ["text", () => writeFileSync(copy, "a shopping list"), "no whole copy"],
         ["empty", () => writeFileSync(copy, ""), "no whole copy"],
-        ["page", () => damagePage(copy, whole), "not give the checksum"],
-        ["newer", () => changeCopy(copy, whole, (db) => db.pragma("user_version = 9999")), "newer Tidemark"],
+        ["page", () => damagePage(copy, whole), "the bytes do not match their checksum"],
+        ["newer", () => changeCopy(copy, whole, makeNewer), "written by a newer Tidemark"],
+        [
+          "header",
+          () => changeCopy(copy, whole, (db) => db.pragma("user_version = 9999")),
+          "no whole copy of a state file (its list of migrations does not match its header)",
+        ],
         [
           "chain",
           () => changeCopy(copy, whole, (db) => db.exec("UPDATE pages SET rolling = 'ab' WHERE number = 2")),
-          "not follow the page before",
+          "the hash does not follow from the page before",
         ],
       ];
       for (const [name, damage, words] of damages) {
@@ -209,7 +215,9 @@ describe("R20 an old copy is restored while the directory of a file sink is ahea
       expect(remedy).toContain('an empty directory and "start: beginning" in the config');
       expect(remedy).toContain("tidemark sinks forget disk");
       scene.configure([{ ...disk(), name: "disk-2", directory: scene.path("events-2"), start: "beginning" }]);
-      expect(await scene.done("sinks", "forget", "disk")).toContain("are gone");
+      expect(await scene.done("sinks", "forget", "disk")).toContain(
+        'The position and the dead letters of "disk" were deleted',
+      );
       await scene.done("run", "--once");
       const first = linesBelow(scene.path("events"));
       const second = linesBelow(scene.path("events-2"));
@@ -258,8 +266,15 @@ test(
 function changeCopy(copy: string, whole: Buffer, change: (db: Database.Database) => void): void {
   writeFileSync(copy, whole);
   const db = new Sqlite(copy);
+  // The triggers of the state file call it.
+  registerRowChecksum(db);
   change(db);
   db.close();
+}
+
+/** As a later program leaves it, which lists its migration and counts it in the header. */
+function makeNewer(db: Database.Database): void {
+  db.exec("INSERT INTO migrations VALUES (9999, '9999-later', 0); PRAGMA user_version = 9999");
 }
 
 /** One bit of one page's bytes, as a disk would turn it. */
