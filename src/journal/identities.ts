@@ -52,7 +52,9 @@ export function createIdentities(db: State) {
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
         const { firstMs, lastMs } =
-          indexes.length === page.scanned.count ? page.spans[0]! : spanOf(page, indexes);
+          indexes.length === page.scanned.count && page.undated === 0
+            ? page.spans[0]!
+            : spanOf(page, indexes);
         const entries = entriesOf(page, deduped, indexes, firstMs, scratchOf(indexes.length * ENTRY_BYTES));
         const owner = ownerAt(page, indexes[0]!);
         const row = { owner, first_ms: firstMs, last_ms: lastMs, page: pageNumber, entries };

@@ -254,6 +254,9 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
           expect(await append(again, { fetchedAtMs })).toMatchObject({ fresh: 1, known: 2 });
           await reopen();
         }
+        // A page of nothing else.
+        expect(await append([undated("alone")])).toMatchObject({ fresh: 1 });
+        expect(await append([undated("alone")])).toMatchObject({ fresh: 0, known: 1 });
         const first = await append([undated("x"), eventText(70)]);
         const twin = await append([eventText(71), undated("x", "other")], { edge: first.edge });
         expect(twin).toMatchObject({ fresh: 2, changed: 0 });
