@@ -49,7 +49,11 @@ const BYTES_MAX = 128_000_000;
 const KEPT_MAX = 4;
 /** Bodies of unknown length grow by blocks. An endless body uses them up faster than garbage is collected. */
 export const BLOCK_BYTES = 1_048_576;
-const KEPT_BLOCKS_MAX = 64;
+/**
+ * Blocks are kept while they and all held memory are at most so many budgets: one for the bodies in flight, and a
+ * half for the one that may exceed it. Blocks beyond that would be garbage as fast as a hostile service sends.
+ */
+const BLOCK_BUDGETS = 1.5;
 /** Larger buffers are rare and go to the garbage collector: idle memory is not part of the budget. */
 const KEPT_BYTES_MAX = 32_000_000;
 const KEPT_MS = 10_000;
@@ -60,7 +64,7 @@ export function createBufferPool({
 }: BufferPoolOptions = {}): BufferPool {
   const queue = createQueue();
   const kept: ArrayBuffer[] = [];
-  const keptBlocks: ArrayBuffer[] = [];
+  const blocks = createIdleBlocks();
   const listeners: (() => void)[] = [];
   let heldBytes = 0;
   let usedSince = true;
@@ -79,8 +83,8 @@ export function createBufferPool({
   function keep({ buffer }: Buffer): void {
     // Memory that is still in another thread is detached here and has no bytes.
     if (!(buffer instanceof ArrayBuffer)) return;
-    if (buffer.byteLength === BLOCK_BYTES && keptBlocks.length < KEPT_BLOCKS_MAX) {
-      keptBlocks.push(buffer);
+    if (buffer.byteLength === BLOCK_BYTES) {
+      if (heldBytes + blocks.bytes() + BLOCK_BYTES <= BLOCK_BUDGETS * bytesMax) blocks.keep(buffer);
       return;
     }
     if (buffer.byteLength < LARGE_BYTES || buffer.byteLength > KEPT_BYTES_MAX) return;
@@ -100,19 +104,15 @@ export function createBufferPool({
     return fitting < 0 ? undefined : Buffer.from(kept.splice(fitting, 1)[0]!);
   }
 
-  function reusableBlock(bytes: number): Buffer | undefined {
-    const block = bytes === BLOCK_BYTES ? keptBlocks.pop() : undefined;
-    return block && Buffer.from(block);
-  }
-
   return {
     take(bytes) {
       usedSince = true;
       const isLarge = bytes >= LARGE_BYTES;
       // Idle buffers are not part of the budget, so they go first when it is nearly used up.
       if (heldBytes + bytes > bytesMax / 2) dropUnfitting(bytes);
+      if (isLarge) blocks.drop(heldBytes + blocks.bytes() + bytes - bytesMax);
       const memory =
-        (isLarge ? reusable(bytes) : reusableBlock(bytes)) ??
+        (isLarge ? reusable(bytes) : bytes === BLOCK_BYTES ? blocks.take() : undefined) ??
         Buffer.allocUnsafeSlow(
           isLarge ? Math.ceil((bytes * (1 + SHARE_BEHIND)) / STEP_BYTES) * STEP_BYTES : bytes,
         );
@@ -124,11 +124,41 @@ export function createBufferPool({
     alone: (signal) => queue.enter(signal),
     onFree: (listener) => void listeners.push(listener),
     dropIdle(nowMs) {
+      blocks.dropSpare(nowMs);
       if (usedSince) idleSinceMs = nowMs;
       usedSince = false;
       if (nowMs - idleSinceMs < KEPT_MS) return;
       kept.splice(0);
-      keptBlocks.splice(0);
+      blocks.drop(Number.POSITIVE_INFINITY);
+    },
+  };
+}
+
+/** Blocks that wait to be used again. */
+function createIdleBlocks() {
+  const idle: ArrayBuffer[] = [];
+  /** The fewest that were idle since `lookedMs`: nothing needed them. */
+  let spare = 0;
+  let lookedMs = 0;
+  return {
+    bytes: () => idle.length * BLOCK_BYTES,
+    keep: (block: ArrayBuffer) => void idle.push(block),
+    take(): Buffer | undefined {
+      const block = idle.pop();
+      spare = Math.min(spare, idle.length);
+      return block && Buffer.from(block);
+    },
+    /** Gives at least so many bytes to the garbage collector, as far as there are any. */
+    drop(bytes: number): void {
+      if (bytes > 0) idle.splice(0, Math.ceil(bytes / BLOCK_BYTES));
+      spare = Math.min(spare, idle.length);
+    },
+    /** Drops those that nothing has needed for a while. */
+    dropSpare(nowMs: number): void {
+      if (nowMs - lookedMs < KEPT_MS) return;
+      idle.splice(0, spare);
+      spare = idle.length;
+      lookedMs = nowMs;
     },
   };
 }

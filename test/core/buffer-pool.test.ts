@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { allocateBehind, createBufferPool, POISON } from "../../src/core/buffer-pool.ts";
+import { allocateBehind, BLOCK_BYTES, createBufferPool, POISON } from "../../src/core/buffer-pool.ts";
 
 const MEGABYTE = 1_048_576;
 
@@ -77,4 +77,36 @@ test("what is made of a page is stored behind it, aligned and apart, and elsewhe
   expect(bytes.byteOffset).toBeGreaterThanOrEqual(901);
   expect(times.byteOffset).toBeGreaterThanOrEqual(bytes.byteOffset + 3);
   expect(last.byteOffset).toBeGreaterThanOrEqual(times.byteOffset + 32);
+});
+
+test("blocks are used again up to the whole budget, make way for pages, and go when nothing needs them", () => {
+  const pool = createBufferPool({ bytesMax: 100 * BLOCK_BYTES });
+  const seen = new Set<ArrayBufferLike>();
+  const takeAndRelease = (count: number) => {
+    const taken = Array.from({ length: count }, () => pool.take(BLOCK_BYTES));
+    for (const { bytes } of taken) seen.add(bytes.buffer);
+    for (const { lease } of taken) lease.release();
+  };
+  pool.dropIdle(10_000);
+  for (let round = 0; round < 5; round++) takeAndRelease(100);
+  expect(seen.size).toBe(100);
+  // One body may exceed the budget, by half of it.
+  for (let round = 0; round < 5; round++) takeAndRelease(150);
+  expect(seen.size).toBe(150);
+  // A page of 40 with its share behind has 50.
+  const page = pool.take(40 * BLOCK_BYTES);
+  takeAndRelease(60);
+  expect(seen.size).toBe(150);
+  takeAndRelease(61);
+  expect(seen.size).toBe(151);
+  page.lease.release();
+  // Ten are in use all the time, and the rest goes.
+  for (const nowMs of [20_000, 30_000, 40_000]) {
+    takeAndRelease(10);
+    pool.dropIdle(nowMs);
+  }
+  takeAndRelease(10);
+  expect(seen.size).toBe(151);
+  takeAndRelease(11);
+  expect(seen.size).toBe(152);
 });
