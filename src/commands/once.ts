@@ -73,8 +73,10 @@ function problemsOf(
   for (const { name, type, lagEvents, state, reason } of sinks) {
     if (type === null || lagEvents === 0) continue;
     const why = reason === null ? "" : `: ${reason}`;
+    // A stopped sink waits for a decision: another run alone changes nothing.
+    const when = state === "stopped" ? "once the sink goes on" : "by the next run";
     problems.push(
-      `${name} lacks ${count(lagEvents, "event")} (${state}${why}). They are kept and delivered by the next run.`,
+      `${name} lacks ${count(lagEvents, "event")} (${state}${why}). They are kept and delivered ${when}.`,
     );
   }
   for (const { name, deadLetters } of sinks)

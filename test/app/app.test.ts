@@ -103,8 +103,11 @@ describe("the whole program in one process", () => {
     for (const end of ["", "-wal", "-shm", ".lock"]) rmSync(world.at(`state.db${end}`), { force: true });
     const outcome = await world.run(["run", "--once", "-c", config]);
     expect(outcome.code).toBe(1);
-    expect(outcome.stderr).toMatch(/The sink "disk" is stopped: .*was written from journal/);
-    expect(outcome.stderr).toContain("Choose:");
+    expect(outcome.stdout).toMatch(/The sink "disk" is stopped: .*was written from journal .* Choose: /);
+    expect(outcome.stdout).toMatch(
+      /disk lacks 200 events .* They are kept and delivered once the sink goes on\./,
+    );
+    expect(outcome.stderr).toMatch(/"kind":"sink_stopped","subject":"disk".*"remedy":"Choose: /);
     expect(world.lines()).toEqual(before);
   });
 
