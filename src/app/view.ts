@@ -2,7 +2,7 @@ import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ViewOptions } from "../journal/view/view.ts";
 import { VERSION } from "../version.ts";
-import { DRIFT, definitionOf, sinkConfigs, TRACKER } from "./sinks.ts";
+import { DRIFT, definitionOf, ownConfig, sinkConfigs, TRACKER } from "./sinks.ts";
 
 /** The parts of the config that a view needs. */
 export function viewOptions(config: Config, clock: Clock): ViewOptions {
@@ -14,7 +14,11 @@ export function viewOptions(config: Config, clock: Clock): ViewOptions {
     sinkBehindMs: config.alarms.sinkBehind,
     accounts: config.accounts.map(({ name, retention }) => ({ name, retentionMs: retention })),
     sinks: sinkConfigs(config).map((sink) => {
-      const { type, guarantee, promise } = definitionOf(sink);
+      const { type, guarantee, promise, promiseOf } = definitionOf(sink);
+      // A promise that depends on the config is always the weaker one.
+      const weaker = promiseOf?.(ownConfig(sink));
+      if (weaker !== undefined)
+        return { name: sink.name, type, guarantee: "at_least_once" as const, promise: weaker };
       return { name: sink.name, type, guarantee, promise };
     }),
     internalReaders: [TRACKER, DRIFT],

@@ -107,7 +107,7 @@ function wrongKey(previous: string): DecisionNeededError {
     `The signing key is not the one that this archive was signed with (${previous.split("+").slice(0, 2).join("+")}). Nothing was signed.`,
     [
       "name the right key file",
-      "use `tidemark archive keys rotate`, which needs the old key",
+      "to change the key, name the new one as `key` and the old one as `previousKey`, and restart",
       "if the old key is lost, start a new archive with another origin and place; the old one stays verifiable",
     ],
   );
