@@ -56,7 +56,7 @@ const files = () =>
 
 async function readAll(): Promise<string> {
   const { readLog, readEntries } = await import("../../src/archive/evidence/read.ts");
-  const { currentParts } = await import("../../src/archive/verify/verify.ts");
+  const { currentParts } = await import("../../src/archive/log/current-parts.ts");
   const { openRange } = await import("../../src/archive/part/range.ts");
   let text = "";
   for (const part of currentParts((await readLog(world.store)).leaves))

@@ -8,12 +8,12 @@ import type { Archive } from "../archive.ts";
 import type { ArchiveConfig } from "../config.ts";
 import { identityOf } from "../evidence/identity.ts";
 import { readEntries } from "../evidence/read.ts";
+import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LeafBody, PartFiles } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import { keepOf, keptUntilMs } from "../retention.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
-import { type CurrentPart, currentParts } from "../verify/verify.ts";
 import { type Fate, rewritePart } from "./rewrite.ts";
 
 /*

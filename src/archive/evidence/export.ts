@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { encodeName } from "../../core/names.ts";
+import { currentParts } from "../log/current-parts.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import { currentParts } from "../verify/verify.ts";
 import { lineProof } from "./prove.ts";
 import { readEntries, readLog } from "./read.ts";
 

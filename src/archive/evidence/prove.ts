@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { parseCheckpoint } from "../log/checkpoint.ts";
+import { currentParts } from "../log/current-parts.ts";
 import { type Leaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Verifier } from "../log/note.ts";
 import { inclusionProof, leafHash, leavesOf, verifyInclusion } from "../log/tree.ts";
@@ -7,7 +8,6 @@ import { eventLeaf, lineLeaf } from "../part/hashing.ts";
 import { type Line, lineSchema, type ManifestEntry } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import { currentParts } from "../verify/verify.ts";
 import { identityOf } from "./identity.ts";
 import { namingLeaf, type ReadLog, readEntries, readLog } from "./read.ts";
 
@@ -53,13 +53,27 @@ export async function proveEvent(store: ArchiveStore, query: EventQuery): Promis
       )
         continue;
       for (const at of await matches(store, files, entry.line, needle, query.event))
-        proofs.push({
-          ...(await lineProof(store, log, files, entries, index)),
-          event: await eventStep(store, files, entry.line, at),
-        });
+        proofs.push(await proveAt(store, log, files, entries, index, at));
     }
   }
   return proofs;
+}
+
+/** The proof of one event by the number of its line and its number in the line. */
+export async function proveAt(
+  store: ArchiveStore,
+  log: ReadLog,
+  files: PartFiles,
+  entries: readonly ManifestEntry[],
+  lineNumber: number,
+  eventNumber: number,
+): Promise<Proof> {
+  const entry = entries[lineNumber]!;
+  if ("gone" in entry) throw new Error("The line was removed.");
+  return {
+    ...(await lineProof(store, log, files, entries, lineNumber)),
+    event: await eventStep(store, files, entry.line, eventNumber),
+  };
 }
 
 async function matches(

@@ -1,6 +1,7 @@
+import { currentParts } from "../log/current-parts.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import { currentParts, type Verification, verifyArchive } from "../verify/verify.ts";
+import { type Verification, verifyArchive } from "../verify/verify.ts";
 import { readEntries, readLog } from "./read.ts";
 
 export interface ReportOptions {

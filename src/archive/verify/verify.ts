@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { isPart, type Leaf, type PartFiles, type PartLeaf } from "../log/leaf.ts";
+import { type CurrentPart, currentParts } from "../log/current-parts.ts";
+import type { Leaf, PartFiles, PartLeaf } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
@@ -93,28 +94,6 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
     witnessedMs: log?.witnessedMs,
     isPinned: key !== undefined,
   };
-}
-
-export interface CurrentPart {
-  readonly leaf: Leaf & PartLeaf;
-  /** The files as they are now; undefined when all of it was pruned or erased. */
-  readonly files: PartFiles | undefined;
-  /** The root of the manifest that was closed first, where another one replaced it. */
-  readonly original: string | undefined;
-}
-
-/** Every part with the files that it has after prunings and erasures. */
-export function currentParts(leaves: readonly Leaf[]): CurrentPart[] {
-  const parts = new Map<number, CurrentPart>();
-  for (const leaf of leaves) {
-    if (isPart(leaf)) parts.set(leaf.index, { leaf, files: leaf, original: undefined });
-    if (leaf.kind !== "prune" && leaf.kind !== "erase") continue;
-    const part = parts.get(leaf.leaf);
-    if (part === undefined) continue;
-    const files = leaf.replacement ?? undefined;
-    parts.set(leaf.leaf, { ...part, files, original: part.original ?? part.leaf.lines_root });
-  }
-  return [...parts.values()];
 }
 
 function isInside(day: string, { from, to }: VerifyOptions): boolean {
