@@ -106,6 +106,8 @@ export interface ImportOptions {
   readonly state: "STAGED" | "ACTIVATED";
   /** The answer of GET import/users: the specification's array, or the object seen in the field. */
   readonly usersShape: "array" | "object";
+  /** The preview passes `query` to the source, as the published interface does; the specification does not name it. */
+  readonly previewQuery: boolean;
   /** Indexing delay of the events that changes through the management API produce. */
   readonly indexingDelayMs: number;
   /** How many of a Workday integration's workers the service refuses to import: their e-mail address is none. */
@@ -137,6 +139,7 @@ const importsDefault: ImportOptions = {
   sourceUsers: 25,
   state: "STAGED",
   usersShape: "array",
+  previewQuery: false,
   indexingDelayMs: 1_000,
   badWorkers: 0,
   workerShapes: "mixed",

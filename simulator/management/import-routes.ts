@@ -68,7 +68,8 @@ export function importRoutes({ world, users, imports, schedules }: Parts): Route
   }
 
   function availableUsers(call: Call) {
-    const entries = sourceEntries(world, integration(call));
+    const isFiltered = world.settings.imports.previewQuery;
+    const entries = offered(integration(call), isFiltered ? (call.query.get("query") ?? "") : "");
     if (world.settings.imports.usersShape === "array") return slice(entries, call.query);
     return sessionPage(entries, call, `${call.organization.id.slice(0, 8)}-session`);
   }

@@ -44,7 +44,6 @@ export function registerImports(program: Command, io: Io, open: OpenManagement):
       [],
     )
     .option("--reactivate", "let suspended users be reactivated")
-    .option("--query <text>", "a filter that is passed to the source")
     .option("--watch", "follow it until it ends")
     .action((name: string | undefined, flags: StartFlags) => start(io, open, name, flags));
   add("list", "list jobs, the latest first", "list --state running")

@@ -15,11 +15,12 @@ export function preview(
   flags: SourceFlags & ChoiceFlags & { limit: number },
 ): Promise<void> {
   return using(open, flags, async (context) => {
-    const { account, organization, application, workday } = sourceFor(context, name, flags);
+    const { account, organization, application, workday, query } = sourceFor(context, name, flags);
     const source = importSourceOf(context.management(account));
     const offer = {
       kind: workday === undefined ? "application" : "workday",
       source: workday ?? application ?? "",
+      query,
     } as const;
     const offered: OfferedUser[] = [];
     for await (const user of source.offered(organization, offer, io.signal)) offered.push(user);

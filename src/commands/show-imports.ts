@@ -125,6 +125,7 @@ function fieldsOf(job: Job): [string, string | number | null][] {
     ["requested", `${job.requestedAt} by ${job.requestedBy} (${job.origin})`],
     ["state", `${job.state} since ${job.stateSince}`],
     ["reason", job.reason],
+    ...(job.offerNote === null ? [] : [["offer", job.offerNote] as [string, string]]),
     ...(parts.length > 1 ? [["parts", `${taken} of ${parts.length} taken`] as [string, string]] : []),
     ["events", `${counts.events}${job.lastEventAt === null ? "" : `, the last at ${job.lastEventAt}`}`],
   ];

@@ -22,6 +22,7 @@ import { watchJob } from "./watch-import.ts";
 export interface SourceFlags extends AccountFlags {
   readonly application?: string;
   readonly workday?: string;
+  readonly query?: string;
 }
 
 export interface ChoiceFlags {
@@ -35,7 +36,6 @@ export interface ChoiceFlags {
 export interface StartFlags extends SourceFlags, ChoiceFlags {
   readonly operation: readonly string[];
   readonly reactivate?: boolean;
-  readonly query?: string;
   readonly watch?: boolean;
 }
 
@@ -45,7 +45,8 @@ export function sourceOptions(command: Command): Command {
       "--application <id>",
       "the application that imports users, where no import of the config is named",
     )
-    .option("--workday <id>", "the Workday integration, instead of an application");
+    .option("--workday <id>", "the Workday integration, instead of an application")
+    .option("--query <text>", "a filter that is passed to an application's source");
 }
 
 interface Source {
@@ -53,20 +54,21 @@ interface Source {
   readonly organization: string | undefined;
   readonly application: string | undefined;
   readonly workday: string | undefined;
+  readonly query: string | undefined;
 }
 
 /** The import of the config that is named, or what the options say. */
 export function sourceFor(context: ManagementContext, name: string | undefined, flags: SourceFlags): Source {
   if (name !== undefined) {
     const definition = definitionFor(context, name);
-    const { account, organization, application, workday } = definition;
-    return { account, organization, application, workday };
+    const { account, organization, application, workday, queryString: query } = definition;
+    return { account, organization, application, workday, query };
   }
   if (!flags.application === !flags.workday) {
     throw new UsageError("Name an import of the config, or give either --application or --workday.");
   }
-  const { organization, application, workday } = flags;
-  return { account: accountOf(context, flags), organization, application, workday };
+  const { organization, application, workday, query } = flags;
+  return { account: accountOf(context, flags), organization, application, workday, query };
 }
 
 function definitionFor(context: ManagementContext, name: string) {
@@ -131,7 +133,7 @@ function orderFrom(
   const operations = flags.operation.map(operationOf);
   return {
     import: null,
-    ...sourceFor(context, name, flags),
+    ...placeOf(sourceFor(context, name, flags)),
     request: {
       operations: operations.length > 0 ? operations : ["users.create", "users.update"],
       allowUserReactivation: flags.reactivate === true,
@@ -141,6 +143,10 @@ function orderFrom(
     ...by,
     ...DEFAULTS,
   };
+}
+
+function placeOf({ account, organization, application, workday }: Source) {
+  return { account, organization, application, workday };
 }
 
 /** The choice of the named import with the options over it. */

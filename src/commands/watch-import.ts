@@ -10,7 +10,8 @@ const ALONE_MS = 120_000;
 
 /**
  * Shows a job until it ends: one line that is rewritten where a person watches, a line for each change
- * otherwise, a JSON object for each change with --json. The exit code is 0 when it finished, no user failed and every offered user is accounted for.
+ * otherwise, a JSON object for each change with --json. The exit code is 0 when it finished, no user failed and no
+ * offered user is unaccounted for.
  */
 export async function watchJob(
   io: Io,

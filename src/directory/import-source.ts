@@ -27,14 +27,18 @@ export function importSourceOf(client: ManagementClient) {
   return {
     async *offered(
       organization: string | undefined,
-      offer: { readonly kind: "application" | "workday"; readonly source: string },
+      offer: {
+        readonly kind: "application" | "workday";
+        readonly source: string;
+        readonly query?: string | undefined;
+      },
       signal: AbortSignal,
     ): AsyncGenerator<OfferedUser> {
       const options = { organization, signal };
       const rows =
         offer.kind === "workday"
           ? client.workdayWorkers(offer.source, options)
-          : client.importUsers(offer.source, options);
+          : client.importUsers(offer.source, options, offer.query);
       for await (const row of rows) yield offeredUser(row);
     },
 

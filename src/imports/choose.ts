@@ -1,4 +1,4 @@
-import type { Choice } from "./job.ts";
+import type { Choice, JobRequest } from "./job.ts";
 import type { ExistingUser, OfferedUser } from "./source.ts";
 
 /** An offered user, and the reason why it is not posted. */
@@ -41,6 +41,26 @@ function reasonToSkip(
   const isNameless = user.firstname === undefined || user.lastname === undefined;
   if (isNameless && !choice.postNameless) return "it has no first or no last name";
   return null;
+}
+
+/**
+ * An import that may only create leaves existing users as they are, and one that may only update leaves new ones out.
+ * The service reports neither, so both are skipped here, where the service lists its users.
+ */
+export function limitToOperations(
+  offered: readonly OfferedUser[],
+  operations: JobRequest["operations"],
+  existing: readonly ExistingUser[] | undefined,
+): Chosen[] {
+  const known = existing === undefined ? undefined : indexOf(existing);
+  const skippedOf = (user: OfferedUser) => {
+    if (known === undefined) return null;
+    const exists = find(known, user) !== undefined;
+    if (exists && !operations.includes("users.update")) return "exists already, and the import only creates";
+    if (!exists && !operations.includes("users.create")) return "does not exist, and the import only updates";
+    return null;
+  };
+  return offered.map((user) => ({ user, skipped: skippedOf(user) }));
 }
 
 /** `field=value` compares one field or attribute; other text is looked for in all of them. */

@@ -10,6 +10,7 @@ import type { StartContext } from "./context.ts";
 import { DEFAULTS } from "./defaults.ts";
 import { pollResults } from "./poll-results.ts";
 import { moveJobs } from "./progress.ts";
+import { readMissingOffers } from "./read-offer.ts";
 import { recoverJobs } from "./recover.ts";
 import { importRoutes } from "./routes.ts";
 import { raiseRunAlarms } from "./run-alarms.ts";
@@ -56,6 +57,7 @@ export function createImports(options: ImportsOptions): Imports {
     async step(signal) {
       await moveJobs({ store, log, readUntilMs }, clock.now());
       await recoverJobs(context, (account) => readUntilMs?.(account) ?? clock.now(), signal);
+      await readMissingOffers(context, clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);
       if (alarms !== undefined) raiseRunAlarms(store, definitions, alarms);

@@ -98,8 +98,12 @@ export const jobSchema = z.strictObject({
     .int()
     .nullable()
     .meta({ description: "Users that the source offered; null while it is not known." }),
+  offerNote: z.string().nullable().meta({
+    description: "Why the offer is not known, or why it may contain users that the import leaves out.",
+  }),
   unaccounted: z.int().nullable().meta({
-    description: "Offered users without an outcome after the end; null before it, or without an offer.",
+    description:
+      "Offered users without an outcome after the end; null before it, or where the offer is not exactly known.",
   }),
   staged: z.int().meta({ description: "Users of the job that can be activated." }),
   summary: z.string().meta({ description: "The account of the job in words." }),
@@ -155,6 +159,7 @@ export interface JobRow {
   readonly last_event_ms: number | null;
   readonly ended_ms: number | null;
   readonly offered_ms: number | null;
+  readonly offer_note: string | null;
   readonly sender: string | null;
 }
 
@@ -191,21 +196,27 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
     endedAt: isoOrNull(row.ended_ms),
     counts: facts.counts,
     offered,
-    unaccounted: hasEnded && offered !== null ? facts.waiting : null,
+    offerNote: row.offer_note,
+    unaccounted: hasEnded && offered !== null && row.offer_note === null ? facts.waiting : null,
     staged: facts.staged,
-    summary: summaryOf(offered, facts, hasEnded),
+    summary: summaryOf(row, offered, facts),
     parts: [...facts.parts],
   };
 }
 
 /** "40 offered: 22 created, 13 updated, 5 failed, 0 unaccounted". Outcomes that did not occur are left out. */
-function summaryOf(offered: number | null, { counts, waiting }: JobFacts, hasEnded: boolean): string {
+function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: JobFacts): string {
   const words = (["created", "updated", "reactivated", "failed", "skipped"] as const)
     .filter((outcome) => counts[outcome] > 0)
     .map((outcome) => `${counts[outcome]} ${outcome}`);
   if (offered === null) {
     const known = words.length === 0 ? "No outcome is known" : words.join(", ");
     return `${known}; the number of users offered is not known`;
+  }
+  const hasEnded = row.ended_ms !== null;
+  if (row.offer_note !== null) {
+    words.push(`${waiting} ${hasEnded ? "without an outcome, perhaps left out by queryString" : "waiting"}`);
+    return `at most ${offered} offered: ${words.join(", ")}`;
   }
   words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);
   return `${offered} offered: ${words.join(", ")}`;

@@ -110,7 +110,12 @@ function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): voi
 function silenceReason({ store }: ProgressContext, job: JobRow): string {
   const minutes = Math.round(job.finish_after_ms / 60_000);
   const silence = `Taken for finished because nothing was seen of it for ${minutes} minutes`;
-  if (job.offered_ms === null) return `${silence}; the number of users offered is not known.`;
+  if (job.offered_ms === null) {
+    const cause = job.offer_note ?? "The offer was not stored.";
+    return `${silence}. Only silence can end it, because the number of users offered is not known. ${cause}`;
+  }
+  if (job.offer_note !== null)
+    return `${silence}; ${store.users.totals(job.id).waiting} listed users have no outcome. ${job.offer_note}`;
   const lost = store.parts.of(job.id).some(({ state }) => state === "uncertain");
   const cause = lost ? " The answer to a part of it was lost." : "";
   return `${silence}; ${store.users.totals(job.id).waiting} offered users have no outcome.${cause}`;

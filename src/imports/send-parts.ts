@@ -49,6 +49,7 @@ export async function sendJob(context: StartContext, id: number, signal: AbortSi
 const START_MS = 120_000;
 export const TRIES_MAX = 6;
 const RETRY_MS = 15_000;
+/** A service may ask for a wait of a day. One request is tried this often all the same (R33). */
 const RETRY_MS_MAX = 600_000;
 
 async function sendPart(
@@ -107,7 +108,7 @@ function settlePart(
     case "unavailable":
       if (part.tries < TRIES_MAX) {
         const backOffMs = Math.min(RETRY_MS * 2 ** (part.tries - 1), RETRY_MS_MAX);
-        const waitMs = Math.max(backOffMs, answer.retryAfterMs ?? 0);
+        const waitMs = Math.min(Math.max(backOffMs, answer.retryAfterMs ?? 0), RETRY_MS_MAX);
         move({ state: "planned", atMs: nowMs + waitMs, reason: answer.reason });
         log.warn({ ...fields, reason: answer.reason, waitMs }, "Import start not taken; trying again.");
         return;

@@ -34,6 +34,8 @@ export interface Offer {
   readonly kind: "application" | "workday";
   /** The id of the application or of the Workday integration. */
   readonly source: string;
+  /** The filter of an application's import; the list is limited to it where the service can do so. */
+  readonly query?: string | undefined;
 }
 
 /** The calls of an account's management API that imports need; `importSourceOf` of the directory part gives them. */

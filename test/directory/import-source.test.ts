@@ -14,7 +14,7 @@ describe("users on offer", () => {
   beforeAll(async () => {
     simulator = await startSimulator({
       ...{ organizations: 1, events: 0 },
-      imports: { sourceUsers: 230, badWorkers: 3, usersShape: "object", listUsers: true },
+      imports: { sourceUsers: 230, badWorkers: 3, usersShape: "object", listUsers: true, previewQuery: true },
     });
     organization = simulator.organizations[0]!.id;
     client = openManagement(
@@ -34,9 +34,9 @@ describe("users on offer", () => {
   });
 
   const workday = () => simulator.control.world.workday(organization);
-  async function offered(kind: "application" | "workday", source: string) {
+  async function offered(kind: "application" | "workday", source: string, query?: string) {
     const users = [];
-    for await (const user of importSourceOf(client).offered(organization, { kind, source }, forever))
+    for await (const user of importSourceOf(client).offered(organization, { kind, source, query }, forever))
       users.push(user);
     return users;
   }
@@ -52,6 +52,14 @@ describe("users on offer", () => {
     }
     const asked = simulator.control.requests().map(({ path }) => path);
     expect(asked.filter((path) => path.endsWith("/import/users"))).toHaveLength(3);
+  });
+
+  it("are those that the filter of the import selects, where the preview passes it to the source", async () => {
+    const application = simulator.control.world.importApplication(organization);
+    const some = await offered("application", application, "i11");
+    expect(some.length).toBeGreaterThan(1);
+    expect(some.length).toBeLessThan(100);
+    for (const user of some) expect(user.username).toContain("i11");
   });
 
   it("have names and attributes in either spelling", () => {

@@ -11,6 +11,7 @@ import {
   UnavailableError,
   UnknownOrganizationError,
 } from "../../src/directory/errors.ts";
+import { importSourceOf } from "../../src/directory/import-source.ts";
 import { type ManagementClient, openManagement } from "../../src/directory/management.ts";
 import {
   caught,
@@ -44,6 +45,7 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return list;
 }
 
+const IMPORT = { operations: ["users.create"], allowUserReactivation: false } as const;
 const OPTIONS = { organization: "o1", signal: forever };
 const APPLICATION = { _id: "a1", name: "saml", active: true, config: { acsUrl: { value: "x" } }, extra: 1 };
 
@@ -412,10 +414,15 @@ describe("errors", () => {
     }
   });
 
-  it("does not wait for hours because the service says so", async () => {
-    await open((_request, response) => response.writeHead(429, { "retry-after": "7200" }).end());
-    expect(await caught(client.application("a1", OPTIONS))).toBeInstanceOf(ThrottledError);
+  it("R33 leaves a Retry-After of a day to its caller: no read and no start of an import waits for it", async () => {
+    await open((_request, response) => response.writeHead(429, { "retry-after": "86400" }).end());
+    const error = await caught(client.application("a1", OPTIONS));
+    expect(error).toBeInstanceOf(ThrottledError);
+    expect(error).toMatchObject({ retryAfterMs: 86_400_000 });
+    const start = importSourceOf(client).start("o1", "a1", IMPORT, OPTIONS.signal);
+    expect(await start).toMatchObject({ kind: "unavailable", retryAfterMs: 86_400_000 });
     expect(clock.waits).toEqual([]);
+    expect(server.seen).toHaveLength(2);
   });
 
   it("says what is wrong with an answer of another shape", async () => {

@@ -154,6 +154,111 @@ describe("the end of a job", () => {
     expect(jobs.row(id)!.state).toBe("finished");
   });
 
+  /** A source whose list follows the filter of the import, or does not. */
+  function filtering(follows: boolean): SourceScript {
+    const all = [worker("ada"), worker("ben"), worker("abel")];
+    return {
+      ...sourceOf([{ kind: "started", serviceJob: "j1" }]),
+      async *offered(_organization, { query = "" }) {
+        yield* all.filter(({ username }) => !follows || username!.startsWith(query));
+      },
+    };
+  }
+  const FILTERED = { queryString: "a" };
+
+  it("comes with the last user of a queryString where the source's list follows it", async () => {
+    const source = filtering(true);
+    const imports = run(source);
+    const { id } = await start(source, FILTERED);
+    expect(jobs.job(id)).toMatchObject({ summary: "2 offered: 2 waiting", offerNote: null });
+    await imports.apply([created("j1", "ada"), created("j1", "abel")]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({
+      ...{ state: "finished", reason: null, summary: "2 offered: 2 created, 0 unaccounted" },
+    });
+  });
+
+  it("says why it comes by silence where the source's list does not follow queryString", async () => {
+    const source = filtering(false);
+    const imports = run(source);
+    const { id } = await start(source, FILTERED);
+    await imports.apply([created("j1", "ada")]);
+    clock.advance(16 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: null, offered: 3 });
+    expect(jobs.job(id)!.summary).toBe(
+      "at most 3 offered: 1 created, 2 without an outcome, perhaps left out by queryString",
+    );
+    expect(jobs.job(id)!.reason).toBe(
+      "Taken for finished because nothing was seen of it for 15 minutes; 2 listed users have no outcome. The list of users on offer is the same with and without queryString, so it may contain users that the import leaves out.",
+    );
+  });
+
+  it("comes at once where every user of a list that does not follow queryString has an outcome", async () => {
+    const source = filtering(false);
+    const imports = run(source);
+    const { id } = await start(source, FILTERED);
+    await imports.apply([created("j1", "ada"), created("j1", "abel"), created("j1", "ben")]);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "finished", reason: null });
+  });
+
+  it("reads an offer that could not be read again while the job runs, and keeps the outcomes that are known", async () => {
+    let isReadable = false;
+    const source: SourceScript = {
+      ...sourceOf([{ kind: "started", serviceJob: "j1" }]),
+      async *offered() {
+        if (!isReadable) throw new Error("503 unavailable");
+        yield* [worker("ada"), worker("ben")];
+      },
+    };
+    const imports = run(source);
+    const { id } = await start(source);
+    await imports.apply([created("j1", "ada")]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({
+      ...{ offered: null, summary: "1 created; the number of users offered is not known" },
+      offerNote: "The users on offer could not be read: 503 unavailable",
+    });
+    isReadable = true;
+    clock.advance(MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ offerNote: null, summary: "2 offered: 1 created, 1 waiting" });
+    await imports.apply([created("j1", "ben")]);
+    await imports.step(forever);
+    expect(jobs.job(id)!.summary).toBe("2 offered: 2 created, 0 unaccounted");
+    expect(jobs.row(id)).toMatchObject({ state: "finished", reason: null });
+  });
+
+  it("says why only silence is possible where the offer can never be read", async () => {
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }]);
+    const imports = run(source);
+    const { id } = await start(source);
+    await imports.apply([created("j1", "ada")]);
+    clock.advance(16 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", offered: null, unaccounted: null });
+    expect(jobs.job(id)!.reason).toBe(
+      "Taken for finished because nothing was seen of it for 15 minutes. Only silence can end it, because the number of users offered is not known. The users on offer could not be read: 404 no such list",
+    );
+  });
+
+  it("counts users as skipped whom the operations leave out, where the service lists its users", async () => {
+    const source: SourceScript = {
+      ...sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(3)),
+      existing: async () => [{ ...worker("w1"), id: "u1" }],
+    };
+    const imports = run(source);
+    const { id } = await start(source, { operations: ["users.create"] });
+    expect(jobs.job(id)!.summary).toBe("3 offered: 1 skipped, 2 waiting");
+    expect(jobs.users(id, { outcome: "skipped", limit: 9, offset: 0 })[0]).toMatchObject({
+      ...{ username: "w1", reason: "exists already, and the import only creates" },
+    });
+    await imports.apply([created("j1", "w0"), created("j1", "w2")]);
+    await imports.step(forever);
+    expect(jobs.job(id)!.summary).toBe("3 offered: 2 created, 1 skipped, 0 unaccounted");
+  });
+
   it("never calls a job finished that did not start", async () => {
     const { id } = await start(sourceOf([{ kind: "uncertain", reason: "cut" }]));
     await resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
@@ -242,6 +347,19 @@ describe("a process that ends in the middle", () => {
     await imports.step(forever);
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j1" });
   });
+});
+
+it("R33 tries a start again within ten minutes although the service asks for a day, and says why it waits", async () => {
+  const reason = "429 Too Many Requests; the service asks to wait 86400 s";
+  const wait = { kind: "unavailable", reason, retryAfterMs: 86_400_000 } as const;
+  const source = sourceOf([wait, { kind: "started", serviceJob: "j1" }], undefined, workers(1));
+  const imports = run(source);
+  const { id } = await start(source, WORKDAY);
+  expect(jobs.job(id)!.parts[0]).toMatchObject({ state: "planned", reason });
+  clock.advance(10 * MINUTE_MS);
+  await imports.step(forever);
+  expect(source.starts).toHaveLength(2);
+  expect(jobs.row(id)!.state).toBe("running");
 });
 
 describe("the choice of workers", () => {

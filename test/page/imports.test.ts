@@ -104,4 +104,48 @@ describe.skipIf(skipBrowser())("imports on the page", () => {
     }
     expect(problems).toEqual([]);
   });
+
+  it("shows scheduled runs that were started, missed, left out and refused, each with its reason", async () => {
+    const runs = makeState();
+    const { db, clock } = runs;
+    const scripted = sourceOf([
+      { kind: "started", serviceJob: "j1" },
+      { kind: "refused", about: "request", reason: "403 Forbidden: not an administrator" },
+    ]);
+    const named = (name: string, changes: object) =>
+      definitionOf({ name, application: name, schedule: "*/5 * * * *", ...changes });
+    const definitions = [
+      named("started", {}),
+      named("refused", {}),
+      named("missed", { schedule: "0 2 * * *" }),
+      named("overlapped", { application: "started" }),
+    ];
+    const open = () =>
+      createImports({
+        ...{ db, definitions, source: () => scripted, accounts: ["acme"], clock, log: heardLog() },
+      });
+    await open().step(forever);
+    db.prepare("UPDATE import_schedules SET considered_ms = considered_ms - 43200000").run();
+    const imports = open();
+    await imports.step(forever);
+    const shown = await serve(createView(db, liveOf(clock), runs.options), { routes: imports.routes });
+    try {
+      const { page, problems } = await openPage(browser, shown.url);
+      const words = async (name: string) => {
+        const entry = page.locator("#schedules > li", { hasText: name });
+        await entry.first().waitFor();
+        return (await entry.first().innerText()).replaceAll("\n", " ");
+      };
+      expect(await words("started")).toMatch(/last run started .*next 2026-03-14 10:05/);
+      expect(await words("refused")).toMatch(/last run refused .*403 Forbidden: not an administrator/);
+      expect(await words("missed")).toMatch(/last run missed .*last 2026-03-14 02:00: not started in time/);
+      expect(await words("overlapped")).toMatch(/last run left out .*Job 1 of the same import has not ended/);
+      if (process.env.SHOTS)
+        await page.locator("#jobs-panel").screenshot({ path: `${process.env.SHOTS}/runs.png` });
+      expect(problems).toEqual([]);
+    } finally {
+      await shown.close();
+      runs.close();
+    }
+  });
 });

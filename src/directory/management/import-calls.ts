@@ -53,8 +53,15 @@ export type DirectoryUser = z.output<typeof userSchema>;
 export type ImportResult = Raw;
 
 export interface ImportCalls {
-  /** The users that the source offers, each unchanged; one page in memory at a time. */
-  importUsers(application: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
+  /**
+   * The users that the source offers, each unchanged; one page in memory at a time. The published interface passes
+   * `query` to the source as an import passes its queryString; the specification does not name it.
+   */
+  importUsers(
+    application: string,
+    options: CallOptions,
+    sourceQuery?: string,
+  ): AsyncGenerator<Raw, void, undefined>;
   /** Starts an import and gives its job id. Never repeated after an answer that broke off. */
   startImport(application: string, request: ImportRequest, options: CallOptions): Promise<string>;
   /** Every worker that the integration offers, each as it comes. */
@@ -73,7 +80,7 @@ export interface ImportCalls {
 
 export function importCalls(call: Caller): ImportCalls {
   return {
-    importUsers: (application, options) => importUsers(call, application, options),
+    importUsers: (application, options, sourceQuery) => importUsers(call, application, options, sourceQuery),
     startImport: (application, request, options) =>
       call({
         method: "POST",
@@ -167,13 +174,19 @@ const PREVIEW_PAGES_MAX = 10_000;
  * spelled `sessionId` in the published interface and `session_id` in its answers: both are sent. A page with
  * nothing new ends the list, so a source that ignores both is read once.
  */
-async function* importUsers(call: Caller, application: string, options: CallOptions): AsyncGenerator<Raw> {
+async function* importUsers(
+  call: Caller,
+  application: string,
+  options: CallOptions,
+  sourceQuery: string | undefined,
+): AsyncGenerator<Raw> {
   const seen = new Set<string>();
   let cursor: string | number | undefined;
   let session: string | undefined;
   for (let page = 0, skip = 0; page < PREVIEW_PAGES_MAX; page++) {
     const query = {
       limit: PREVIEW_PAGE_SIZE,
+      query: sourceQuery || undefined,
       ...(cursor === undefined ? { skip } : { cursor, sessionId: session, session_id: session }),
     };
     const path = pathOf`/v2/applications/${application}/import/users`;

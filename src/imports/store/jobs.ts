@@ -70,7 +70,10 @@ export interface JobRows {
   move(id: number, state: JobState, nowMs: number, change?: JobChange): void;
   /** Sets the service's job id of a job, the first one it got. */
   name(id: number, serviceJob: string): void;
-  offered(id: number, nowMs: number): void;
+  /** The offer is stored. A note says why it may contain users that the import leaves out. */
+  offered(id: number, nowMs: number, note: string | null): void;
+  /** Why the offer is not known yet. */
+  noteOffer(id: number, note: string): void;
   /** The sender, and until when it may be alive. */
   send(id: number, sender: string, answerByMs: number): void;
   /** An event or a result was seen. */
@@ -178,8 +181,11 @@ export function openJobRows(db: Database): JobRows {
     name(id, serviceJob) {
       db.prepare("UPDATE jobs SET service_job = coalesce(service_job, ?) WHERE id = ?").run(serviceJob, id);
     },
-    offered(id, nowMs) {
-      db.prepare("UPDATE jobs SET offered_ms = ? WHERE id = ?").run(nowMs, id);
+    offered(id, nowMs, note) {
+      db.prepare("UPDATE jobs SET offered_ms = ?, offer_note = ? WHERE id = ?").run(nowMs, note, id);
+    },
+    noteOffer(id, note) {
+      db.prepare("UPDATE jobs SET offer_note = ? WHERE id = ?").run(note.slice(0, 500), id);
     },
     send(id, sender, answerByMs) {
       db.prepare("UPDATE jobs SET sender = ?, answer_by_ms = ? WHERE id = ?").run(sender, answerByMs, id);

@@ -7,7 +7,10 @@ import { countsOf, listOf, STAGED, timelineOf, totalsOf } from "./user-views.ts"
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
-  /** Stores what the source offered. A user with a reason is skipped; the others belong to a part. */
+  /**
+   * Stores what the source offered. A user with a reason is skipped; the others belong to a part. A user that events
+   * named before keeps its outcome.
+   */
   offer(job: number, users: readonly NewUser[]): void;
   /** Takes an event into a job's timeline; false when it is there already. */
   addEvent(job: number, event: JournalEvent, news: ImportNews): boolean;
@@ -83,6 +86,7 @@ export function openUsers(db: Database): Users {
   const decide = db.prepare(
     "UPDATE job_users SET outcome = ?, reason = ?, event = ?, timestamp = ?, told_by = ? WHERE id = ?",
   );
+  const place = db.prepare("UPDATE job_users SET number = ?, entry = ?, part = ? WHERE id = ?");
   const setState = db.prepare("UPDATE job_users SET user_state = ? WHERE id = ?");
   const relink = db.prepare("UPDATE job_events SET user = ? WHERE user = ?");
   const remove = db.prepare("DELETE FROM job_users WHERE id = ?");
@@ -141,6 +145,12 @@ export function openUsers(db: Database): Users {
   return {
     offer(job, users) {
       for (const [number, { user, part, skipped }] of users.entries()) {
+        const names = { userId: undefined, username: user.username, email: user.email };
+        const seen = found(job, names).find((row) => row.number === null);
+        if (seen !== undefined) {
+          place.run(number, JSON.stringify(user), part, seen.id);
+          continue;
+        }
         insert.run(
           ...[job, null, user.username ?? null, user.email ?? null],
           ...(skipped === null ? ["pending", null, "events"] : ["skipped", skipped, "choice"]),

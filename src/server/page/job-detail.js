@@ -99,6 +99,7 @@ function facts(job, nowMs) {
     ["Events", number(job.counts.events)],
   ];
   if (job.parts.length > 1) list.push(["Parts taken", `${number(taken)} of ${number(job.parts.length)}`]);
+  if (job.offerNote !== null) list.push(["Offer", job.offerNote]);
   if (job.reason !== null) list.push(["Reason", job.reason]);
   return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
