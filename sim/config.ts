@@ -5,7 +5,7 @@ import { organizationId, type Settings } from "./plan.ts";
 
 /** The settings as a config, the way a person would write it. */
 export function configOf(settings: Settings, state: string): Config {
-  const config = configSchema.parse({
+  const { shard: _, ...config } = configSchema.parse({
     accounts: [
       {
         name: "acme",

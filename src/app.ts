@@ -6,6 +6,7 @@ import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { serve } from "./app/serve.ts";
+import { importRefusal } from "./app/shard.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
@@ -34,6 +35,7 @@ import { createJournal, type SqliteJournal } from "./journal/journal.ts";
 import { takeLock } from "./journal/lock.ts";
 import { createPageGate } from "./journal/page-gate.ts";
 import { createRoster } from "./journal/roster.ts";
+import { claimShard, earlierJournals } from "./journal/shard.ts";
 import { createSpace } from "./journal/space.ts";
 import { storeLive } from "./journal/view/live.ts";
 import { createView } from "./journal/view/view.ts";
@@ -88,6 +90,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   let db: State | undefined;
   try {
     db = openState(config.state);
+    await claimShard(db, config.state, config.shard);
     const memory = createBufferPool({ poison: options.poisonMemory ?? false });
     const journal = createJournal(db, clock, memory);
     if (!options.repairing) await placeReaders(config, journal);
@@ -149,6 +152,7 @@ async function assemble(
       preparer,
       memory,
       traces,
+      shard: config.shard,
       polling: { ...config.polling, archived: archiveConfigs(config).length > 0 },
       dispatcher: options.dispatcher,
       keepUnattributed: (stream, bytes, reason) =>
@@ -157,6 +161,7 @@ async function assemble(
   );
 
   const deliveries: Delivery[] = [];
+  const earlier = earlierJournals(db);
   for (const sink of options.repairing ? [] : sinkConfigs(config)) {
     const reader = await journal.reader(sink.name);
     const definition = options.sinkOf?.(definitionOf(sink)) ?? definitionOf(sink);
@@ -168,6 +173,7 @@ async function assemble(
         format: formatOf(sink),
         reader,
         journal: journal.id,
+        earlierJournals: earlier,
         wants: wantsOf(sink),
         clock,
         log: log.child({ sink: sink.name }),
@@ -193,6 +199,7 @@ async function assemble(
   const imports = createImports({
     db,
     definitions: config.imports,
+    refusal: importRefusal(config),
     source: (name) => {
       const account = accounts.find((candidate) => candidate.name === name);
       if (account === undefined) throw new UsageError(`There is no account "${name}" in the config.`);

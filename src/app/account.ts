@@ -9,6 +9,7 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { PageGate } from "../core/page-gate.ts";
 import type { Roster } from "../core/roster.ts";
+import { ownsOrganization, type Shard } from "../core/shard.ts";
 import type { Traces } from "../core/traces.ts";
 import { patternOf } from "../delivery/filter.ts";
 import { connectionOf } from "../directory/account.ts";
@@ -36,6 +37,8 @@ export interface AccountParts {
   readonly memory: PageMemory;
   readonly traces: Traces | undefined;
   readonly polling: PollingConfig;
+  /** Only the organizations of this shard are read. */
+  readonly shard?: Shard | undefined;
   readonly keepUnattributed: PollContext["keepUnattributed"];
   /** Takes the requests instead of the network. */
   readonly dispatcher?: RequestDispatcher | undefined;
@@ -52,13 +55,14 @@ export interface Account {
 
 /** The clients of one account, and the poller over them. */
 export function openAccount(config: AccountConfig, parts: AccountParts): Account {
-  const { polling, clock, traces, ...rest } = parts;
+  const { polling, clock, traces, shard, ...rest } = parts;
   const clients = openClients(config, clock, polling.concurrency, parts);
-  const poller = openPoller(config, polling, {
+  const provider = ownsOrganization(shard, null) ? config.provider : undefined;
+  const poller = openPoller({ ...config, provider }, polling, {
     ...rest,
     clock,
     source: sourceOf(clients.insights, config.name, traces),
-    discover: (signal) => discover(config, clients.management, signal),
+    discover: async (signal) => ownOf(shard, await discover(config, clients.management, signal)),
     nextRun: (expression, afterMs) => nextRun(expression, "UTC", afterMs)?.ms,
   });
   return {
@@ -107,6 +111,18 @@ export function sourceFaultOf(error: unknown): SourceFault {
   if (!(error instanceof DirectoryError)) return { kind: "bug", message: explain(error) };
   const kind = error.kind === "not_found" ? "unknown_organization" : error.kind;
   return { kind, message: explain(error), retryAfterMs: error.retryAfterMs, dateMs: error.dateMs };
+}
+
+/**
+ * The shard's part of what discovery found. Everything that polling plans, reads and counts begins here, so an
+ * event of another shard's organization is foreign wherever it appears (R7).
+ */
+export function ownOf<Found extends { readonly id: string }>(
+  shard: Shard | undefined,
+  found: readonly Found[] | null,
+): readonly Found[] | null {
+  if (found === null) return ownsOrganization(shard, null) ? null : [];
+  return found.filter(({ id }) => ownsOrganization(shard, id));
 }
 
 async function discover(config: AccountConfig, management: ManagementClient, signal: AbortSignal) {

@@ -10,6 +10,7 @@ import type { SqliteJournal } from "../journal/journal.ts";
 import { knowsOrganization } from "../journal/roster.ts";
 import type { Account } from "./account.ts";
 import { archiveActions, type RunningArchive } from "./archives.ts";
+import { refuseOtherShards } from "./shard.ts";
 import { sinkConfigs } from "./sinks.ts";
 
 export interface ActionParts {
@@ -155,6 +156,7 @@ function refuseInUse(config: Config, name: string): void {
 
 /** A misspelt organization must be an error, not an empty result. */
 function requireKnown({ db, config }: ActionParts, organizations: readonly string[] | undefined): void {
+  refuseOtherShards(config, organizations);
   const providers = config.accounts.map(({ provider }) => provider?.toLowerCase());
   const unknown = (organizations ?? []).filter((id) => !providers.includes(id) && !knowsOrganization(db, id));
   if (unknown.length === 0) return;

@@ -41,7 +41,7 @@ export async function* examine(options: Examination): AsyncGenerator<Finding> {
   yield* examineState(options);
   yield* examineDisk(config);
   if (offline) return;
-  for (const account of config.accounts) yield* checkAccount(account, signal);
+  for (const account of config.accounts) yield* checkAccount(account, config.shard, signal);
   yield* checkSinks(config, options);
 }
 

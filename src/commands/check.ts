@@ -7,9 +7,11 @@ import { advice, checkSinks } from "../app/check/sinks.ts";
 import { refuseMisplaced, sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
+import { shardText } from "../core/shard.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { placesOf } from "../journal/reader-row.ts";
+import { refuseOtherShard } from "../journal/shard.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 import { withConfig } from "./options.ts";
@@ -53,10 +55,10 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   yield {
     subject: flags.config,
     ok: true,
-    message: `the config is valid: ${config.accounts.length} accounts, ${config.sinks.length} sinks`,
+    message: `the config is valid: ${config.accounts.length} accounts, ${config.sinks.length} sinks${config.shard === undefined ? "" : `, shard ${shardText(config.shard)}`}`,
   };
   yield* server;
-  if (isOnline) for (const account of config.accounts) yield* checkAccount(account, io.signal);
+  if (isOnline) for (const account of config.accounts) yield* checkAccount(account, config.shard, io.signal);
   if (!isOnline) {
     for (const sink of sinkConfigs(config)) yield* advice(sink);
     return;
@@ -69,6 +71,7 @@ function refuseMismatch(config: Config): void {
   if (!existsSync(config.state)) return;
   const db = openStateForReading(config.state);
   try {
+    refuseOtherShard(db, config.state, config.shard);
     const { names, isEmpty } = placesOf(db);
     refuseMisplaced(config, names, isEmpty);
   } finally {

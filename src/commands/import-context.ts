@@ -12,5 +12,6 @@ export function startContextOf(context: ManagementContext): StartContext {
     ...{ clock: context.clock, log: context.log },
     sender: `command:${randomUUID()}`,
     sending: new Set(),
+    refusal: context.refusal,
   };
 }

@@ -8,6 +8,7 @@ import type { ManagementClient, SystemClient } from "../directory/management.ts"
 import type { SystemIdentity } from "../directory/signature.ts";
 import type { SystemSettings } from "../directory/system.ts";
 import type { ImportDefinition } from "../imports/config.ts";
+import type { StartContext } from "../imports/context.ts";
 import type { ImportState } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
@@ -16,6 +17,8 @@ import { withConfig } from "./options.ts";
 export interface ManagementContext {
   readonly accounts: readonly string[];
   readonly definitions: readonly ImportDefinition[];
+  /** Why an import cannot be started with this config's shard. */
+  readonly refusal?: StartContext["refusal"];
   readonly system: SystemSettings;
   /** The client of an account, opened once. */
   management(account: string): ManagementClient;

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { openClients } from "../app/account.ts";
+import { importRefusal } from "../app/shard.ts";
 import { viewOptions } from "../app/view.ts";
 import { loadConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
@@ -31,6 +32,7 @@ export async function openManagementContext(configFile: string, io: Io): Promise
   return {
     accounts: config.accounts.map((account) => account.name),
     definitions: config.imports,
+    refusal: importRefusal(config),
     system: config.system,
     management(name) {
       const known = clients.get(name) ?? openClients(accountOf(name), systemClock, CONNECTIONS_MAX);

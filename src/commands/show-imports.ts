@@ -58,14 +58,21 @@ export function runs(
   });
 }
 
-function nextRuns({ definitions, clock }: ManagementContext, name: string | undefined) {
-  const named = definitions.filter((definition) => name === undefined || definition.name === name);
+function nextRuns({ definitions, clock, refusal }: ManagementContext, name: string | undefined) {
+  const isOwn = ({ account, organization }: (typeof definitions)[number]) =>
+    refusal?.(account, organization) === undefined;
+  const named = definitions.filter((definition) =>
+    name === undefined ? isOwn(definition) : definition.name === name,
+  );
   if (named.length === 0 && name !== undefined) {
     const names = definitions.map((definition) => definition.name).join(", ") || "none";
     throw new UsageError(`There is no import "${name}" in the config; it has: ${names}.`);
   }
-  return named.map(({ name: own, schedule, timeZone }) => {
-    const next = schedule === undefined ? undefined : nextRun(schedule, timeZone, clock.now());
+  return named.map((definition) => {
+    const { name: own, schedule, timeZone } = definition;
+    // A schedule fires in its organization's shard alone.
+    const next =
+      schedule === undefined || !isOwn(definition) ? undefined : nextRun(schedule, timeZone, clock.now());
     return {
       import: own,
       schedule: schedule === undefined ? null : `${schedule} ${timeZone}`,

@@ -59,7 +59,7 @@ function headOf(status: StatusView, sinks: readonly SinkView[], paint: Painter):
       : ` (${((journal.usedBytes / journal.budgetBytes) * 100).toFixed(1)}% of its budget)`;
   const windows = totals.windows;
   return [
-    `${paint("bold", `Tidemark ${status.version}`)}${upMs === null ? "" : `, up ${formatDuration(upMs)}`}. ${running}`,
+    `${paint("bold", `Tidemark ${status.version}`)}${status.shard === null ? "" : `, shard ${status.shard}`}${upMs === null ? "" : `, up ${formatDuration(upMs)}`}. ${running}`,
     `${totals.events} events read. In closed windows the service counts ${totals.apiCount}, ${totals.heldCount} are held; ${totals.differing} windows differ. ${totals.late} events arrived late.`,
     ...gapLines(totals.gaps, paint),
     `Windows: ${windows.sealed} sealed, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} expired.`,

@@ -1,9 +1,12 @@
 import { readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
 import { parseDocument } from "yaml";
 import { UsageError } from "../core/errors.ts";
 import { Secret } from "../core/secret.ts";
+import { resolveShard } from "../core/shard.ts";
 import { pathText, problemsOf, withoutFollowUps } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
+import { configOfShard } from "./shard.ts";
 
 const CONFIG_BYTES_MAX = 10_000_000;
 
@@ -13,14 +16,16 @@ export interface LoadedConfig {
 }
 
 /** Reads and checks a config file. All problems are reported at once, each with path, value and remedy. */
-export function loadConfig(file: string, env: Readonly<Record<string, string | undefined>>): LoadedConfig {
-  const config = parseConfig(readConfig(file), file);
+export function loadConfig(file: string, env: Environment): LoadedConfig {
+  const config = parseConfig(readConfig(file), file, env);
   const problems = [...secretsOf(config, "")].flatMap(([path, secret]) => resolveSecret(path, secret, env));
   if (problems.length > 0) throw configError(file, problems);
   return { config, file };
 }
 
-export function parseConfig(text: string, file: string): Config {
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export function parseConfig(text: string, file: string, env: Environment = {}): Config {
   // Warnings would print parts of the file.
   const document = parseDocument(text, { prettyErrors: true, logLevel: "error" });
   if (document.errors.length > 0) throw configError(file, document.errors.map(notYaml));
@@ -37,7 +42,11 @@ export function parseConfig(text: string, file: string): Config {
     ...loginsInAddresses(value, []),
   ];
   if (problems.length > 0 || !parsed.success) throw configError(file, problems);
-  return parsed.data;
+  const { shard: setting, ...config } = parsed.data;
+  if (setting === undefined) return config;
+  const shard = resolveShard(setting, env, hostname());
+  if (typeof shard === "string") throw configError(file, [`shard: ${shard}`]);
+  return configOfShard(config, shard);
 }
 
 /** A password in an address is a literal secret too. */
@@ -99,11 +108,7 @@ function* secretsOf(value: unknown, path: string): Generator<[string, Secret]> {
   }
 }
 
-function resolveSecret(
-  path: string,
-  secret: Secret,
-  env: Readonly<Record<string, string | undefined>>,
-): string[] {
+function resolveSecret(path: string, secret: Secret, env: Environment): string[] {
   const { source } = secret;
   if (source === undefined) return [];
   if ("env" in source) {

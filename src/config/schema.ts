@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
 import { unsafeAddresses } from "../core/http/plain-http.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
+import { type Shard, shardSchema } from "../core/shard.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { routeSchema } from "../delivery/filter.ts";
@@ -107,6 +108,7 @@ export const configSchema = z
       .min(1)
       .meta({ description: "Whom to read: a key, where it is valid, and what of it." }),
     state: z.string().min(1).default("./tidemark.db").meta({ description: "The state file (SQLite)." }),
+    shard: shardSchema.optional(),
     journal: journalSchema,
     polling: pollingSchema.prefault({}),
     sinks: z
@@ -142,7 +144,8 @@ export const configSchema = z
   )
   .meta({ title: "Tidemark", description: "The configuration of Tidemark." });
 
-export type Config = z.output<typeof configSchema>;
+/** The config as the program uses it: `auto` in `shard` is resolved. */
+export type Config = Omit<z.output<typeof configSchema>, "shard"> & { readonly shard?: Shard | undefined };
 export type AccountConfig = Config["accounts"][number];
 /** A sink's common fields; its own are known to its definition alone. */
 export interface SinkConfig {

@@ -94,6 +94,8 @@ export interface SinkContext<Config> {
   readonly format: Format;
   /** The id of the journal that feeds this sink. */
   readonly journal: string;
+  /** Journals that this one continues: everything in them was delivered before their state was split or merged. */
+  readonly earlierJournals?: ReadonlySet<string> | undefined;
   /** The position and state last committed in the journal; undefined before the first commit. */
   readonly position: Position;
   readonly state: SinkState | undefined;
@@ -130,6 +132,11 @@ export interface SinkDefinition<Config = unknown> {
   /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
   readonly boundsFirst?: boolean;
   open(context: SinkContext<Config>): Promise<Sink>;
+  /**
+   * The config of one of several shards that share it: names that two processes must not share get the label.
+   * Absent where the destination keeps journals apart by itself.
+   */
+  ofShard?(config: Config, label: string, sink: string): Config;
   /** Words of warning for `check` that the config alone can tell (a backfill that cannot go there, say). */
   advise?(config: Config): readonly string[];
 }

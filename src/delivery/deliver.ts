@@ -38,6 +38,8 @@ export interface DeliveryOptions {
   readonly format: Format;
   readonly reader: JournalReader;
   readonly journal: string;
+  /** Journals that this one continues, all of them delivered to their ends. */
+  readonly earlierJournals?: ReadonlySet<string> | undefined;
   wants(event: JournalEvent): boolean;
   readonly clock: Clock;
   readonly log: Log;
@@ -111,7 +113,10 @@ export function createDelivery(options: DeliveryOptions) {
   async function open(signal: AbortSignal): Promise<Sink> {
     const opened = await openSink(signal);
     try {
-      const at = await judgePosition(name, opened, reader, readerState(), options.isAsRestored?.());
+      const at = await judgePosition(name, opened, reader, readerState(), {
+        isAsRestored: options.isAsRestored?.() ?? false,
+        earlierJournals: options.earlierJournals,
+      });
       // The destination has a batch whose position was not committed: a crash between the two.
       if (comparePositions(reader.position, at) < 0)
         await reader.commit(at, resolved(at, readerState().sink));
@@ -125,11 +130,24 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   function openSink(signal: AbortSignal): Promise<Sink> {
-    const { config, format, journal, stdout } = options;
+    const { config, format, journal, earlierJournals, stdout } = options;
     const { position } = reader;
     const state = readerState().sink;
     return definition.open({
-      ...{ name, config, format, journal, position, state, clock, log, signal, stdout, memory },
+      ...{
+        name,
+        config,
+        format,
+        journal,
+        earlierJournals,
+        position,
+        state,
+        clock,
+        log,
+        signal,
+        stdout,
+        memory,
+      },
       limited: health.limited,
     });
   }

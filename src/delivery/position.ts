@@ -15,6 +15,13 @@ export function resolved(written: Position, sink: SinkState | undefined): SinkSt
   return held as SinkState;
 }
 
+export interface PositionFacts {
+  /** The state was put in place of another one, and the reader has committed nothing since. */
+  readonly isAsRestored?: boolean;
+  /** Journals that this one continues. */
+  readonly earlierJournals?: ReadonlySet<string> | undefined;
+}
+
 /**
  * Where to go on (R20), given what the destination itself holds. One batch ahead is the normal crash
  * between the destination's commit and ours. A destination that is behind, that holds another journal's
@@ -25,7 +32,7 @@ export async function judgePosition(
   sink: Sink,
   reader: JournalReader,
   held: ReaderState,
-  isAsRestored = false,
+  { isAsRestored = false, earlierJournals }: PositionFacts = {},
 ): Promise<Position> {
   if (!("position" in sink)) return reader.position;
   const there = sink.position;
@@ -44,6 +51,8 @@ export async function judgePosition(
     );
   }
   if (written !== undefined && formatPosition(there) === formatPosition(written)) return reader.position;
+  // All of an earlier journal was delivered, and of this one nothing was written there yet.
+  if (written === undefined && earlierJournals?.has(there.journal)) return reader.position;
   if (!(await reader.holds(there))) throw unknownPosition(name, there, reader.position);
   if (written !== undefined && comparePositions(there, earlier(written, reader.position)) < 0) {
     throw new DecisionNeededError(

@@ -7,6 +7,8 @@ import type { ImportStore } from "./store/open.ts";
 export interface StartContext {
   readonly store: ImportStore;
   readonly source: (account: string) => ImportSource;
+  /** Says why a job is not this process' to start; undefined where it is. */
+  readonly refusal?: ((account: string, organization: string | undefined) => string | undefined) | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Names this process: `run:…` for the one that holds the state's lock, `command:…` for others. */

@@ -35,6 +35,8 @@ export interface ImportsOptions {
   /** The management API of an account; throws for an unknown one. */
   readonly source: (account: string) => ImportSource;
   readonly accounts: readonly string[];
+  /** Why a job is not this process' to start, where it is not. */
+  readonly refusal?: StartContext["refusal"];
   readonly clock: Clock;
   readonly log: Log;
   readonly alarms?: Alarms | undefined;
@@ -43,15 +45,16 @@ export interface ImportsOptions {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { db, clock, log, definitions, source, accounts, alarms, readUntilMs } = options;
+  const { db, clock, log, definitions, source, accounts, alarms, readUntilMs, refusal } = options;
   const store = openImportStore(db);
   const context: StartContext = {
-    ...{ store, source, clock, log },
+    ...{ store, source, clock, log, refusal },
     sender: `run:${randomUUID()}`,
     sending: new Set(),
   };
   const tracker = createTracker(store, clock, DEFAULTS);
-  const scheduler = createScheduler(context, definitions);
+  const own = definitions.filter(({ account, organization }) => !refusal?.(account, organization));
+  const scheduler = createScheduler(context, own);
   return {
     apply: tracker.apply,
     async step(signal) {
@@ -60,7 +63,7 @@ export function createImports(options: ImportsOptions): Imports {
       await readMissingOffers(context, clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);
-      if (alarms !== undefined) raiseRunAlarms(store, definitions, alarms);
+      if (alarms !== undefined) raiseRunAlarms(store, own, alarms);
       return "idle";
     },
     routes: importRoutes({ ...context, definitions, accounts }),

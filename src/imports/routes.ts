@@ -87,7 +87,9 @@ function definitionsRoute(context: RoutesContext): Route {
     body: undefined,
     response: z.strictObject({ imports: z.array(definitionSchema) }),
     run: async () => ({
-      imports: context.definitions.map((definition) => described(context, definition)),
+      imports: context.definitions
+        .filter(({ account, organization }) => !context.refusal?.(account, organization))
+        .map((definition) => described(context, definition)),
     }),
   });
 }

@@ -1,3 +1,4 @@
+import { UsageError } from "../core/errors.ts";
 import { ANSWER_BY_MS, type StartContext } from "./context.ts";
 import type { Choice, Job, JobRequest, JobRow } from "./job.ts";
 import { sendJob } from "./send-parts.ts";
@@ -33,7 +34,9 @@ export async function startImport(
 }
 
 /** Writes the row, inside the caller's change. */
-export function createJob({ store, clock, sender }: StartContext, order: StartOrder): JobRow {
+export function createJob({ store, clock, sender, refusal }: StartContext, order: StartOrder): JobRow {
+  const why = refusal?.(order.account, order.organization);
+  if (why !== undefined) throw new UsageError(why);
   const nowMs = clock.now();
   const isWorkday = order.workday !== undefined;
   return store.jobs.create({

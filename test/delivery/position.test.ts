@@ -121,14 +121,27 @@ describe("R20 where a sink goes on", () => {
   test("R20 a destination ahead of a copy that was restored: a person decides, even where its position is known", async () => {
     const held = resolved(at(2, 3), undefined) as ReaderState;
     await reader.commit(at(2, 3), held as Record<string, unknown>);
-    const error = await judgePosition("lake", sinkAt(at(3, 1)), reader, held, true).catch(
+    const error = await judgePosition("lake", sinkAt(at(3, 1)), reader, held, { isAsRestored: true }).catch(
       (thrown: unknown) => thrown,
     );
     expect(error).toBeInstanceOf(DecisionNeededError);
     const { message, choices } = error as DecisionNeededError;
     expect(message).toContain("restored from an older copy");
     expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
-    expect(await judgePosition("lake", sinkAt(at(2, 3)), reader, held, true)).toEqual(at(2, 3));
+    expect(await judgePosition("lake", sinkAt(at(2, 3)), reader, held, { isAsRestored: true })).toEqual(
+      at(2, 3),
+    );
+  });
+
+  test("R20 a destination at the end of a journal that this one continues: on from here, until something is written", async () => {
+    const there = { ...at(2, 3), journal: "11111111" };
+    const facts = { earlierJournals: new Set(["11111111"]) };
+    await reader.commit(at(1, 2), undefined);
+    expect(await judgePosition("lake", sinkAt(there), reader, {}, facts)).toEqual(at(1, 2));
+    const held = resolved(at(1, 2), undefined) as ReaderState;
+    await expect(judgePosition("lake", sinkAt(there), reader, held, facts)).rejects.toThrow(
+      "another journal",
+    );
   });
 
   test("R20 what is offered after a restored copy loses nothing", async () => {

@@ -2,9 +2,10 @@ import type { AccountConfig } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { explain } from "../../core/errors.ts";
 import { scanPage } from "../../core/scanner.ts";
+import { ownsOrganization, type Shard, shardText } from "../../core/shard.ts";
 import { formatDuration } from "../../core/time.ts";
 import type { InsightsClient, InsightsScope } from "../../directory/insights.ts";
-import { openClients } from "../account.ts";
+import { openClients, ownOf } from "../account.ts";
 import type { Finding } from "./finding.ts";
 import { networkFault, remedyOf } from "./remedy.ts";
 
@@ -12,12 +13,18 @@ const ORGANIZATIONS_ASKED = 20;
 const SKEW_MS_MAX = 60_000;
 
 /** Asks the service with this account's key, and explains every refusal. */
-export async function* checkAccount(config: AccountConfig, signal: AbortSignal): AsyncGenerator<Finding> {
+export async function* checkAccount(
+  config: AccountConfig,
+  shard: Shard | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<Finding> {
   const subject = `account ${config.name}`;
   const clients = openClients(config, systemClock, 4);
   try {
-    const organizations = yield* checkManagement(config, clients.management, subject, signal);
-    if (config.provider !== undefined)
+    const listed = yield* checkManagement(config, clients.management, subject, signal);
+    const organizations = ownOf(shard, listed?.map((id) => ({ id })) ?? null)?.map(({ id }) => id);
+    if (shard !== undefined) yield shareFinding(subject, shard, organizations);
+    if (config.provider !== undefined && ownsOrganization(shard, null))
       yield await checkScope(
         config,
         clients.insights,
@@ -46,6 +53,16 @@ export async function* checkAccount(config: AccountConfig, signal: AbortSignal):
   } finally {
     await clients.close();
   }
+}
+
+function shareFinding(subject: string, shard: Shard, organizations: readonly string[] | undefined): Finding {
+  const share =
+    organizations === undefined
+      ? "the key's own organization"
+      : organizations.length === 0
+        ? "none of its organizations"
+        : `${organizations.length} of its organizations`;
+  return { subject, ok: true, message: `shard ${shardText(shard)} reads ${share}` };
 }
 
 async function* checkManagement(

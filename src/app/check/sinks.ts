@@ -10,6 +10,7 @@ import type { ReaderState } from "../../delivery/position.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { isLocked, takeLock } from "../../journal/lock.ts";
 import { heldOf } from "../../journal/reader-row.ts";
+import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "../sinks.ts";
 import type { Finding } from "./finding.ts";
@@ -58,13 +59,14 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
   const subject = `sink ${sink.name}`;
   const lock = takeLock(config.state);
   try {
-    const { position, state } = heldBySink(config, sink);
+    const { position, state, earlierJournals } = heldBySink(config, sink);
     let limit = "";
     const opened = await definition.open({
       name: sink.name,
       config: ownConfig(sink),
       format: formatOf(sink),
       journal: position.journal,
+      earlierJournals,
       position,
       state,
       clock: systemClock,
@@ -96,12 +98,17 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
 }
 
 /** The position and state that delivery would open it with. */
-function heldBySink(config: Config, sink: SinkConfig): Pick<SinkContext<unknown>, "position" | "state"> {
-  if (!existsSync(config.state)) return { position: startOf("none"), state: undefined };
+function heldBySink(
+  config: Config,
+  sink: SinkConfig,
+): Pick<SinkContext<unknown>, "position" | "state" | "earlierJournals"> {
+  if (!existsSync(config.state))
+    return { position: startOf("none"), state: undefined, earlierJournals: undefined };
   const db = openStateForReading(config.state);
   try {
     const { position, state } = heldOf(db, sink.name);
-    return { position, state: (state as ReaderState | undefined)?.sink };
+    const earlier = earlierJournals(db);
+    return { position, state: (state as ReaderState | undefined)?.sink, earlierJournals: earlier };
   } finally {
     db.close();
   }

@@ -58,6 +58,10 @@ export type AccountView = Readonly<z.output<typeof accountSchema>>;
 
 export const statusSchema = z.strictObject({
   version: z.string(),
+  shard: z
+    .string()
+    .nullable()
+    .meta({ description: "`i/n`, counted from 0: the share of the organizations in this state; null: all." }),
   nowMs: ms,
   startedMs: ms.nullable().meta({ description: "null: no process is running, only its file was read." }),
   health: z.enum(["good", "degraded", "bad"]).meta({

@@ -58,6 +58,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     "SELECT name, page, event, hash, committed_ms AS committedMs FROM readers ORDER BY name",
   );
   const journalId = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck();
+  const shard = db.prepare("SELECT value FROM meta WHERE key = 'shard'").pluck();
   const organizationCounts = db
     .prepare("SELECT account, state, COUNT(*) FROM organizations GROUP BY account, state")
     .raw();
@@ -130,6 +131,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     });
     return {
       version: options.version,
+      shard: (shard.get() as string | undefined) ?? null,
       nowMs: clock.now(),
       startedMs: running?.startedMs ?? null,
       ...statement,

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { DecisionNeededError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import { formatPosition, type Position } from "../../core/position.ts";
+import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink.ts";
 import { inParallel } from "../shared/in-parallel.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
@@ -11,6 +11,7 @@ import { errnoOf, type FileSystem } from "./system.ts";
 export interface Owner {
   readonly name: string;
   readonly journal: string;
+  readonly earlierJournals?: ReadonlySet<string> | undefined;
   readonly position: Position;
   readonly state: SinkState | undefined;
 }
@@ -36,6 +37,8 @@ export function reconcileFiles(model: LedgerModel, owner: Owner, directory: stri
   }
   // A directory to which nothing was ever committed holds nothing that another journal could confuse.
   const isUnwritten = model.sequence === 0 && model.files.size === 0;
+  // All that an earlier journal held was committed here before its state was split or merged.
+  if (state === undefined && isOfEarlier(model, owner)) return model.sequence;
   if (model.journal !== owner.journal && !isUnwritten) {
     throw new DecisionNeededError(
       `The directory ${directory} was written from journal ${model.journal}, but the state file holds journal ${owner.journal}.`,
@@ -57,6 +60,12 @@ export function reconcileFiles(model: LedgerModel, owner: Owner, directory: stri
     );
   }
   return committed;
+}
+
+/** Until this journal's first commit the position is still the earlier journal's. */
+function isOfEarlier({ journal, position }: LedgerModel, { earlierJournals }: Owner): boolean {
+  if (earlierJournals === undefined) return false;
+  return earlierJournals.has(journal) || earlierJournals.has(parsePosition(position)?.journal ?? "");
 }
 
 function anew(owner: Owner): string {

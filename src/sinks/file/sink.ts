@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { defineSink, type Sink, type SinkContext } from "../../core/sink.ts";
 import { type FileSettings, fileSchema } from "./config.ts";
 import { activeFilesOf, newModel } from "./directory.ts";
@@ -39,6 +39,7 @@ export const file = defineSink({
   promise:
     "Exactly once: file lengths and the position are committed together in the directory, and opening cuts off everything beyond them.",
   open: (context) => openFileSink(context),
+  ofShard: (config, label) => ({ ...config, directory: join(config.directory, label) }),
 });
 
 /** `system` is there for tests that end the world at a chosen call. */

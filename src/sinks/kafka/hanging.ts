@@ -18,6 +18,8 @@ interface ToEnd {
   readonly newest: readonly Written[];
   /** The position as it was last committed here. */
   readonly committed: Position;
+  /** Journals that ours continues; all of their positions were committed. */
+  readonly earlierJournals?: ReadonlySet<string> | undefined;
 }
 
 /**
@@ -50,7 +52,7 @@ export function endHanging(connection: KafkaConnection, { newest, ...ours }: ToE
     if (!hanging) return true;
     const transaction = { transactionalId: ours.id, producerId, producerEpoch };
     await coordinator.addPartitionsToTxn({ ...transaction, topics: hanging.open });
-    const transactionResult = hanging.written.isCommitted ?? isAcknowledged(hanging.written, ours.committed);
+    const transactionResult = hanging.written.isCommitted ?? isAcknowledged(hanging.written, ours);
     await coordinator.endTxn({ ...transaction, transactionResult });
     return true;
   });
@@ -60,7 +62,11 @@ export function endHanging(connection: KafkaConnection, { newest, ...ours }: ToE
  * The position was committed here only after the brokers had promised to commit the transaction. Without that
  * their decision is not known, and aborting loses nothing: the events are sent again.
  */
-function isAcknowledged({ position }: Written, committed: Position): boolean {
+function isAcknowledged(
+  { position }: Written,
+  { committed, earlierJournals }: Omit<ToEnd, "newest">,
+): boolean {
+  if (earlierJournals?.has(position.journal)) return true;
   return position.journal === committed.journal && comparePositions(position, committed) <= 0;
 }
 

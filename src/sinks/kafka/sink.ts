@@ -3,7 +3,7 @@ import { advise, type KafkaContext, kafkaSchema } from "./config.ts";
 import { connect } from "./connect.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { openIdempotent } from "./idempotent.ts";
-import { openTransactional } from "./transactions.ts";
+import { defaultId, openTransactional } from "./transactions.ts";
 
 const AT_LEAST_ONCE =
   "At least once: without transactions a crash at the wrong moment writes a batch again. The event's id is a header of every record.";
@@ -18,6 +18,10 @@ export const kafka = defineSink({
     "Exactly once for readers with isolation.level=read_committed, in journal order per organization: the position is a record in the same transaction as the events. With `delivery: at_least_once`, for brokers without transactions, at least once.",
   promiseOf: (config) => (config.delivery === "at_least_once" ? AT_LEAST_ONCE : undefined),
   open,
+  ofShard: (config, label, sink) => ({
+    ...config,
+    transactionalId: `${config.transactionalId ?? defaultId(sink)}-${label}`,
+  }),
   advise,
 });
 

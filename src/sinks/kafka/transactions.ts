@@ -22,7 +22,7 @@ interface Instance {
 /** R24: InitProducerId comes first, since it ends our old transaction; only then is the position read. */
 export async function openTransactional(connection: KafkaConnection, context: KafkaContext): Promise<Sink> {
   const { config } = context;
-  const id = config.transactionalId ?? `tidemark-${context.name}`;
+  const id = config.transactionalId ?? defaultId(context.name);
   if (config.topic === config.positionsTopic) {
     throw new PausedError("topic and positionsTopic are the same.", "name another topic for one of them");
   }
@@ -37,7 +37,8 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   // Without a wait: a transaction of ours that is undecided now stays so.
   let found = await read(0);
   const { newest } = found;
-  if (await endHanging(connection, { id, transactionTimeout, newest, committed: context.position })) {
+  const { position: committed, earlierJournals } = context;
+  if (await endHanging(connection, { id, transactionTimeout, newest, committed, earlierJournals })) {
     await producer.disconnect();
     producer = await initialized(connection, id, config);
     found = await read(openTimeout);
@@ -52,6 +53,10 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
     encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
   return opened({ connection, context, producer, topics, position: held?.position, positionMessage });
+}
+
+export function defaultId(sink: string): string {
+  return `tidemark-${sink}`;
 }
 
 /** A producer that has ended the transaction of the one before it. */
