@@ -5,7 +5,7 @@ import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import { type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
-import type { State } from "./database.ts";
+import type { Connection, State } from "./database.ts";
 import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
 import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
@@ -148,8 +148,17 @@ export function createJournal(
 }
 
 function journalId(db: State): string {
+  const select = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck();
+  const known = select.get() as string | undefined;
+  // A lane's journal has its id since it was opened: it cannot be written outside a change.
+  if (known !== undefined) return known;
+  nameJournal(db);
+  return select.get() as string;
+}
+
+/** Gives the journal its id, unless it has one. */
+export function nameJournal(db: Connection): void {
   db.prepare("INSERT OR IGNORE INTO meta (key, value) VALUES ('journal', ?)").run(randomUUID());
-  return db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck().get() as string;
 }
 
 /** A page of the chosen events alone: their exact bytes, in order. */
