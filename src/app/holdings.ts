@@ -1,0 +1,89 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { ArchiveConfig } from "../archive/config.ts";
+import { heldFrame, heldFrames, heldPartsOf } from "../archive/evidence/held-parts.ts";
+import { readLog } from "../archive/evidence/read.ts";
+import { openStore } from "../archive/open.ts";
+import type { ArchiveStore } from "../archive/store/store.ts";
+import type { Config } from "../config/schema.ts";
+import { systemClock } from "../core/clock.ts";
+import { UsageError } from "../core/errors.ts";
+import type { Holdings } from "../core/holdings.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { openHeldPages } from "../journal/held-pages.ts";
+import { archiveConfigs, archiveFolder } from "./archives.ts";
+
+/** What a config holds: its archive, where it has one, and its journal, where there is a state file. */
+export async function openHoldings(config: Config, name: string | undefined): Promise<Holdings> {
+  const archive = chosenArchive(config, name);
+  const store = archive && (await openStore(archive.store, systemClock));
+  if (!existsSync(config.state)) {
+    if (store !== undefined) return storeHoldings(store);
+    throw new UsageError(
+      `There is nothing to search: the state file ${config.state} does not exist, and the config has no archive. Start "tidemark run" first.`,
+    );
+  }
+  const db = openStateForReading(config.state);
+  const pages = openHeldPages(
+    db,
+    archive === undefined
+      ? null
+      : {
+          name: archive.name,
+          stagingFolder: join(archiveFolder(config.state, archive.name), "pages"),
+          retentionMs: Math.max(...config.accounts.map(({ retention }) => retention)),
+        },
+  );
+  return {
+    ...(store === undefined ? noParts : partsOf(store)),
+    place: store?.place ?? config.state,
+    async snapshot() {
+      const { entries, pages: open, erasures } = pages.look();
+      return { parts: archive ? heldPartsOf(entries, archive.origin) : [], pages: open, erasures };
+    },
+    page: pages.page,
+    async close() {
+      db.close();
+      await store?.close();
+    },
+  };
+}
+
+/** An archive by itself: every part of its log, and no journal. */
+export function storeHoldings(store: ArchiveStore): Holdings {
+  return {
+    ...partsOf(store),
+    place: store.place,
+    async snapshot() {
+      const { entries, checkpoint } = await readLog(store);
+      return { parts: heldPartsOf(entries, checkpoint.origin), pages: [], erasures: "" };
+    },
+    page: () => undefined,
+    close: () => store.close(),
+  };
+}
+
+function partsOf(store: ArchiveStore): Pick<Holdings, "frames" | "frame"> {
+  return {
+    frames: (part, signal) => heldFrames(store, part, signal),
+    frame: (part, offset, storedBytes) => heldFrame(store, part.data, offset, storedBytes),
+  };
+}
+
+const noParts: Pick<Holdings, "frames" | "frame"> = {
+  async *frames() {},
+  frame: async () => undefined,
+};
+
+export function chosenArchive(
+  config: Config,
+  name: string | undefined,
+): (ArchiveConfig & { readonly name: string }) | undefined {
+  const all = archiveConfigs(config);
+  if (name === undefined && all.length <= 1) return all[0];
+  const found = all.find((one) => one.name === name);
+  if (found !== undefined) return found;
+  throw new UsageError(
+    `Name one of the archives with --archive: ${all.map((one) => one.name).join(", ") || "the config has none"}.`,
+  );
+}

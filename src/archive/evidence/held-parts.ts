@@ -1,0 +1,108 @@
+import { createHash } from "node:crypto";
+import { Decompressor } from "zstd-napi";
+import type { HeldFrame, HeldPart } from "../../core/holdings.ts";
+import { currentParts } from "../log/current-parts.ts";
+import { parseLeaf } from "../log/leaf.ts";
+import { type Line, parseManifest } from "../part/manifest.ts";
+import type { ArchiveStore } from "../store/store.ts";
+
+/** The parts of a log as search reads them. */
+export function heldPartsOf(entries: readonly Buffer[], origin: string): HeldPart[] {
+  const leaves = entries.map((entry, index) => parseLeaf(entry, origin, index));
+  return currentParts(leaves).flatMap(({ leaf, files }) =>
+    files === undefined || files.events === 0
+      ? []
+      : [
+          {
+            number: leaf.index,
+            key: files.manifest_sha256,
+            kind: leaf.kind,
+            day: leaf.day,
+            events: files.events,
+            data: files.data,
+            manifest: files.manifest,
+            storedBytes: files.data_bytes,
+            rawBytes: files.raw_bytes,
+          },
+        ],
+  );
+}
+
+/** Reads a part from its first to its last frame. Throws where the data file is not the one of the manifest. */
+export async function* heldFrames(
+  store: ArchiveStore,
+  part: HeldPart,
+  signal: AbortSignal,
+): AsyncGenerator<HeldFrame> {
+  const decompressor = new Decompressor();
+  const bytes = await store.read(part.manifest);
+  if (bytes === undefined || createHash("sha256").update(bytes).digest("hex") !== part.key)
+    throw new Error(`${store.place}/${part.manifest} is missing or damaged: run \`archive verify\`.`);
+  for (const entry of parseManifest(bytes)) {
+    if ("gone" in entry || entry.line.events === 0) continue;
+    yield* lineFrames(store, part, entry.line, decompressor, signal);
+  }
+}
+
+async function* lineFrames(
+  store: ArchiveStore,
+  part: HeldPart,
+  line: Line,
+  decompressor: Decompressor,
+  signal: AbortSignal,
+): AsyncGenerator<HeldFrame> {
+  const digest = createHash("sha256");
+  const pieces = [line.key_bytes, ...line.frames.map(([stored]) => stored)];
+  let offset = line.offset;
+  // The whole range is checked before any of it is used.
+  for (const length of pieces) {
+    signal.throwIfAborted();
+    digest.update((await store.read(part.data, { from: offset, length })) ?? Buffer.alloc(0));
+    offset += length;
+  }
+  if (digest.digest("hex") !== line.stored_sha256)
+    throw new Error(
+      `${store.place}/${part.data} is missing or damaged at ${line.organization}: run \`archive verify\`.`,
+    );
+  offset = line.offset + line.key_bytes;
+  let row = 0;
+  for (const [stored, , events] of line.frames) {
+    signal.throwIfAborted();
+    const frame = (await store.read(part.data, { from: offset, length: stored }))!;
+    const content = decompressor.decompress(frame);
+    yield {
+      organization: line.organization,
+      offset,
+      storedBytes: stored,
+      content,
+      events,
+      slices: slicesOf(content, line, row),
+    };
+    offset += stored;
+    row += events;
+  }
+}
+
+const LINE_BREAK = 0x0a;
+
+function slicesOf(content: Buffer, line: Line, firstRow: number): HeldFrame["slices"] {
+  const breaks = new Map(line.breaks.map(([index, , length]) => [index, length]));
+  const erased = new Set(line.erased.map(([index]) => index));
+  const slices: { row: number; start: number; length: number }[] = [];
+  for (let at = 0, row = firstRow; at < content.length; row++) {
+    const length = breaks.get(row) ?? content.indexOf(LINE_BREAK, at) - at;
+    if (!erased.has(row)) slices.push({ row, start: at, length });
+    at += length + 1;
+  }
+  return slices;
+}
+
+export async function heldFrame(
+  store: ArchiveStore,
+  data: string,
+  offset: number,
+  length: number,
+): Promise<Buffer | undefined> {
+  const frame = await store.read(data, { from: offset, length });
+  return frame?.length === length ? new Decompressor().decompress(frame) : undefined;
+}

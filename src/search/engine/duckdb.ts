@@ -1,0 +1,63 @@
+import { mkdirSync } from "node:fs";
+import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import { UsageError } from "../../core/errors.ts";
+
+type DuckDb = typeof import("@duckdb/node-api");
+
+const PACKAGE = "@duckdb/node-api";
+const PACKAGE_VERSION = "1.5.5-r.5";
+
+/** The engine is optional: everything but search works without it. */
+export async function loadDuckDb(): Promise<DuckDb> {
+  try {
+    return await import("@duckdb/node-api");
+  } catch (error) {
+    throw new UsageError(
+      `Search needs the package ${PACKAGE}, which is not installed. Install it beside Tidemark with "npm install ${PACKAGE}@${PACKAGE_VERSION}". Everything else works without it.`,
+      { cause: error },
+    );
+  }
+}
+
+export interface EngineLimits {
+  readonly memoryBytes: number;
+  /** What does not fit into memory goes there. */
+  readonly temporaryFolder: string;
+}
+
+/** An instance with one thread and bounded memory. It installs and loads nothing from elsewhere. */
+export async function openInstance(limits: EngineLimits): Promise<DuckDBInstance> {
+  const { DuckDBInstance } = await loadDuckDb();
+  mkdirSync(limits.temporaryFolder, { recursive: true, mode: 0o700 });
+  return DuckDBInstance.create(":memory:", {
+    threads: "1",
+    memory_limit: `${Math.floor(limits.memoryBytes / 1e6)}MB`,
+    temp_directory: limits.temporaryFolder,
+    autoinstall_known_extensions: "false",
+    autoload_known_extensions: "false",
+    allow_community_extensions: "false",
+  });
+}
+
+/** Runs work that is interrupted when the signal aborts. */
+export async function interruptible<Result>(
+  connection: DuckDBConnection,
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  signal.throwIfAborted();
+  const stop = () => connection.interrupt();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}

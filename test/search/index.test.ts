@@ -1,0 +1,150 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { findQueryOf } from "../../src/search/engine/search.ts";
+import type { Filter } from "../../src/search/find/filter.ts";
+import { A, B, DAY } from "../archive/world.ts";
+import { skipUnless } from "../support/components.ts";
+import {
+  collect,
+  DUCKDB_REMEDY,
+  duckdb,
+  never,
+  openSearchWorld,
+  type SearchWorld,
+  textsOf,
+} from "./support.ts";
+
+const skips = skipUnless("duckdb", duckdb, DUCKDB_REMEDY);
+
+let own: SearchWorld;
+beforeEach(async () => {
+  if (skips) return;
+  own = await openSearchWorld();
+});
+afterEach(() => own?.close());
+
+const NEXT = "2026-03-11";
+
+/** Two closed organizations on one day, one open day, in time order. */
+async function fill(): Promise<string[]> {
+  const { world } = own;
+  const a = await world.events(A, DAY, 0, 30);
+  const b = await world.events(B, DAY, 100, 20);
+  await world.seal([A, B], DAY, 50);
+  await world.closeAll();
+  const open = await world.events(A, NEXT, 0, 10);
+  return [...a, ...b, ...open];
+}
+
+const find = async (filter: Filter, more: object = {}) =>
+  textsOf(await collect(own.search.find({ ...findQueryOf(filter), ...more }, never)));
+
+function files(): string[] {
+  return readdirSync(own.indexFolder).filter((name) => name.endsWith(".parquet"));
+}
+
+describe.skipIf(skips)("the index", () => {
+  test("covers closed days and the journal without a seam, in time order", async () => {
+    const all = await fill();
+    expect(await find({})).toEqual(all);
+    expect(await find({}, { descending: true })).toEqual(all.toReversed());
+    expect(await find({ organizations: [B] })).toEqual(all.slice(30, 50));
+    expect(await find({}, { limit: 7 })).toEqual(all.slice(0, 7));
+    expect(files()).toEqual([expect.stringMatching(/^pages-/), expect.stringMatching(/^part-/)]);
+  });
+
+  test("A28 an event moves from open to closed between two pages of a query without being lost or doubled", async () => {
+    const all = await fill();
+    const first = await collect(own.search.find({ ...findQueryOf({}), limit: 52 }, never));
+    await own.world.seal([A], NEXT, 10);
+    await own.world.closeAll();
+    const rest = await collect(own.search.find({ ...findQueryOf({}), after: first.at(-1)! }, never));
+    expect(textsOf([...first, ...rest])).toEqual(all);
+    expect(files().filter((name) => name.startsWith("pages-"))).toEqual([]);
+  });
+
+  test("A28 a page that is trimmed while a query runs is found in the closed part", async () => {
+    const all = await fill();
+    await own.search.sync(never);
+    const { page, snapshot } = own.holdings;
+    const before = await snapshot();
+    await own.world.seal([A], NEXT, 10);
+    await own.world.closeAll();
+    // The query sees the state before the closing, and the page is gone when it is read.
+    const stale = { snapshot: async () => before, page: () => undefined };
+    let looks = 0;
+    Object.assign(own.holdings, stale, {
+      snapshot: () => (++looks === 1 ? stale.snapshot() : snapshot()),
+    });
+    expect(await find({})).toEqual(all);
+    expect(looks).toBe(2);
+    Object.assign(own.holdings, { page, snapshot });
+  });
+
+  test("A25 is made again with the same content", async () => {
+    await fill();
+    await own.search.sync(never);
+    const before = files().map((name) => readFileSync(join(own.indexFolder, name)));
+    rmSync(own.indexFolder, { recursive: true });
+    await own.reopen();
+    await own.search.sync(never);
+    const after = files().map((name) => readFileSync(join(own.indexFolder, name)));
+    expect(after.length).toBe(2);
+    for (const [at, bytes] of after.entries()) expect(bytes.equals(before[at]!)).toBe(true);
+  });
+
+  test("A25 files that are missing or damaged, at any byte, are noticed and made again", async () => {
+    const all = await fill();
+    await own.search.sync(never);
+    const path = join(own.indexFolder, files().find((name) => name.startsWith("part-"))!);
+    const whole = readFileSync(path);
+    for (let at = 3; at < whole.length; at += Math.ceil(whole.length / 12)) {
+      const damaged = Buffer.from(whole);
+      damaged[at] = damaged[at]! ^ 0x5a;
+      writeFileSync(path, damaged);
+      await own.reopen();
+      expect(await find({})).toEqual(all);
+      expect(readFileSync(path).equals(whole)).toBe(true);
+    }
+    for (const damage of [() => rmSync(path), () => writeFileSync(path, whole.subarray(0, 100))]) {
+      damage();
+      expect(await find({})).toEqual(all);
+    }
+    const note = path.replace(".parquet", ".json");
+    writeFileSync(note, readFileSync(note, "utf8").replace(/"rows":\d+/, '"rows":1'));
+    await own.reopen();
+    expect(await find({})).toEqual(all);
+  });
+
+  test("a hit is read from the data file: where that is damaged the answer says so", async () => {
+    await fill();
+    await own.search.sync(never);
+    const [data] = readdirSync(join(own.world.storeFolder, "events"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".zst"))
+      .map((name) => join(own.world.storeFolder, "events", name));
+    const bytes = readFileSync(data!);
+    bytes[200] = bytes[200]! ^ 1;
+    rmSync(data!);
+    writeFileSync(data!, bytes);
+    await expect(find({})).rejects.toThrow(/is missing or damaged: run `tidemark archive verify`/);
+    await own.reopen();
+    rmSync(own.indexFolder, { recursive: true });
+    await own.reopen();
+    await expect(find({})).rejects.toThrow(/damaged at [ab]{24}: run `archive verify`/);
+  });
+
+  test("pages are indexed in groups that stay the same while others are added", async () => {
+    const { world } = own;
+    const texts: string[] = [];
+    for (let page = 0; page < 12; page++) {
+      texts.push(...(await world.events(A, DAY, page * 1000, 1000)));
+      if (page % 4 === 0) await own.search.sync(never);
+    }
+    expect((await find({})).length).toBe(texts.length);
+    const groups = files();
+    texts.push(...(await world.events(A, DAY, 20_000, 5)));
+    expect(await find({})).toEqual(texts);
+    expect(files().filter((name) => groups.includes(name)).length).toBeGreaterThanOrEqual(2);
+  });
+});
