@@ -32,7 +32,8 @@ export type Component =
   | "kubeconform"
   | "fsck"
   | "merkle"
-  | "python";
+  | "python"
+  | "duckdb";
 
 /** True when `TIDEMARK_REQUIRE` lists the component, or says `all`. */
 export function required(component: Component): boolean {
