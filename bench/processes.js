@@ -52,3 +52,16 @@ export async function measure(args, { env = process.env, ...options } = {}) {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+/** Runs another program to its end. Gives wall-clock seconds and processor seconds, as bash's `time` tells them. */
+export async function measureCommand(command, args) {
+  const child = spawn("bash", ["-c", 'TIMEFORMAT="%R %U %S"; time "$0" "$@" >/dev/null', command, ...args], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const said = [];
+  child.stderr.on("data", (chunk) => said.push(chunk));
+  const [code] = await once(child, "close");
+  const [seconds, user, system] = Buffer.concat(said).toString().trim().split(" ").map(Number);
+  if (code !== 0 || Number.isNaN(system)) throw new Error(`${command} failed: ${Buffer.concat(said)}`);
+  return { seconds, cpuSeconds: user + system };
+}

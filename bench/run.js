@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import { newSignerText } from "../dist/src/archive/log/note.js";
+import { benchArchive } from "./archive.js";
 import { startDestinations } from "./components.js";
 import { benchExport } from "./export.js";
 import { benchFormats, printFormats, simulatedEvents } from "./formats.js";
@@ -28,13 +30,27 @@ const FILES = {
   ocsf: { name: "OCSF files", sink: file({ format: "ocsf" }) },
 };
 
+/** Nothing rests, so `run --once` closes all days but the newest ones, which the service may still change. */
+const ARCHIVE = {
+  name: "archive",
+  sink: {
+    name: "evidence",
+    type: "archive",
+    origin: "example.com/bench",
+    key: { env: "BENCH_ARCHIVE_KEY" },
+    store: { directory: "archive" },
+    settle: "0s",
+  },
+  env: { BENCH_ARCHIVE_KEY: newSignerText("example.com/bench") },
+};
+
 const parts = {
   async core() {
-    return [await exportTable({ organizations: 1, jobs: [FILES.raw] })];
+    return [await exportTable({ organizations: 1, jobs: [FILES.raw, ARCHIVE] })];
   },
   async files() {
     return [
-      await exportTable({ organizations: 1, jobs: Object.values(FILES) }),
+      await exportTable({ organizations: 1, jobs: [...Object.values(FILES), ARCHIVE] }),
       await exportTable({ organizations: 50, jobs: [FILES.raw, FILES.zstd, FILES.ocsf] }),
     ];
   },
@@ -52,6 +68,17 @@ const parts = {
     for (const organizations of [1, 50, 3000])
       for (const pageSize of [10_000, 1000])
         tables.push(await exportTable({ organizations, pageSize, jobs: Object.values(FILES) }));
+    return tables;
+  },
+  async archive() {
+    const tables = [];
+    for (const organizations of [1, 300]) {
+      const rows = await benchArchive({ events, organizations, rounds });
+      tables.push({
+        title: `Archive: ${events} events of ${organizations} organization(s) in ten days`,
+        rows,
+      });
+    }
     return tables;
   },
   async formats() {

@@ -120,8 +120,8 @@ export interface ArchivePage {
   readonly isChanged: boolean;
   /** The UTC day of an event's own time; empty where it has none that an archive could use (A6). */
   day(event: JournalEvent): string;
-  /** Whether an event of this organization and day goes into that plan. */
-  belongs(plan: number, organization: string, event: JournalEvent): boolean;
+  /** The plan that an event of this organization goes into; undefined where it has none yet. */
+  planOf(organization: string, event: JournalEvent): number | undefined;
   /** Whether it was erased before it was closed. */
   isErased(organization: string, event: JournalEvent): boolean;
 }

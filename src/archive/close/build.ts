@@ -56,29 +56,26 @@ export async function buildParts(
 /** Groups are numbered by plan and, in a plan, by the order of its organizations. */
 async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Spool, signal: AbortSignal) {
   const start: number[] = [];
-  const byKey = new Map<string, number>();
-  const pages = new Map<number, Set<number>>();
+  const groupOf = new Map<number, Map<string, number>>();
+  const pages = new Set<number>();
   let groups = 0;
-  for (const [at, plan] of plans.entries()) {
+  for (const plan of plans) {
     start.push(groups);
-    for (const { organization } of plan.organizations) byKey.set(`${at} ${organization}`, groups++);
-    for (const page of source.pagesOf(plan.id)) pages.set(page, (pages.get(page) ?? new Set()).add(at));
+    groupOf.set(plan.id, new Map(plan.organizations.map(({ organization }) => [organization, groups++])));
+    for (const page of source.pagesOf(plan.id)) pages.add(page);
   }
-  for (const number of [...pages.keys()].sort((a, b) => a - b)) {
+  for (const number of [...pages].sort((a, b) => a - b)) {
     signal.throwIfAborted();
     const page = await source.page(number);
-    const candidates = [...pages.get(number)!].map((at) => ({ at, plan: plans[at]! }));
     for (let index = 0; index < page.count; index++) {
       const event = page.event(index);
       const owner = archiveOwner(event.organization, event.provider, event.account);
-      for (const { at, plan } of candidates) {
-        const group = page.belongs(plan.id, owner, event) ? byKey.get(`${at} ${owner}`) : undefined;
-        if (group === undefined) continue;
-        if (page.isErased(owner, event)) break;
-        spool.add(group, event, page.isChanged);
-        break;
-      }
+      const plan = page.planOf(owner, event);
+      const group = plan === undefined ? undefined : groupOf.get(plan)?.get(owner);
+      if (group !== undefined && !page.isErased(owner, event)) spool.add(group, event, page.isChanged);
     }
+    // Reading a page takes milliseconds; polling and delivery have their turn in between.
+    await new Promise((resolve) => setImmediate(resolve));
   }
   return { start };
 }
@@ -93,17 +90,19 @@ function createPartWriter(plan: Plan, folder: string) {
     add(claim: Claim, spooled: Iterable<SpooledEvent>): void {
       const secret = secretOf(plan, claim.organization);
       data.begin({ kind: "secret", secret });
-      let [first, last, changed]: [string | null, string | null, number] = [null, null, 0];
+      let [first, last]: [Buffer | undefined, Buffer | undefined] = [undefined, undefined];
+      let changed = 0;
       for (const event of spooled) {
         data.event(event.slice, event.identity);
-        if (event.timestamp !== "") {
+        if (event.timestamp.length > 0) {
           first ??= event.timestamp;
           last = event.timestamp;
         }
         if (event.isChanged) changed++;
       }
       const facts = data.end();
-      const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, first, last, changed };
+      const times = { first: first?.toString() ?? null, last: last?.toString() ?? null };
+      const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, ...times, changed };
       const entry = entryOf(line, lineNonceOf(secret));
       entries.push(entry);
       tree.append(Buffer.from(entry.leaf, "hex"));

@@ -1,46 +1,66 @@
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import type { JournalEvent } from "../../core/event.ts";
+import { createColumns } from "./spool-columns.ts";
 
 /*
- * Sorts the events of a few parts in bounded memory (A5): their bytes go to a temporary file in the order of
- * arrival, and 45 bytes for each event stay in memory. The order is group, time in nanoseconds, identity, then
- * arrival, so that closing the same plan again gives the same order.
+ * Sorts the events of a few parts in bounded memory (A5), as an external merge sort does:
+ *
+ *   add     events gather in a buffer of 16 MB; when it is full, they are written to a temporary file in their order,
+ *           as one run
+ *   groups  the runs are merged: each run is read from its start to its end, in blocks
+ *
+ * About 50 bytes for each event stay in memory. The order is group, time in nanoseconds, identity, then arrival,
+ * so closing the same plan again gives the same order.
  */
 
 export interface Spool {
   readonly count: number;
   add(group: number, event: JournalEvent, isChanged: boolean): void;
-  /** The events of each group in order. The slice is valid until the next one is taken. */
+  /** The events of each group in order. */
   groups(): Iterable<{ readonly group: number; readonly events: Iterable<SpooledEvent> }>;
   close(): void;
 }
 
+/** Valid until the next event is taken. */
 export interface SpooledEvent {
-  readonly slice: Uint8Array;
-  readonly identity: Uint8Array;
-  readonly timestamp: string;
+  readonly slice: Buffer;
+  readonly identity: Buffer;
+  /** The timestamp as served; empty where there is none. Its memory stays valid. */
+  readonly timestamp: Buffer;
   readonly isChanged: boolean;
 }
 
-const IDENTITY_BYTES = 16;
-const WRITE_BYTES = 4_000_000;
-const BLOCK_BYTES = 131_072;
+const RUN_BYTES = 16_000_000;
+const BLOCK_BYTES = 262_144;
 
-export function createSpool(path: string): Spool {
+export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
   const fd = openSync(path, "w+", 0o600);
   // Nothing in it outlives the process: the plan makes it again.
   unlinkSync(path);
   const columns = createColumns();
-  let pending: Uint8Array[] = [];
-  let pendingBytes = 0;
-  let written = 0;
+  let buffer: Buffer | undefined;
+  let [used, firstRow, written, runs] = [0, 0, 0, 0];
 
+  /** Writes the events of the buffer as one run, in their order. */
   function flush(): void {
-    const bytes = Buffer.concat(pending, pendingBytes);
+    if (buffer === undefined || columns.count === firstRow) return;
+    const sorted = Buffer.allocUnsafeSlow(used);
+    let at = 0;
+    for (const row of columns.sorted(firstRow)) {
+      const { offset, length, timestampLength } = columns.place(row);
+      buffer.copy(sorted, at, offset, offset + length + timestampLength);
+      columns.move(row, written + at, runs);
+      at += length + timestampLength;
+    }
+    write(sorted);
+    runs++;
+    firstRow = columns.count;
+    used = 0;
+  }
+
+  function write(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, bytes.length - at, written + at);
     written += bytes.length;
-    pending = [];
-    pendingBytes = 0;
   }
 
   return {
@@ -48,143 +68,65 @@ export function createSpool(path: string): Spool {
       return columns.count;
     },
     add(group, event, isChanged) {
-      columns.add(group, event, written + pendingBytes, isChanged);
-      const text = Buffer.from(event.timestamp);
-      // The journal's page may be gone when this is written.
-      pending.push(Buffer.from(event.bytes), text);
-      pendingBytes += event.size + text.length;
-      if (pendingBytes >= WRITE_BYTES) flush();
+      const { bytes, timestamp } = event;
+      const timestampLength = Buffer.byteLength(timestamp);
+      const length = bytes.length + timestampLength;
+      buffer ??= Buffer.allocUnsafeSlow(runBytes);
+      if (used + length > buffer.length) flush();
+      if (length > buffer.length) buffer = Buffer.allocUnsafeSlow(length);
+      columns.add(group, event, { length: bytes.length, timestampLength, offset: used }, isChanged);
+      buffer.set(bytes, used);
+      buffer.write(timestamp, used + bytes.length);
+      used += length;
     },
     *groups() {
       flush();
-      const order = columns.sorted();
-      const read = createReader(fd, written);
+      buffer = undefined;
+      const order = columns.sorted(0);
+      const readers = Array.from({ length: runs }, () => createReader(fd, written));
       let at = 0;
       while (at < order.length) {
         const group = columns.group(order[at]!);
         let end = at;
         while (end < order.length && columns.group(order[end]!) === group) end++;
-        yield { group, events: eventsOf(columns, order.subarray(at, end), read) };
+        yield { group, events: eventsOf(order.subarray(at, end), readers) };
         at = end;
       }
     },
     close: () => closeSync(fd),
   };
-}
 
-function* eventsOf(columns: Columns, rows: Uint32Array, read: Reader): Iterable<SpooledEvent> {
-  for (const row of rows) {
-    const { offset, length, timestampLength } = columns.place(row);
-    const bytes = read(offset, length + timestampLength);
-    yield {
-      slice: bytes.subarray(0, length),
-      identity: columns.identity(row),
-      timestamp: bytes.toString("latin1", length),
-      isChanged: columns.isChanged(row),
-    };
+  function* eventsOf(rows: Uint32Array, readers: readonly Reader[]): Iterable<SpooledEvent> {
+    for (const row of rows) {
+      const { offset, length, timestampLength } = columns.place(row);
+      const bytes = readers[columns.run(row)]!(offset, length + timestampLength);
+      yield {
+        slice: bytes.subarray(0, length),
+        identity: columns.identity(row),
+        timestamp: bytes.subarray(length),
+        isChanged: columns.isChanged(row),
+      };
+    }
   }
-}
-
-type Columns = ReturnType<typeof createColumns>;
-
-function createColumns() {
-  let capacity = 4096;
-  let count = 0;
-  let groups = new Uint32Array(capacity);
-  let times = new Float64Array(capacity);
-  let nanoseconds = new Uint32Array(capacity);
-  let identities = Buffer.alloc(capacity * IDENTITY_BYTES);
-  let offsets = new Float64Array(capacity);
-  let lengths = new Uint32Array(capacity);
-  let timestampLengths = new Uint16Array(capacity);
-  let changed = new Uint8Array(capacity);
-
-  function grow(): void {
-    capacity *= 2;
-    groups = larger(groups, new Uint32Array(capacity));
-    times = larger(times, new Float64Array(capacity));
-    nanoseconds = larger(nanoseconds, new Uint32Array(capacity));
-    identities = larger(identities, Buffer.alloc(capacity * IDENTITY_BYTES));
-    offsets = larger(offsets, new Float64Array(capacity));
-    lengths = larger(lengths, new Uint32Array(capacity));
-    timestampLengths = larger(timestampLengths, new Uint16Array(capacity));
-    changed = larger(changed, new Uint8Array(capacity));
-  }
-
-  const identity = (row: number) => identities.subarray(row * IDENTITY_BYTES, (row + 1) * IDENTITY_BYTES);
-  const compare = (a: number, b: number) =>
-    groups[a]! - groups[b]! ||
-    times[a]! - times[b]! ||
-    nanoseconds[a]! - nanoseconds[b]! ||
-    Buffer.compare(identity(a), identity(b)) ||
-    a - b;
-
-  return {
-    get count() {
-      return count;
-    },
-    add(group: number, event: JournalEvent, offset: number, isChanged: boolean): void {
-      if (count === capacity) grow();
-      groups[count] = group;
-      times[count] = event.timestampMs;
-      nanoseconds[count] = nanosecondsOf(event.timestamp);
-      identities.write(event.identity, count * IDENTITY_BYTES, "hex");
-      offsets[count] = offset;
-      lengths[count] = event.size;
-      timestampLengths[count] = Buffer.byteLength(event.timestamp);
-      changed[count] = isChanged ? 1 : 0;
-      count++;
-    },
-    group: (row: number) => groups[row]!,
-    identity,
-    isChanged: (row: number) => changed[row] === 1,
-    place: (row: number) => ({
-      offset: offsets[row]!,
-      length: lengths[row]!,
-      timestampLength: timestampLengths[row]!,
-    }),
-    sorted(): Uint32Array {
-      const order = Uint32Array.from({ length: count }, (_, row) => row);
-      return order.sort(compare);
-    },
-  };
-}
-
-function larger<Values extends Uint8Array | Uint16Array | Uint32Array | Float64Array>(
-  old: Values,
-  next: Values,
-): Values {
-  next.set(old as never);
-  return next;
-}
-
-/** The digits of a timestamp's fraction behind its milliseconds. */
-export function nanosecondsOf(timestamp: string): number {
-  const digits = /\.\d{3}(\d{1,6})/.exec(timestamp)?.[1];
-  return digits === undefined ? 0 : Number(digits.padEnd(6, "0"));
 }
 
 type Reader = (offset: number, length: number) => Buffer;
 
-/** Reads ahead while neighbours are asked for, and exactly what is asked for while they are not. */
+/** Reads one run in blocks. Each block has memory of its own. */
 function createReader(fd: number, size: number): Reader {
   let block = Buffer.alloc(0);
   let start = 0;
-  let hits = 2;
   return (offset, length) => {
-    if (offset >= start && offset + length <= start + block.length) {
-      hits++;
-      return block.subarray(offset - start, offset - start + length);
+    if (offset < start || offset + length > start + block.length) {
+      block = Buffer.allocUnsafeSlow(Math.min(Math.max(length, BLOCK_BYTES), size - offset));
+      for (let at = 0; at < block.length; ) {
+        const got = readSync(fd, block, at, block.length - at, offset + at);
+        if (got === 0)
+          throw new Error("The temporary file of closing is shorter than what was written to it.");
+        at += got;
+      }
+      start = offset;
     }
-    const ahead = Math.max(length, hits >= 2 ? BLOCK_BYTES : length * 2);
-    block = Buffer.allocUnsafeSlow(Math.min(ahead, size - offset));
-    for (let at = 0; at < block.length; ) {
-      const got = readSync(fd, block, at, block.length - at, offset + at);
-      if (got === 0) throw new Error("The temporary file of closing is shorter than what was written to it.");
-      at += got;
-    }
-    start = offset;
-    hits = 0;
-    return block.subarray(0, length);
+    return block.subarray(offset - start, offset - start + length);
   };
 }

@@ -5,7 +5,7 @@ import { type Leaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Verifier } from "../log/note.ts";
 import { inclusionProof, leafHash, leavesOf, verifyInclusion } from "../log/tree.ts";
 import { eventLeaf, lineLeaf } from "../part/hashing.ts";
-import { type Line, lineSchema, type ManifestEntry } from "../part/manifest.ts";
+import { type Line, type ManifestEntry, parseLine } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { identityOf } from "./identity.ts";
@@ -181,7 +181,7 @@ export function checkProof(json: unknown, key: Verifier | undefined): CheckedPro
     Buffer.from(files.lines_root, "hex"),
     "The line is not in the manifest of the log entry.",
   );
-  const line = lineSchema.parse(JSON.parse(proof.line.text));
+  const line = parseLine(lineBytes);
   const common = {
     line,
     leaf,

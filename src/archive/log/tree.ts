@@ -18,18 +18,24 @@ export function leafHash(...parts: readonly Uint8Array[]): Buffer {
   return hash("sha256", Buffer.concat([LEAF, ...parts]), "buffer");
 }
 
-export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
-  const input = Buffer.allocUnsafe(1 + 2 * HASH_BYTES);
-  input[0] = 1;
+export function nodeHash(left: Uint8Array, right: Uint8Array, input: Buffer = nodeInput()): Buffer {
   input.set(left, 1);
   input.set(right, 1 + HASH_BYTES);
   return hash("sha256", input, "buffer");
+}
+
+/** Scratch memory for `nodeHash`. */
+function nodeInput(): Buffer {
+  const input = Buffer.allocUnsafe(1 + 2 * HASH_BYTES);
+  input[0] = 1;
+  return input;
 }
 
 const LEAF = Buffer.from([0]);
 
 export interface TreeBuilder {
   readonly size: number;
+  /** Keeps the leaf: its memory must not change. */
   append(leaf: Uint8Array): void;
   root(): Buffer;
 }
@@ -37,24 +43,26 @@ export interface TreeBuilder {
 /** Takes leaf hashes one by one; memory grows with the logarithm of the size. */
 export function createTree(): TreeBuilder {
   // The roots of the complete subtrees from left to right: one for each bit that is set in the size.
-  const roots: Buffer[] = [];
+  const roots: Uint8Array[] = [];
+  const input = nodeInput();
   let size = 0;
   return {
     get size() {
       return size;
     },
     append(leaf) {
-      let node = Buffer.from(leaf);
-      for (let left = size; left % 2 === 1; left = (left - 1) / 2)
-        node = nodeHash(roots.pop()!, node) as never;
+      let node = leaf;
+      for (let left = size; left % 2 === 1; left = (left - 1) / 2) node = nodeHash(roots.pop()!, node, input);
       roots.push(node);
       size++;
     },
-    root: () =>
-      roots.reduceRight<Buffer | undefined>(
-        (right, left) => (right ? nodeHash(left, right) : left),
+    root() {
+      const root = roots.reduceRight<Uint8Array | undefined>(
+        (right, left) => (right ? nodeHash(left, right, input) : left),
         undefined,
-      ) ?? EMPTY_ROOT,
+      );
+      return root === undefined ? EMPTY_ROOT : Buffer.from(root);
+    },
   };
 }
 

@@ -39,7 +39,7 @@ export interface DataFileWriter {
   readonly bytes: number;
   begin(key: RangeKey): void;
   /** The identity is 16 bytes; further versions of an event have the same one. */
-  event(slice: Uint8Array, identity: Uint8Array): void;
+  event(slice: Uint8Array, identity: Buffer): void;
   /** In place of an event that was erased: an empty line, with the leaf that it had. */
   erased(leaf: Uint8Array): void;
   end(): RangeFacts;
@@ -59,24 +59,26 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
   compressor.setParameters({ compressionLevel: codec.level, checksumFlag: true, contentSizeFlag: true });
   const whole = createHash("sha256");
   const frames: FrameSizes[] = [];
+  // One for all ranges: with thousands of organizations, one for each would cost more than their compression.
+  let frame: Buffer = Buffer.allocUnsafeSlow(codec.frameBytes);
   let bytes = 0;
   let range: OpenRange | undefined;
 
-  function write(frame: Buffer, raw: number): void {
-    for (let at = 0; at < frame.length; ) at += writeSync(fd, frame, at);
-    whole.update(frame);
-    range?.stored.update(frame);
-    frames.push({ stored: frame.length, raw });
-    bytes += frame.length;
+  function write(stored: Buffer, raw: number): void {
+    for (let at = 0; at < stored.length; ) at += writeSync(fd, stored, at);
+    whole.update(stored);
+    range?.stored.update(stored);
+    frames.push({ stored: stored.length, raw });
+    bytes += stored.length;
   }
 
   function flush(open: OpenRange): void {
     if (open.used === 0) return;
-    const raw = open.frame.subarray(0, open.used);
+    const raw = frame.subarray(0, open.used);
     open.raw.update(raw);
-    const frame = compressor.compress(raw);
-    write(frame, raw.length);
-    open.frames.push([frame.length, raw.length, open.events - open.framed]);
+    const stored = compressor.compress(raw);
+    write(stored, raw.length);
+    open.frames.push([stored.length, raw.length, open.events - open.framed]);
     open.framed = open.events;
     open.rawBytes += raw.length;
     open.used = 0;
@@ -85,11 +87,10 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
   function line(open: OpenRange, slice: Uint8Array): void {
     const length = slice.length + 1;
     if (open.used > 0 && open.used + length > codec.frameBytes) flush(open);
-    if (open.frame.length < open.used + length) open.frame = grown(open.frame, open.used, open.used + length);
-    open.frame.set(slice, open.used);
-    open.frame[open.used + slice.length] = LINE_BREAK;
-    if (slice.indexOf(LINE_BREAK) >= 0)
-      open.breaks.push([open.events, open.rawBytes + open.used, slice.length]);
+    if (frame.length < open.used + length) frame = grown(frame, open.used, open.used + length);
+    frame.set(slice, open.used);
+    frame[open.used + slice.length] = LINE_BREAK;
+    if (slice.includes(LINE_BREAK)) open.breaks.push([open.events, open.rawBytes + open.used, slice.length]);
     open.used += length;
     open.events++;
   }
@@ -99,15 +100,15 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
       return bytes;
     },
     begin(key) {
-      range = openRange(bytes, key, codec);
-      const frame = keyFrame(key);
-      range.keyBytes = frame.length;
-      write(frame, 0);
+      range = openRange(bytes, key);
+      const stored = keyFrame(key);
+      range.keyBytes = stored.length;
+      write(stored, 0);
     },
     event(slice, identity) {
       const open = range!;
       open.tree.append(open.hasher.leaf(open.events, slice));
-      open.identities.push(Buffer.from(identity).toString("hex"));
+      open.identities.push(identity.toString("latin1"));
       line(open, slice);
     },
     erased(leaf) {
@@ -147,11 +148,11 @@ interface OpenRange {
   readonly raw: Hash;
   readonly tree: ReturnType<typeof createTree>;
   readonly hasher: EventHasher;
+  /** 16 bytes each, as Latin-1: their order is that of the bytes. */
   readonly identities: string[];
   readonly frames: [number, number, number][];
   readonly breaks: [number, number, number][];
   readonly erased: [number, string][];
-  frame: Buffer;
   keyBytes: number;
   used: number;
   events: number;
@@ -159,7 +160,7 @@ interface OpenRange {
   rawBytes: number;
 }
 
-function openRange(offset: number, key: RangeKey, codec: Codec): OpenRange {
+function openRange(offset: number, key: RangeKey): OpenRange {
   return {
     offset,
     stored: createHash("sha256"),
@@ -170,7 +171,6 @@ function openRange(offset: number, key: RangeKey, codec: Codec): OpenRange {
     frames: [],
     breaks: [],
     erased: [],
-    frame: Buffer.allocUnsafeSlow(codec.frameBytes),
     keyBytes: 0,
     used: 0,
     events: 0,
@@ -187,7 +187,9 @@ export function nonceSource(key: RangeKey): (index: number) => Buffer {
 }
 
 function factsOf(open: OpenRange, end: number): RangeFacts {
-  const distinct = [...new Set(open.identities)].sort();
+  const distinct = [...new Set(open.identities)]
+    .sort()
+    .map((text) => Buffer.from(text, "latin1").toString("hex"));
   return {
     events: open.events,
     offset: open.offset,

@@ -98,7 +98,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       isChanged: row.reader === name,
       isErased: erasedCheck(),
       day: (event) => dayAt(event.index),
-      belongs: (plan, owner, event) => plans.get(`${owner} ${dayAt(event.index)}`) === plan,
+      planOf: planLookup(plans, dayAt),
     };
   }
 
@@ -144,6 +144,17 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
         for (const number of free) remove.run(number);
       });
     },
+  };
+}
+
+/** Neighbours mostly share organization and day. */
+function planLookup(plans: ReadonlyMap<string, number>, dayAt: (index: number) => string) {
+  let last: { owner: string; day: string; plan: number | undefined } | undefined;
+  return (owner: string, { index }: { readonly index: number }): number | undefined => {
+    const day = dayAt(index);
+    if (last === undefined || last.owner !== owner || last.day !== day)
+      last = { owner, day, plan: plans.get(`${owner} ${day}`) };
+    return last.plan;
   };
 }
 

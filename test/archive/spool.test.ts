@@ -1,0 +1,77 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createSpool } from "../../src/archive/close/spool.ts";
+import { nanosecondsOf } from "../../src/archive/close/spool-columns.ts";
+import type { JournalEvent } from "../../src/core/event.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tidemark-spool-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function event(text: string, timestamp: string, identity: number): JournalEvent {
+  const bytes = Buffer.from(text);
+  return {
+    bytes,
+    size: bytes.length,
+    timestamp,
+    timestampMs: Date.parse(timestamp),
+    identity: identity.toString(16).padStart(32, "0"),
+  } as unknown as JournalEvent;
+}
+
+function read(spool: ReturnType<typeof createSpool>) {
+  const found: [number, string, string, boolean][] = [];
+  for (const { group, events } of spool.groups())
+    for (const { slice, timestamp, isChanged } of events)
+      found.push([group, slice.toString(), timestamp.toString(), isChanged]);
+  return found;
+}
+
+describe("A5 sorting in bounded memory", () => {
+  test("merges many runs into the order of group, nanoseconds, identity and arrival", () => {
+    // Runs of 1 KB: one event in the list is larger than a run, and is a run of its own.
+    const spool = createSpool(join(folder, "spool"), 1000);
+    const wanted: [number, string, string, boolean][] = [];
+    for (let at = 0; at < 500; at++) {
+      const group = (at * 7) % 5;
+      const time = `2026-03-10T00:00:${String((at * 13) % 60).padStart(2, "0")}.123${String((at * 31) % 7).padStart(6, "0")}Z`;
+      const text = `${at} ${"x".repeat(at === 250 ? 5000 : (at * 17) % 90)}`;
+      spool.add(group, event(text, time, at % 3), at % 10 === 0);
+      wanted.push([group, text, time, at % 10 === 0]);
+    }
+    expect(spool.count).toBe(500);
+    const identity = ([, text]: (typeof wanted)[number]) => Number.parseInt(text, 10) % 3;
+    wanted.sort(
+      (a, b) =>
+        a[0] - b[0] ||
+        (a[2] < b[2] ? -1 : a[2] > b[2] ? 1 : 0) ||
+        identity(a) - identity(b) ||
+        Number.parseInt(a[1], 10) - Number.parseInt(b[1], 10),
+    );
+    expect(read(spool)).toEqual(wanted);
+    spool.close();
+  });
+
+  test("keeps a timestamp as served, whatever it contains", () => {
+    const spool = createSpool(join(folder, "spool"), 1000);
+    spool.add(0, event("a", "２０２６", 1), false);
+    spool.add(0, event("b", "", 2), false);
+    expect(read(spool)).toEqual([
+      [0, "a", "２０２６", false],
+      [0, "b", "", false],
+    ]);
+    spool.close();
+  });
+
+  test("nanoseconds are the digits behind the milliseconds", () => {
+    expect(nanosecondsOf("2026-03-10T00:00:00.123456789Z")).toBe(456_789);
+    expect(nanosecondsOf("2026-03-10T00:00:00.1234Z")).toBe(400_000);
+    expect(nanosecondsOf("2026-03-10T00:00:00.123Z")).toBe(0);
+    expect(nanosecondsOf("2026-03-10T00:00:00.1Z")).toBe(0);
+    expect(nanosecondsOf("2026-03-10T00:00:00Z")).toBe(0);
+  });
+});
