@@ -26,9 +26,9 @@ export function registerCheck(program: Command, io: Io): void {
   withConfig(program.command("check"), "tidemark check --online")
     .summary("check the config, and with --online the service and every sink")
     .description(
-      "Checks the config and refuses what `run` would refuse. With --online it also asks the service, explains a wrong key, region, role, organization or plan, checks the port, and opens every sink.",
+      "Checks the config and refuses what `run` would refuse. With --online it also asks the service, explains a wrong key, region, role, organization or plan, checks the port, and asks every sink whether it could deliver. It writes nothing.",
     )
-    .option("--online", "ask the service and open every sink")
+    .option("--online", "ask the service and every sink; writes nothing")
     .option("--json", "one JSON object a line")
     .action(async (flags: Flags) => {
       const { config } = loadConfig(flags.config, io.env);

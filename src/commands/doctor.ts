@@ -19,7 +19,7 @@ export function registerDoctor(program: Command, io: Io): void {
   withConfig(program.command("doctor"), "tidemark doctor --json")
     .summary("look at everything that can be wrong: state file, disk, clock, permissions, service, sinks")
     .description(
-      "Looks through the state file (structure, every page's checksum), disk space, permissions, lock and log, asks the service with every key (and compares clocks), and opens every sink. Works beside a running process and changes nothing. Exit codes: 0 fine, 1 something is wrong, 2 the config is.",
+      "Looks through the state file (structure, every page's checksum), disk space, permissions, lock and log, asks the service with every key (and compares clocks), and asks every sink whether it could deliver. Works beside a running process and changes nothing. Exit codes: 0 fine, 1 something is wrong, 2 the config is.",
     )
     .option("--offline", "do not ask the service, open no sink")
     .option("--quick", "do not read the whole state file, which takes a while for a large one")

@@ -1,3 +1,4 @@
+import { sinkHealth } from "../core/sink-health.ts";
 import { formatDuration } from "../core/time.ts";
 import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
 import type { SinkView } from "../core/view/sinks.ts";
@@ -33,13 +34,10 @@ export function statusText(
       status.accounts.map(accountRow),
     ),
     table(
-      ["SINK", "TYPE", "STATE", "WAITING", "OLDEST", "SENT", "DEAD LETTERS"],
+      ["SINK", "TYPE", "STATE", "WAITING", "BEHIND", "SENT", "DEAD LETTERS"],
       sinks.map((sink) => sinkRow(sink, status.nowMs)),
     ),
-    sinks
-      .filter(({ name, reason }) => reason !== null && !status.alarms.some(({ subject }) => subject === name))
-      .map(({ name, reason, remedy }) => `${paint("bad", name)}: ${reason}\n  ${remedy ?? ""}`)
-      .join("\n"),
+    sinks.map((sink) => healthLines(sink, status, paint)).join("\n"),
     table(
       [`ORGANIZATION (worst of ${organizations.total})`, "STATE", "BEHIND", "LAST EVENT", "EVENTS/H"],
       organizations.rows.map((row) => organizationRow(row, status.nowMs)),
@@ -118,6 +116,16 @@ const SINK_PAINT: Readonly<Partial<Record<SinkView["state"], Paint>>> = {
   paused: "bad",
   stopped: "bad",
 };
+
+const HEALTH_PAINT = { good: "good", degraded: "warn", bad: "bad" } as const;
+
+/** One line for each sink; the reason of a problem follows unless an alarm has it. */
+function healthLines(sink: SinkView, { alarms, nowMs }: StatusView, paint: Painter): string {
+  const { health, line } = sinkHealth(sink, nowMs);
+  const head = `${paint(HEALTH_PAINT[health], sink.name)}: ${line}`;
+  if (sink.reason === null || alarms.some(({ subject }) => subject === sink.name)) return head;
+  return [head, `  ${sink.reason}`, ...(sink.remedy === null ? [] : [`  ${sink.remedy}`])].join("\n");
+}
 
 function sinkRow(sink: SinkView, nowMs: number): Row {
   const since = sink.sinceMs === null ? "" : ` ${formatDuration(Math.max(0, nowMs - sink.sinceMs))}`;

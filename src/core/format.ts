@@ -18,6 +18,11 @@ export interface Format {
    * "" is the whole record. Destinations with mappings need to know them.
    */
   readonly variable?: readonly string[];
+  /**
+   * The kind of file that the records are put into: `encode` gives lines, and the destination turns them into
+   * such files. Only sinks that list it among their `containers` can be given this format.
+   */
+  readonly container?: "parquet";
   /** True: `encode` returns the event's own bytes, without line breaks between members. */
   readonly keepsBytes?: boolean;
 }

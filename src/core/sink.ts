@@ -129,6 +129,8 @@ export interface SinkDefinition<Config = unknown> {
   readonly promise: string;
   /** The promise under this config, where it differs from `promise`. */
   promiseOf?(config: Config): string | undefined;
+  /** The containers of formats that this sink can write; none where it is left out. */
+  readonly containers?: readonly NonNullable<Format["container"]>[];
   /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
   readonly boundsFirst?: boolean;
   open(context: SinkContext<Config>): Promise<Sink>;
@@ -137,7 +139,13 @@ export interface SinkDefinition<Config = unknown> {
    * Absent where the destination keeps journals apart by itself.
    */
   ofShard?(config: Config, label: string, sink: string): Config;
-  /** Words of warning for `check` that the config alone can tell (a backfill that cannot go there, say). */
+  /**
+   * The check of `check --online`. It writes nothing at the destination, takes nothing from a process that is
+   * delivering, and needs no lock. It resolves to remarks (a wrong clock, a right that cannot be checked), and
+   * rejects with the error that opening or writing would meet: a missing topic, index, bucket or permission.
+   */
+  probe?(context: SinkContext<Config>): Promise<readonly string[]>;
+  /** Warnings that follow from the config alone, such as a backfill that the destination would drop. */
   advise?(config: Config): readonly string[];
 }
 

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
@@ -9,6 +10,7 @@ import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -18,32 +20,35 @@ const nameSchema = (description: string) =>
     .regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, { error: "letters, digits and underscores" })
     .meta({ description });
 
+const clickhouseSchema = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/ })
+    .meta({ description: "The server's HTTP address, such as https://clickhouse.example:8443." }),
+  database: nameSchema("The database.").default("default"),
+  table: nameSchema(
+    "The table, with the columns time (DateTime64(3)), identity, account, organization, service, event_type and event (String).",
+  ),
+  username: z.string().min(1).default("default").meta({ description: "The user." }),
+  password: secretSchema("The user's password.").optional(),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest insert, before compression.", {
+    min: 10_000,
+    max: 100e6,
+  }).prefault("16MB"),
+  batchEventsMax: z.int().min(1).max(1_000_000).default(50_000).meta({
+    description: "The most events in one insert; few and large inserts suit ClickHouse.",
+  }),
+  batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+    maxMs: 3_600_000,
+  }).prefault("5s"),
+  ...connectionFields,
+});
+type ClickhouseConfig = z.output<typeof clickhouseSchema>;
+
 export const clickhouse = defineSink({
   type: "clickhouse",
   summary: "Inserts events into a table of ClickHouse, over HTTP.",
-  config: z.strictObject({
-    url: z
-      .url({ protocol: /^https?$/ })
-      .meta({ description: "The server's HTTP address, such as https://clickhouse.example:8443." }),
-    database: nameSchema("The database.").default("default"),
-    table: nameSchema(
-      "The table, with the columns time (DateTime64(3)), identity, account, organization, service, event_type and event (String).",
-    ),
-    username: z.string().min(1).default("default").meta({ description: "The user." }),
-    password: secretSchema("The user's password.").optional(),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    batchBytesMax: sizeSchema("The largest insert, before compression.", {
-      min: 10_000,
-      max: 100e6,
-    }).prefault("16MB"),
-    batchEventsMax: z.int().min(1).max(1_000_000).default(50_000).meta({
-      description: "The most events in one insert; few and large inserts suit ClickHouse.",
-    }),
-    batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
-      maxMs: 3_600_000,
-    }).prefault("5s"),
-    ...connectionFields,
-  }),
+  config: clickhouseSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
@@ -51,24 +56,7 @@ export const clickhouse = defineSink({
   boundsFirst: true,
 
   async open({ config, format, clock, signal }) {
-    const base = config.url.replace(/\/+$/, "");
-    const destination = `ClickHouse at ${new URL(base).origin}`;
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: config.password ? [config.password] : [],
-    });
-    const table = `${config.database}.${config.table}`;
-    const headers: Record<string, string> = {
-      "x-clickhouse-user": config.username,
-      ...(config.password && { "x-clickhouse-key": config.password.reveal() }),
-    };
-
-    function addressOf(parameters: Readonly<Record<string, string>>): string {
-      return `${base}/?${new URLSearchParams(parameters)}`;
-    }
+    const { requester, destination, table, headers, addressOf } = await connect(config, clock);
 
     async function send(records: readonly SinkRecord[], token: string, abort: AbortSignal) {
       const url = addressOf({
@@ -90,12 +78,8 @@ export const clickhouse = defineSink({
     try {
       const url = addressOf({ query: `DESCRIBE TABLE ${table}` });
       const answer = await requester.send({ method: "GET", url, headers }, signal);
-      // A user who may only insert is not allowed to see the columns.
-      const isDenied = codeOf(answer) === CODES.notEnoughPrivileges;
-      if (!isSuccess(answer) && !isDenied)
-        throw (
-          clickhouseError(answer, destination) ?? new PausedError(`${destination}: ${saidOf(answer)}`, REMEDY)
-        );
+      const error = tableError(answer, destination);
+      if (error) throw error;
     } catch (error) {
       await requester.close();
       throw error;
@@ -120,7 +104,70 @@ export const clickhouse = defineSink({
       close: () => requester.close(),
     };
   },
+
+  async probe({ config, clock, signal }) {
+    const { requester, destination, table, headers, addressOf } = await connect(config, clock);
+    const columns = {
+      method: "GET",
+      url: addressOf({ query: `DESCRIBE TABLE ${table} FORMAT TSV` }),
+      headers,
+      judge: (answer: Answer) => tableError(answer, destination) ?? missingColumns(answer, table),
+    } as const;
+    const grant = {
+      method: "GET",
+      url: addressOf({ query: `CHECK GRANT INSERT ON ${table}` }),
+      headers,
+      judge: (answer: Answer) =>
+        isSuccess(answer) && answer.text.trim() === "0"
+          ? new PausedError(
+              `The user ${config.username} may not insert into ${table}.`,
+              `Grant it: GRANT INSERT ON ${table} TO ${config.username}.`,
+            )
+          : undefined,
+      remark: (answer: Answer) =>
+        isSuccess(answer) ? [] : ["This server cannot tell whether the user may insert (CHECK GRANT)."],
+    } as const;
+    return probeOver({ requester, clock, signal, requests: [columns, grant] });
+  },
 });
+
+async function connect(config: ClickhouseConfig, clock: Clock) {
+  const base = config.url.replace(/\/+$/, "");
+  const destination = `ClickHouse at ${new URL(base).origin}`;
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: config.password ? [config.password] : [],
+  });
+  const headers: Record<string, string> = {
+    "x-clickhouse-user": config.username,
+    ...(config.password && { "x-clickhouse-key": config.password.reveal() }),
+  };
+  const addressOf = (parameters: Readonly<Record<string, string>>) =>
+    `${base}/?${new URLSearchParams(parameters)}`;
+  return { requester, destination, table: `${config.database}.${config.table}`, headers, addressOf };
+}
+
+/** The error in the answer to DESCRIBE TABLE. A user who may only insert is not allowed to see the columns. */
+function tableError(answer: Answer, destination: string): Error | undefined {
+  if (isSuccess(answer) || codeOf(answer) === CODES.notEnoughPrivileges) return undefined;
+  return clickhouseError(answer, destination) ?? new PausedError(`${destination}: ${saidOf(answer)}`, REMEDY);
+}
+
+const COLUMNS = ["time", "identity", "account", "organization", "service", "event_type", "event"];
+
+function missingColumns(answer: Answer, table: string): Error | undefined {
+  if (!isSuccess(answer)) return undefined;
+  const present = answer.text.split("\n").map((line) => line.split("\t", 1)[0]);
+  const missing = COLUMNS.filter((name) => !present.includes(name));
+  if (missing.length === 0) return undefined;
+  return new PausedError(
+    `The table ${table} lacks the columns ${missing.join(", ")}.`,
+    "Add them, or create the table as the guide shows.",
+  );
+}
 
 const BREAK = Buffer.from("\n");
 const REMEDY = "Correct url, database, table and credentials, or the user's rights.";

@@ -15,6 +15,8 @@ export const console = defineSink({
       throw new Error("The console sink was opened without a standard output.");
     return createConsoleSink(context.stdout);
   },
+  /** Standard output has nothing that could be checked without writing. */
+  probe: async () => [],
 });
 
 const LIMITS = { recordsMax: 1000, bytesMax: 1 << 20, ageMsMax: 0 };

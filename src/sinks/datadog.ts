@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
 import { RejectedEventsError, type Rejection } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
@@ -7,6 +8,7 @@ import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -16,45 +18,38 @@ const ITEMS_MAX = 1000;
 /** Datadog takes older events with a 202 and drops them. */
 const AGE_MS_MAX = 18 * 3_600_000;
 
+const datadogSchema = z.strictObject({
+  site: z.string().min(1).default("datadoghq.com").meta({
+    description: "The Datadog site, such as datadoghq.com, datadoghq.eu or us5.datadoghq.com.",
+  }),
+  url: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .meta({ description: "The intake's address, for a proxy; by default that of the site." }),
+  apiKey: secretSchema("The API key."),
+  source: z.string().min(1).default("tidemark").meta({ description: "The events' source (ddsource)." }),
+  service: z.string().min(1).default("directory").meta({ description: "The events' service." }),
+  hostname: z.string().min(1).default("tidemark").meta({ description: "The events' host name." }),
+  tags: z
+    .array(z.string().min(1))
+    .default([])
+    .meta({ description: "Tags of every event, such as env:production." }),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  ...connectionFields,
+});
+type DatadogConfig = z.output<typeof datadogSchema>;
+
 export const datadog = defineSink({
   type: "datadog",
   summary: "Sends events to Datadog's log intake.",
-  config: z.strictObject({
-    site: z.string().min(1).default("datadoghq.com").meta({
-      description: "The Datadog site, such as datadoghq.com, datadoghq.eu or us5.datadoghq.com.",
-    }),
-    url: z
-      .url({ protocol: /^https?$/ })
-      .optional()
-      .meta({ description: "The intake's address, for a proxy; by default that of the site." }),
-    apiKey: secretSchema("The API key."),
-    source: z.string().min(1).default("tidemark").meta({ description: "The events' source (ddsource)." }),
-    service: z.string().min(1).default("directory").meta({ description: "The events' service." }),
-    hostname: z.string().min(1).default("tidemark").meta({ description: "The events' host name." }),
-    tags: z
-      .array(z.string().min(1))
-      .default([])
-      .meta({ description: "Tags of every event, such as env:production." }),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    ...connectionFields,
-  }),
+  config: datadogSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
     "At least once for events of the last 18 hours, with the identity as an attribute; Datadog drops older ones, so they become dead letters.",
 
   async open({ config, format, clock }) {
-    const base = config.url ?? `https://http-intake.logs.${config.site}`;
-    const url = `${base.replace(/\/+$/, "")}/api/v2/logs`;
-    const destination = `Datadog at ${new URL(base).origin}`;
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: [config.apiKey],
-    });
-    const headers = { "dd-api-key": config.apiKey.reveal(), "content-type": "application/json" };
+    const { requester, destination, url, headers } = await connect(config, clock);
     const fixed = JSON.stringify({
       ddsource: config.source,
       service: config.service,
@@ -66,15 +61,10 @@ export const datadog = defineSink({
       const body = joinElements("[", records, "]");
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
       if (isSuccess(answer)) return undefined;
-      const said = saidOf(answer);
-      const error = statusError(answer, {
-        destination,
-        said,
-        remedy: "Correct apiKey and site in this sink's config.",
-      });
+      const error = datadogError(answer, destination);
       if (error) throw error;
       return {
-        reason: `Datadog answered ${answer.status}: ${said ?? "no reason given"}`,
+        reason: `Datadog answered ${answer.status}: ${saidOf(answer) ?? "no reason given"}`,
         answer: answer.text,
       };
     }
@@ -103,10 +93,36 @@ export const datadog = defineSink({
     };
   },
 
+  async probe({ config, clock, signal }) {
+    const { requester, destination, url, headers } = await connect(config, clock);
+    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : datadogError(answer, destination));
+    // An array without events stores nothing; the key is checked before the content.
+    return probeOver({ requester, clock, signal, requests: [{ url, headers, body: "[]", judge }] });
+  },
+
   advise: () => [
     "Datadog drops events that are more than 18 hours old: a backfill cannot go there. Start this sink from now; older events become dead letters.",
   ],
 });
+
+async function connect(config: DatadogConfig, clock: Clock) {
+  const base = config.url ?? `https://http-intake.logs.${config.site}`;
+  const destination = `Datadog at ${new URL(base).origin}`;
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: [config.apiKey],
+  });
+  const headers = { "dd-api-key": config.apiKey.reveal(), "content-type": "application/json" };
+  return { requester, destination, url: `${base.replace(/\/+$/, "")}/api/v2/logs`, headers };
+}
+
+function datadogError(answer: Answer, destination: string): Error | undefined {
+  const remedy = "Correct apiKey and site in this sink's config.";
+  return statusError(answer, { destination, said: saidOf(answer), remedy });
+}
 
 function itemOf(event: JournalEvent, body: string, fixed: string): string {
   const attributes = {

@@ -1,13 +1,15 @@
 import { createHmac, hash } from "node:crypto";
 import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
 import { connectionFields } from "../core/http/config.ts";
-import { makeRequester } from "../core/http/requester.ts";
+import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
 
@@ -28,34 +30,35 @@ const hmacSchema = z
       "Signs every request: HMAC-SHA256 over the seconds since the epoch, a dot, and the body before compression.",
   });
 
+const httpSchema = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }).meta({ description: "The address that takes the events." }),
+  body: z.enum(["json_array", "ndjson"]).default("json_array").meta({
+    description: "What a request's body is: one JSON array, or one event per line.",
+  }),
+  headers: headersSchema,
+  hmac: hmacSchema.optional(),
+  idempotencyHeader: z.string().min(1).default("Idempotency-Key").meta({
+    description: "The header with the batch's key, which is the same whenever the batch is sent again.",
+  }),
+  addIdentity: z.boolean().default(false).meta({
+    description: "Puts the event's identity into every JSON object, as `tidemark_identity`.",
+  }),
+  gzip: z.boolean().default(false).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).default(1e6),
+  batchEventsMax: z.int().min(1).max(100_000).default(1000).meta({
+    description: "The most events in one request.",
+  }),
+  batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+    maxMs: 3_600_000,
+  }).prefault("0s"),
+  ...connectionFields,
+});
+type HttpConfig = z.output<typeof httpSchema>;
+
 export const http = defineSink({
   type: "http",
   summary: "POSTs batches of events to any HTTP address, as a JSON array or as lines.",
-  config: z.strictObject({
-    url: z.url({ protocol: /^https?$/ }).meta({ description: "The address that takes the events." }),
-    body: z.enum(["json_array", "ndjson"]).default("json_array").meta({
-      description: "What a request's body is: one JSON array, or one event per line.",
-    }),
-    headers: headersSchema,
-    hmac: hmacSchema.optional(),
-    idempotencyHeader: z.string().min(1).default("Idempotency-Key").meta({
-      description: "The header with the batch's key, which is the same whenever the batch is sent again.",
-    }),
-    addIdentity: z.boolean().default(false).meta({
-      description: "Puts the event's identity into every JSON object, as `tidemark_identity`.",
-    }),
-    gzip: z.boolean().default(false).meta({ description: "Compresses bodies with gzip." }),
-    batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).default(
-      1e6,
-    ),
-    batchEventsMax: z.int().min(1).max(100_000).default(1000).meta({
-      description: "The most events in one request.",
-    }),
-    batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
-      maxMs: 3_600_000,
-    }).prefault("0s"),
-    ...connectionFields,
-  }),
+  config: httpSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
@@ -63,22 +66,15 @@ export const http = defineSink({
   boundsFirst: true,
 
   async open({ config, format, clock }) {
-    const destination = new URL(config.url).origin;
-    const secretHeaders = Object.values(config.headers).filter((value) => value instanceof Secret);
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: [...secretHeaders, ...(config.hmac ? [config.hmac.secret] : [])],
-    });
+    const { requester, destination, fixedHeaders } = await connect(config, clock);
     const isArray = config.body === "json_array";
     const isJsonFormat = isJson(format);
 
     function headersOf(body: Uint8Array, key: string): Record<string, string> {
-      const headers: Record<string, string> = { "content-type": contentTypeOf(isArray, isJsonFormat) };
-      for (const [name, value] of Object.entries(config.headers))
-        headers[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
+      const headers: Record<string, string> = {
+        "content-type": contentTypeOf(isArray, isJsonFormat),
+        ...fixedHeaders,
+      };
       headers[config.idempotencyHeader.toLowerCase()] = key;
       if (config.hmac)
         headers[config.hmac.header.toLowerCase()] = sign(config.hmac.secret, clock.now(), body);
@@ -92,13 +88,8 @@ export const http = defineSink({
         signal,
       );
       if (isSuccess(answer)) return undefined;
-      const json = jsonOf(answer);
-      const said = saying(json?.code, json?.title);
-      const error = statusError(answer, {
-        destination,
-        said,
-        remedy: "Correct url, headers or hmac in this sink's config, or the receiver's permissions.",
-      });
+      const said = saidOf(answer);
+      const error = statusError(answer, { destination, said, remedy: REMEDY });
       if (error) throw error;
       return {
         reason: `the receiver answered ${answer.status}${said ? `: ${said}` : ""}`,
@@ -131,7 +122,46 @@ export const http = defineSink({
       close: () => requester.close(),
     };
   },
+
+  /** HEAD changes nothing at a receiver. One that knows only POST says so, and is reachable. */
+  async probe({ config, clock, signal }) {
+    const { requester, destination, fixedHeaders } = await connect(config, clock);
+    const isAnswer = ({ status }: Answer) => status < 300 || NO_HEAD.includes(status);
+    const judge = (answer: Answer) =>
+      isAnswer(answer)
+        ? undefined
+        : statusError(answer, { destination, said: saidOf(answer), remedy: REMEDY });
+    const remark = ({ status }: Answer) =>
+      status < 300 ? [] : [`It answered ${status} to HEAD, so only its address was checked.`];
+    const request = { method: "HEAD", url: config.url, headers: fixedHeaders, judge, remark } as const;
+    return probeOver({ requester, clock, signal, requests: [request] });
+  },
 });
+
+/** The answers of receivers that know no HEAD. */
+const NO_HEAD: readonly number[] = [400, 404, 405, 411, 415, 422, 501];
+const REMEDY = "Correct url, headers or hmac in this sink's config, or the receiver's permissions.";
+
+async function connect(config: HttpConfig, clock: Clock) {
+  const destination = new URL(config.url).origin;
+  const secretHeaders = Object.values(config.headers).filter((value) => value instanceof Secret);
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: [...secretHeaders, ...(config.hmac ? [config.hmac.secret] : [])],
+  });
+  const fixedHeaders: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config.headers))
+    fixedHeaders[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
+  return { requester, destination, fixedHeaders };
+}
+
+function saidOf(answer: Answer): string | undefined {
+  const json = jsonOf(answer);
+  return saying(json?.code, json?.title);
+}
 
 /** Made of the batch's bounds and its events, so that a part of a batch has a key of its own. */
 function idempotencyKey(batch: Batch, records: readonly SinkRecord[]): string {

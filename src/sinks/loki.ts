@@ -1,89 +1,69 @@
 import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
 import { RejectedEventsError, type Rejection } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
-import { makeRequester } from "../core/http/requester.ts";
+import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretOf, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
 /** Bytes around the values of a stream: its labels are at most this long. */
 const STREAM_OVERHEAD_BYTES = 1_000;
 
+const lokiSchema = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }).meta({ description: "Loki's address; /loki/api/v1/push is added." }),
+  tenant: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,150}$/, { error: "up to 150 printable ASCII characters" })
+    .optional()
+    .meta({ description: "The tenant (X-Scope-OrgID) of a multi-tenant Loki." }),
+  username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
+  password: secretSchema("The password, or the token of Grafana Cloud.").optional(),
+  labels: z
+    .record(
+      z.string().regex(/^[a-zA-Z_][a-zA-Z0-9_]{0,99}$/, { error: "letters, digits and underscores" }),
+      z.string().min(1).max(100),
+    )
+    .default({ job: "tidemark" })
+    .meta({ description: "Labels of every stream; the service is added as `service_name`." }),
+  lineBytesMax: sizeSchema("The largest line, Loki's max_line_size; a larger event becomes a dead letter.", {
+    min: 1000,
+    max: 10e6,
+  }).prefault("256KiB"),
+  ageMax: durationSchema(
+    "Loki's reject_old_samples_max_age: older events become dead letters instead of being refused.",
+    { minMs: 60_000 },
+  ).prefault("7d"),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest body, before compression.", { min: 10_000, max: 100e6 }).prefault(
+    "1MB",
+  ),
+  ...connectionFields,
+});
+type LokiConfig = z.output<typeof lokiSchema>;
+
 export const loki = defineSink({
   type: "loki",
   summary: "Pushes events to Grafana Loki.",
-  config: z.strictObject({
-    url: z.url({ protocol: /^https?$/ }).meta({ description: "Loki's address; /loki/api/v1/push is added." }),
-    tenant: z
-      .string()
-      .regex(/^[\x21-\x7e]{1,150}$/, { error: "up to 150 printable ASCII characters" })
-      .optional()
-      .meta({ description: "The tenant (X-Scope-OrgID) of a multi-tenant Loki." }),
-    username: z.string().min(1).optional().meta({ description: "The user of basic authentication." }),
-    password: secretSchema("The password, or the token of Grafana Cloud.").optional(),
-    labels: z
-      .record(
-        z.string().regex(/^[a-zA-Z_][a-zA-Z0-9_]{0,99}$/, { error: "letters, digits and underscores" }),
-        z.string().min(1).max(100),
-      )
-      .default({ job: "tidemark" })
-      .meta({ description: "Labels of every stream; the service is added as `service_name`." }),
-    lineBytesMax: sizeSchema(
-      "The largest line, Loki's max_line_size; a larger event becomes a dead letter.",
-      {
-        min: 1000,
-        max: 10e6,
-      },
-    ).prefault("256KiB"),
-    ageMax: durationSchema(
-      "Loki's reject_old_samples_max_age: older events become dead letters instead of being refused.",
-      { minMs: 60_000 },
-    ).prefault("7d"),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    batchBytesMax: sizeSchema("The largest body, before compression.", { min: 10_000, max: 100e6 }).prefault(
-      "1MB",
-    ),
-    ...connectionFields,
-  }),
+  config: lokiSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
     "At least once for events that are not older than Loki accepts; a repeated line with the same time and content is dropped by Loki. The identity is structured metadata of every line.",
 
   async open({ config, format, clock }) {
-    const base = config.url.replace(/\/+$/, "");
-    const url = `${base}/loki/api/v1/push`;
-    const destination = `Loki at ${new URL(base).origin}`;
-    const login = Buffer.from(`${config.username ?? ""}:${config.password?.reveal() ?? ""}`).toString(
-      "base64",
-    );
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: config.password ? [config.password, secretOf(login)] : [],
-    });
-    const headers: Record<string, string> = {
-      "content-type": "application/json",
-      ...(config.tenant !== undefined && { "x-scope-orgid": config.tenant }),
-      ...(config.password && { authorization: `Basic ${login}` }),
-    };
+    const { requester, destination, url, headers } = await connect(config, clock);
 
     async function send(records: readonly SinkRecord[], signal: AbortSignal) {
       const body = bodyOf(records, config.labels);
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
       if (isSuccess(answer)) return undefined;
-      const said = saying(answer.text);
-      const error = statusError(answer, {
-        destination,
-        said,
-        remedy: "Correct url, tenant and credentials in this sink's config.",
-      });
+      const error = lokiError(answer, destination);
       if (error) throw error;
       return { reason: `Loki answered ${answer.status}`, answer: answer.text };
     }
@@ -112,10 +92,42 @@ export const loki = defineSink({
     };
   },
 
+  async probe({ config, clock, signal }) {
+    const { requester, destination, url, headers } = await connect(config, clock);
+    // Loki answers 422 (or 400) to a push without streams, after it has checked the login; nothing is stored.
+    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : lokiError(answer, destination));
+    const request = { url, headers, body: '{"streams":[]}', judge };
+    return probeOver({ requester, clock, signal, requests: [request] });
+  },
+
   advise: (config) => [
     `Loki refuses events that are older than its limit: with ageMax ${Math.round(config.ageMax / 86_400_000)} days older ones become dead letters. For a backfill raise reject_old_samples_max_age there and ageMax here.`,
   ],
 });
+
+async function connect(config: LokiConfig, clock: Clock) {
+  const base = config.url.replace(/\/+$/, "");
+  const destination = `Loki at ${new URL(base).origin}`;
+  const login = Buffer.from(`${config.username ?? ""}:${config.password?.reveal() ?? ""}`).toString("base64");
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: config.password ? [config.password, secretOf(login)] : [],
+  });
+  const headers: Record<string, string> = {
+    "content-type": "application/json",
+    ...(config.tenant !== undefined && { "x-scope-orgid": config.tenant }),
+    ...(config.password && { authorization: `Basic ${login}` }),
+  };
+  return { requester, destination, url: `${base}/loki/api/v1/push`, headers };
+}
+
+function lokiError(answer: Answer, destination: string): Error | undefined {
+  const remedy = "Correct url, tenant and credentials in this sink's config.";
+  return statusError(answer, { destination, said: saying(answer.text), remedy });
+}
 
 /** One entry: time in nanoseconds, the line, and its structured metadata. */
 function entryOf(event: JournalEvent, line: string): string {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
@@ -8,56 +9,48 @@ import { Secret, secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed, type UnnamedRefusal } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
 const DEFAULT_PATH = "/v1/logs";
 
+const otlpSchema = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/ })
+    .meta({ description: "The receiver's address; without a path, /v1/logs is added." }),
+  headers: z
+    .record(z.string(), z.union([z.string(), secretSchema("A header's secret value.")]))
+    .default({})
+    .meta({ description: "Headers of every request; a value that is a secret is { env } or { file }." }),
+  resource: z.record(z.string(), z.string()).default({}).meta({
+    description: "Attributes of the resource, beside service.name, which is tidemark by default.",
+  }),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest body, before compression; the receiver's limit.", {
+    min: 1000,
+    max: 100e6,
+  }).prefault("4MB"),
+  batchEventsMax: z.int().min(1).max(100_000).default(2000).meta({
+    description: "The most events in one request.",
+  }),
+  batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
+    maxMs: 3_600_000,
+  }).prefault("0s"),
+  ...connectionFields,
+});
+type OtlpConfig = z.output<typeof otlpSchema>;
+
 export const otlp = defineSink({
   type: "otlp",
   summary: "Sends events as OpenTelemetry log records over HTTP with JSON.",
-  config: z.strictObject({
-    url: z
-      .url({ protocol: /^https?$/ })
-      .meta({ description: "The receiver's address; without a path, /v1/logs is added." }),
-    headers: z
-      .record(z.string(), z.union([z.string(), secretSchema("A header's secret value.")]))
-      .default({})
-      .meta({ description: "Headers of every request; a value that is a secret is { env } or { file }." }),
-    resource: z.record(z.string(), z.string()).default({}).meta({
-      description: "Attributes of the resource, beside service.name, which is tidemark by default.",
-    }),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    batchBytesMax: sizeSchema("The largest body, before compression; the receiver's limit.", {
-      min: 1000,
-      max: 100e6,
-    }).prefault("4MB"),
-    batchEventsMax: z.int().min(1).max(100_000).default(2000).meta({
-      description: "The most events in one request.",
-    }),
-    batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
-      maxMs: 3_600_000,
-    }).prefault("0s"),
-    ...connectionFields,
-  }),
+  config: otlpSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise: "At least once, with the identity as an attribute of every record.",
 
   async open({ config, format, clock, log, signal }) {
-    const url = addressOf(config.url);
-    const destination = `The OTLP receiver at ${new URL(url).origin}`;
-    const secretHeaders = Object.values(config.headers).filter((value) => value instanceof Secret);
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: secretHeaders,
-    });
-    const headers: Record<string, string> = { "content-type": "application/json" };
-    for (const [name, value] of Object.entries(config.headers))
-      headers[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
+    const { requester, destination, url, headers } = await connect(config, clock);
     const [head, tail] = envelopeOf(config.resource);
 
     async function send(
@@ -85,8 +78,7 @@ export const otlp = defineSink({
     }
 
     try {
-      // A request without records is valid and stores nothing.
-      const answer = await requester.send({ url, headers, body: '{"resourceLogs":[]}' }, signal);
+      const answer = await requester.send({ url, headers, body: NO_RECORDS }, signal);
       const error = isSuccess(answer) ? undefined : otlpError(answer, destination);
       if (error) throw error;
     } catch (error) {
@@ -114,7 +106,32 @@ export const otlp = defineSink({
       close: () => requester.close(),
     };
   },
+
+  async probe({ config, clock, signal }) {
+    const { requester, destination, url, headers } = await connect(config, clock);
+    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : otlpError(answer, destination));
+    return probeOver({ requester, clock, signal, requests: [{ url, headers, body: NO_RECORDS, judge }] });
+  },
 });
+
+/** A request without records is valid and stores nothing. */
+const NO_RECORDS = '{"resourceLogs":[]}';
+
+async function connect(config: OtlpConfig, clock: Clock) {
+  const url = addressOf(config.url);
+  const destination = `The OTLP receiver at ${new URL(url).origin}`;
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: Object.values(config.headers).filter((value) => value instanceof Secret),
+  });
+  const headers: Record<string, string> = { "content-type": "application/json" };
+  for (const [name, value] of Object.entries(config.headers))
+    headers[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
+  return { requester, destination, url, headers };
+}
 
 function addressOf(url: string): string {
   const address = new URL(url);

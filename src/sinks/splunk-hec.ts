@@ -9,6 +9,7 @@ import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
+import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
 import { isJson, textOf } from "./shared/body.ts";
 
@@ -25,55 +26,42 @@ const ackSchema = z
       "Waits until the indexers acknowledge each batch. The token must have acknowledgement enabled, which Splunk Enterprise offers; without it a 200 does not mean stored.",
   });
 
+const splunkSchema = z.strictObject({
+  url: z
+    .url({ protocol: /^https?$/ })
+    .meta({ description: "The collector's address, such as https://splunk.example:8088." }),
+  token: secretSchema("The collector's token."),
+  index: z.string().min(1).optional().meta({ description: "The index; by default the token's own." }),
+  source: z.string().min(1).default("tidemark").meta({ description: "The events' source." }),
+  sourcetype: z.string().min(1).optional().meta({
+    description: "The events' source type; by default _json for JSON formats and the token's own for others.",
+  }),
+  host: z.string().min(1).default("tidemark").meta({ description: "The events' host." }),
+  acknowledge: ackSchema.optional(),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).prefault(
+    "1MB",
+  ),
+  ...connectionFields,
+});
+type SplunkConfig = z.output<typeof splunkSchema>;
+
 export const splunkHec = defineSink({
   type: "splunk_hec",
   summary: "Sends events to Splunk's HTTP Event Collector.",
-  config: z.strictObject({
-    url: z
-      .url({ protocol: /^https?$/ })
-      .meta({ description: "The collector's address, such as https://splunk.example:8088." }),
-    token: secretSchema("The collector's token."),
-    index: z.string().min(1).optional().meta({ description: "The index; by default the token's own." }),
-    source: z.string().min(1).default("tidemark").meta({ description: "The events' source." }),
-    sourcetype: z.string().min(1).optional().meta({
-      description:
-        "The events' source type; by default _json for JSON formats and the token's own for others.",
-    }),
-    host: z.string().min(1).default("tidemark").meta({ description: "The events' host." }),
-    acknowledge: ackSchema.optional(),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    batchBytesMax: sizeSchema("The largest body, before compression.", { min: 1000, max: 100e6 }).prefault(
-      "1MB",
-    ),
-    ...connectionFields,
-  }),
+  config: splunkSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
     "At least once, once the collector has answered; with `acknowledge`, once the indexers hold it. The identity is an indexed field of every event.",
 
   async open({ config, format, clock, signal }) {
-    const { origin } = new URL(config.url);
-    const base = config.url.replace(/\/+$/, "");
-    const requester = await makeRequester({
-      destination: origin,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: [config.token],
-    });
-    const channel = randomUUID();
-    const headers = {
-      authorization: `Splunk ${config.token.reveal()}`,
-      "content-type": "application/json",
-      ...(config.acknowledge && { "x-splunk-request-channel": channel }),
-    };
+    const { requester, origin, base, url, channel, headers } = await connect(config, clock);
     const isJsonFormat = isJson(format);
     const head = envelopeHead(config, isJsonFormat);
 
     async function send(records: readonly SinkRecord[], abort: AbortSignal) {
       const body = Buffer.concat(records.map((record) => record.body));
-      const url = `${base}/services/collector/event`;
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
       const { code, text, "invalid-event-number": invalid, ackId } = jsonOf(answer) ?? {};
       if (isSuccess(answer)) {
@@ -94,7 +82,8 @@ export const splunkHec = defineSink({
     }
 
     try {
-      await probe(requester, base, headers, origin, signal);
+      const error = probed(await requester.send({ url, headers, body: "" }, signal), origin);
+      if (error) throw error;
     } catch (error) {
       await requester.close();
       throw error;
@@ -130,7 +119,34 @@ export const splunkHec = defineSink({
       close: () => requester.close(),
     };
   },
+
+  async probe({ config, clock, signal }) {
+    const { requester, origin, url, headers } = await connect(config, clock);
+    const judge = (answer: Answer) => probed(answer, origin);
+    // An envelope without an event is never stored; Splunk may still name an index that the token lacks.
+    const body = config.index === undefined ? "" : JSON.stringify({ index: config.index });
+    return probeOver({ requester, clock, signal, requests: [{ url, headers, body, judge }] });
+  },
 });
+
+async function connect(config: SplunkConfig, clock: Clock) {
+  const { origin } = new URL(config.url);
+  const base = config.url.replace(/\/+$/, "");
+  const requester = await makeRequester({
+    destination: origin,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: [config.token],
+  });
+  const channel = randomUUID();
+  const headers = {
+    authorization: `Splunk ${config.token.reveal()}`,
+    "content-type": "application/json",
+    ...(config.acknowledge && { "x-splunk-request-channel": channel }),
+  };
+  return { requester, origin, base, url: `${base}/services/collector/event`, channel, headers };
+}
 
 class NamedRefusal extends Error {
   readonly at: number;
@@ -188,20 +204,13 @@ function meaningOf(answer: Answer, destination: string): Error | undefined {
   });
 }
 
-const CODE_NO_DATA = 5;
+/** The answers to a request without events when address, token and index are right: no data, no event field. */
+const CODES_WITHOUT_EVENTS: readonly unknown[] = [5, 12];
 
-/** An empty request is answered with "No data" when address and token are right, and stores nothing. */
-async function probe(
-  requester: Requester,
-  base: string,
-  headers: Record<string, string>,
-  destination: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const answer = await requester.send({ url: `${base}/services/collector/event`, headers, body: "" }, signal);
-  if (isSuccess(answer) || jsonOf(answer)?.code === CODE_NO_DATA) return;
-  const error = meaningOf(answer, destination);
-  if (error) throw error;
+/** The error in the answer to a request without events, which stores nothing. */
+function probed(answer: Answer, destination: string): Error | undefined {
+  if (isSuccess(answer) || CODES_WITHOUT_EVENTS.includes(jsonOf(answer)?.code)) return undefined;
+  return meaningOf(answer, destination);
 }
 
 interface Acknowledgement {

@@ -39,7 +39,16 @@ export const nothingCommitted: Committed = { position: startOf(TEST_JOURNAL), st
 
 /** Parses the config as the program does and opens the sink. */
 export function openSink(target: Target, committed: Committed = nothingCommitted): Promise<Sink> {
-  return target.definition.open({
+  return target.definition.open(contextOf(target, committed));
+}
+
+/** What `check --online` does with a sink. */
+export async function probeSink(target: Target, clock?: Clock): Promise<readonly string[]> {
+  return target.definition.probe!(contextOf(clock ? { ...target, clock } : target, nothingCommitted));
+}
+
+function contextOf(target: Target, committed: Committed): SinkContext<unknown> {
+  return {
     name: target.name ?? "test",
     config: parseConfig(target),
     format: target.format ?? rawFormat,
@@ -51,7 +60,7 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
     signal: new AbortController().signal,
     memory: target.memory,
     limited: target.limited,
-  });
+  };
 }
 
 export function parseConfig(target: Target): Record<string, unknown> {

@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
 import {
   explain,
   PausedError,
@@ -11,7 +12,15 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { eventsOfSize } from "../sinks/limits.ts";
 import { makeBatch, makeEvents, rawFormat } from "../support/events.ts";
-import { attempt, type Committed, drive, nothingCommitted, openSink, type Target } from "./drive.ts";
+import {
+  attempt,
+  type Committed,
+  drive,
+  nothingCommitted,
+  openSink,
+  probeSink,
+  type Target,
+} from "./drive.ts";
 
 /** A fresh destination. What it cannot be made to do is left out, and the cases that need it do not run. */
 export interface Destination extends Target {
@@ -31,6 +40,8 @@ export interface Destination extends Target {
   refuses?(ids: readonly string[]): Promise<void> | void;
   /** Takes a request and never answers; resolves when one is in flight. */
   hangs?(): Promise<void> | void;
+  /** A config that names a topic, index, bucket or table which does not exist. */
+  missing?(): Promise<Record<string, unknown>> | Record<string, unknown>;
   /** Stores the next request and cuts the connection instead of answering. */
   storesAndCuts?(): Promise<void> | void;
   /** The bytes of the largest request body so far, before compression. */
@@ -43,7 +54,7 @@ export interface Destination extends Target {
 export interface SinkHarness {
   /** From `skipUnless`. */
   readonly skip?: boolean;
-  /** Which of the optional abilities `start`'s destinations have. */
+  /** Which of the optional abilities `start`'s destinations have. `dated`: answers carry the date. */
   readonly can: readonly Ability[];
   /** Arrival order is not kept by the destination: contents are compared as sets. */
   readonly unordered?: boolean;
@@ -57,7 +68,9 @@ type Ability =
   | "takesAtMost"
   | "refuses"
   | "hangs"
-  | "storesAndCuts";
+  | "storesAndCuts"
+  | "missing"
+  | "dated";
 
 const PROMPT_MS = 3_000;
 
@@ -257,6 +270,52 @@ export function testSink(name: string, harness: SinkHarness): void {
       const reason = new Error("stopped before");
       expect(await failure(sink, makeEvents(3), AbortSignal.abort(reason))).toBe(reason);
       await expectHeld([]);
+    });
+
+    test("a probe finds nothing wrong and writes nothing", async () => {
+      await start();
+      await probeSink(destination);
+      await expectHeld([]);
+      const events = makeEvents(10);
+      const sink = await open();
+      await probeSink(destination);
+      expect(await failure(sink, events)).toBeUndefined();
+      await expectHeld(events);
+    });
+
+    can("unauthorized")("a probe finds refused credentials", async () => {
+      await start();
+      await destination.unauthorized?.();
+      const error = await probeSink(destination).catch((thrown: unknown) => thrown);
+      errors.push(error);
+      expect(error).toBeInstanceOf(PausedError);
+      await destination.normal();
+      await expectHeld([]);
+    });
+
+    can("unavailable")("a probe finds a destination that is unavailable", async () => {
+      await start();
+      await destination.unavailable?.();
+      const error = await probeSink(destination).catch((thrown: unknown) => thrown);
+      errors.push(error);
+      expect(error).toBeInstanceOf(RetryableError);
+      await destination.normal();
+    });
+
+    can("missing")("a probe finds a missing topic, index, bucket or table", async () => {
+      await start();
+      const config = { ...destination.config, ...(await destination.missing?.()) };
+      const error = await probeSink({ ...destination, config }).catch((thrown: unknown) => thrown);
+      errors.push(error);
+      expect(error).toBeInstanceOf(PausedError);
+      expect((error as PausedError).remedy).not.toBe("");
+    });
+
+    can("dated")("a probe finds a wrong clock", async () => {
+      await start();
+      const clock = { ...systemClock, now: () => Date.now() + 26 * 3_600_000 };
+      const said = await probeSink(destination, clock).then((remarks) => remarks.join(" "), explain);
+      expect(said).toMatch(/clock is 1d 2h|26h/);
     });
 
     test("R17 every kind of error in turn, each followed by a restart, loses nothing", async () => {

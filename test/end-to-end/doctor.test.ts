@@ -47,7 +47,7 @@ test(
     expect(of("log").length).toBe(1);
     expect(of("backup")[0]).toMatchObject({ warning: true });
     expect(of("account acme").length).toBeGreaterThanOrEqual(4);
-    expect(of("sink disk")[0]!.message).toContain("file can be opened");
+    expect(of("sink disk")[0]!.message).toContain("file is ready");
     // Opening the sink has changed nothing about how it goes on.
     await scene.done("run", "--once");
     expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
@@ -63,7 +63,7 @@ test("check --online before the first run leaves the sinks as new as they were",
   expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
 });
 
-test("beside a running process doctor takes its word for the sinks and opens none", TIMEOUT, async () => {
+test("beside a running process doctor gives its report on the sinks and disturbs none", TIMEOUT, async () => {
   const dead = { name: "dead", type: "http", url: `http://127.0.0.1:${await freePort()}/` };
   scene.configure([disk(), dead]);
   const program = scene.run();
@@ -76,8 +76,9 @@ test("beside a running process doctor takes its word for the sinks and opens non
     ok: true,
     message: "the running process says: running",
   });
-  expect(wrong(findings).map(({ subject }) => subject)).toEqual(["sink dead"]);
+  expect(wrong(findings).map(({ subject }) => subject)).toEqual(["sink dead", "sink dead"]);
   expect(wrong(findings)[0]!.message).toMatch(/retrying.*ECONNREFUSED/);
+  expect(wrong(findings)[1]!.message).toContain("ECONNREFUSED");
   await program.kill("SIGTERM");
 });
 

@@ -4,7 +4,7 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { elasticsearch } from "../../src/sinks/bulk/elasticsearch.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
-import { attempt, drive, openSink, type Target } from "../contract/drive.ts";
+import { attempt, drive, openSink, probeSink, type Target } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { elementSlices, memberSlices } from "../stand-ins/json-slices.ts";
 import { type Reply, type StandInServer, startServer } from "../stand-ins/server.ts";
@@ -98,7 +98,7 @@ async function startDestination(
   };
 }
 
-const ABILITIES = ["unavailable", "unauthorized", "hangs", "storesAndCuts"] as const;
+const ABILITIES = ["unavailable", "unauthorized", "hangs", "storesAndCuts", "dated"] as const;
 testSink("opensearch, an index per day, against the real server", {
   skip,
   can: ABILITIES,
@@ -401,5 +401,29 @@ describe("the bulk API as it answers in trouble", () => {
     expect(
       elasticsearch.config.safeParse({ url: "http://x", index: "a-{organization}-{service}-{date}" }).success,
     ).toBe(true);
+  });
+});
+
+describe.skipIf(skip)("a probe of opensearch", () => {
+  let destination: Awaited<ReturnType<typeof startDestination>>;
+  afterEach(() => destination.close());
+
+  test("creates no index and no template", async () => {
+    destination = await startDestination({ index: `probe${++indexNumber}-{month}` });
+    expect(await probeSink(destination)).toEqual([]);
+    const { body } = await real.request("GET", "/_cat/indices/probe*?format=json");
+    expect(body).toEqual([]);
+    const templates = await real.request("GET", "/_index_template/tidemark-test");
+    expect(JSON.stringify(templates.body)).not.toContain(`probe${indexNumber}`);
+  });
+
+  test("finds an index that takes no writes", async () => {
+    const index = `blocked${++indexNumber}`;
+    await real.request("PUT", `/${index}`, { settings: { "index.blocks.write": true } });
+    destination = await startDestination({ index });
+    const error = await probeSink(destination).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.message).toContain("index.blocks.write");
+    await real.request("DELETE", `/${index}`);
   });
 });

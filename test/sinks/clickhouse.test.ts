@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { PausedError, RetryableError } from "../../src/core/errors.ts";
 import { clickhouse } from "../../src/sinks/clickhouse.ts";
-import { attempt, drive, openSink } from "../contract/drive.ts";
+import { attempt, drive, openSink, probeSink } from "../contract/drive.ts";
 import { testSink } from "../contract/sink.ts";
 import { startClickhouse } from "../stand-ins/clickhouse.ts";
 import { makeBatch, makeEvents } from "../support/events.ts";
@@ -25,6 +25,7 @@ async function startDestination(config: Record<string, unknown> = {}) {
     refuses(ids: readonly string[]) {
       standIn.state.refusedIds = ids;
     },
+    missing: () => ({ table: "missing" }),
     hangs: () => standIn.server.hang(),
     storesAndCuts: () => standIn.server.cutNext(),
     normal() {
@@ -36,7 +37,16 @@ async function startDestination(config: Record<string, unknown> = {}) {
 }
 
 testSink("clickhouse, against a stand-in", {
-  can: ["largestBody", "unavailable", "unauthorized", "refuses", "hangs", "storesAndCuts"],
+  can: [
+    "largestBody",
+    "unavailable",
+    "unauthorized",
+    "refuses",
+    "hangs",
+    "storesAndCuts",
+    "missing",
+    "dated",
+  ],
   start: () => startDestination(),
 });
 
@@ -69,6 +79,14 @@ describe("the clickhouse sink, against a stand-in", () => {
         event: Buffer.from(event!.bytes).toString(),
       },
     ]);
+  });
+
+  test("a probe finds that the user may not insert", async () => {
+    destination = await startDestination();
+    destination.standIn.state.mayInsert = false;
+    const error = await probeSink(destination).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.remedy).toContain("GRANT INSERT ON audit.events TO writer");
   });
 
   test("a missing table pauses when the sink is opened", async () => {

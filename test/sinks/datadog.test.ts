@@ -47,7 +47,16 @@ async function startDestination() {
 }
 
 testSink("datadog, against a stand-in", {
-  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
+  can: [
+    "largestBody",
+    "unavailable",
+    "unauthorized",
+    "takesAtMost",
+    "refuses",
+    "hangs",
+    "storesAndCuts",
+    "dated",
+  ],
   start: startDestination,
 });
 

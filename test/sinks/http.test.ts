@@ -23,9 +23,10 @@ async function startReceiver(config: Record<string, unknown> = {}) {
   let bytesMax = Number.POSITIVE_INFINITY;
   let refused: readonly string[] = [];
   const server = await startServer((received: Received): Reply => {
+    if (received.headers.authorization !== token) return { status: 401 };
+    if (received.method !== "POST") return { status: 405 };
     const text = received.body.toString();
     const bodies = config.body === "ndjson" ? text.split("\n").slice(0, -1) : elementSlices(text);
-    if (received.headers.authorization !== token) return { status: 401 };
     if (bodies.length > eventsMax || received.body.length > bytesMax) return { status: 413 };
     if (bodies.some((body) => refused.some((id) => body.includes(id))))
       return { status: 422, body: { code: "invalid_event", title: "an event is invalid" } };
@@ -73,6 +74,7 @@ const ABILITIES = [
   "refuses",
   "hangs",
   "storesAndCuts",
+  "dated",
 ] as const;
 
 testSink("http with a JSON array", { can: ABILITIES, start: () => startReceiver() });

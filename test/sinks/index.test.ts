@@ -10,6 +10,7 @@ test("every type of sink is listed once, says what it is, and what it promises",
   for (const sink of sinks) {
     expect(sink.type).toMatch(/^[a-z][a-z0-9_]*$/);
     expect(sink.summary).toMatch(/\.$/);
+    expect(sink.probe).toBeTypeOf("function");
     expect(sink.promise).toMatch(/^(Exactly|At least) once.*\.$/s);
   }
 });

@@ -15,7 +15,7 @@ const suite = await useKafka();
 
 testSink("kafka without transactions", {
   skip: suite.skip,
-  can: suite.skipOwn ? ["refuses"] : ["unavailable", "refuses", "hangs"],
+  can: suite.skipOwn ? ["refuses"] : ["unavailable", "refuses", "hangs", "missing"],
   async start(): Promise<Destination> {
     const target = suite.newTarget({ delivery: "at_least_once" });
     const refused = new Set<string | undefined>();
@@ -39,6 +39,7 @@ testSink("kafka without transactions", {
       },
       close: () => suite.proxy.accept(),
       ...(!suite.skipOwn && {
+        missing: () => ({ topic: "no-such-topic", createTopics: undefined }),
         unavailable: () => suite.proxy.refuse(),
         hangs: () => suite.proxy.next(API.produce, "hang"),
       }),

@@ -17,7 +17,9 @@ const suite = await useKafka();
 
 testSink("kafka", {
   skip: suite.skip,
-  can: suite.skipOwn ? ["refuses"] : ["unavailable", "unauthorized", "refuses", "hangs", "storesAndCuts"],
+  can: suite.skipOwn
+    ? ["refuses"]
+    : ["unavailable", "unauthorized", "refuses", "hangs", "storesAndCuts", "missing"],
   async start(): Promise<Destination> {
     const target = suite.newTarget();
     const refused = new Set<string | undefined>();
@@ -43,6 +45,7 @@ testSink("kafka", {
       },
       close: () => suite.proxy.accept(),
       ...(!suite.skipOwn && {
+        missing: () => ({ topic: "no-such-topic", createTopics: undefined }),
         unavailable: () => suite.proxy.refuse(),
         unauthorized: () => deny(target.topic),
         hangs: () => suite.proxy.next(API.produce, "hang"),

@@ -42,7 +42,7 @@ async function startDestination(config: Record<string, unknown> = {}) {
 }
 
 testSink("loki, against a stand-in", {
-  can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
+  can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts", "dated"],
   unordered: true,
   start: () => startDestination(),
 });

@@ -70,7 +70,7 @@ async function objectsOf(Bucket: string): Promise<ReadonlyMap<string, readonly s
 
 testSink("s3 in partitions, against a real gateway", {
   skip,
-  can: ["unavailable", "hangs", "storesAndCuts"],
+  can: ["unavailable", "hangs", "storesAndCuts", "missing", "dated"],
   unordered: true,
   async start(): Promise<Destination> {
     const proxy = await startTcpProxy(Number(new URL(real.url).port));
@@ -83,6 +83,7 @@ testSink("s3 in partitions, against a real gateway", {
         await real.kill();
         isKilled = true;
       },
+      missing: () => ({ bucket: "no-such-bucket" }),
       hangs: () => proxy.hang(),
       storesAndCuts: () => proxy.cutAnswerTo(/^PUT /),
       async normal() {

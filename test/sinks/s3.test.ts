@@ -97,6 +97,7 @@ async function startDestination(more: Record<string, unknown> = {}): Promise<Des
     unauthorized() {
       secrets.SECRET = "another-secret-access-key";
     },
+    missing: () => ({ bucket: "no-such-bucket" }),
     hangs: () => proxy.hang(),
     storesAndCuts: () => proxy.cutAnswerTo(/^PUT /),
     async normal() {
@@ -109,7 +110,7 @@ async function startDestination(more: Record<string, unknown> = {}): Promise<Des
   };
 }
 
-const can = ["unavailable", "unauthorized", "hangs", "storesAndCuts"] as const;
+const can = ["unavailable", "unauthorized", "hangs", "storesAndCuts", "missing", "dated"] as const;
 testSink("s3, against a real service", { skip, can, start: startDestination });
 testSink("s3 without compression, against a real service", {
   skip,

@@ -42,6 +42,7 @@ async function startDestination() {
     refuses(ids: readonly string[]) {
       standIn.state.refusedIds = ids;
     },
+    missing: () => ({ stream: "Custom-Other_CL" }),
     hangs: () => standIn.server.hang(),
     storesAndCuts: () => standIn.server.cutNext(),
     normal() {
@@ -58,7 +59,17 @@ async function startDestination() {
 }
 
 testSink("sentinel, against a stand-in", {
-  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts"],
+  can: [
+    "largestBody",
+    "unavailable",
+    "unauthorized",
+    "takesAtMost",
+    "refuses",
+    "hangs",
+    "storesAndCuts",
+    "missing",
+    "dated",
+  ],
   start: startDestination,
 });
 

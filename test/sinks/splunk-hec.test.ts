@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { splunkHec } from "../../src/sinks/splunk-hec.ts";
-import { attempt, drive, openSink } from "../contract/drive.ts";
+import { attempt, drive, openSink, probeSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { startSplunk } from "../stand-ins/splunk.ts";
 import { cefFormat, makeBatch, makeEvents } from "../support/events.ts";
@@ -46,7 +46,15 @@ async function startDestination(config: Record<string, unknown> = {}) {
   } satisfies Destination & { splunk: unknown };
 }
 
-const ABILITIES = ["largestBody", "unavailable", "unauthorized", "takesAtMost", "refuses", "hangs"] as const;
+const ABILITIES = [
+  "largestBody",
+  "unavailable",
+  "unauthorized",
+  "takesAtMost",
+  "refuses",
+  "hangs",
+  "dated",
+] as const;
 
 testSink("splunk_hec, against a stand-in", {
   can: [...ABILITIES, "storesAndCuts"],
@@ -55,6 +63,16 @@ testSink("splunk_hec, against a stand-in", {
 testSink("splunk_hec with acknowledgement, against a stand-in", {
   can: ABILITIES,
   start: () => startDestination({ acknowledge: { interval: "10ms", timeout: "100ms" }, gzip: false }),
+});
+
+test("a probe finds an index that the token does not allow, without an event", async () => {
+  const destination = await startDestination({ index: "audit" });
+  destination.splunk.state.allowedIndexes = ["main"];
+  const error = await probeSink(destination).catch((thrown) => thrown);
+  expect(error).toBeInstanceOf(PausedError);
+  expect(error.remedy).toContain("index");
+  expect(destination.splunk.envelopes()).toEqual([]);
+  await destination.close();
 });
 
 describe("the splunk_hec sink, against a stand-in", () => {

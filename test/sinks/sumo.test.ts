@@ -52,7 +52,7 @@ async function startDestination(config: Record<string, unknown> = {}) {
 }
 
 testSink("sumo, against a stand-in", {
-  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "hangs", "storesAndCuts"],
+  can: ["largestBody", "unavailable", "unauthorized", "takesAtMost", "hangs", "storesAndCuts", "dated"],
   start: () => startDestination(),
 });
 

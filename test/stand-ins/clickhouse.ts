@@ -7,7 +7,7 @@ export type ClickhouseRow = Readonly<Record<string, string>>;
  * taken or refused as a whole, deduplication by insert_deduplication_token, errors as `Code: N. DB::Exception`.
  */
 export async function startClickhouse(options: { readonly password: string; readonly table: string }) {
-  const state = { password: options.password, refusedIds: [] as readonly string[] };
+  const state = { password: options.password, refusedIds: [] as readonly string[], mayInsert: true };
   const stored: ClickhouseRow[] = [];
   const tokens = new Set<string>();
   let inserts = 0;
@@ -17,7 +17,10 @@ export async function startClickhouse(options: { readonly password: string; read
       return exception(516, "default: Authentication failed", 403);
     const query = received.query.get("query") ?? "";
     if (!query.includes(options.table)) return exception(60, "Table audit.missing does not exist", 404);
-    if (!query.startsWith("INSERT")) return { status: 200, body: "" };
+    if (query.startsWith("DESCRIBE"))
+      return { status: 200, body: COLUMNS.map((name) => `${name}\tString\t\t\t\t\t\n`).join("") };
+    if (query.startsWith("CHECK GRANT")) return { status: 200, body: state.mayInsert ? "1\n" : "0\n" };
+    if (!query.startsWith("INSERT")) return exception(62, "Syntax error", 400);
     inserts++;
     const text = received.body.toString();
     if (state.refusedIds.some((id) => text.includes(id)))
@@ -39,6 +42,8 @@ export async function startClickhouse(options: { readonly password: string; read
     fail: (code: number, words: string) => server.answerAll(exception(code, words, 500)),
   };
 }
+
+const COLUMNS = ["time", "identity", "account", "organization", "service", "event_type", "event"];
 
 function exception(code: number, words: string, status: number): Reply {
   return { status, body: `Code: ${code}. DB::Exception: ${words}. (version 25.8)\n` };

@@ -24,6 +24,8 @@ export async function startLoki(options: { readonly login: string; readonly tena
     if (headers.authorization !== expected || headers["x-scope-orgid"] !== options.tenant)
       return { status: 401, body: "no org id" };
     const { streams } = JSON.parse(body.toString()) as { streams: readonly Stream[] };
+    if (streams.length === 0)
+      return { status: 422, body: "error at least one valid stream is required for ingestion" };
     const values = streams.flatMap(({ stream, values: own }) => own.map((value) => ({ stream, value })));
     if (values.length > state.linesMax) return { status: 413, body: "request body too large" };
     if (values.some(({ value }) => state.refusedIds.some((id) => value[1].includes(id))))

@@ -69,6 +69,9 @@ export async function startSplunk(options: { token: string; acknowledgement?: bo
 
   function problemOf(envelope: string): { code: number; text: string } | undefined {
     const { event, index, time, fields } = JSON.parse(envelope) as Record<string, unknown>;
+    // The documentation leaves the order open; a probe must manage with either.
+    if (index !== undefined && state.allowedIndexes && !state.allowedIndexes.includes(String(index)))
+      return { code: 7, text: "Incorrect index" };
     if (event === undefined) return { code: 12, text: "Event field is required" };
     if (event === "" || event === null) return { code: 13, text: "Event field cannot be blank" };
     if (typeof time !== "number") return { code: 6, text: "Invalid data format" };

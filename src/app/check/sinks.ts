@@ -8,7 +8,7 @@ import type { SinkContext } from "../../core/sink.ts";
 import { timeoutSignal } from "../../core/timeout.ts";
 import type { ReaderState } from "../../delivery/position.ts";
 import { openStateForReading } from "../../journal/database.ts";
-import { isLocked, takeLock } from "../../journal/lock.ts";
+import { isLocked } from "../../journal/lock.ts";
 import { heldOf } from "../../journal/reader-row.ts";
 import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
@@ -22,15 +22,15 @@ export interface SinkCheck {
 }
 
 /**
- * Opens every sink as the next run would, under the lock, and closes it again. Beside a running process its
- * own report is used instead: a second opening could take the sink away from it.
+ * Probes every sink, which writes nothing and disturbs no running process. Beside a running process its own
+ * report comes first.
  */
 export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<Finding> {
   const running = existsSync(config.state) && isLocked(config.state);
   for (const sink of sinkConfigs(config)) {
     yield* advice(sink);
     if (running) yield deliveryFinding(config, sink);
-    else yield await openFinding(config, sink, io);
+    yield* probeFindings(config, sink, io);
   }
 }
 
@@ -54,14 +54,12 @@ function deliveryFinding(config: Config, sink: SinkConfig): Finding {
   }
 }
 
-async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Promise<Finding> {
+async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<Finding> {
   const definition = definitionOf(sink);
   const subject = `sink ${sink.name}`;
-  const lock = takeLock(config.state);
+  const { position, state, earlierJournals } = heldBySink(config, sink);
   try {
-    const { position, state, earlierJournals } = heldBySink(config, sink);
-    let limit = "";
-    const opened = await definition.open({
+    const remarks = await definition.probe?.({
       name: sink.name,
       config: ownConfig(sink),
       format: formatOf(sink),
@@ -71,30 +69,24 @@ async function openFinding(config: Config, sink: SinkConfig, io: SinkCheck): Pro
       state,
       clock: systemClock,
       log: io.log,
-      signal: AbortSignal.any([io.signal, timeoutSignal(60_000)]),
+      signal: AbortSignal.any([io.signal, timeoutSignal(PROBE_MS_MAX)]),
       stdout: io.stdout,
-      limited: (problem) => {
-        limit = problem ? ` ${problem.message} ${problem.remedy}` : "";
-      },
     });
-    await opened.close();
-    return {
-      subject,
-      ok: true,
-      message: `${definition.type} can be opened; ${definition.promiseOf?.(ownConfig(sink)) ?? definition.promise}${limit}`,
-    };
+    const promise = definition.promiseOf?.(ownConfig(sink)) ?? definition.promise;
+    yield { subject, ok: true, message: `${definition.type} is ready; ${promise}` };
+    for (const message of remarks ?? []) yield { subject, ok: true, warning: true, message };
   } catch (error) {
     if (io.signal.aborted) throw error;
-    const remedy =
-      error instanceof PausedError
-        ? ` ${error.remedy}`
-        : error instanceof DecisionNeededError
-          ? ` Choose: ${error.choices.join("; or ")}`
-          : "";
-    return { subject, ok: false, message: `${explain(error)}${remedy}` };
-  } finally {
-    lock.release();
+    yield { subject, ok: false, message: `${explain(error)}${remedyOf(error)}` };
   }
+}
+
+const PROBE_MS_MAX = 60_000;
+
+function remedyOf(error: unknown): string {
+  if (error instanceof PausedError) return ` ${error.remedy}`;
+  if (error instanceof DecisionNeededError) return ` Choose: ${error.choices.join("; or ")}`;
+  return "";
 }
 
 /** The position and state that delivery would open it with. */

@@ -1,14 +1,9 @@
 import { createHash, hash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
-import { Agent } from "node:https";
-import type {
-  GetObjectCommandOutput,
-  PutObjectCommandInput,
-  S3Client,
-  S3ClientConfig,
-} from "@aws-sdk/client-s3";
+import { rm } from "node:fs/promises";
+import type { GetObjectCommandOutput, PutObjectCommandInput } from "@aws-sdk/client-s3";
 import type { Clock } from "../../core/clock.ts";
+import { openS3Client, s3Fault } from "../../core/s3-client.ts";
 import type { S3StoreConfig } from "../config.ts";
 import {
   type ArchiveStore,
@@ -26,7 +21,7 @@ const ATTEMPTS = 5;
 /** An archive in S3: objects are created with If-None-Match, and one that is there already is compared by its hash. */
 export async function openS3(config: S3StoreConfig, clock: Clock): Promise<ArchiveStore> {
   const sdk = await import("@aws-sdk/client-s3");
-  const client: S3Client = new sdk.S3Client(await clientConfig(config));
+  const client = await openS3Client(config, { connections: 8, limitsRequests: true });
   const { bucket: Bucket, prefix = "" } = config;
   const place = `s3://${Bucket}/${prefix}`.replace(/\/$/, "");
   const key = (path: string) => ({ Bucket, Key: `${prefix}${path}` });
@@ -184,7 +179,7 @@ async function bytesOf({ Body }: GetObjectCommandOutput): Promise<Buffer> {
 }
 
 function statusOf(error: unknown): number | undefined {
-  return (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+  return s3Fault(error).status;
 }
 
 /** The service's own error can repeat parts of the signed request, so only its words are kept. */
@@ -193,29 +188,4 @@ function failure(place: string, path: string, error: unknown): Error {
   return new Error(
     `${place}/${path}: the store answered ${statusOf(error) ?? "nothing"} ${name}: ${message}`,
   );
-}
-
-async function clientConfig(config: S3StoreConfig): Promise<S3ClientConfig> {
-  const { accessKeyId, secretAccessKey, sessionToken, tls } = config;
-  const ca = tls?.ca === undefined ? undefined : await readFile(tls.ca, "utf8");
-  return {
-    region: config.region,
-    forcePathStyle: config.pathStyle,
-    maxAttempts: 1,
-    requestChecksumCalculation: "WHEN_REQUIRED",
-    responseChecksumValidation: "WHEN_REQUIRED",
-    ...(config.endpoint && { endpoint: config.endpoint }),
-    ...(accessKeyId &&
-      secretAccessKey && {
-        credentials: {
-          accessKeyId: accessKeyId.reveal(),
-          secretAccessKey: secretAccessKey.reveal(),
-          ...(sessionToken && { sessionToken: sessionToken.reveal() }),
-        },
-      }),
-    requestHandler: {
-      requestTimeout: config.timeout,
-      httpsAgent: new Agent({ keepAlive: true, maxSockets: 8, rejectUnauthorized: true, ...(ca && { ca }) }),
-    },
-  };
 }

@@ -1,9 +1,21 @@
+import {
+  elementsOf,
+  isArrayAt,
+  isObjectAt,
+  isStringAt,
+  type Member,
+  membersOf,
+  type Slice,
+  skipSpace,
+  stringAt,
+  textAt,
+} from "../shared/json-slices.ts";
 import { LONG_VALUES } from "./mappings.ts";
 
 /*
  * Lucene holds terms of at most 32,766 bytes, and OpenSearch refuses a document with a longer one in a
  * flat_object. The term is the path of the value with the value. So over-long values are cut in their place
- * and kept whole in a member that is not indexed.
+ * and kept whole in a member that is not indexed. Everything else keeps its bytes.
  */
 
 const TERM_BYTES_MAX = 32_766;
@@ -13,62 +25,106 @@ const CUT_CHARACTERS = 1024;
 
 interface LongValue {
   readonly path: string;
-  readonly value: unknown;
+  readonly value: Slice;
+}
+
+interface Edit extends Slice {
+  readonly text: string;
 }
 
 /** `members` are paths of flat objects; "" means all members. The same bytes where nothing is too long. */
 export function withoutLongValues(document: Uint8Array, members: readonly string[]): Uint8Array {
   if (document.length < SAFE_BYTES || members.length === 0) return document;
-  const parsed = parsedOf(document);
-  if (parsed === undefined) return document;
+  const start = skipSpace(document, 0);
+  const cutter = createCutter(document);
+  for (const member of members) {
+    if (member === "") cutter.cutObject(start, "");
+    else cutter.cutBelow(start, member.split("."), member);
+  }
+  if (cutter.found.length === 0) return document;
+  const kept = cutter.found.map(
+    ({ path, value }) => `{"path":${JSON.stringify(path)},"value":${textAt(document, value)}}`,
+  );
+  const end = document.lastIndexOf(0x7d);
+  const more = { from: end, to: end, text: `,"${LONG_VALUES}":[${kept.join(",")}]` };
+  return edited(document, [...cutter.edits, more]);
+}
+
+function createCutter(document: Uint8Array) {
   const found: LongValue[] = [];
-  for (const member of members) cutMember(parsed, member === "" ? [] : member.split("."), found);
-  if (found.length === 0) return document;
-  return Buffer.from(JSON.stringify({ ...parsed, [LONG_VALUES]: found }));
-}
+  const edits: Edit[] = [];
 
-/** Undefined for bytes that are no JSON: the server says what is wrong with them. */
-function parsedOf(document: Uint8Array): Record<string, unknown> | undefined {
-  try {
-    return JSON.parse(Buffer.from(document).toString()) as Record<string, unknown>;
-  } catch {
-    return undefined;
+  /** The members of that path; of a name that occurs twice, all. */
+  function cutBelow(at: number, [name, ...rest]: readonly string[], path: string): void {
+    if (!isObjectAt(document, at)) return;
+    for (const member of membersOf(document, at)) {
+      if (stringAt(document, member.name) !== name) continue;
+      if (rest.length === 0) cut(member.value, path);
+      else cutBelow(member.value.from, rest, path);
+    }
   }
-}
 
-function cutMember(holder: Record<string, unknown>, path: readonly string[], found: LongValue[]): void {
-  let at: Record<string, unknown> = holder;
-  for (const name of path.slice(0, -1)) {
-    const inner = at[name];
-    if (typeof inner !== "object" || inner === null) return;
-    at = inner as Record<string, unknown>;
+  function cut(value: Slice, path: string): void {
+    if (isStringAt(document, value.from)) cutText(value, path);
+    else if (isObjectAt(document, value.from)) cutObject(value.from, path);
+    else if (isArrayAt(document, value.from))
+      for (const element of elementsOf(document, value.from)) cut(element, path);
   }
-  const last = path.at(-1);
-  if (last === undefined) cutObject(at, "", found);
-  else at[last] = cut(at[last], path.join("."), found);
-}
 
-function cut(value: unknown, path: string, found: LongValue[]): unknown {
-  if (typeof value === "string") return cutText(value, path, found);
-  if (Array.isArray(value)) return value.map((element) => cut(element, path, found));
-  if (typeof value === "object" && value !== null) cutObject(value as Record<string, unknown>, path, found);
-  return value;
-}
-
-/** A name that is too long itself is left out with its value. */
-function cutObject(object: Record<string, unknown>, path: string, found: LongValue[]): void {
-  for (const name of Object.keys(object)) {
-    const inner = path === "" ? name : `${path}.${name}`;
-    if (Buffer.byteLength(inner) > TERM_BYTES_MAX / 2) {
-      found.push({ path: inner, value: object[name] });
-      delete object[name];
-    } else object[name] = cut(object[name], inner, found);
+  /** A name that is too long itself is left out with its value. */
+  function cutObject(at: number, path: string): void {
+    const members = membersOf(document, at);
+    const removed = new Set<number>();
+    for (const [index, { name, value }] of members.entries()) {
+      const own = stringAt(document, name);
+      const inner = path === "" ? own : `${path}.${own}`;
+      if (Buffer.byteLength(inner) > TERM_BYTES_MAX / 2) {
+        found.push({ path: inner, value });
+        removed.add(index);
+      } else cut(value, inner);
+    }
+    edits.push(...removals(members, removed, at + 1));
   }
+
+  function cutText(value: Slice, path: string): void {
+    // One byte for the sign between path and value, and some for names that the server puts in front.
+    const bytesMax = TERM_BYTES_MAX - Buffer.byteLength(path) - 64;
+    // Escapes only make the written form longer.
+    if (value.to - value.from - 2 <= bytesMax) return;
+    const text = stringAt(document, value);
+    if (Buffer.byteLength(text) <= bytesMax) return;
+    found.push({ path, value });
+    const start = text.slice(0, CUT_CHARACTERS).replace(/[\uD800-\uDBFF]$/, "");
+    edits.push({ ...value, text: JSON.stringify(`${start}…`) });
+  }
+
+  return { found, edits, cutBelow, cutObject };
 }
 
-function cutText(value: string, path: string, found: LongValue[]): string {
-  // One byte for the sign between path and value, and some for names that the server puts in front.
-  if (Buffer.byteLength(value) + Buffer.byteLength(path) + 64 <= TERM_BYTES_MAX) return value;
-  found.push({ path, value });
-  return `${value.slice(0, CUT_CHARACTERS).replace(/[\uD800-\uDBFF]$/, "")}…`;
+/** Takes members out with one of the commas beside them. */
+function removals(members: readonly Member[], removed: ReadonlySet<number>, start: number): Edit[] {
+  const edits: Edit[] = [];
+  let keptEnd = start;
+  for (let index = 0; index < members.length; index++) {
+    if (!removed.has(index)) {
+      keptEnd = members[index]!.value.to;
+      continue;
+    }
+    const first = index;
+    while (removed.has(index + 1)) index++;
+    const next = members[index + 1];
+    if (next) edits.push({ from: members[first]!.name.from, to: next.name.from, text: "" });
+    else edits.push({ from: keptEnd, to: members[index]!.value.to, text: "" });
+  }
+  return edits;
+}
+
+function edited(document: Uint8Array, edits: readonly Edit[]): Buffer {
+  const parts: Uint8Array[] = [];
+  let at = 0;
+  for (const { from, to, text } of edits.toSorted((a, b) => a.from - b.from)) {
+    parts.push(document.subarray(at, from), Buffer.from(text));
+    at = to;
+  }
+  return Buffer.concat([...parts, document.subarray(at)]);
 }

@@ -1,13 +1,13 @@
-import { PausedError, RejectedEventsError, TooLargeError } from "../../core/errors.ts";
+import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { makeRequester, type RequesterOptions } from "../../core/http/requester.ts";
 import { compileTemplate } from "../../core/names.ts";
 import type { Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { isSuccess, jsonOf } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
-import { type BulkConnection, bulkError, itemsOf, judge, saidOf } from "./answer.ts";
+import { bulkError, itemsOf, judge, saidOf } from "./answer.ts";
 import { type BulkConfig, INDEX_PLACEHOLDERS } from "./config.ts";
+import { connectBulk, greet } from "./connect.ts";
 import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
 import { indexCreator, indexTemplateOf } from "./indexes.ts";
@@ -37,32 +37,12 @@ export async function openBulk(
 ): Promise<Sink> {
   const { config, format } = context;
   const memory = context.memory ?? new Map();
-  const { origin } = new URL(config.url);
-  const destination = `${product} at ${origin}`;
-  if (config.dataStream && /\{(date|month)\}/.test(config.index ?? ""))
-    throw new PausedError(
-      "The index has a {date} or {month}, which a data stream cannot have.",
-      "Leave it out of index, or set dataStream: false.",
-    );
-  const requester = await makeRequester({
-    destination,
-    clock: context.clock,
-    timeoutMs: config.timeout,
-    connections: config.requestsMax,
-    tls: config.tls,
-    secrets: credentials.secrets,
-    ...(credentials.sign && { sign: credentials.sign }),
-  } satisfies RequesterOptions);
-  const connection: BulkConnection = {
-    destination,
-    base: config.url.replace(/\/+$/, ""),
-    headers: credentials.authorization ? { authorization: credentials.authorization } : {},
-    send: (outgoing, signal) => requester.send(outgoing, signal),
-  };
+  const { requester, connection } = await connectBulk(context, product, credentials);
+  const { destination } = connection;
 
   let template: string;
   try {
-    await probe(connection, context.signal);
+    await greet(connection, context.signal);
     template = await indexTemplateOf(context, connection);
     if (config.template) {
       const names = { sink: context.name, index: template, isStream: config.dataStream };
@@ -147,12 +127,3 @@ export async function openBulk(
 }
 
 const BREAK = Buffer.from("\n");
-
-/** Checks that the cluster answers and accepts the credentials. A user who may only write gets a 403 here. */
-async function probe(connection: BulkConnection, signal: AbortSignal): Promise<void> {
-  const { base, headers, destination } = connection;
-  const answer = await connection.send({ method: "GET", url: `${base}/`, headers }, signal);
-  if (isSuccess(answer) || answer.status === 403 || answer.status === 404) return;
-  const error = bulkError(answer, destination);
-  if (error) throw error;
-}

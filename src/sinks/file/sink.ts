@@ -3,6 +3,7 @@ import { defineSink, type Sink, type SinkContext } from "../../core/sink.ts";
 import { type FileSettings, fileSchema } from "./config.ts";
 import { activeFilesOf, newModel } from "./directory.ts";
 import { openLedger, readLedger } from "./ledger.ts";
+import { probeDirectory } from "./probe.ts";
 import { reconcileFiles, restoreFiles } from "./recover.ts";
 import { type FileSystem, nodeFileSystem, sinkError } from "./system.ts";
 import { createWriter } from "./writer.ts";
@@ -40,6 +41,7 @@ export const file = defineSink({
     "Exactly once: file lengths and the position are committed together in the directory, and opening cuts off everything beyond them.",
   open: (context) => openFileSink(context),
   ofShard: (config, label) => ({ ...config, directory: join(config.directory, label) }),
+  probe: (context) => probeDirectory(context),
 });
 
 /** `system` is there for tests that end the world at a chosen call. */

@@ -24,6 +24,7 @@ export interface InternalCluster {
   /** Partitions that are not there are left out. */
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Record<string, readonly number[]>;
   findBroker(of: { readonly nodeId: string }): Promise<InternalBroker>;
+  findControllerBroker(): Promise<InternalBroker>;
   findGroupCoordinator(of: {
     readonly groupId: string;
     readonly coordinatorType: number;
@@ -31,6 +32,22 @@ export interface InternalCluster {
 }
 
 export interface InternalBroker {
+  /** By API key. */
+  readonly versions: Readonly<Record<number, { readonly maxVersion: number }>> | null;
+  readonly connectionPool: {
+    send<Value>(request: {
+      readonly request: {
+        readonly apiKey: number;
+        readonly apiVersion: number;
+        readonly apiName: string;
+        encode(): Promise<unknown>;
+      };
+      readonly response: {
+        decode(raw: Buffer): Promise<Value>;
+        parse(decoded: Value): Promise<Value>;
+      };
+    }): Promise<Value>;
+  };
   listOffsets(request: object): Promise<{
     readonly responses: readonly {
       readonly partitions: readonly { readonly partition: number; readonly offset: string }[];

@@ -3,6 +3,7 @@ import { advise, type KafkaContext, kafkaSchema } from "./config.ts";
 import { connect } from "./connect.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { openIdempotent } from "./idempotent.ts";
+import { probeKafka } from "./probe.ts";
 import { defaultId, openTransactional } from "./transactions.ts";
 
 const AT_LEAST_ONCE =
@@ -22,6 +23,7 @@ export const kafka = defineSink({
     ...config,
     transactionalId: `${config.transactionalId ?? defaultId(sink)}-${label}`,
   }),
+  probe: probeKafka,
   advise,
 });
 

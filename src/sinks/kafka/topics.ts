@@ -38,7 +38,7 @@ const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
 const PLACES_MAX = 10_000;
 const CHUNK_BYTES_MIN = 1_000;
 /** More than one partition: sinks that share a partition wait for each other when they open. */
-const POSITIONS_PARTITIONS = 16;
+export const POSITIONS_PARTITIONS = 16;
 /** Topics in one request. */
 const TOPICS_AT_ONCE = 200;
 
@@ -147,7 +147,7 @@ async function existing(
   return untilKnown(admin, names, context);
 }
 
-function missingTopics(missing: readonly string[], { numPartitions, compacted }: Wanted): PausedError {
+export function missingTopics(missing: readonly string[], { numPartitions, compacted }: Wanted): PausedError {
   const [topic] = missing;
   const others = missing.length > 1 ? ` Neither do ${missing.length - 1} more.` : "";
   const compaction = compacted ? " --config cleanup.policy=compact" : "";
@@ -178,7 +178,10 @@ const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
  * The number of partitions of those topics that exist, in one request. The client rejects the whole answer
  * when one topic is missing; only then are the halves asked for.
  */
-async function partitionsOf(admin: Admin, names: readonly string[]): Promise<ReadonlyMap<string, number>> {
+export async function partitionsOf(
+  admin: Admin,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
   try {
     const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
     return new Map(
@@ -194,6 +197,18 @@ async function partitionsOf(admin: Admin, names: readonly string[]): Promise<Rea
     partitionsOf(admin, names.slice(half)),
   ]);
   return new Map(halves.flatMap((found) => [...found]));
+}
+
+/** The same requirements for the topics of a config as when the sink is opened. */
+export function requirePolicies(
+  settings: ReadonlyMap<string, ReadonlyMap<string, string>>,
+  config: KafkaConfig,
+): void {
+  for (const [name, own] of settings) {
+    const policy = own.get("cleanup.policy");
+    if (name === config.positionsTopic) requireCompaction(name, policy);
+    else if (config.key !== "identity") requireAllKept(name, policy);
+  }
 }
 
 /** A compacted topic keeps the newest record of each key: one event for each organization. */
@@ -221,7 +236,7 @@ function chunkBytesMaxOf(setting: string | undefined): number {
 }
 
 /** The settings of each topic that matter here; empty where the broker does not tell them to this user. */
-async function settingsOf(
+export async function settingsOf(
   connection: KafkaConnection,
   admin: Admin,
   names: readonly string[],

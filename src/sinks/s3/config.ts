@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { connectionFields } from "../../core/http/config.ts";
-import { compileTemplate } from "../../core/names.ts";
-import { durationSchema, sizeSchema } from "../../core/schema.ts";
+import { durationSchema } from "../../core/schema.ts";
 import { secretSchema } from "../../core/secret.ts";
+import { compressionSchema, objectFields } from "../objects/config.ts";
 
 const objectLockSchema = z
   .strictObject({
@@ -16,25 +16,9 @@ const objectLockSchema = z
   })
   .meta({ description: "Locks every object; the bucket must have Object Lock enabled." });
 
-export const s3Schema = z.strictObject({
+/** The connection to a bucket, and how its objects are kept. */
+export const bucketFields = {
   bucket: z.string().min(1).meta({ description: "The bucket." }),
-  prefix: z
-    .string()
-    .max(300)
-    .regex(/^[^/]/, { error: "do not begin with a slash" })
-    .default("tidemark/")
-    .meta({ description: "What every key begins with; end it with a slash to make it a folder." }),
-  partition: z
-    .string()
-    .superRefine((template, check) => {
-      const problem = partitionProblem(template);
-      if (problem !== undefined) check.addIssue({ code: "custom", message: problem });
-    })
-    .optional()
-    .meta({
-      description:
-        "Folders for the objects, from {date}, {month}, {hour} (the event's own, UTC), {organization}, {service}, {event_type} and {account}: `dt={date}/service={service}`. A batch becomes one object for each. Without it, objects are in folders by sink and journal.",
-    }),
   region: z.string().min(1).default("us-east-1").meta({ description: "The bucket's region." }),
   endpoint: z
     .url({ protocol: /^https?$/ })
@@ -49,19 +33,6 @@ export const s3Schema = z.strictObject({
   ).optional(),
   secretAccessKey: secretSchema("The access key's secret.").optional(),
   sessionToken: secretSchema("The session token of temporary credentials.").optional(),
-  gzip: z.boolean().default(true).meta({ description: "Compresses objects with gzip." }),
-  compression: z.enum(["gzip", "zstd", "none"]).optional().meta({
-    description: "How objects are compressed; by default as `gzip` says.",
-  }),
-  objectBytesMax: sizeSchema("The largest object, before compression.", { min: 1000, max: 512e6 }).prefault(
-    "16MB",
-  ),
-  objectEventsMax: z.int().min(1).max(1_000_000).default(100_000).meta({
-    description: "The most events in one object.",
-  }),
-  objectAgeMax: durationSchema("How long events wait for an object to fill before it is written unfilled.", {
-    maxMs: 86_400_000,
-  }).prefault("5m"),
   objectLock: objectLockSchema.optional(),
   encryption: z.enum(["AES256", "aws:kms"]).optional().meta({
     description: "Server-side encryption; by default the bucket's own setting.",
@@ -69,19 +40,15 @@ export const s3Schema = z.strictObject({
   kmsKeyId: z.string().min(1).optional().meta({ description: "The KMS key for aws:kms encryption." }),
   storageClass: z.string().min(1).optional().meta({ description: "The objects' storage class." }),
   ...connectionFields,
+};
+export type BucketConfig = z.output<z.ZodObject<typeof bucketFields>>;
+
+export const s3Schema = z.strictObject({
+  ...bucketFields,
+  ...objectFields,
+  gzip: z.boolean().default(true).meta({ description: "Compresses objects of lines with gzip." }),
+  compression: compressionSchema.optional().meta({
+    description:
+      "How objects of lines are compressed; by default as `gzip` says. Parquet always compresses its columns with zstd.",
+  }),
 });
-
-/** Objects of other events must never get the same key, and every store must accept the name. */
-function partitionProblem(template: string): string | undefined {
-  try {
-    compileTemplate(template);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  const literal = template.replaceAll(/\{[^}]*\}/g, "x");
-  if (!/^[a-zA-Z0-9_=.-]+(\/[a-zA-Z0-9_=.-]+)*$/.test(literal))
-    return "use letters, digits, `=`, `-`, `_`, `.` and single slashes, without one at either end";
-  return template.length > 200 ? "at most 200 characters" : undefined;
-}
-
-export type S3Config = z.output<typeof s3Schema>;

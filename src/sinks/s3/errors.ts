@@ -1,5 +1,6 @@
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
 import { transportError } from "../../core/http/requester.ts";
+import { s3Fault } from "../../core/s3-client.ts";
 import { saying } from "../over-http/status.ts";
 
 const CODES_TO_RETRY = new Set([
@@ -29,27 +30,14 @@ const REMEDIES: Readonly<Record<string, string>> = {
   SignatureDoesNotMatch: "Correct secretAccessKey.",
 };
 
-/** The service's name for an error and the status it came with. */
-export function serviceErrorOf(error: unknown): {
-  readonly name: string;
-  readonly status: number | undefined;
-} {
-  const { name, Code, $metadata, $response } = error as {
-    readonly name?: string;
-    readonly Code?: string;
-    readonly $metadata?: { readonly httpStatusCode?: number };
-    readonly $response?: { readonly statusCode?: number };
-  };
-  return { name: Code ?? name ?? "", status: $metadata?.httpStatusCode ?? $response?.statusCode };
-}
-
 /**
- * The meaning of an error of the service. S3 never judges an event: a lasting refusal is about the bucket, the credentials or the request, and pauses. The service's error itself is not passed on, because
- * it can repeat parts of the signed request.
+ * The meaning of an error of the service. S3 never judges an event: a lasting refusal is about the bucket, the
+ * credentials or the request, and pauses. The service's error itself is not passed on, because it can repeat
+ * parts of the signed request.
  */
 export function s3Error(error: unknown, place: string): Error {
   if (error instanceof RetryableError || error instanceof PausedError) return error;
-  const { name, status } = serviceErrorOf(error);
+  const { name, status } = s3Fault(error);
   if (status === undefined && name !== "CredentialsProviderError") return transportError(place, error);
   const message = `${place} answered ${saying(status, name, (error as Error).message)}`;
   if (name === "EntityTooLarge" || status === 413) return new TooLargeError(message);

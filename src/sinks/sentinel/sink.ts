@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
 import { PausedError, RejectedEventsError, type Rejection } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { connectionFields } from "../../core/http/config.ts";
@@ -7,6 +8,7 @@ import { secretSchema } from "../../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
+import { probeOver } from "../over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
 import { isJson, textOf } from "../shared/body.ts";
 import { entraTokens } from "./token.ts";
@@ -17,56 +19,49 @@ const BODY_BYTES_MAX = 1_000_000;
 /** Azure Monitor cuts longer values. */
 const FIELD_BYTES_MAX = 65_536;
 
+const sentinelSchema = z.strictObject({
+  endpoint: z
+    .url({ protocol: /^https?$/ })
+    .meta({ description: "The logs ingestion address of the data collection endpoint or rule." }),
+  ruleId: z
+    .string()
+    .regex(/^[\w-]+$/, { error: "the immutable id of the rule, dcr-…" })
+    .meta({ description: "The immutable id of the data collection rule, dcr-…" }),
+  stream: z
+    .string()
+    .regex(/^[\w-]+$/, { error: "the stream's name, Custom-…" })
+    .meta({
+      description:
+        "The stream in the rule, Custom-… with the columns TimeGenerated (datetime), Identity, Account, Organization, Service, EventType (string) and Event (dynamic, or string for text formats).",
+    }),
+  tenantId: z
+    .string()
+    .regex(/^[\w.-]+$/, { error: "the tenant's id or domain" })
+    .meta({ description: "The Entra tenant." }),
+  clientId: z.string().min(1).meta({ description: "The application (client) id." }),
+  clientSecret: secretSchema("The application's client secret."),
+  authority: z
+    .url({ protocol: /^https?$/ })
+    .default("https://login.microsoftonline.com")
+    .meta({ description: "Where tokens come from; another one in sovereign clouds." }),
+  scope: z.string().min(1).default("https://monitor.azure.com/.default").meta({
+    description: "What tokens are for; another one in sovereign clouds.",
+  }),
+  gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
+  ...connectionFields,
+});
+type SentinelConfig = z.output<typeof sentinelSchema>;
+
 export const sentinel = defineSink({
   type: "sentinel",
   summary: "Sends events to Microsoft Sentinel through Azure Monitor's Logs Ingestion API.",
-  config: z.strictObject({
-    endpoint: z
-      .url({ protocol: /^https?$/ })
-      .meta({ description: "The logs ingestion address of the data collection endpoint or rule." }),
-    ruleId: z
-      .string()
-      .regex(/^[\w-]+$/, { error: "the immutable id of the rule, dcr-…" })
-      .meta({ description: "The immutable id of the data collection rule, dcr-…" }),
-    stream: z
-      .string()
-      .regex(/^[\w-]+$/, { error: "the stream's name, Custom-…" })
-      .meta({
-        description:
-          "The stream in the rule, Custom-… with the columns TimeGenerated (datetime), Identity, Account, Organization, Service, EventType (string) and Event (dynamic, or string for text formats).",
-      }),
-    tenantId: z
-      .string()
-      .regex(/^[\w.-]+$/, { error: "the tenant's id or domain" })
-      .meta({ description: "The Entra tenant." }),
-    clientId: z.string().min(1).meta({ description: "The application (client) id." }),
-    clientSecret: secretSchema("The application's client secret."),
-    authority: z
-      .url({ protocol: /^https?$/ })
-      .default("https://login.microsoftonline.com")
-      .meta({ description: "Where tokens come from; another one in sovereign clouds." }),
-    scope: z.string().min(1).default("https://monitor.azure.com/.default").meta({
-      description: "What tokens are for; another one in sovereign clouds.",
-    }),
-    gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-    ...connectionFields,
-  }),
+  config: sentinelSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise: "At least once, with the identity as a column of every row.",
 
   async open({ config, format, clock, signal }) {
-    const base = config.endpoint.replace(/\/+$/, "");
-    const url = `${base}/dataCollectionRules/${config.ruleId}/streams/${config.stream}?api-version=${API_VERSION}`;
-    const destination = `Azure Monitor at ${new URL(base).origin}`;
-    const requester = await makeRequester({
-      destination,
-      clock,
-      timeoutMs: config.timeout,
-      tls: config.tls,
-      secrets: [config.clientSecret],
-    });
-    const tokens = entraTokens(requester, clock, config);
+    const { requester, destination, url, tokens } = await connect(config, clock);
     const isJsonFormat = isJson(format);
 
     async function post(body: Uint8Array, token: string, abort: AbortSignal): Promise<Answer> {
@@ -120,7 +115,35 @@ export const sentinel = defineSink({
       close: () => requester.close(),
     };
   },
+
+  async probe({ config, clock, signal }) {
+    const { requester, destination, url, tokens } = await connect(config, clock);
+    try {
+      const authorization = `Bearer ${await tokens.get(signal)}`;
+      const headers = { authorization, "content-type": "application/json" };
+      const judge = (answer: Answer) =>
+        isSuccess(answer) ? undefined : sentinelError(answer, destination, saidOf(answer));
+      // An array without rows stores nothing; the role, the rule and the stream are checked before the rows.
+      return await probeOver({ requester, clock, signal, requests: [{ url, headers, body: "[]", judge }] });
+    } finally {
+      await requester.close();
+    }
+  },
 });
+
+async function connect(config: SentinelConfig, clock: Clock) {
+  const base = config.endpoint.replace(/\/+$/, "");
+  const url = `${base}/dataCollectionRules/${config.ruleId}/streams/${config.stream}?api-version=${API_VERSION}`;
+  const destination = `Azure Monitor at ${new URL(base).origin}`;
+  const requester = await makeRequester({
+    destination,
+    clock,
+    timeoutMs: config.timeout,
+    tls: config.tls,
+    secrets: [config.clientSecret],
+  });
+  return { requester, destination, url, tokens: entraTokens(requester, clock, config) };
+}
 
 /** A row up to the value of its last column. */
 function rowHead(event: JournalEvent): string {

@@ -1,53 +1,57 @@
 import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
 import { RejectedEventsError, type Rejection } from "../../core/errors.ts";
 import { timeoutSchema } from "../../core/http/config.ts";
 import { sizeSchema, tlsSchema } from "../../core/schema.ts";
 import { type Batch, defineSink } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
-import { makeConnection } from "./connection.ts";
+import { makeConnection, type SyslogConnection } from "./connection.ts";
 import { FACILITIES, headerOf, SEVERITIES } from "./header.ts";
 
 const PORTS = { tcp: 601, tls: 6514 };
 
+const syslogSchema = z.strictObject({
+  host: z.string().min(1).meta({ description: "The receiver's host name or address." }),
+  port: z.int().min(1).max(65_535).optional().meta({
+    description: "The receiver's port; by default 601 for tcp and 6514 for tls.",
+  }),
+  transport: z.enum(["tcp", "tls"]).default("tls").meta({ description: "How the receiver is reached." }),
+  framing: z.enum(["octet_counting", "lf"]).default("octet_counting").meta({
+    description: "How messages are separated: by their length (RFC 6587, RFC 5425), or by a line feed.",
+  }),
+  facility: z.enum(FACILITIES).default("local0").meta({ description: "The messages' facility." }),
+  severity: z.enum(SEVERITIES).default("info").meta({ description: "The messages' severity." }),
+  hostname: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,255}$/, { error: "1 to 255 printable ASCII characters without spaces" })
+    .default("tidemark")
+    .meta({ description: "The host name in the messages' header." }),
+  appName: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,48}$/, { error: "1 to 48 printable ASCII characters without spaces" })
+    .default("tidemark")
+    .meta({ description: "The application's name in the messages' header." }),
+  structuredDataId: z
+    .string()
+    .regex(/^[\x21\x23-\x3c\x3e-\x5c\x5e-\x7e]{1,32}$/, { error: "a name, @, and an enterprise number" })
+    .default("tidemark@32473")
+    .meta({
+      description:
+        "The id of the structured data that carries the event's identity, organization and service.",
+    }),
+  messageBytesMax: sizeSchema(
+    "The largest message, header included. Receivers should take 8192 bytes; many cut or drop longer ones, so larger events become dead letters. Raise it together with the receiver's own limit.",
+    { min: 480, max: 16e6 },
+  ).prefault(8192),
+  timeout: timeoutSchema,
+  tls: tlsSchema.optional(),
+});
+type SyslogConfig = z.output<typeof syslogSchema>;
+
 export const syslog = defineSink({
   type: "syslog",
   summary: "Sends events as RFC 5424 syslog messages over TCP or TLS.",
-  config: z.strictObject({
-    host: z.string().min(1).meta({ description: "The receiver's host name or address." }),
-    port: z.int().min(1).max(65_535).optional().meta({
-      description: "The receiver's port; by default 601 for tcp and 6514 for tls.",
-    }),
-    transport: z.enum(["tcp", "tls"]).default("tls").meta({ description: "How the receiver is reached." }),
-    framing: z.enum(["octet_counting", "lf"]).default("octet_counting").meta({
-      description: "How messages are separated: by their length (RFC 6587, RFC 5425), or by a line feed.",
-    }),
-    facility: z.enum(FACILITIES).default("local0").meta({ description: "The messages' facility." }),
-    severity: z.enum(SEVERITIES).default("info").meta({ description: "The messages' severity." }),
-    hostname: z
-      .string()
-      .regex(/^[\x21-\x7e]{1,255}$/, { error: "1 to 255 printable ASCII characters without spaces" })
-      .default("tidemark")
-      .meta({ description: "The host name in the messages' header." }),
-    appName: z
-      .string()
-      .regex(/^[\x21-\x7e]{1,48}$/, { error: "1 to 48 printable ASCII characters without spaces" })
-      .default("tidemark")
-      .meta({ description: "The application's name in the messages' header." }),
-    structuredDataId: z
-      .string()
-      .regex(/^[\x21\x23-\x3c\x3e-\x5c\x5e-\x7e]{1,32}$/, { error: "a name, @, and an enterprise number" })
-      .default("tidemark@32473")
-      .meta({
-        description:
-          "The id of the structured data that carries the event's identity, organization and service.",
-      }),
-    messageBytesMax: sizeSchema(
-      "The largest message, header included. Receivers should take 8192 bytes; many cut or drop longer ones, so larger events become dead letters. Raise it together with the receiver's own limit.",
-      { min: 480, max: 16e6 },
-    ).prefault(8192),
-    timeout: timeoutSchema,
-    tls: tlsSchema.optional(),
-  }),
+  config: syslogSchema,
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
@@ -56,14 +60,7 @@ export const syslog = defineSink({
   async open({ config, format, clock, signal }) {
     const header = headerOf(config);
     const isCounting = config.framing === "octet_counting";
-    const connection = makeConnection({
-      host: config.host,
-      port: config.port ?? PORTS[config.transport],
-      isTls: config.transport === "tls",
-      tls: config.tls,
-      timeoutMs: config.timeout,
-      clock,
-    });
+    const connection = connectionOf(config, clock);
     await connection.connect(signal);
 
     return {
@@ -88,11 +85,33 @@ export const syslog = defineSink({
     };
   },
 
+  /** Connects, with the handshake of TLS, and sends nothing. */
+  async probe({ config, clock, signal }) {
+    const connection = connectionOf(config, clock);
+    try {
+      await connection.connect(signal);
+    } finally {
+      await connection.close();
+    }
+    return ["A syslog receiver never answers, so only the connection was checked."];
+  },
+
   advise: (config) =>
     config.transport === "tcp"
       ? ["Events travel unencrypted: set transport to tls unless the network is trusted."]
       : [],
 });
+
+function connectionOf(config: SyslogConfig, clock: Clock): SyslogConnection {
+  return makeConnection({
+    host: config.host,
+    port: config.port ?? PORTS[config.transport],
+    isTls: config.transport === "tls",
+    tls: config.tls,
+    timeoutMs: config.timeout,
+    clock,
+  });
+}
 
 const BREAK = Buffer.from("\n");
 /** Eight digits and a space. */

@@ -1,0 +1,63 @@
+import { Agent } from "node:https";
+import type { S3Client } from "@aws-sdk/client-s3";
+import { readTls, type TlsConfig } from "./http/tls.ts";
+import type { Secret } from "./secret.ts";
+
+/** The connection to S3 or a compatible service, as configs state it. */
+export interface S3Connection {
+  readonly region: string;
+  readonly endpoint?: string | undefined;
+  readonly pathStyle: boolean;
+  /** Without them the SDK's usual chain: environment, web identity, shared config, container and instance role. */
+  readonly accessKeyId?: Secret | undefined;
+  readonly secretAccessKey?: Secret | undefined;
+  readonly sessionToken?: Secret | undefined;
+  /** For connecting; with `limitsRequests` also for each whole request. */
+  readonly timeout: number;
+  readonly tls?: TlsConfig | undefined;
+}
+
+export interface S3Use {
+  readonly connections: number;
+  /** True: the client ends a request after the time-out itself. */
+  readonly limitsRequests?: boolean;
+}
+
+/** A client that never repeats a request by itself: callers know what a repetition means. */
+export async function openS3Client(connection: S3Connection, use: S3Use): Promise<S3Client> {
+  const { S3Client } = await import("@aws-sdk/client-s3");
+  const { accessKeyId, secretAccessKey, sessionToken, timeout } = connection;
+  const tls = await readTls(connection.tls);
+  return new S3Client({
+    region: connection.region,
+    forcePathStyle: connection.pathStyle,
+    maxAttempts: 1,
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    ...(connection.endpoint && { endpoint: connection.endpoint }),
+    ...(accessKeyId &&
+      secretAccessKey && {
+        credentials: {
+          accessKeyId: accessKeyId.reveal(),
+          secretAccessKey: secretAccessKey.reveal(),
+          ...(sessionToken && { sessionToken: sessionToken.reveal() }),
+        },
+      }),
+    requestHandler: {
+      connectionTimeout: timeout,
+      ...(use.limitsRequests && { requestTimeout: timeout }),
+      httpsAgent: new Agent({ keepAlive: true, maxSockets: use.connections, ...tls }),
+    },
+  });
+}
+
+/** The service's name for an error and the status it came with. */
+export function s3Fault(error: unknown): { readonly name: string; readonly status: number | undefined } {
+  const { name, Code, $metadata, $response } = error as {
+    readonly name?: string;
+    readonly Code?: string;
+    readonly $metadata?: { readonly httpStatusCode?: number };
+    readonly $response?: { readonly statusCode?: number };
+  };
+  return { name: Code ?? name ?? "", status: $metadata?.httpStatusCode ?? $response?.statusCode };
+}

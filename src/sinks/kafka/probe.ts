@@ -1,0 +1,82 @@
+import { PausedError } from "../../core/errors.ts";
+import { rightsOf, TOPIC_DENIED, type TopicRights, UNKNOWN_TOPIC } from "./authorized.ts";
+import { type InternalCluster, TRANSACTION_COORDINATOR, withCluster } from "./cluster.ts";
+import type { KafkaContext } from "./config.ts";
+import { connect, type KafkaConnection } from "./connect.ts";
+import { inTermsOfDelivery } from "./errors.ts";
+import { missingTopics, POSITIONS_PARTITIONS, partitionsOf, requirePolicies, settingsOf } from "./topics.ts";
+import { defaultId } from "./transactions.ts";
+
+const PROBE_MS_MAX = 60_000;
+
+/**
+ * Asks for topics, their settings and the user's rights. It opens no producer: InitProducerId would end the
+ * transaction of a running process.
+ */
+export async function probeKafka(context: KafkaContext): Promise<readonly string[]> {
+  context.signal.throwIfAborted();
+  const connection = await connect(context);
+  const stop = () => connection.end();
+  context.signal.addEventListener("abort", stop, { once: true });
+  try {
+    const work = withCluster(connection, (cluster) => probe(cluster, connection, context));
+    return await connection.within(PROBE_MS_MAX, work);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw inTermsOfDelivery(error, "Kafka cannot be checked");
+  } finally {
+    context.signal.removeEventListener("abort", stop);
+    connection.end();
+  }
+}
+
+async function probe(cluster: InternalCluster, connection: KafkaConnection, context: KafkaContext) {
+  const { config } = context;
+  const remarks: string[] = [];
+  const isExact = config.delivery === "exactly_once";
+  const isFixed = !config.topic.includes("{");
+  if (!isFixed) remarks.push("Topics with names from events are checked when the first event goes there.");
+  const names = [...(isFixed ? [config.topic] : []), ...(isExact ? [config.positionsTopic] : [])];
+  const rights = await rightsOf(cluster, names);
+  if (rights === undefined) remarks.push("This broker does not say what the user may do with a topic.");
+  const admin = connection.kafka.admin();
+  await admin.connect();
+  try {
+    const found = rights === undefined ? await partitionsOf(admin, names) : partitionsIn(rights);
+    const missing = names.filter((name) => !found.has(name));
+    if (missing.length > 0 && !config.createTopics)
+      throw missingTopics(missing, {
+        numPartitions: missing[0] === config.positionsTopic ? POSITIONS_PARTITIONS : 1,
+        compacted: missing[0] === config.positionsTopic,
+      });
+    for (const name of missing) remarks.push(`The topic ${name} does not exist yet; \`run\` creates it.`);
+    for (const topic of rights ?? []) requireRights(topic, config.positionsTopic);
+    const there = names.filter((name) => found.has(name));
+    if (there.length > 0) requirePolicies(await settingsOf(connection, admin, there), config);
+  } finally {
+    await admin.disconnect();
+  }
+  // Finding the coordinator needs a right on the transactional id and starts no transaction.
+  if (isExact) {
+    const groupId = config.transactionalId ?? defaultId(context.name);
+    await cluster.findGroupCoordinator({ groupId, coordinatorType: TRANSACTION_COORDINATOR });
+  }
+  return remarks;
+}
+
+function partitionsIn(rights: readonly TopicRights[]): ReadonlyMap<string, number> {
+  return new Map(
+    rights.flatMap(({ name, error, partitions }) => (error === UNKNOWN_TOPIC ? [] : [[name, partitions]])),
+  );
+}
+
+function requireRights({ name, error, allows }: TopicRights, positionsTopic: string): void {
+  const needed = name === positionsTopic ? (["read", "write"] as const) : (["write"] as const);
+  const denied =
+    error === TOPIC_DENIED ? needed : needed.filter((operation) => allows?.(operation) === false);
+  if (denied.length === 0 || error === UNKNOWN_TOPIC) return;
+  throw new PausedError(
+    `The user may not ${denied.join(" and ")} the topic ${name}.`,
+    `Allow it (kafka-acls.sh --add --allow-principal User:NAME ${denied.map((one) => `--operation ${one}`).join(" ")} --topic ${name}).`,
+  );
+}

@@ -1,0 +1,110 @@
+import { hash } from "node:crypto";
+import { RetryableError } from "../../core/errors.ts";
+import type { JournalEvent } from "../../core/event.ts";
+import { compileTemplate } from "../../core/names.ts";
+import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import { bytesOf, singleLine } from "../shared/body.ts";
+import { inParallel } from "../shared/in-parallel.ts";
+import type { Content } from "./content.ts";
+import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
+import type { ObjectStore } from "./store.ts";
+
+/**
+ * Events as objects, each exactly once. The steps of a batch:
+ *
+ * 1. Delivery makes the batch's bounds durable (R19). They determine its partitions, keys and contents.
+ * 2. Each part is created under its key, which must not exist yet. Parts are written side by side.
+ * 3. A key that exists is done if its digest is ours; a part that an earlier attempt wrote is such a key.
+ *    Another digest is another journal's object, and a person decides (R26).
+ * 4. `write` returns, and delivery commits the position.
+ */
+export const OBJECTS_PROMISE =
+  "Exactly once: an object's key is its bounds in the journal, which are durable before it is written, and an existing key is never replaced.";
+
+export interface ObjectSettings {
+  readonly prefix: string;
+  readonly partition?: string | undefined;
+  readonly objectBytesMax: number;
+  readonly objectEventsMax: number;
+  readonly objectAgeMax: number;
+}
+
+export interface ObjectSinkParts {
+  readonly store: ObjectStore;
+  readonly settings: ObjectSettings;
+  readonly content: Content;
+  /** The folder of a record, where a template does not say it. */
+  partitionOf?(record: SinkRecord): string;
+  /** The order of the records in an object; the journal's where it is left out. */
+  order?(a: JournalEvent, b: JournalEvent): number;
+}
+
+const BREAK = Buffer.from("\n");
+/** Objects of one batch that are written at once: bounds the memory for encoded bodies. */
+const PUTS_AT_ONCE = 8;
+
+/** Opens a sink over the store, which it closes. */
+export async function openObjects(context: SinkContext<unknown>, parts: ObjectSinkParts): Promise<Sink> {
+  const { store, settings, content, order } = parts;
+  const template = settings.partition === undefined ? undefined : compileTemplate(settings.partition);
+  const partitionOf = parts.partitionOf ?? (template && ((record: SinkRecord) => template(record.event)));
+
+  async function writePart(
+    batch: Batch,
+    partition: string | undefined,
+    records: readonly SinkRecord[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ordered = order ? records.toSorted((a, b) => order(a.event, b.event)) : records;
+    const lines = Buffer.concat(ordered.flatMap((record) => [record.body, BREAK]));
+    const digest = hash("sha256", lines, "hex");
+    const { prefix } = settings;
+    const key = keyOf({ prefix, sink: context.name, extension: content.extension }, batch, partition);
+    const body = await content.encode(lines);
+    const metadata = metadataOf(batch, records.length, digest);
+    const object = { key, body, contentType: content.contentType, metadata };
+    if (await store.create(object, signal)) return;
+    const stored = await store.digestOf(key, signal);
+    if (stored === undefined)
+      throw new RetryableError(`The object ${key} came and went while it was written.`);
+    if (stored !== digest) throw foreignObject(store.place, key, context.name);
+  }
+
+  try {
+    await store.greet(context.signal);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return {
+    limits: {
+      recordsMax: settings.objectEventsMax,
+      bytesMax: settings.objectBytesMax,
+      recordOverheadBytes: 1,
+      ageMsMax: settings.objectAgeMax,
+    },
+    encode: (event) => singleLine(bytesOf(context.format.encode(event))),
+    async write(batch, signal) {
+      signal.throwIfAborted();
+      await inParallel(partsBy(batch.records, partitionOf), PUTS_AT_ONCE, ([partition, records]) =>
+        writePart(batch, partition, records, signal),
+      );
+      return undefined;
+    },
+    close: () => store.close(),
+  };
+}
+
+/** The check of a sink of objects; closes the store. */
+export async function probeObjects(
+  { name, signal }: SinkContext<unknown>,
+  store: ObjectStore,
+  prefix: string,
+): Promise<readonly string[]> {
+  try {
+    await store.greet(signal);
+    return await store.probe(`${prefix}.tidemark-check-${name}`, signal);
+  } finally {
+    await store.close();
+  }
+}
