@@ -57,12 +57,15 @@ export async function rightsOf(
 
 export function decodeRights(raw: Buffer): readonly TopicRights[] {
   let at = 0;
-  const int16 = () => raw.readInt16BE((at += 2) - 2);
-  const int32 = () => raw.readInt32BE((at += 4) - 4);
+  const passed = (length: number) => {
+    at += length;
+    return at - length;
+  };
+  const int16 = () => raw.readInt16BE(passed(2));
+  const int32 = () => raw.readInt32BE(passed(4));
   const text = () => {
-    const length = int16();
-    if (length < 0) return "";
-    return raw.toString("utf8", at, (at += length));
+    const from = passed(Math.max(0, int16()));
+    return raw.toString("utf8", from, at);
   };
   const list = <Item>(item: () => Item) => Array.from({ length: Math.max(0, int32()) }, item);
   int32(); // throttle_time_ms
@@ -72,7 +75,7 @@ export function decodeRights(raw: Buffer): readonly TopicRights[] {
   return list(() => {
     const error = int16();
     const name = text();
-    at += 1; // is_internal
+    passed(1); // is_internal
     const partitions = list(() => [
       int16(),
       int32(),
