@@ -20,6 +20,7 @@ const PARTS = [
   "query",
   "archive",
   "search",
+  "cluster",
   "server",
   "telemetry",
 ];

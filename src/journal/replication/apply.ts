@@ -8,7 +8,7 @@ import {
 } from "../../core/changelog.ts";
 import { type Elsewhere, TAG, type Tip, tipKey } from "./batch.ts";
 import { replicatedTables } from "./capture.ts";
-import { decodeRow, type Row } from "./rows.ts";
+import { decodeRow, type ReplicatedRow } from "./rows.ts";
 import { createTipStore, type LocalTip } from "./tip-store.ts";
 
 /*
@@ -184,7 +184,7 @@ function createRowWriter(db: Database.Database) {
   }
 
   return {
-    put(table: string, row: Row): void {
+    put(table: string, row: ReplicatedRow): void {
       const columns = Object.keys(row);
       const id = `${table} ${columns.join(" ")}`;
       const statement = puts.get(id) ?? preparePut(table, columns);

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type Database from "better-sqlite3";
 import type { LogBatch, LogRecord } from "../../core/changelog.ts";
 import { type Capture, type KeyValue, type ReplicatedTable, recordKey, type TouchedRow } from "./capture.ts";
-import { encodeRow, type Row } from "./rows.ts";
+import { encodeRow, type ReplicatedRow } from "./rows.ts";
 
 /*
  * What a commit writes to the log. Rows come first, the tip last (C6). The bytes of pages, and rows that are larger than
@@ -50,7 +50,7 @@ export function createBatchPlanner(db: Database.Database, { tables }: Pick<Captu
 }
 
 function planBatch(
-  rowOf: (table: string, key: readonly KeyValue[]) => Row | undefined,
+  rowOf: (table: string, key: readonly KeyValue[]) => ReplicatedRow | undefined,
   touched: readonly TouchedRow[],
   before: Pick<Tip, "sequence" | "hash">,
   schema: number,
@@ -104,10 +104,10 @@ function chunksOf(name: string, sequence: number, bytes: Buffer): LogRecord[] {
 
 function createRowLookup(db: Database.Database) {
   const statements = new Map<string, Database.Statement>();
-  return ({ name, keyColumns }: ReplicatedTable, key: readonly KeyValue[]): Row | undefined => {
+  return ({ name, keyColumns }: ReplicatedTable, key: readonly KeyValue[]): ReplicatedRow | undefined => {
     const where = keyColumns.map((column) => `"${column}" = ?`).join(" AND ");
     const statement = statements.get(name) ?? db.prepare(`SELECT * FROM main."${name}" WHERE ${where}`);
     statements.set(name, statement);
-    return statement.get(...key) as Row | undefined;
+    return statement.get(...key) as ReplicatedRow | undefined;
   };
 }

@@ -1,24 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, renameSync, rmSync } from "node:fs";
-import type Database from "better-sqlite3";
-import {
-  type Changelog,
-  type LaneBirth,
-  type LaneLog,
-  LostLogError,
-  OPENED_KEY,
-  type StoredRecord,
-} from "../../core/changelog.ts";
+import { existsSync } from "node:fs";
+import { type LaneBirth, type LaneLog, LostLogError, OPENED_KEY } from "../../core/changelog.ts";
 import { UsageError } from "../../core/errors.ts";
 import { Sqlite } from "../../core/sqlite.ts";
 import { BUSY_MS, openState, type State } from "../database.ts";
 import { nameJournal } from "../journal.ts";
 import { type Migration, migrations } from "../migrations.ts";
 import { registerRowChecksum } from "../row-checksums.ts";
-import { type Applied, applyLog, isTip, NewerRowsError } from "./apply.ts";
-import type { Tip } from "./batch.ts";
+import { type Brought, bringUp, type LaneOptions, newestSchema } from "./bring-up.ts";
 import { createReplicatedChange, type ReplicatedChange } from "./replicated-change.ts";
-import { type LocalTip, makeLocalTables, readLocalTip } from "./tip-store.ts";
 import { joinConnections } from "./two-connections.ts";
 
 /*
@@ -30,20 +20,6 @@ import { joinConnections } from "./two-connections.ts";
  *   5. rows of an older schema are migrated and written again (C14)
  */
 
-export interface LaneOptions {
-  readonly file: string;
-  readonly changelog: Changelog;
-  readonly lane: number;
-  readonly machine: string;
-  readonly signal: AbortSignal;
-  readonly migrations?: readonly Migration[];
-  /** How old a file may be that is continued; after that its log may have forgotten removals (C8). */
-  readonly continueMs?: number;
-  confirmed?(tip: Tip): void;
-  lost?(error: unknown): void;
-  progress?(records: number): void;
-}
-
 export interface OpenedLane {
   readonly state: State;
   readonly birth: LaneBirth;
@@ -54,12 +30,6 @@ export interface OpenedLane {
   dropBodies(): Promise<void>;
   close(): Promise<void>;
 }
-
-/** Another machine has taken the lane to a schema that this one does not know (C14). */
-export class NewerLaneError extends UsageError {}
-
-/** Half of the seven days for which Kafka keeps removals. */
-export const CONTINUE_MS = 3.5 * 86_400_000;
 
 export async function openLane(options: LaneOptions): Promise<OpenedLane> {
   const { file, changelog, lane, signal } = options;
@@ -87,7 +57,7 @@ async function commitOpened(
   { machine }: LaneOptions,
   known: readonly Migration[],
 ): Promise<string> {
-  const opened = JSON.stringify({ cluster, lane, machine, schema: schemaOf(known), nonce: randomUUID() });
+  const opened = JSON.stringify({ cluster, lane, machine, schema: newestSchema(known), nonce: randomUUID() });
   await log.commit({ rows: [{ key: OPENED_KEY, value: Buffer.from(opened) }], bodies: [] });
   return opened;
 }
@@ -106,9 +76,9 @@ async function begin(
     writer.pragma("synchronous = NORMAL");
     const replica = createReplicatedChange({
       ...options,
-      ...{ writer, log, tip: applied.tip, schema: schemaOf(known) },
+      ...{ writer, log, tip: applied.tip, schema: newestSchema(known) },
     });
-    if (applied.tip.sequence > 0 && applied.tip.schema < schemaOf(known)) await replica.rewrite();
+    if (applied.tip.sequence > 0 && applied.tip.schema < newestSchema(known)) await replica.rewrite();
     const reader = new Sqlite(file, { timeout: BUSY_MS });
     registerRowChecksum(reader);
     const joined = joinConnections(writer, reader, replica.isInChange);
@@ -132,26 +102,6 @@ async function begin(
   }
 }
 
-interface Brought {
-  readonly applied: Applied;
-  readonly kind: "continued" | "rebuilt";
-}
-
-async function bringUp(
-  log: LaneLog,
-  birth: LaneBirth,
-  opened: string,
-  options: LaneOptions,
-  known: readonly Migration[],
-): Promise<Brought> {
-  const local = localTipOf(options.file, birth);
-  if (local !== undefined && (await isContinued(log, local, options))) {
-    const applied = await continueFile(log, opened, local, options);
-    if (applied !== undefined) return { applied, kind: "continued" };
-  }
-  return { applied: await rebuild(log, birth, opened, local, options, known), kind: "rebuilt" };
-}
-
 /** A file that is not a lane's copy holds the only state of another installation. */
 function refuseForeignFile(file: string): void {
   if (!existsSync(file)) return;
@@ -169,139 +119,4 @@ function refuseForeignFile(file: string): void {
   } finally {
     db.close();
   }
-}
-
-/** The tip of a complete copy of this very lane. A copy of another lane or of another cluster is built anew. */
-function localTipOf(file: string, birth: LaneBirth): LocalTip | undefined {
-  if (!existsSync(file)) return undefined;
-  let db: Database.Database | undefined;
-  try {
-    db = new Sqlite(file, { timeout: BUSY_MS });
-    const tip = readLocalTip(db);
-    const isOurs = tip !== undefined && tip.cluster === birth.cluster && tip.lane === birth.lane;
-    return isOurs && tip.isComplete ? tip : undefined;
-  } catch {
-    return undefined;
-  } finally {
-    db?.close();
-  }
-}
-
-async function isContinued(log: LaneLog, local: LocalTip, options: LaneOptions): Promise<boolean> {
-  const { continueMs = CONTINUE_MS, signal } = options;
-  if (local.rowOffset < 0) return false;
-  let first: StoredRecord | undefined;
-  let last: StoredRecord | undefined;
-  for await (const slice of log.read("rows", local.rowOffset, signal)) {
-    first ??= slice[0];
-    last = slice.at(-1) ?? last;
-  }
-  if (first === undefined || first.offset !== local.rowOffset || !isTip(first, local)) return false;
-  return last!.timeMs - first.timeMs <= continueMs;
-}
-
-/** Undefined where the log has another schema than the file. */
-async function continueFile(
-  log: LaneLog,
-  opened: string,
-  local: LocalTip,
-  options: LaneOptions,
-): Promise<Applied | undefined> {
-  const db = new Sqlite(options.file, { timeout: BUSY_MS });
-  registerRowChecksum(db);
-  try {
-    const applied = await applyLog(db, { ...options, log, opened, from: local });
-    return applied.tip.schema === local.schema ? applied : undefined;
-  } catch (error) {
-    // A row of a newer schema has columns that the file lacks; whatever else it is, building anew shows it.
-    if (error instanceof LostLogError || options.signal.aborted) throw error;
-    return undefined;
-  } finally {
-    db.close();
-  }
-}
-
-async function rebuild(
-  log: LaneLog,
-  birth: LaneBirth,
-  opened: string,
-  local: LocalTip | undefined,
-  options: LaneOptions,
-  known: readonly Migration[],
-): Promise<Applied> {
-  const temporary = `${options.file}.rebuild`;
-  const { cluster, lane } = birth;
-  const empty = { cluster, lane, sequence: 0, hash: "", rowOffset: -1, bodyOffset: 0, isComplete: false };
-  try {
-    let applied = await buildFile(
-      temporary,
-      log,
-      opened,
-      { ...empty, schema: schemaOf(known) },
-      options,
-      known,
-    );
-    const { schema, sequence } = applied.tip;
-    if (sequence > 0 && schema > schemaOf(known)) throw tooNew(lane, `schema ${schema}`, known);
-    if (sequence > 0 && schema < schemaOf(known)) {
-      const older = known.filter(({ number }) => number <= schema);
-      applied = await buildFile(temporary, log, opened, { ...empty, schema }, options, older);
-    }
-    if (local !== undefined) refuseLostLog(local, applied, options.file);
-    removeFile(options.file);
-    renameSync(temporary, options.file);
-    return applied;
-  } catch (error) {
-    if (error instanceof NewerRowsError) throw tooNew(lane, error.message, known);
-    throw error;
-  } finally {
-    removeFile(temporary);
-  }
-}
-
-async function buildFile(
-  file: string,
-  log: LaneLog,
-  opened: string,
-  from: LocalTip,
-  options: LaneOptions,
-  known: readonly Migration[],
-): Promise<Applied> {
-  removeFile(file);
-  const db = openState(file, known);
-  try {
-    makeLocalTables(db);
-    db.pragma("synchronous = OFF");
-    const applied = await applyLog(db, { ...options, log, opened, from });
-    db.pragma("synchronous = FULL");
-    db.pragma("wal_checkpoint(TRUNCATE)");
-    return applied;
-  } finally {
-    db.close();
-  }
-}
-
-/** C6: the file has commits that the log does not have. The log is written first, so it has lost them. */
-function refuseLostLog(local: LocalTip, { tip, hashes }: Applied, file: string): void {
-  const isAhead = local.sequence > tip.sequence;
-  const inLog = hashes.get(local.sequence);
-  const isForked = inLog !== undefined && inLog !== local.hash;
-  if (!isAhead && !isForked) return;
-  throw new LostLogError(
-    `${file} is at commit ${local.sequence} of its lane, and ${isAhead ? `the log in Kafka ends at ${tip.sequence}` : "the log in Kafka has another commit of that number"}: Kafka has lost data that was acknowledged. The file is kept. Restore the topics, or move the file away to go on with what Kafka has; events between the two may then be delivered again.`,
-  );
-}
-
-function tooNew(lane: number, found: string, known: readonly Migration[]): NewerLaneError {
-  return new NewerLaneError(
-    `Lane ${lane} was written by a newer Tidemark (${found}; this one knows schema ${schemaOf(known)}): update this machine.`,
-  );
-}
-
-function schemaOf(known: readonly Migration[]): number {
-  return known.at(-1)?.number ?? 0;
-}
-
-function removeFile(file: string): void {
-  for (const part of ["", "-wal", "-shm", "-journal"]) rmSync(`${file}${part}`, { force: true });
 }

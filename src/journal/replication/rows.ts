@@ -4,11 +4,11 @@
  */
 
 export type ColumnValue = string | number | null | Uint8Array;
-export type Row = Readonly<Record<string, ColumnValue>>;
+export type ReplicatedRow = Readonly<Record<string, ColumnValue>>;
 
 const LENGTH_BYTES = 4;
 
-export function encodeRow(row: Row): Buffer {
+export function encodeRow(row: ReplicatedRow): Buffer {
   const blobs: Uint8Array[] = [];
   const plain: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(row)) {
@@ -23,7 +23,7 @@ export function encodeRow(row: Row): Buffer {
   return Buffer.concat([length, json, ...blobs]);
 }
 
-export function decodeRow(value: Uint8Array): Row {
+export function decodeRow(value: Uint8Array): ReplicatedRow {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.length);
   const jsonEnd = LENGTH_BYTES + bytes.readUInt32BE(0);
   const plain = JSON.parse(bytes.toString("utf8", LENGTH_BYTES, jsonEnd)) as Record<string, unknown>;

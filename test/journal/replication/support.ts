@@ -4,7 +4,8 @@ import { createModelChangelog, type ModelChangelog } from "../../../sim/changelo
 import { systemClock } from "../../../src/core/clock.ts";
 import { Sqlite } from "../../../src/core/sqlite.ts";
 import { createJournal, type SqliteJournal } from "../../../src/journal/journal.ts";
-import { type LaneOptions, type OpenedLane, openLane } from "../../../src/journal/replication/open.ts";
+import type { LaneOptions } from "../../../src/journal/replication/bring-up.ts";
+import { type OpenedLane, openLane } from "../../../src/journal/replication/open.ts";
 import { temporaryFolder } from "../support.ts";
 
 /** A lane over the model of the changelog, with files of several machines. */

@@ -1,0 +1,103 @@
+import { OPENED_KEY, type StoredRecord } from "../core/changelog.ts";
+import type { Brokers, KafkaLink } from "./link.ts";
+import { createMarkers, endsOf, rawRecords } from "./read-partition.ts";
+import type { ClusterTopics } from "./topic-names.ts";
+
+/*
+ * Ends a transaction of the lane that is still open although InitProducerId has completed it: a broker that restarts may
+ * leave out the markers of partitions that have no leader at that moment (KAFKA-20734). Our next marker would decide over
+ * the hanging records too, so they are decided first:
+ *   complete in both topics  committed: the last writer may have been told that it is
+ *   anything else            aborted: nobody was told so
+ * Transactions of other producers are left alone; they hide nothing from us.
+ */
+
+const TRANSACTION_COORDINATOR = 1;
+const SETTLE_MS = 3000;
+const POLL_MS = 50;
+
+interface ToEnd {
+  readonly transactionalId: string;
+  readonly transactionTimeoutMs: number;
+  readonly topics: ClusterTopics;
+  readonly lane: number;
+}
+
+export function endHanging(link: KafkaLink, ours: ToEnd): Promise<boolean> {
+  const { transactionalId, transactionTimeoutMs, topics, lane } = ours;
+  return link.withBrokers(async (brokers) => {
+    const { coordinator, producerId, producerEpoch } = await untilTaken(async () => {
+      const found = await brokers.findGroupCoordinator({
+        groupId: transactionalId,
+        coordinatorType: TRANSACTION_COORDINATOR,
+      });
+      const request = { transactionalId, transactionTimeout: transactionTimeoutMs };
+      return { coordinator: found, ...(await found.initProducerId(request)) };
+    });
+    const rows = await openRecords(brokers, topics.state, lane, producerId);
+    const bodies = await openRecords(brokers, topics.pages, lane, producerId);
+    const hanging = [
+      ...(rows.length > 0 ? [topics.state] : []),
+      ...(bodies.length > 0 ? [topics.pages] : []),
+    ];
+    if (hanging.length === 0) return false;
+    const transaction = { transactionalId, producerId, producerEpoch };
+    const partitions = hanging.map((topic) => ({ topic, partitions: [lane] }));
+    await coordinator.addPartitionsToTxn({ ...transaction, topics: partitions });
+    const transactionResult = isComplete(rows, bodies);
+    await coordinator.endTxn({ ...transaction, transactionResult });
+    return true;
+  });
+}
+
+/** The coordinator asks us to wait while it completes the transaction of the last writer, or while it moves. */
+const WAITING = [
+  "CONCURRENT_TRANSACTIONS",
+  "COORDINATOR_LOAD_IN_PROGRESS",
+  "COORDINATOR_NOT_AVAILABLE",
+  "GROUP_LOAD_IN_PROGRESS",
+  "GROUP_COORDINATOR_NOT_AVAILABLE",
+  "NOT_COORDINATOR",
+  "NOT_COORDINATOR_FOR_GROUP",
+];
+
+async function untilTaken<Value>(ask: () => Promise<Value>): Promise<Value> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (tries > 600 || !WAITING.includes((error as { type?: string }).type ?? "")) throw error;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+}
+
+/** Whether the tip was written, and all bodies that it counts. */
+function isComplete(rows: readonly StoredRecord[], bodies: readonly StoredRecord[]): boolean {
+  const last = rows.at(-1);
+  if (last === undefined || last.value === null) return false;
+  if (last.key === OPENED_KEY) return true;
+  if (!last.key.startsWith('["~tip"')) return false;
+  const tip = JSON.parse(Buffer.from(last.value).toString()) as { readonly bodies: number };
+  return tip.bodies === bodies.length;
+}
+
+/** The records of our producer id without a marker. */
+async function openRecords(
+  brokers: Brokers,
+  topic: string,
+  partition: number,
+  producerId: string,
+): Promise<readonly StoredRecord[]> {
+  const deadline = Date.now() + SETTLE_MS;
+  for (;;) {
+    const { end, stable } = await endsOf(brokers, topic, partition);
+    if (stable >= end) return [];
+    const markers = createMarkers();
+    for (const record of await rawRecords(brokers, topic, partition, stable, end)) markers.take(record);
+    const open = markers.openOf(producerId);
+    // Markers of the last writer may be on their way for a moment.
+    if (open.length === 0 || Date.now() >= deadline) return open;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}

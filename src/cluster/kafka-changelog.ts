@@ -1,0 +1,226 @@
+import type { Producer, RecordMetadata, TopicMessages } from "kafkajs";
+import {
+  BIRTH_KEY,
+  type Changelog,
+  FencedError,
+  type LaneBirth,
+  type LaneLog,
+  type LogBatch,
+  type LogName,
+  type LogRecord,
+} from "../core/changelog.ts";
+import { endHanging } from "./end-hanging.ts";
+import { type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
+import { endsOf, readPartition } from "./read-partition.ts";
+import { type ClusterTopics, topicsOf } from "./topic-names.ts";
+
+/*
+ * The changelog over Kafka. A commit is one transaction over the lane's partitions of both topics, by the transactional
+ * id of the lane. Taking a lane is InitProducerId: the broker then refuses the writer before us.
+ */
+
+export interface KafkaChangelogOptions {
+  /** The cluster's name: the prefix of its topics and ids. */
+  readonly name: string;
+  readonly connect: ConnectKafka;
+  readonly transactionTimeoutMs: number;
+}
+
+/** A produce request holds at most so much for one partition. It is below Kafka's usual limit of 1 MB a batch. */
+const SEND_BYTES_MAX = 900_000;
+/** Added to the transaction's time-out: after that a commit has failed. */
+const COMMIT_MS = 10_000;
+const OPEN_MS_MAX = 120_000;
+
+/** The broker's words for a writer whose lane was taken, or whose transaction has timed out. */
+const FENCED = [
+  "INVALID_PRODUCER_EPOCH",
+  "PRODUCER_FENCED",
+  "INVALID_PRODUCER_ID_MAPPING",
+  "INVALID_TXN_STATE",
+  "UNKNOWN_PRODUCER_ID",
+];
+
+export function laneId(name: string, lane: number): string {
+  return `${name}.lane.${lane}`;
+}
+
+export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog {
+  const topics = topicsOf(options.name);
+  return {
+    async birth(lane, signal) {
+      const link = await options.connect(signal);
+      try {
+        return await link.within(OPEN_MS_MAX, readBirth(link, topics, lane, signal));
+      } finally {
+        link.end();
+      }
+    },
+    async open(lane, signal) {
+      const link = await options.connect(signal);
+      try {
+        const producer = await link.within(OPEN_MS_MAX, takeLane(link, topics, lane, options));
+        return laneLog(link, producer, topics, lane, options);
+      } catch (error) {
+        link.end();
+        throw error;
+      }
+    },
+  };
+}
+
+/** The first record of the partition. */
+async function readBirth(
+  link: KafkaLink,
+  topics: ClusterTopics,
+  lane: number,
+  signal: AbortSignal,
+): Promise<LaneBirth | undefined> {
+  if (!(await hasPartition(link, topics.state, lane))) return undefined;
+  for await (const slice of readPartition(link, topics.state, lane, 0, signal))
+    for (const { key, value } of slice)
+      if (key === BIRTH_KEY && value !== null) return JSON.parse(Buffer.from(value).toString()) as LaneBirth;
+  return undefined;
+}
+
+async function hasPartition(link: KafkaLink, topic: string, partition: number): Promise<boolean> {
+  const admin = link.kafka.admin();
+  await admin.connect();
+  try {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    return topics[0]!.partitions.some(({ partitionId }) => partitionId === partition);
+  } catch (error) {
+    if (errorTypes(error).includes("UNKNOWN_TOPIC_OR_PARTITION")) return false;
+    throw error;
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** A producer that has fenced the one before it, with nothing of ours left open. */
+async function takeLane(
+  link: KafkaLink,
+  topics: ClusterTopics,
+  lane: number,
+  { name, transactionTimeoutMs }: KafkaChangelogOptions,
+): Promise<Producer> {
+  const transactionalId = laneId(name, lane);
+  await endHanging(link, { transactionalId, transactionTimeoutMs, topics, lane });
+  const producer = link.kafka.producer({
+    transactionalId,
+    transactionTimeout: transactionTimeoutMs,
+    maxInFlightRequests: 1,
+    idempotent: true,
+    allowAutoTopicCreation: false,
+    createPartitioner: () => () => lane,
+  });
+  await producer.connect();
+  await (await producer.transaction()).abort();
+  return producer;
+}
+
+function laneLog(
+  link: KafkaLink,
+  producer: Producer,
+  topics: ClusterTopics,
+  lane: number,
+  { transactionTimeoutMs }: KafkaChangelogOptions,
+): LaneLog {
+  const topicOf = (log: LogName) => (log === "rows" ? topics.state : topics.pages);
+
+  async function send(batch: LogBatch) {
+    const transaction = await producer.transaction();
+    const ends = { rows: -1, bodies: -1 };
+    let bodyOffset: number | undefined;
+    for (const request of requestsOf(batch)) {
+      const topicMessages = (["rows", "bodies"] as const).flatMap((log) =>
+        request[log].length === 0 ? [] : [messagesOf(topicOf(log), lane, request[log])],
+      );
+      const sent = await transaction.sendBatch({ acks: -1, compression: link.compression, topicMessages });
+      const rows = offsetIn(sent, topics.state);
+      if (rows !== undefined) ends.rows = rows + request.rows.length - 1;
+      bodyOffset ??= offsetIn(sent, topics.pages);
+    }
+    await transaction.commit();
+    return { rowOffset: ends.rows, bodyOffset };
+  }
+
+  return {
+    lane,
+    async commit(batch) {
+      try {
+        return await link.within(transactionTimeoutMs + COMMIT_MS, send(batch));
+      } catch (error) {
+        if (errorTypes(error).some((type) => FENCED.includes(type)))
+          throw new FencedError(`Another machine has taken lane ${lane}, or its transaction timed out.`, {
+            cause: error,
+          });
+        throw error;
+      }
+    },
+    read: (log, from, signal) => readPartition(link, topicOf(log), lane, from, signal),
+    async dropBodies(before) {
+      const { first } = await link.withBrokers((brokers) => endsOf(brokers, topics.pages, lane));
+      if (before <= first) return;
+      const admin = link.kafka.admin();
+      await admin.connect();
+      try {
+        // The client finds the leader only of a topic that it was asked about before.
+        await admin.fetchTopicOffsets(topics.pages);
+        const partitions = [{ partition: lane, offset: String(before) }];
+        await admin.deleteTopicRecords({ topic: topics.pages, partitions });
+      } finally {
+        await admin.disconnect();
+      }
+    },
+    async close() {
+      link.end();
+      await producer.disconnect().catch(() => {});
+    },
+  };
+}
+
+/** Produce requests within the limit. Rows keep their order, so that the tip is in the last one. */
+function requestsOf({ rows, bodies }: LogBatch): readonly LogBatch[] {
+  const [rowChunks, bodyChunks] = [chunksOf(rows), chunksOf(bodies)];
+  const count = Math.max(rowChunks.length, bodyChunks.length);
+  // Bodies come first: the tip is written when everything else is.
+  const lead = count - rowChunks.length;
+  return Array.from({ length: count }, (_, at) => ({
+    rows: rowChunks[at - lead] ?? [],
+    bodies: bodyChunks[at] ?? [],
+  }));
+}
+
+const RECORD_OVERHEAD_BYTES = 100;
+
+function chunksOf(records: readonly LogRecord[]): readonly (readonly LogRecord[])[] {
+  const chunks: LogRecord[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const record of records) {
+    const size = record.key.length + (record.value?.length ?? 0) + RECORD_OVERHEAD_BYTES;
+    if (bytes + size > SEND_BYTES_MAX) {
+      chunks.push([]);
+      bytes = 0;
+    }
+    chunks.at(-1)!.push(record);
+    bytes += size;
+  }
+  return chunks;
+}
+
+function messagesOf(topic: string, partition: number, records: readonly LogRecord[]): TopicMessages {
+  return {
+    topic,
+    messages: records.map(({ key, value }) => ({
+      key,
+      value: value === null ? null : Buffer.from(value.buffer, value.byteOffset, value.length),
+      partition,
+    })),
+  };
+}
+
+function offsetIn(sent: readonly RecordMetadata[], topic: string): number | undefined {
+  const offset = sent.find(({ topicName }) => topicName === topic)?.baseOffset;
+  return offset === undefined ? undefined : Number(offset);
+}

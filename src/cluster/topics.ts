@@ -1,0 +1,238 @@
+import { randomUUID } from "node:crypto";
+import type { Admin } from "kafkajs";
+import { BIRTH_KEY, type Changelog, type LaneBirth } from "../core/changelog.ts";
+import { UsageError } from "../core/errors.ts";
+import { errorTypes, type KafkaLink } from "./link.ts";
+import { topicsOf } from "./topic-names.ts";
+
+/*
+ * The topics of a cluster are made by `cluster create` and `cluster adopt` alone (C7). Every start checks their settings and names
+ * each one that is wrong, because a wrong one loses data silently: a state topic with the policy "delete" forgets.
+ */
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** The function that maps organizations to lanes, as birth records name it. */
+export const LANE_HASH = "sha256-48";
+
+type Check = (value: string) => boolean;
+interface Setting {
+  readonly name: string;
+  readonly value: string;
+  /** Values that are as good. Default: the same one. */
+  readonly isGood?: Check;
+}
+
+const atLeast =
+  (least: number): Check =>
+  (value) =>
+    Number(value) >= least || Number(value) === -1;
+
+const LARGE_ENOUGH: Setting = { name: "max.message.bytes", value: "1048588", isGood: atLeast(1_000_000) };
+const SAFE: readonly Setting[] = [{ name: "unclean.leader.election.enable", value: "false" }];
+const COMPACTED: readonly Setting[] = [
+  { name: "cleanup.policy", value: "compact" },
+  { name: "segment.bytes", value: String(64 * 1024 * 1024) },
+  { name: "segment.ms", value: String(HOUR_MS) },
+  { name: "delete.retention.ms", value: String(7 * DAY_MS), isGood: atLeast(7 * DAY_MS) },
+].map((setting) =>
+  setting.name.startsWith("segment")
+    ? { ...setting, isGood: (value) => Number(value) <= 1024 ** 3 }
+    : setting,
+);
+
+function settingsOf(name: string): ReadonlyMap<string, readonly Setting[]> {
+  const topics = topicsOf(name);
+  return new Map([
+    [
+      topics.state,
+      [...SAFE, LARGE_ENOUGH, ...COMPACTED, { name: "message.timestamp.type", value: "LogAppendTime" }],
+    ],
+    [
+      topics.pages,
+      [
+        ...SAFE,
+        LARGE_ENOUGH,
+        { name: "cleanup.policy", value: "delete" },
+        { name: "retention.ms", value: "-1" },
+        { name: "retention.bytes", value: "-1" },
+      ],
+    ],
+    [topics.lanes, []],
+    [
+      topics.requests,
+      [
+        { name: "cleanup.policy", value: "delete" },
+        { name: "retention.ms", value: String(7 * DAY_MS), isGood: atLeast(DAY_MS) },
+      ],
+    ],
+    [topics.machines, [{ name: "cleanup.policy", value: "compact" }]],
+  ]);
+}
+
+export interface TopicOptions {
+  readonly name: string;
+  readonly lanes: number;
+  readonly replication: number;
+  /** For trying it out: one replica is accepted. */
+  readonly trial: boolean;
+}
+
+const REPLICATION_MIN = 3;
+const IN_SYNC_MIN = 2;
+
+/** Makes the topics. Refused when one of them is there already. */
+export async function createTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
+  const { name, lanes, replication, trial } = options;
+  if (replication < REPLICATION_MIN && !trial)
+    throw new UsageError(
+      `A cluster needs ${REPLICATION_MIN} replicas of its topics, not ${replication}: with fewer, one lost disk loses the state. Pass --trial to try it with one broker.`,
+    );
+  const inSync = { name: "min.insync.replicas", value: String(Math.min(IN_SYNC_MIN, replication)) };
+  const settings = settingsOf(name);
+  await withAdmin(link, async (admin) => {
+    const there = await existing(admin, [...settings.keys()]);
+    if (there.length > 0)
+      throw new UsageError(
+        `${there.join(", ")} exist already: a cluster named "${name}" was made before. Choose another name, or delete the topics if nothing of them is needed.`,
+      );
+    await admin.createTopics({
+      waitForLeaders: false,
+      topics: [...settings].map(([topic, own]) => ({
+        topic,
+        numPartitions: topic === topicsOf(name).machines ? 1 : lanes,
+        replicationFactor: replication,
+        configEntries: [...own, inSync].map((setting) => ({ name: setting.name, value: setting.value })),
+      })),
+    });
+    await untilLed(admin, [...settings.keys()]);
+  });
+}
+
+const LED_TRIES = 200;
+const LED_POLL_MS = 100;
+
+/** Another broker than the one that made a topic may learn of it a moment later. */
+async function untilLed(admin: Admin, names: readonly string[]): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+      if (topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))) return;
+    } catch (error) {
+      if (tries >= LED_TRIES) throw error;
+    }
+    if (tries >= LED_TRIES) throw new UsageError("The new topics have no leaders: see the brokers' logs.");
+    await new Promise((resolve) => setTimeout(resolve, LED_POLL_MS));
+  }
+}
+
+/** Writes the birth record of every lane; gives the cluster's id. */
+export async function writeBirths(changelog: Changelog, lanes: number, signal: AbortSignal): Promise<string> {
+  const cluster = randomUUID();
+  for (let lane = 0; lane < lanes; lane++) {
+    const log = await changelog.open(lane, signal);
+    try {
+      const birth: LaneBirth = { cluster, lane, lanes, hash: LANE_HASH };
+      await log.commit({ rows: [{ key: BIRTH_KEY, value: Buffer.from(JSON.stringify(birth)) }], bodies: [] });
+    } finally {
+      await log.close();
+    }
+  }
+  return cluster;
+}
+
+export interface TopicFacts {
+  readonly lanes: number;
+  /** Every setting that is wrong, as a sentence. */
+  readonly problems: readonly string[];
+}
+
+/** Checks topics and their settings. Throws when they are not there. */
+export async function checkTopics(link: KafkaLink, name: string, trial: boolean): Promise<TopicFacts> {
+  const settings = settingsOf(name);
+  const names = [...settings.keys()];
+  return withAdmin(link, async (admin) => {
+    const there = await existing(admin, names);
+    const missing = names.filter((topic) => !there.includes(topic));
+    if (missing.length > 0)
+      throw new UsageError(
+        `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost: restore them, nothing is begun anew by itself.`,
+      );
+    const { topics } = await admin.fetchTopicMetadata({ topics: names });
+    const lanes = topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
+    const replicas = new Map(
+      topics.map((topic) => [
+        topic.name,
+        Math.min(...topic.partitions.map((partition) => partition.replicas.length)),
+      ]),
+    );
+    const found = await describe(admin, names);
+    const problems = names.flatMap((topic) => [
+      ...settings.get(topic)!.flatMap((wanted) => settingProblem(topic, wanted, found.get(topic)!)),
+      ...(trial ? [] : replicaProblems(topic, replicas.get(topic)!, found.get(topic)!)),
+    ]);
+    for (const topic of topics)
+      if (topic.name !== topicsOf(name).machines && topic.partitions.length !== lanes)
+        problems.push(`${topic.name} has ${topic.partitions.length} partitions instead of ${lanes}.`);
+    return { lanes, problems };
+  });
+}
+
+function settingProblem(topic: string, wanted: Setting, found: ReadonlyMap<string, string>): string[] {
+  const value = found.get(wanted.name);
+  const isGood = wanted.isGood ?? ((text: string) => text === wanted.value);
+  if (value === undefined || isGood(value)) return [];
+  return [
+    `${topic} has ${wanted.name}=${value} instead of ${wanted.value} (kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config ${wanted.name}=${wanted.value}).`,
+  ];
+}
+
+function replicaProblems(topic: string, replicas: number, found: ReadonlyMap<string, string>): string[] {
+  const inSync = Number(found.get("min.insync.replicas") ?? IN_SYNC_MIN);
+  return [
+    ...(replicas < REPLICATION_MIN
+      ? [`${topic} has ${replicas} replicas instead of ${REPLICATION_MIN}: one lost disk can lose the state.`]
+      : []),
+    ...(inSync < IN_SYNC_MIN
+      ? [`${topic} has min.insync.replicas=${inSync} instead of ${IN_SYNC_MIN}.`]
+      : []),
+  ];
+}
+
+async function existing(admin: Admin, names: readonly string[]): Promise<readonly string[]> {
+  const there = await admin.listTopics();
+  return names.filter((name) => there.includes(name));
+}
+
+const TOPIC_RESOURCE = 2;
+
+async function describe(admin: Admin, names: readonly string[]) {
+  const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }));
+  const answer = await admin
+    .describeConfigs({ includeSynonyms: false, resources })
+    .catch((error: unknown) => {
+      if (!errorTypes(error).includes("TOPIC_AUTHORIZATION_FAILED")) throw error;
+      throw new UsageError(
+        "The user may not see the settings of the cluster's topics: allow it DescribeConfigs on them.",
+      );
+    });
+  return new Map(
+    answer.resources.map(({ resourceName, configEntries }) => [
+      resourceName,
+      new Map(configEntries.map(({ configName, configValue }) => [configName, configValue])),
+    ]),
+  );
+}
+
+export async function withAdmin<Value>(
+  link: KafkaLink,
+  work: (admin: Admin) => Promise<Value>,
+): Promise<Value> {
+  const admin = link.kafka.admin();
+  await admin.connect();
+  try {
+    return await work(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
