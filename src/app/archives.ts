@@ -247,6 +247,7 @@ export async function openRunningArchive(
     change: (operation, signal) =>
       inTurn(async () => {
         const { archive, store } = await open(signal);
+        if (operation.kind === "reconcile") return recordReconcile(archive, operation, signal);
         const folder = join(archiveFolder(config.state, name), "deletions");
         return carryOut(
           createDeletions({ archive, store, state, config: own, clock, workFolder: folder }),
@@ -258,7 +259,25 @@ export async function openRunningArchive(
   };
 }
 
-function carryOut(deletions: Deletions, operation: ArchiveOperation, signal: AbortSignal): Promise<string> {
+type ReconcileOperation = Extract<ArchiveOperation, { readonly kind: "reconcile" }>;
+
+async function recordReconcile(
+  { log }: Archive,
+  { from, to, askedMs, days, organizations, returned, held, erased, onlyHeld, missing }: ReconcileOperation,
+  signal: AbortSignal,
+): Promise<string> {
+  const counts = { days, organizations, returned, held, erased, only_held: onlyHeld, missing };
+  const asked = new Date(askedMs).toISOString();
+  const body = { kind: "reconcile", from, to, asked, compared: "identities", ...counts } as const;
+  await log.append([{ body }], signal);
+  return "The result is in the log.";
+}
+
+function carryOut(
+  deletions: Deletions,
+  operation: Exclude<ArchiveOperation, ReconcileOperation>,
+  signal: AbortSignal,
+): Promise<string> {
   switch (operation.kind) {
     case "hold":
       return deletions.hold(operation, signal).then((id) => `The hold ${id} is in force and in the log.`);

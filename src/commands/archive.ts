@@ -7,6 +7,7 @@ import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts"
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import { registerDeletions } from "./archive-deletions.ts";
+import { registerReconcile } from "./archive-reconcile.ts";
 import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
 import { registerVerify } from "./archive-verify.ts";
 import type { Io } from "./io.ts";
@@ -18,6 +19,7 @@ export function registerArchive(program: Command, io: Io): void {
   registerProve(archive, io);
   registerExport(archive, io);
   registerReport(archive, io);
+  registerReconcile(archive, io);
   registerKeys(archive, io);
   registerDeletions(archive, io);
 }

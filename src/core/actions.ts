@@ -68,6 +68,20 @@ export const ACTIONS = {
         to: day.nullable(),
         reason: z.string().min(1),
       }),
+      /** The result of a comparison with the service, for the log. */
+      z.strictObject({
+        kind: z.literal("reconcile"),
+        from: day,
+        to: day,
+        askedMs: z.number(),
+        days: z.int().min(0),
+        organizations: z.int().min(0),
+        returned: z.int().min(0),
+        held: z.int().min(0),
+        erased: z.int().min(0),
+        onlyHeld: z.int().min(0),
+        missing: z.int().min(0),
+      }),
     ]),
   }),
 } as const;

@@ -38,15 +38,21 @@ const kinds = {
   undated: z.strictObject({ kind: z.literal("undated"), ...part, incomplete: count }),
   /** The service forgot these before they were read; the lines of that manifest say which. */
   gap: z.strictObject({ kind: z.literal("gap"), day, part: name, manifest: name, organizations: count }),
+  /** Closed days were compared with the service. */
   reconcile: z.strictObject({
     kind: z.literal("reconcile"),
     from: day,
     to: day,
     asked: name,
     compared: z.literal("identities"),
+    /** Days of organizations that were compared, and of how many organizations. */
     days: count,
+    organizations: count,
     returned: count,
     held: count,
+    erased: count,
+    /** Held, and no longer returned by the service. */
+    only_held: count,
     missing: count,
   }),
   hold: z.strictObject({
