@@ -74,6 +74,14 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     register: async (program, io) => (await import("./archive.ts")).registerArchive(program, io),
   },
   {
+    names: ["search"],
+    register: async (program, io) => (await import("./search.ts")).registerSearch(program, io),
+  },
+  {
+    names: ["sql"],
+    register: async (program, io) => (await import("./sql.ts")).registerSql(program, io),
+  },
+  {
     names: ["witness"],
     register: async (program, io) => (await import("./witness.ts")).registerWitness(program, io),
   },

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
+import { sizeOf } from "../core/schema.ts";
 import { durationMsOf, timestampMsOf } from "../core/time.ts";
 
 export const CONFIG_DEFAULT = "tidemark.yaml";
@@ -30,4 +31,18 @@ export function listOption(text: string, before: readonly string[] | undefined):
 export function countOption(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError("Write a whole number above 0.");
   return Number(text);
+}
+
+/** A size such as 500MB or 20GB. */
+export function sizeOption(text: string): number {
+  const size = sizeOf(text);
+  if (size === undefined) throw new InvalidArgumentError("Write a size such as 500MB or 20GB.");
+  return size;
+}
+
+/** Milliseconds of a duration such as 30s or 10m. */
+export function durationOption(text: string): number {
+  const ms = durationMsOf(text);
+  if (ms === undefined || ms < 1) throw new InvalidArgumentError("Write a duration such as 30s or 10m.");
+  return ms;
 }

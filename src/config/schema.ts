@@ -11,6 +11,7 @@ import { systemSchema } from "../directory/system.ts";
 import { formats } from "../formats/index.ts";
 import { importSchema } from "../imports/config.ts";
 import { accountReading, pollingSchema } from "../polling/config.ts";
+import { searchSchema } from "../search/config.ts";
 import { serverSchema } from "../server/config.ts";
 import { sinks } from "../sinks/index.ts";
 
@@ -127,6 +128,7 @@ export const configSchema = z
     server: serverSchema
       .optional()
       .meta({ description: "The status page, the API and the metrics; left out: none is opened." }),
+    search: searchSchema,
     drift: z.boolean().default(true).meta({
       description: "Count events that do not fit their service's schema. Costs a parse of each event.",
     }),

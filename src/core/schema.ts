@@ -32,7 +32,8 @@ const SIZES: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-function sizeOf(value: string | number): number | undefined {
+/** Bytes; undefined where it is no size. */
+export function sizeOf(value: string | number): number | undefined {
   const match = typeof value === "string" ? /^(\d+(?:\.\d+)?)\s*(B|[KMGT]i?B)$/.exec(value) : null;
   if (typeof value === "string" && match === null) return undefined;
   const size = match === null ? Number(value) : Math.floor(Number(match[1]) * SIZES[match[2]!]!);

@@ -6,6 +6,7 @@ import { openSearch, type Search } from "../../src/search/engine/search.ts";
 import type { Hit } from "../../src/search/find/fetch.ts";
 import { describe } from "../../src/services/index.ts";
 import { ORIGIN, openWorld, RETENTION_MS, type World, type WorldOptions } from "../archive/world.ts";
+import type { World as CommandWorld } from "../support/world.ts";
 
 /** A journal, an archive of it, and a search over both. */
 export interface SearchWorld {
@@ -80,4 +81,41 @@ export async function collect(found: AsyncIterable<readonly Hit[]>): Promise<Hit
 
 export function textsOf(hits: readonly Hit[]): string[] {
   return hits.map(({ bytes }) => bytes.toString());
+}
+
+export interface SimpleEvent {
+  readonly id?: string;
+  readonly timestamp: string;
+  readonly organization?: string;
+  readonly service: string;
+  readonly event_type?: string;
+  readonly client_ip?: string;
+  readonly initiated_by?: { readonly id?: string; readonly email?: string };
+  readonly application?: { readonly id?: string };
+  readonly system?: { readonly hostname?: string };
+}
+
+/** Events by their full time, as search orders them up to equal times. */
+export function byTime(texts: readonly string[]): { readonly text: string; readonly event: SimpleEvent }[] {
+  const full = ({ timestamp }: SimpleEvent) =>
+    timestamp.replace(/(?:\.(\d+))?Z$/, (_, digits = "") => `.${String(digits).padEnd(9, "0")}`);
+  return texts
+    .map((text) => ({ text, event: JSON.parse(text) as SimpleEvent }))
+    .sort((a, b) => (full(a.event) < full(b.event) ? -1 : 1));
+}
+
+/** Runs the exporter once, with a file sink and an archive that closes what it can. */
+export async function archivedWorld(world: CommandWorld, more: readonly string[] = []): Promise<string> {
+  const key = world.at("archive.key");
+  const made = await world.run(["archive", "keys", "new", key, "--origin", "example.com/evidence"]);
+  world.configure({
+    sinks: [
+      `{ name: disk, type: file, directory: ${world.at("events")} }`,
+      `{ name: evidence, type: archive, origin: example.com/evidence, key: { file: ${key} }, store: { directory: ${world.at("archive")} }, settle: 0s }`,
+    ],
+    more,
+  });
+  const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")]);
+  if (ran.code !== 0) throw new Error(ran.stderr);
+  return made.stdout.trim();
 }

@@ -13,6 +13,8 @@ export interface Filter {
   readonly devices?: readonly string[] | undefined;
   readonly correlations?: readonly string[] | undefined;
   readonly ids?: readonly string[] | undefined;
+  /** A person or a device, by any name, address or id. */
+  readonly anyone?: readonly string[] | undefined;
   /** Anywhere in the event's values, without regard to case. */
   readonly text?: string | undefined;
   readonly fromNs?: bigint | undefined;
@@ -60,6 +62,10 @@ export function conditionOf(filter: Filter): Condition {
   any(filter.applications, has("things"));
   any(filter.devices, has("things"));
   any(filter.correlations, equals("correlation"));
+  any(filter.anyone, (value) => ({
+    sql: "(contains(people, ?) OR contains(things, ?))",
+    values: [wordFilter(value), wordFilter(value)],
+  }));
   any(filter.ids, (value) => ({ sql: "(id = ? OR identity = ?)", values: [value, value.toLowerCase()] }));
   if (filter.fromNs !== undefined) add("time_ns >= ?", [filter.fromNs]);
   if (filter.toNs !== undefined) add("time_ns < ?", [filter.toNs]);
