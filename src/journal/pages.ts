@@ -1,4 +1,3 @@
-import { Compressor, Decompressor } from "zstd-napi";
 import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
@@ -6,6 +5,7 @@ import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import { COMPRESSION } from "../core/prepare-page.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
+import { createCompressor, decompress } from "../core/zstd.ts";
 import type { State } from "./database.ts";
 import { type PageRow, storedPage } from "./stored-page.ts";
 import { checksumOf, rollingOf } from "./verify.ts";
@@ -23,9 +23,7 @@ interface Decoded {
 
 /** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
 export function createPages(db: State, journalId: string, memory: PageMemory = ordinaryMemory) {
-  const compressor = new Compressor();
-  compressor.setParameters(COMPRESSION);
-  const decompressor = new Decompressor();
+  const compress = createCompressor(COMPRESSION);
   const decoded = createDecodedPages();
   const insertPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
@@ -50,7 +48,7 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
     ): number {
       const last = lastRow.get() as { number: number; rolling: string } | undefined;
       const number = (last?.number ?? 0) + 1;
-      const body = compressed ?? compressor.compress(scanned.bytes);
+      const body = compressed ?? compress(scanned.bytes);
       const checksum = checksumOf(body);
       const rolling = rollingOf(last?.rolling ?? "", checksum);
       const row: PageRow = {
@@ -126,7 +124,7 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
       throw unreadable(row, "is needed by a reader and not there");
     }
     if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
-    const scanned = scanPage(decompressor.decompress(body));
+    const scanned = scanPage(decompress(body));
     const lease = memory.adopt(scanned.bytes);
     decoded.putOld(row.number, { scanned, lease: lease.retain() });
     return { scanned, lease };

@@ -1,11 +1,11 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { decompress } from "zstd-napi";
 import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
+import { decompress } from "../../src/core/zstd.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventTexts, ORGANIZATION } from "../support/pages.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { decompress } from "zstd-napi";
 import { Sqlite } from "../../src/core/sqlite.ts";
+import { decompress } from "../../src/core/zstd.ts";
 
 /** A secret that can be found again, in whatever it ended up. */
 export interface Marker {

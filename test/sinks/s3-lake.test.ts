@@ -1,9 +1,9 @@
 import { gunzipSync } from "node:zlib";
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { decompress } from "zstd-napi";
 import { DecisionNeededError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import { decompress } from "../../src/core/zstd.ts";
 import { s3 } from "../../src/sinks/s3/sink.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { Decompressor } from "zstd-napi";
 import type { HeldFrame, HeldPart } from "../../core/holdings.ts";
+import { decompress } from "../../core/zstd.ts";
 import { currentParts } from "../log/current-parts.ts";
 import { parseLeaf } from "../log/leaf.ts";
 import { type Line, parseManifest } from "../part/manifest.ts";
@@ -34,13 +34,12 @@ export async function* heldFrames(
   part: HeldPart,
   signal: AbortSignal,
 ): AsyncGenerator<HeldFrame> {
-  const decompressor = new Decompressor();
   const bytes = await store.read(part.manifest);
   if (bytes === undefined || createHash("sha256").update(bytes).digest("hex") !== part.key)
     throw new Error(`${store.place}/${part.manifest} is missing or damaged: run \`archive verify\`.`);
   for (const entry of parseManifest(bytes)) {
     if ("gone" in entry || entry.line.events === 0) continue;
-    yield* lineFrames(store, part, entry.line, decompressor, signal);
+    yield* lineFrames(store, part, entry.line, signal);
   }
 }
 
@@ -48,7 +47,6 @@ async function* lineFrames(
   store: ArchiveStore,
   part: HeldPart,
   line: Line,
-  decompressor: Decompressor,
   signal: AbortSignal,
 ): AsyncGenerator<HeldFrame> {
   const digest = createHash("sha256");
@@ -69,7 +67,7 @@ async function* lineFrames(
   for (const [stored, , events] of line.frames) {
     signal.throwIfAborted();
     const frame = (await store.read(part.data, { from: offset, length: stored }))!;
-    const content = decompressor.decompress(frame);
+    const content = decompress(frame);
     yield {
       organization: line.organization,
       offset,
@@ -104,5 +102,5 @@ export async function heldFrame(
   length: number,
 ): Promise<Buffer | undefined> {
   const frame = await store.read(data, { from: offset, length });
-  return frame?.length === length ? new Decompressor().decompress(frame) : undefined;
+  return frame?.length === length ? decompress(frame) : undefined;
 }

@@ -1,4 +1,3 @@
-import { Decompressor } from "zstd-napi";
 import type {
   ArchivedEvent,
   ArchivedLine,
@@ -6,6 +5,7 @@ import type {
   ArchiveReader,
   EventPlace,
 } from "../../core/archive-reader.ts";
+import { decompress } from "../../core/zstd.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
@@ -107,7 +107,7 @@ async function* eventsOf(
 /** A frame that does not decompress is of a file that was rewritten since. */
 function cut(frame: Buffer, { at, length }: EventPlace): Buffer | undefined {
   try {
-    const content = new Decompressor().decompress(frame);
+    const content = decompress(frame);
     return at + length <= content.length ? content.subarray(at, at + length) : undefined;
   } catch {
     return undefined;

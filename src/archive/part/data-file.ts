@@ -1,6 +1,6 @@
 import { createHash, type Hash, hash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
-import { Compressor } from "zstd-napi";
+import { createCompressor } from "../../core/zstd.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
 import { createEventHasher, type EventHasher, noncesOf } from "./hashing.ts";
@@ -55,8 +55,7 @@ const NO_EVENTS: (index: number) => Buffer = () => Buffer.alloc(HASH_BYTES);
 
 export function createDataFile(path: string, codec: Codec): DataFileWriter {
   const fd = openSync(path, "w", 0o600);
-  const compressor = new Compressor();
-  compressor.setParameters({ compressionLevel: codec.level, checksumFlag: true, contentSizeFlag: true });
+  const compress = createCompressor({ compressionLevel: codec.level, checksumFlag: true });
   const whole = createHash("sha256");
   const frames: FrameSizes[] = [];
   // One for all ranges: with thousands of organizations, one for each would cost more than their compression.
@@ -76,7 +75,7 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
     if (open.used === 0) return;
     const raw = frame.subarray(0, open.used);
     open.raw.update(raw);
-    const stored = compressor.compress(raw);
+    const stored = compress(raw);
     write(stored, raw.length);
     open.frames.push([stored.length, raw.length, open.events - open.framed]);
     open.framed = open.events;

@@ -1,4 +1,4 @@
-import { Decompressor } from "zstd-napi";
+import { decompress } from "../../core/zstd.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { nonceSource } from "./data-file.ts";
 import { parseKeyFrame, type RangeKey } from "./frames.ts";
@@ -48,7 +48,6 @@ export interface Frame {
 
 /** The frames of one line, one after the other. */
 export async function* framesOf(store: ArchiveStore, data: string, line: Line): AsyncIterable<Frame> {
-  const decompressor = new Decompressor();
   const breaks = new Map(line.breaks.map(([index, , length]) => [index, length]));
   const erased = new Set(line.erased.map(([index]) => index));
   let from = line.offset + line.key_bytes;
@@ -57,7 +56,7 @@ export async function* framesOf(store: ArchiveStore, data: string, line: Line): 
     const frame = await store.read(data, { from, length: stored });
     if (frame?.length !== stored)
       throw new Error(`${store.place}/${data} ends too early: run \`archive verify\`.`);
-    const content = decompressor.decompress(frame);
+    const content = decompress(frame);
     const slices: { index: number; at: number; length: number | null }[] = [];
     for (let at = 0; at < content.length; index++) {
       const length = breaks.get(index) ?? content.indexOf(LINE_BREAK, at) - at;

@@ -1,5 +1,6 @@
 import { createHash, hash } from "node:crypto";
-import { Decompressor } from "zstd-napi";
+import { decompress } from "../../core/zstd.ts";
+import { frameContentSize } from "../../core/zstd-frame.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import { createTree } from "../log/tree.ts";
 import { nonceSource } from "../part/data-file.ts";
@@ -9,7 +10,6 @@ import { type Line, type ManifestEntry, parseManifest } from "../part/manifest.t
 import type { ArchiveStore } from "../store/store.ts";
 import type { Findings } from "./findings.ts";
 import { openSequential, type SequentialFile } from "./sequential.ts";
-import { frameContentSize } from "./zstd-frame.ts";
 
 /*
  * Checks one part: the manifest against the log entry, then the data file in one pass from its first byte to its
@@ -102,7 +102,6 @@ export async function checkPart(
   const isWanted = (line: Line) =>
     scope.organizations.size === 0 || scope.organizations.has(line.organization);
   const frames: FrameSizes[] = [];
-  const decompressor = new Decompressor();
   for (const { line, leaf, bytes } of lines) {
     frames.push({ stored: line.key_bytes, raw: 0 }, ...line.frames.map(([stored, raw]) => ({ stored, raw })));
     const subject = `${files.data} (${line.organization})`;
@@ -110,7 +109,7 @@ export async function checkPart(
       await file.take(line.stored_bytes);
       continue;
     }
-    const key = await checkRange(file, line, subject, decompressor, findings);
+    const key = await checkRange(file, line, subject, findings);
     if (key === undefined) continue;
     const nonce = key.kind === "secret" ? lineNonceOf(key.secret) : key.line;
     findings.expect(
@@ -173,7 +172,6 @@ async function checkRange(
   file: SequentialFile,
   line: Line,
   subject: string,
-  decompressor: Decompressor,
   findings: Findings,
 ): Promise<RangeKey | undefined> {
   const stored = createHash("sha256");
@@ -197,7 +195,7 @@ async function checkRange(
       return key;
     }
     stored.update(frame);
-    const content = decompressed(decompressor, frame, raw);
+    const content = decompressed(frame, raw);
     if (
       !findings.expect(
         "frames",
@@ -216,10 +214,10 @@ async function checkRange(
   return key;
 }
 
-function decompressed(decompressor: Decompressor, frame: Buffer, raw: number): Buffer | undefined {
+function decompressed(frame: Buffer, raw: number): Buffer | undefined {
   if (frameContentSize(frame) !== raw) return undefined;
   try {
-    const content = decompressor.decompress(frame);
+    const content = decompress(frame);
     return content.length === raw ? content : undefined;
   } catch {
     return undefined;

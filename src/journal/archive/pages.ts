@@ -10,10 +10,10 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { Decompressor } from "zstd-napi";
 import { type ArchivePage, DAY_MS, dayOf, isUndated } from "../../core/archive.ts";
 import { ordinaryMemory } from "../../core/buffer-pool.ts";
 import { eventTimeMs, type ScannedPage, scanPage } from "../../core/scanner.ts";
+import { decompress } from "../../core/zstd.ts";
 import type { State } from "../database.ts";
 import { type PageRow, storedPage } from "../stored-page.ts";
 import { checksumOf } from "../verify.ts";
@@ -35,7 +35,6 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
   const assigned = db.prepare(
     "SELECT owner, day, plan FROM archive_open WHERE archive = ? AND page = ? AND plan IS NOT NULL",
   );
-  const decompressor = new Decompressor();
   const fileOf = (number: number) => join(stagingFolder, `${number}.page`);
 
   function load(row: PageRow): Buffer {
@@ -44,7 +43,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
       throw new Error(
         `Page ${row.number} of the journal does not match its checksum: restore the state file from a backup.`,
       );
-    return decompressor.decompress(body);
+    return decompress(body);
   }
 
   const tombstones = db.prepare(

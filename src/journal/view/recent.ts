@@ -1,6 +1,6 @@
-import { Decompressor } from "zstd-napi";
 import { eventTimeMs, FIELD, fieldText, scanPage } from "../../core/scanner.ts";
 import type { RecentView } from "../../core/view/events.ts";
+import { decompress } from "../../core/zstd.ts";
 import type { State } from "../database.ts";
 
 /** A page of history may be large, and its events pass too fast to be read one by one. */
@@ -19,7 +19,6 @@ interface PageRow {
 
 /** The newest events' few fields; contents are left where they are. */
 export function createRecent(db: State) {
-  const decompressor = new Decompressor();
   const endPage = db.prepare("SELECT COALESCE(MAX(number), 0) FROM pages").pluck();
   const newest = db.prepare(
     `SELECT p.number, p.account, p.organization, p.fetched_ms AS fetchedMs, p.events, p.bytes, b.body
@@ -41,7 +40,7 @@ export function createRecent(db: State) {
   };
 
   function lastOf(row: PageRow, limit: number) {
-    const scanned = scanPage(decompressor.decompress(row.body));
+    const scanned = scanPage(decompress(row.body));
     const first = Math.max(0, row.events - limit);
     return Array.from({ length: row.events - first }, (_, at) => {
       const index = first + at;

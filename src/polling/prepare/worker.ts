@@ -1,5 +1,4 @@
 import { parentPort } from "node:worker_threads";
-import zstd from "zstd-napi/binding.js";
 import { allocateBehind } from "../../core/buffer-pool.ts";
 import {
   type Attribution,
@@ -9,6 +8,7 @@ import {
   type Span,
 } from "../../core/prepare-page.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
+import { createPageCompressor } from "../../core/zstd.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
 export interface Order {
@@ -38,7 +38,7 @@ export type Answer =
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
-const compress = createCompressor();
+const compress = createPageCompressor(COMPRESSION);
 
 // The first page finds the engine compiled.
 withEngine(() => {});
@@ -79,22 +79,5 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     organizationIndexes: page.organizationIndexes,
     spans: page.spans,
     compressed,
-  };
-}
-
-/** Its buffer is reused for every page: ten megabytes that need not be collected. */
-function createCompressor(): (bytes: Buffer) => Buffer {
-  const context = new zstd.CCtx();
-  for (const [name, value] of Object.entries(COMPRESSION))
-    context.setParameter(zstd.CParameter[name as keyof typeof COMPRESSION], value);
-  // Searches fewer places, which on large pages costs hardly any size while literals stay compressed. The
-  // binding has no name for that parameter, ZSTD_c_literalCompressionMode.
-  context.setParameter(zstd.CParameter.targetLength, 4);
-  context.setParameter(1002 as never, 1);
-  let buffer = Buffer.alloc(0);
-  return (bytes) => {
-    const bound = zstd.compressBound(bytes.length);
-    if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
-    return buffer.subarray(0, context.compress2(buffer, bytes));
   };
 }

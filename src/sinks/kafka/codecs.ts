@@ -1,4 +1,5 @@
 import { PausedError } from "../../core/errors.ts";
+import { createCompressor, decompress } from "../../core/zstd.ts";
 import type { KafkaConfig } from "./config.ts";
 
 type Library = typeof import("kafkajs");
@@ -18,7 +19,7 @@ export async function codecOf(library: Library, compression: KafkaConfig["compre
     case "gzip":
       return CompressionTypes.GZIP;
     case "zstd": {
-      const codec = await zstd();
+      const codec = zstd();
       CompressionCodecs[CompressionTypes.ZSTD] = () => codec;
       return CompressionTypes.ZSTD;
     }
@@ -35,8 +36,8 @@ export async function codecOf(library: Library, compression: KafkaConfig["compre
   }
 }
 
-async function zstd(): Promise<Codec> {
-  const { compress, decompress } = await import("zstd-napi");
+function zstd(): Codec {
+  const compress = createCompressor();
   return {
     compress: async ({ buffer }) => compress(buffer),
     decompress: async (buffer) => decompress(buffer),

@@ -1,5 +1,6 @@
 import type { Format } from "../../core/format.ts";
 import { gzip } from "../../core/http/requester.ts";
+import { createCompressor } from "../../core/zstd.ts";
 import { isJson } from "../shared/body.ts";
 import type { Compression } from "./config.ts";
 
@@ -22,15 +23,15 @@ export async function contentOf(format: Format, compression: Compression): Promi
     return { extension: "parquet", contentType, encode: (lines) => parquetOf(lines) };
   }
   const extension = `${isJson(format) ? "jsonl" : "log"}${EXTENSIONS[compression]}`;
-  return { extension, contentType: CONTENT_TYPES[compression], encode: await compressorOf(compression) };
+  return { extension, contentType: CONTENT_TYPES[compression], encode: compressorOf(compression) };
 }
 
-async function compressorOf(compression: Compression): Promise<(content: Buffer) => Promise<Buffer>> {
+function compressorOf(compression: Compression): (content: Buffer) => Promise<Buffer> {
   switch (compression) {
     case "gzip":
       return (content) => gzip(content);
     case "zstd": {
-      const { compress } = await import("zstd-napi");
+      const compress = createCompressor();
       return async (content) => compress(content);
     }
     case "none":

@@ -1,4 +1,5 @@
 import type { ByteWriter, ParquetWriter } from "hyparquet-writer";
+import { createCompressor } from "../../core/zstd.ts";
 import { type Row, rowOf } from "./row.ts";
 import { COLUMNS, schemaElements } from "./schema.ts";
 
@@ -25,14 +26,14 @@ export interface ParquetFile {
 
 export async function createParquetFile(): Promise<ParquetFile> {
   const { ByteWriter, ParquetWriter } = await import("hyparquet-writer");
-  const { compress } = await import("zstd-napi");
+  const compress = createCompressor({ compressionLevel: ZSTD_LEVEL });
   const bytes: ByteWriter = new ByteWriter();
   const file: ParquetWriter = new ParquetWriter({
     writer: bytes,
     schema: schemaElements(),
     codec: "ZSTD",
     compressors: {
-      ZSTD: (input: Uint8Array) => new Uint8Array(compress(input, { compressionLevel: ZSTD_LEVEL })),
+      ZSTD: (input: Uint8Array) => new Uint8Array(compress(input)),
     },
   });
   let rows: Row[] = [];

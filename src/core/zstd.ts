@@ -1,0 +1,108 @@
+import { createRequire } from "node:module";
+import zlib from "node:zlib";
+import { endOfFrame } from "./zstd-frame.ts";
+
+/**
+ * Zstandard: from Node itself where it has it (22.15 and newer), from the optional package zstd-napi elsewhere. Both
+ * write the same frame format, so that files move between Nodes.
+ */
+export interface Zstd {
+  /** Compresses one frame that contains the size of its content. Each result is a buffer of its own. */
+  createCompressor(parameters?: ZstdParameters): Compress;
+  /** For pages of megabytes: the next call may overwrite a result. */
+  createPageCompressor(parameters: ZstdParameters): Compress;
+  /** The content of one or more whole frames; throws for bytes that are anything else. */
+  decompress(bytes: Uint8Array): Buffer;
+}
+
+export interface ZstdParameters {
+  readonly compressionLevel?: number;
+  readonly windowLog?: number;
+  readonly hashLog?: number;
+  readonly checksumFlag?: boolean;
+}
+
+export type Compress = (bytes: Uint8Array) => Buffer;
+
+/** The part of `node:zlib` that newer Nodes have. */
+interface NodeZstd {
+  zstdCompressSync(bytes: Uint8Array, options: object): Buffer;
+  zstdDecompressSync(bytes: Uint8Array, options: object): Buffer;
+}
+
+const OUTPUT_CHUNK_BYTES = 256 * 1024;
+
+export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zstd {
+  const constants = zlib.constants as unknown as Readonly<Record<string, number>>;
+  function createCompressor(parameters: ZstdParameters = {}): Compress {
+    const params = Object.fromEntries(
+      Object.entries(parameters).map(([name, value]) => [constants[`ZSTD_c_${name}`]!, Number(value)]),
+    );
+    const options = { params, chunkSize: OUTPUT_CHUNK_BYTES };
+    return (bytes) => zstdCompressSync(bytes, { ...options, pledgedSrcSize: bytes.length });
+  }
+  return {
+    createCompressor,
+    createPageCompressor: createCompressor,
+    decompress: (bytes) =>
+      decompressFrames(bytes, (frame) => zstdDecompressSync(frame, { chunkSize: OUTPUT_CHUNK_BYTES })),
+  };
+}
+
+export function packageZstd(): Zstd {
+  const require = createRequire(import.meta.url);
+  const { Compressor, Decompressor } = require("zstd-napi") as typeof import("zstd-napi");
+  const binding = require("zstd-napi/binding.js") as typeof import("zstd-napi/binding.js");
+  const decompressor = new Decompressor();
+  return {
+    createCompressor(parameters = {}) {
+      const compressor = new Compressor();
+      compressor.setParameters(parameters);
+      return (bytes) => compressor.compress(bytes);
+    },
+    /** Its buffer is used again for every page: ten megabytes less for the garbage collector. */
+    createPageCompressor(parameters) {
+      const context = new binding.CCtx();
+      for (const [name, value] of Object.entries(parameters))
+        context.setParameter(binding.CParameter[name as keyof ZstdParameters], Number(value));
+      // Searches fewer places, which on large pages costs hardly any size while literals stay compressed. The
+      // binding has no name for that parameter, ZSTD_c_literalCompressionMode.
+      context.setParameter(binding.CParameter.targetLength, 4);
+      context.setParameter(1002 as never, 1);
+      let buffer = Buffer.alloc(0);
+      return (bytes) => {
+        const bound = binding.compressBound(bytes.length);
+        if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
+        return buffer.subarray(0, context.compress2(buffer, bytes));
+      };
+    },
+    decompress: (bytes) => decompressFrames(bytes, (frame) => decompressor.decompress(frame)),
+  };
+}
+
+export const { createCompressor, createPageCompressor, decompress }: Zstd = load();
+
+function load(): Zstd {
+  if ("zstdCompressSync" in zlib) return nodeZstd(zlib as unknown as NodeZstd);
+  try {
+    return packageZstd();
+  } catch (cause) {
+    throw new Error(
+      `This Node.js has no zstd, and the package zstd-napi that replaces it is not installed (${(cause as Error).message}): use Node.js 22.15 or newer, or install again where a C++ compiler and Python are present.`,
+      { cause },
+    );
+  }
+}
+
+/** Frame by frame: Node 22 does not notice a missing end, and Node 22 and 24 ignore bytes behind the first frame. */
+function decompressFrames(bytes: Uint8Array, decompressOne: (frame: Buffer) => Buffer): Buffer {
+  const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const contents: Buffer[] = [];
+  for (let at = 0; at < whole.length || at === 0; ) {
+    const end = endOfFrame(whole, at);
+    if (end === undefined) throw new Error("The bytes are not whole zstd frames.");
+    contents.push(decompressOne(whole.subarray(at, end)));
+    at = end;
+  }
+  return contents.length === 1 ? contents[0]! : Buffer.concat(contents);
+}

@@ -1,0 +1,71 @@
+import zlib from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { nodeZstd, packageZstd, type Zstd } from "../../src/core/zstd.ts";
+import { frameContentSize } from "../../src/core/zstd-frame.ts";
+
+const CONTENT = Buffer.from(JSON.stringify({ event_type: "sso_auth" }).repeat(20_000));
+const HAS_OWN = "zstdCompressSync" in zlib;
+const own = () => nodeZstd(zlib as never);
+
+describe.each<[string, () => Zstd, boolean]>([
+  ["zstd of Node itself", own, HAS_OWN],
+  ["zstd of the package", packageZstd, hasPackage()],
+])("%s", (_name, open, isPresent) => {
+  const test = it.skipIf(!isPresent);
+
+  test("gives back what was compressed, in one frame with its size", () => {
+    const { createCompressor, createPageCompressor, decompress } = open();
+    for (const compress of [
+      createCompressor({ checksumFlag: true }),
+      createPageCompressor({ windowLog: 21 }),
+    ]) {
+      for (const content of [CONTENT, Buffer.from("x"), Buffer.alloc(0)]) {
+        const frame = compress(content);
+        expect(frameContentSize(frame)).toBe(content.length);
+        expect(decompress(frame).equals(content)).toBe(true);
+      }
+    }
+  });
+
+  test("keeps earlier results when the next one is made", () => {
+    const compress = open().createCompressor();
+    const first = compress(CONTENT);
+    const copy = Buffer.from(first);
+    compress(CONTENT.subarray(1));
+    expect(first.equals(copy)).toBe(true);
+  });
+
+  test("refuses a frame whose end is missing, bytes behind a frame, damage and nothing", () => {
+    const { createCompressor, decompress } = open();
+    const frame = createCompressor({ checksumFlag: true })(CONTENT);
+    const damaged = Buffer.from(frame);
+    damaged[20]! ^= 1;
+    for (const bad of [
+      ...[frame.subarray(0, -1), frame.subarray(0, -9), frame.subarray(0, 8), Buffer.alloc(0), damaged],
+      Buffer.concat([frame, Buffer.from("more bytes")]),
+    ])
+      expect(() => decompress(bad)).toThrow();
+  });
+
+  test("reads frames that follow each other", () => {
+    const { createCompressor, decompress } = open();
+    const compress = createCompressor();
+    const both = Buffer.concat([compress(Buffer.from("one ")), compress(Buffer.from("two"))]);
+    expect(decompress(both).toString()).toBe("one two");
+  });
+});
+
+it.skipIf(!HAS_OWN || !hasPackage())("each reads what the other wrote", () => {
+  const frames = [own(), packageZstd()].map(({ createCompressor }) => createCompressor()(CONTENT));
+  for (const { decompress } of [own(), packageZstd()])
+    for (const frame of frames) expect(decompress(frame).equals(CONTENT)).toBe(true);
+});
+
+function hasPackage(): boolean {
+  try {
+    packageZstd();
+    return true;
+  } catch {
+    return false;
+  }
+}
