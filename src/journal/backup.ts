@@ -13,6 +13,8 @@ import {
   schemaOf,
 } from "./database.ts";
 import { registerRowChecksum } from "./row-checksums.ts";
+import { putMeta, setFinalBackup } from "./shard.ts";
+import { splitProblems } from "./split/ready.ts";
 import { verifyState } from "./verify.ts";
 
 /** Facts that a copy contains about itself. */
@@ -27,6 +29,8 @@ export interface CopyFacts {
 export interface BackupOptions {
   readonly nowMs: number;
   readonly signal: AbortSignal;
+  /** The last copy before the state is split: everything is delivered, and no process goes on with it (R20). */
+  readonly final?: boolean;
   /** How much of it is done, from 0 to 1. */
   progress?(share: number): void;
 }
@@ -46,6 +50,7 @@ export async function backUp(file: string, target: string, options: BackupOption
   if (existsSync(target)) throw alreadyThere(target);
   const folder = dirname(target);
   if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}: make it first.`);
+  if (options.final) await makeFinal(file, options.nowMs);
   const temporary = temporaryName(target);
   const db = openStateForReading(file);
   try {
@@ -57,6 +62,21 @@ export async function backUp(file: string, target: string, options: BackupOption
   } finally {
     db.close();
     for (const left of ["", "-journal", "-wal", "-shm"]) rmSync(`${temporary}${left}`, { force: true });
+  }
+}
+
+/** The mark is durable before the copy is made: a process that ends in between leaves a state that nothing goes on with. */
+async function makeFinal(file: string, nowMs: number): Promise<void> {
+  const db = openState(file);
+  try {
+    const problems = splitProblems(db);
+    if (problems.length > 0)
+      throw new UsageError(
+        `The state file ${file} cannot be split yet:\n${problems.map((problem) => `  - ${problem}`).join("\n")}\nRun "tidemark run --once", which reads and delivers everything, then try again. Nothing was changed.`,
+      );
+    await db.change(() => setFinalBackup(db, nowMs));
+  } finally {
+    db.close();
   }
 }
 
@@ -161,6 +181,7 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
     db.pragma("journal_mode = DELETE");
     db.pragma("synchronous = FULL");
     putMeta(db, RESTORED, String(nowMs));
+    setFinalBackup(db, undefined);
     db.exec("DELETE FROM requests");
     return facts;
   } catch (error) {
@@ -179,7 +200,7 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
 }
 
 /** The file keeps its name until the copy takes it, so that at no moment there is none. */
-function setAside(file: string, nowMs: number): string | null {
+export function setAside(file: string, nowMs: number): string | null {
   if (!existsSync(file)) return null;
   emptyLog(file);
   const stamp = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
@@ -220,10 +241,4 @@ function factsOf(db: Connection, file: string): CopyFacts {
 function numberIn(db: Connection, key: string): number | undefined {
   const text = db.prepare("SELECT value FROM meta WHERE key = ?").pluck().get(key) as string | undefined;
   return text === undefined ? undefined : Number(text);
-}
-
-function putMeta(db: Connection, key: string, value: string): void {
-  db.prepare(
-    "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-  ).run(key, value);
 }

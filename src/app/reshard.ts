@@ -1,0 +1,22 @@
+import type { Config } from "../config/schema.ts";
+import { ownsOrganization } from "../core/shard.ts";
+import { type Resharded, reshard as reshardState } from "../journal/split/reshard.ts";
+import { importRefusal } from "./shard.ts";
+
+/** Makes the state of the config's shard from the final copies of all old shards. */
+export function reshard(config: Config, copies: readonly string[], nowMs: number): Resharded {
+  const { shard } = config;
+  const refusal = importRefusal(config);
+  const ownsJob = (account: string, organization: string | null) =>
+    refusal(account, organization ?? undefined) === undefined;
+  const owners = {
+    organization: (id: string | null) => ownsOrganization(shard, id),
+    job: ownsJob,
+    import(name: string) {
+      const definition = config.imports.find((one) => one.name === name);
+      if (definition === undefined) return ownsOrganization(shard, null);
+      return ownsJob(definition.account, definition.organization ?? null);
+    },
+  };
+  return reshardState(config.state, copies, { shard, owners, nowMs });
+}
