@@ -7,11 +7,18 @@ const TESTS = FOLDERS.map((folder) => `${folder}/**/*.test.ts`);
 /** Everything that starts a program or a real component. The other tests are the unit tests. */
 const STARTS_SOMETHING =
   /node:child_process|\/scene\.ts"|end-to-end\/|-suite\.ts"|campaign\.ts"|support\/(chromium|components|kafka|opensearch|otelcol|process|program|rsyslog|versitygw)/;
-const withComponents = FOLDERS.flatMap((folder) =>
+/** The first line of a test that needs nothing else, but tries thousands of cases. */
+const CAMPAIGN = "// A campaign:";
+
+const tests = FOLDERS.flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => `${folder}/${name}`),
-).filter((file) => STARTS_SOMETHING.test(readFileSync(file, "utf8")));
+).map((file) => ({ file, text: readFileSync(file, "utf8") }));
+const withComponents = tests.filter(({ text }) => STARTS_SOMETHING.test(text)).map(({ file }) => file);
+const campaigns = tests
+  .filter(({ file, text }) => text.startsWith(CAMPAIGN) && !withComponents.includes(file))
+  .map(({ file }) => file);
 
 const shared = {
   globalSetup: "test/support/build.ts",
@@ -25,7 +32,8 @@ export default defineConfig({
   test: {
     maxWorkers: 2,
     projects: [
-      { test: { ...shared, name: "unit", include: TESTS, exclude: withComponents } },
+      { test: { ...shared, name: "unit", isolate: false, include: TESTS, exclude: [...withComponents, ...campaigns] } },
+      { test: { ...shared, name: "campaigns", include: campaigns } },
       { test: { ...shared, name: "components", include: withComponents } },
     ],
   },

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { Simulator } from "../index.ts";
 import { rules } from "./conformance/index.ts";

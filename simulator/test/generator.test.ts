@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { createHash } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Simulator, type SimulatorOptions, startSimulator } from "../index.ts";

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {

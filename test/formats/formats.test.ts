@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { expect, test } from "vitest";
 import { formats } from "../../src/formats/index.ts";
 import { formatContract } from "../contract/format.ts";

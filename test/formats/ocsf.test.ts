@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { expect, describe as suite, test } from "vitest";
 import type { Fields } from "../../src/core/meaning.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";

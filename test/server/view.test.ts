@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deadLetterBodySchema, deadLettersSchema } from "../../src/core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../../src/core/view/events.ts";

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FAMILY_NAMES } from "../../sim/families.ts";
 import { generate } from "../../sim/generate.ts";

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
