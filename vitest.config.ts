@@ -32,7 +32,15 @@ export default defineConfig({
   test: {
     maxWorkers: 2,
     projects: [
-      { test: { ...shared, name: "unit", isolate: false, include: TESTS, exclude: [...withComponents, ...campaigns] } },
+      {
+        test: {
+          ...shared,
+          name: "unit",
+          isolate: false,
+          include: TESTS,
+          exclude: [...withComponents, ...campaigns],
+        },
+      },
       { test: { ...shared, name: "campaigns", include: campaigns } },
       { test: { ...shared, name: "components", include: withComponents } },
     ],

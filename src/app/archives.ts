@@ -8,11 +8,12 @@ import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import { type ActionBody, type Actions, UnknownNameError } from "../core/actions.ts";
 import type { Alarms } from "../core/alarms.ts";
-import { type ArchiveState, DAY_MS } from "../core/archive.ts";
+import type { ArchiveState } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
 import { DecisionNeededError, explain } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
+import { DAY_MS } from "../core/time.ts";
 import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 

@@ -12,7 +12,7 @@ import { isLocked } from "../journal/lock.ts";
 import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
 import { checkAccount } from "./check/account.ts";
-import type { Finding } from "./check/finding.ts";
+import type { CheckFinding } from "./check/finding.ts";
 import { checkSinks } from "./check/sinks.ts";
 import { ownConfig, sinkConfigs } from "./sinks.ts";
 
@@ -35,7 +35,7 @@ const FREE_MIN = 256 * MB;
 const LOG_MAX = 256 * MB;
 
 /** Everything that can be looked at from here, one finding after the other; nothing is changed. */
-export async function* examine(options: Examination): AsyncGenerator<Finding> {
+export async function* examine(options: Examination): AsyncGenerator<CheckFinding> {
   const { config, signal, offline } = options;
   yield* examinePermissions(options);
   yield* examineState(options);
@@ -45,7 +45,7 @@ export async function* examine(options: Examination): AsyncGenerator<Finding> {
   yield* checkSinks(config, options);
 }
 
-function* examinePermissions({ config, configFile }: Examination): Generator<Finding> {
+function* examinePermissions({ config, configFile }: Examination): Generator<CheckFinding> {
   yield modeFinding("config", configFile, 0o022, "can be changed by its group or others");
   const files = new Set([...secretFilesOf(config)]);
   for (const file of files)
@@ -56,7 +56,7 @@ function* examinePermissions({ config, configFile }: Examination): Generator<Fin
   }
 }
 
-function modeFinding(subject: string, file: string, forbidden: number, words: string): Finding {
+function modeFinding(subject: string, file: string, forbidden: number, words: string): CheckFinding {
   const mode = statSync(file).mode & 0o777;
   if ((mode & forbidden) === 0)
     return { subject, ok: true, message: `${file} has safe permissions (${mode.toString(8)})` };
@@ -72,7 +72,7 @@ function* secretFilesOf(value: unknown): Generator<string> {
   }
 }
 
-function* examineState(options: Examination): Generator<Finding> {
+function* examineState(options: Examination): Generator<CheckFinding> {
   const { config } = options;
   const subject = "state";
   if (!existsSync(config.state)) {
@@ -101,20 +101,20 @@ function* examineState(options: Examination): Generator<Finding> {
 }
 
 /** A damaged file can look like one of another version, so the structure is checked before that is said (R37). */
-function unopenedFinding(file: string, error: unknown): Finding {
+function unopenedFinding(file: string, error: unknown): CheckFinding {
   const problems = verifyStructure(file);
   if (problems.length > 0) return damageFinding(problems);
   return { subject: "state", ok: false, message: explain(error) };
 }
 
-function lockFinding(file: string): Finding {
+function lockFinding(file: string): CheckFinding {
   const message = isLocked(file)
     ? "a process is running with this state file"
     : "no process is running with this state file; its lock is free";
   return { subject: "lock", ok: true, message };
 }
 
-function* integrityFindings(db: State): Generator<Finding> {
+function* integrityFindings(db: State): Generator<CheckFinding> {
   const { pages, events, bodies, problems, damagedPages } = verifyState(db);
   if (problems.length > 0) yield damageFinding(problems);
   else
@@ -126,7 +126,7 @@ function* integrityFindings(db: State): Generator<Finding> {
   for (const page of damagedPages.slice(0, PAGES_NAMED_MAX)) yield refetchFinding(page);
 }
 
-function damageFinding(problems: readonly string[]): Finding {
+function damageFinding(problems: readonly string[]): CheckFinding {
   return {
     subject: "integrity",
     ok: false,
@@ -137,7 +137,7 @@ function damageFinding(problems: readonly string[]): Finding {
 const PAGES_NAMED_MAX = 10;
 
 /** A sink that needs a damaged page stops there; the service may still have its events. */
-function refetchFinding({ number, account, fromMs, toMs }: DamagedPage): Finding {
+function refetchFinding({ number, account, fromMs, toMs }: DamagedPage): CheckFinding {
   const subject = "integrity";
   if (fromMs === null || toMs === null)
     return { subject, ok: false, message: `it is not known when the events of page ${number} happened` };
@@ -149,7 +149,7 @@ function refetchFinding({ number, account, fromMs, toMs }: DamagedPage): Finding
   };
 }
 
-function logFinding(file: string): Finding {
+function logFinding(file: string): CheckFinding {
   const bytes = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const subject = "log";
   if (bytes <= LOG_MAX)
@@ -162,7 +162,7 @@ function logFinding(file: string): Finding {
   };
 }
 
-function backupFinding(db: State, nowMs: number): Finding {
+function backupFinding(db: State, nowMs: number): CheckFinding {
   const madeMs = lastBackupMs(db);
   const restored = restoredMs(db);
   const after =
@@ -183,7 +183,7 @@ function backupFinding(db: State, nowMs: number): Finding {
   };
 }
 
-function* examineDisk(config: Config): Generator<Finding> {
+function* examineDisk(config: Config): Generator<CheckFinding> {
   const usedBytes = stateBytes(config);
   const growth = Math.max(0, config.journal.budget - usedBytes);
   yield diskFinding("disk", dirname(resolve(config.state)), growth);
@@ -208,7 +208,7 @@ function stateBytes(config: Config): number {
   }
 }
 
-function diskFinding(subject: string, folder: string, growth: number): Finding {
+function diskFinding(subject: string, folder: string, growth: number): CheckFinding {
   let existing = folder;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   const { bavail, bsize } = statfsSync(existing);

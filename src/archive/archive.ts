@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { type CloseSettings, createCloseStep } from "./close/close.ts";
-import { type Leaf, parseLeaf } from "./log/leaf.ts";
+import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
@@ -16,7 +16,7 @@ import { keysText } from "./verify/log.ts";
 export interface Archive {
   readonly log: LogWriter;
   readonly closeStep: Step;
-  leaves(): readonly Leaf[];
+  leaves(): readonly LogLeaf[];
 }
 
 export interface ArchiveOptions extends Omit<CloseSettings, "workFolder"> {
@@ -78,7 +78,7 @@ function checkOrigin(state: ArchiveState, origin: string): void {
 
 /** The entries that the log needs before days can be closed: key, witnesses, policy. */
 function missingLeaves(
-  leaves: readonly Leaf[],
+  leaves: readonly LogLeaf[],
   options: ArchiveOptions,
   policySha256: string,
   witnesses: readonly Verifier[],
@@ -113,7 +113,7 @@ function wrongKey(previous: string): DecisionNeededError {
   );
 }
 
-async function restoreTexts(store: ArchiveStore, leaves: readonly Leaf[], policy: string): Promise<void> {
+async function restoreTexts(store: ArchiveStore, leaves: readonly LogLeaf[], policy: string): Promise<void> {
   const keys = keysText(leaves);
   if ((await store.read("keys.txt"))?.toString() !== keys) await store.replace("keys.txt", Buffer.from(keys));
   if ((await store.read("policy.json"))?.toString() !== policy)

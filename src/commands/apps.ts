@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
-import type { Application, NewApplication } from "../directory/management/applications.ts";
+import type { ApplicationRow, NewApplication } from "../directory/management/applications.ts";
 import type { Io } from "./io.ts";
 import {
   type AccountFlags,
@@ -100,7 +100,7 @@ function listQuery(flags: ListFlags, io: Io) {
 
 function list(io: Io, open: OpenManagement, flags: ListFlags): Promise<void> {
   return using(open, flags, async (context) => {
-    const found: Application[] = [];
+    const found: ApplicationRow[] = [];
     const client = context.management(accountOf(context, flags));
     for await (const application of client.applications(listQuery(flags, io)))
       found.push(withoutKey(application));
@@ -142,7 +142,7 @@ function show(io: Io, open: OpenManagement, id: string, flags: AccountFlags): Pr
 }
 
 /** The service shows the identity provider's private key, which must not reach a terminal. */
-function withoutKey(application: Application): Application {
+function withoutKey(application: ApplicationRow): ApplicationRow {
   const config = application.config;
   if (!config?.idpPrivateKey) return application;
   return { ...application, config: { ...config, idpPrivateKey: "[secret]" } };

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { checkAccount } from "../app/check/account.ts";
-import type { Finding } from "../app/check/finding.ts";
+import type { CheckFinding } from "../app/check/finding.ts";
 import { checkServer } from "../app/check/server.ts";
 import { advice, checkSinks } from "../app/check/sinks.ts";
 import { refuseMisplaced, sinkConfigs } from "../app/sinks.ts";
@@ -32,7 +32,7 @@ export function registerCheck(program: Command, io: Io): void {
     .option("--json", "one JSON object a line")
     .action(async (flags: Flags) => {
       const { config } = loadConfig(flags.config, io.env);
-      const report = (finding: Finding) => {
+      const report = (finding: CheckFinding) => {
         if (!finding.ok) io.setExitCode(1);
         const mark = finding.ok ? (finding.warning ? "note" : "ok") : "FAILED";
         io.stdout.write(
@@ -46,10 +46,10 @@ export function registerCheck(program: Command, io: Io): void {
 }
 
 /** The same refusals as `run`, in the same words and with the same exit code, come first. */
-async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator<Finding> {
+async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator<CheckFinding> {
   const isOnline = flags.online === true;
   const isRunning = existsSync(config.state) && isLocked(config.state);
-  const server: Finding[] = [];
+  const server: CheckFinding[] = [];
   for await (const finding of checkServer(config, isOnline, isRunning)) server.push(finding);
   refuseMismatch(config);
   yield {

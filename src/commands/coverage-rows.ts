@@ -1,3 +1,4 @@
+import { DAY_MS } from "../core/time.ts";
 import type { OrganizationView } from "../core/view/organizations.ts";
 import type { WindowsView } from "../core/view/windows.ts";
 
@@ -22,7 +23,6 @@ export interface CoverageRow {
   readonly reasons: readonly string[];
 }
 
-const DAY_MS = 86_400_000;
 const HOURS = 24;
 
 export function rowsOf(

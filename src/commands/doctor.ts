@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Finding } from "../app/check/finding.ts";
+import type { CheckFinding } from "../app/check/finding.ts";
 import { examine } from "../app/doctor.ts";
 import { loadConfig } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
@@ -25,7 +25,7 @@ export function registerDoctor(program: Command, io: Io): void {
     .option("--quick", "do not read the whole state file, which takes a while for a large one")
     .option("--json", "one JSON object a line")
     .action(async (flags: Flags) => {
-      const report = (finding: Finding) => io.stdout.write(lineOf(finding, flags.json === true));
+      const report = (finding: CheckFinding) => io.stdout.write(lineOf(finding, flags.json === true));
       const { config } = loadOrReport(flags.config, io, report);
       report({ subject: "config", ok: true, message: `${flags.config} is valid` });
       const { offline = false, quick = false } = flags;
@@ -40,7 +40,7 @@ export function registerDoctor(program: Command, io: Io): void {
     });
 }
 
-function loadOrReport(file: string, io: Io, report: (finding: Finding) => void) {
+function loadOrReport(file: string, io: Io, report: (finding: CheckFinding) => void) {
   try {
     return loadConfig(file, io.env);
   } catch (error) {
@@ -49,7 +49,7 @@ function loadOrReport(file: string, io: Io, report: (finding: Finding) => void) 
   }
 }
 
-function lineOf(finding: Finding, json: boolean): string {
+function lineOf(finding: CheckFinding, json: boolean): string {
   if (json) return `${JSON.stringify(finding)}\n`;
   const mark = finding.ok ? (finding.warning ? "note" : "ok") : "FAILED";
   return `${mark.padEnd(6)}  ${finding.subject}: ${finding.message}\n`;

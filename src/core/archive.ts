@@ -1,4 +1,5 @@
 import type { JournalEvent } from "./event.ts";
+import { DAY_MS } from "./time.ts";
 
 /**
  * The durable state of one archive, beside the journal in the state file. What an archive holds in the journal
@@ -138,8 +139,6 @@ export function archiveOwner(organization: string | null, provider: string | nul
   if (organization !== null && organization !== "") return organization;
   return provider === null ? `account:${account}` : `provider:${provider}`;
 }
-
-export const DAY_MS = 86_400_000;
 
 /** The UTC day as 2026-11-15. */
 export function dayOf(timeMs: number): string {

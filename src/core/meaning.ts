@@ -282,3 +282,7 @@ export function take<Value>(from: Leaf<Value>): Carried<Value> {
   from.holder[from.key] = undefined;
   return from.value;
 }
+
+export function isUser(party: Party | undefined): party is Party & { kind: "user" | "admin" } {
+  return party?.kind === "user" || party?.kind === "admin";
+}

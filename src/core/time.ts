@@ -1,3 +1,5 @@
+export const DAY_MS = 86_400_000;
+
 /**
  * Milliseconds since the epoch of an RFC 3339 timestamp, truncated to whole milliseconds. Undefined when the
  * text is not a timestamp. Fractions may have any number of digits.

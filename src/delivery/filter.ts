@@ -11,15 +11,15 @@ export const routeSchema = z.strictObject({
   eventTypes: list("Event types; a * matches anything."),
 });
 
-export type Route = z.output<typeof routeSchema>;
+export type EventFilter = z.output<typeof routeSchema>;
 
 /** The filter that leaves nothing out. */
 export const everything = (): boolean => true;
 
 /** Compiles `only` and `except`; events that are left out are passed over, and the position moves past them (R13). */
 export function filterOf(
-  only: Route | undefined,
-  except: Route | undefined,
+  only: EventFilter | undefined,
+  except: EventFilter | undefined,
   sinceMs: number,
 ): (event: JournalEvent) => boolean {
   const wanted = only === undefined ? undefined : matcherOf(only);
@@ -30,7 +30,7 @@ export function filterOf(
     event.timestampMs >= sinceMs && (wanted === undefined || wanted(event)) && !unwanted?.(event);
 }
 
-function matcherOf(route: Route): (event: JournalEvent) => boolean {
+function matcherOf(route: EventFilter): (event: JournalEvent) => boolean {
   const checks: ((event: JournalEvent) => boolean)[] = [];
   const { accounts, organizations, services, eventTypes } = route;
   if (accounts !== undefined) checks.push((event) => accounts.includes(event.account));

@@ -46,10 +46,6 @@ function sort(party: Party, into: Writable<Parties>): void {
   }
 }
 
-export function isUser(party: Party | undefined): party is Party & { kind: "user" | "admin" } {
-  return party?.kind === "user" || party?.kind === "admin";
-}
-
 export function hasName(party: Party | undefined): party is Party {
   return party !== undefined && (party.id ?? party.name ?? party.email ?? party.label) !== undefined;
 }

@@ -1,4 +1,5 @@
 import { createTask, parse, validateDetailed } from "node-cron";
+import { DAY_MS } from "../core/time.ts";
 
 /**
  * Schedules are read on the wall clock of their time zone: every date and time on that clock runs once.
@@ -12,7 +13,6 @@ export interface Run {
   readonly ms: number;
 }
 
-const DAY_MS = 86_400_000;
 /** No wall clock is further from UTC than this. */
 const OFFSET_MS_MAX = 15 * 3_600_000;
 

@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { DAY_MS } from "../core/time.ts";
 import { BUSY_MS, type State } from "./database.ts";
 
 export interface Usage {
@@ -13,7 +14,6 @@ export interface Usage {
 }
 
 const TRIM_PAGES_MAX = 200;
-const DAY_MS = 86_400_000;
 
 interface Needed {
   readonly name: string;

@@ -11,6 +11,7 @@ import {
   type ScannedPage,
   STRIDE,
 } from "../core/scanner.ts";
+import { DAY_MS } from "../core/time.ts";
 
 /** The row of a page: everything but its events. */
 export interface PageRow {
@@ -108,8 +109,6 @@ class StoredLines implements Lines {
     return index;
   }
 }
-
-const DAY_MS = 86_400_000;
 
 const known = new WeakMap<ScannedPage, boolean>();
 

@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
-import { durationMsOf } from "../core/time.ts";
+import { DAY_MS, durationMsOf } from "../core/time.ts";
 import type { PollingSettings } from "./context.ts";
 import type { PaceOptions } from "./limits/pace.ts";
-
-const DAY_MS = 86_400_000;
 
 /** How the service is read; one section for all accounts. */
 export const pollingSchema = z

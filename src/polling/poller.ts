@@ -10,7 +10,7 @@ import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
 import { planWindows } from "./plan/plan-windows.ts";
 import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/reconcile-windows.ts";
 import { createUpkeep } from "./plan/upkeep.ts";
-import { type Consequence, meetFault } from "./read/meet-fault.ts";
+import { type FaultConsequence, meetFault } from "./read/meet-fault.ts";
 import { createCanaries, faultIn } from "./read/probe.ts";
 import type { SourceFault } from "./read/source.ts";
 import { doWork } from "./read/work.ts";
@@ -254,7 +254,7 @@ export function createPoller(options: PollerOptions) {
 }
 
 /** Another step changed the window while its fault was looked into: the plan is made anew. */
-function replacedMeanwhile(error: unknown): Consequence {
+function replacedMeanwhile(error: unknown): FaultConsequence {
   if (error instanceof StaleWindowError) return { next: "replan" };
   throw error;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Fields, isFields, type Party, text } from "../core/meaning.ts";
+import { type Fields, isFields, isUser, type Party, text } from "../core/meaning.ts";
 import { defineService } from "../core/service.ts";
 import {
   anyText,
@@ -16,7 +16,7 @@ import { application } from "./read/application.ts";
 import { authentication } from "./read/authentication.ts";
 import { common } from "./read/common.ts";
 import { managedDevice } from "./read/device.ts";
-import { isUser, named, party } from "./read/party.ts";
+import { named, party } from "./read/party.ts";
 
 /** Users, groups, policies, integrations and console logins; also the events of a provider's own portal. */
 export const directory = defineService({

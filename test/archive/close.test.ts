@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
-import { DAY_MS } from "../../src/core/archive.ts";
+import { DAY_MS } from "../../src/core/time.ts";
 import { createSpace } from "../../src/journal/space.ts";
 import { programOnPath } from "../support/components.ts";
 import { eventText, pageOf } from "../support/pages.ts";

@@ -6,9 +6,9 @@ import { createDeletions, type Deletions } from "../../src/archive/deletion/dele
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openS3 } from "../../src/archive/store/s3.ts";
-import { DAY_MS } from "../../src/core/archive.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
+import { DAY_MS } from "../../src/core/time.ts";
 import { skipUnless } from "../support/components.ts";
 import { eventText, pageOf } from "../support/pages.ts";
 import {

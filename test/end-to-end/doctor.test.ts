@@ -1,6 +1,6 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Finding } from "../../src/app/check/finding.ts";
+import type { CheckFinding } from "../../src/app/check/finding.ts";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { freePort } from "../support/process.ts";
 import { compare, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
@@ -16,16 +16,16 @@ afterEach(() => scene.close());
 
 const disk = (): SceneSink => ({ name: "disk", type: "file", directory: scene.path("events") });
 
-async function examine(...flags: string[]): Promise<{ code: number | null; findings: Finding[] }> {
+async function examine(...flags: string[]): Promise<{ code: number | null; findings: CheckFinding[] }> {
   const { code, stdout } = await scene.command("doctor", "--json", ...flags);
   const findings = stdout
     .split("\n")
     .slice(0, -1)
-    .map((line) => JSON.parse(line) as Finding);
+    .map((line) => JSON.parse(line) as CheckFinding);
   return { code, findings };
 }
 
-const wrong = (findings: readonly Finding[]) => findings.filter(({ ok }) => !ok);
+const wrong = (findings: readonly CheckFinding[]) => findings.filter(({ ok }) => !ok);
 
 test(
   "doctor finds nothing amiss before the first run and after it, and disturbs neither",

@@ -6,7 +6,7 @@ import { ownsOrganization, type Shard, shardText } from "../../core/shard.ts";
 import { formatDuration } from "../../core/time.ts";
 import type { InsightsClient, InsightsScope } from "../../directory/insights.ts";
 import { openClients, ownOf } from "../account.ts";
-import type { Finding } from "./finding.ts";
+import type { CheckFinding } from "./finding.ts";
 import { networkFault, remedyOf } from "./remedy.ts";
 
 const ORGANIZATIONS_ASKED = 20;
@@ -17,7 +17,7 @@ export async function* checkAccount(
   config: AccountConfig,
   shard: Shard | undefined,
   signal: AbortSignal,
-): AsyncGenerator<Finding> {
+): AsyncGenerator<CheckFinding> {
   const subject = `account ${config.name}`;
   const clients = openClients(config, systemClock, 4);
   try {
@@ -55,7 +55,11 @@ export async function* checkAccount(
   }
 }
 
-function shareFinding(subject: string, shard: Shard, organizations: readonly string[] | undefined): Finding {
+function shareFinding(
+  subject: string,
+  shard: Shard,
+  organizations: readonly string[] | undefined,
+): CheckFinding {
   const share =
     organizations === undefined
       ? "the key's own organization"
@@ -101,7 +105,7 @@ async function checkScope(
   scope: InsightsScope,
   subject: string,
   signal: AbortSignal,
-): Promise<Finding> {
+): Promise<CheckFinding> {
   const nowMs = Date.now();
   const query = { service: config.services, startTime: new Date(nowMs - 86_400_000).toISOString(), limit: 1 };
   try {

@@ -1,14 +1,14 @@
 import { createServer } from "node:net";
 import type { Config } from "../../config/schema.ts";
 import { refuseUnsafe } from "../../server/access.ts";
-import type { Finding } from "./finding.ts";
+import type { CheckFinding } from "./finding.ts";
 
 /** Throws what `run` would throw about the server; online also tries whether the port is free. */
 export async function* checkServer(
   config: Config,
   online: boolean,
   isRunning: boolean,
-): AsyncGenerator<Finding> {
+): AsyncGenerator<CheckFinding> {
   if (config.server === undefined) return;
   refuseUnsafe(config.server);
   if (!online || isRunning) return;

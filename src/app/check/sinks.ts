@@ -13,7 +13,7 @@ import { heldOf } from "../../journal/reader-row.ts";
 import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "../sinks.ts";
-import type { Finding } from "./finding.ts";
+import type { CheckFinding } from "./finding.ts";
 
 export interface SinkCheck {
   readonly log: Log;
@@ -25,7 +25,7 @@ export interface SinkCheck {
  * Probes every sink, which writes nothing and disturbs no running process. Beside a running process its own
  * report comes first.
  */
-export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<Finding> {
+export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<CheckFinding> {
   const running = existsSync(config.state) && isLocked(config.state);
   for (const sink of sinkConfigs(config)) {
     yield* advice(sink);
@@ -34,7 +34,7 @@ export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator
   }
 }
 
-function deliveryFinding(config: Config, sink: SinkConfig): Finding {
+function deliveryFinding(config: Config, sink: SinkConfig): CheckFinding {
   const subject = `sink ${sink.name}`;
   const db = openStateForReading(config.state);
   try {
@@ -54,7 +54,7 @@ function deliveryFinding(config: Config, sink: SinkConfig): Finding {
   }
 }
 
-async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<Finding> {
+async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<CheckFinding> {
   const definition = definitionOf(sink);
   const subject = `sink ${sink.name}`;
   const { position, state, earlierJournals } = heldBySink(config, sink);
@@ -107,7 +107,7 @@ function heldBySink(
 }
 
 /** Warnings that follow from the config alone. */
-export function* advice(sink: SinkConfig): Generator<Finding> {
+export function* advice(sink: SinkConfig): Generator<CheckFinding> {
   for (const message of definitionOf(sink).advise?.(ownConfig(sink)) ?? [])
     yield { subject: `sink ${sink.name}`, ok: true, warning: true, message };
 }

@@ -88,7 +88,7 @@ function createPartWriter(plan: Plan, folder: string) {
   let [events, rawBytes, incomplete, gaps] = [0, 0, 0, 0];
   return {
     add(claim: Claim, spooled: Iterable<SpooledEvent>): void {
-      const secret = secretOf(plan, claim.organization);
+      const secret = organizationSecret(plan, claim.organization);
       data.begin({ kind: "secret", secret });
       let [first, last]: [Buffer | undefined, Buffer | undefined] = [undefined, undefined];
       let changed = 0;
@@ -139,7 +139,7 @@ function createPartWriter(plan: Plan, folder: string) {
 }
 
 /** Different for each organization, and gone with the plan's seed once the part is in the log. */
-export function secretOf(plan: Pick<Plan, "seed">, organization: string): Buffer {
+export function organizationSecret(plan: Pick<Plan, "seed">, organization: string): Buffer {
   return hash(
     "sha256",
     Buffer.concat([Buffer.from("tidemark/secret-of/v1\n"), plan.seed, Buffer.from(organization)]),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseCheckpoint } from "../log/checkpoint.ts";
 import { currentParts } from "../log/current-parts.ts";
-import { type Leaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
+import { type LogLeaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Verifier } from "../log/note.ts";
 import { inclusionProof, leafHash, leavesOf, verifyInclusion } from "../log/tree.ts";
 import { eventLeaf, lineLeaf } from "../part/hashing.ts";
@@ -148,7 +148,7 @@ export async function lineProof(
 export interface CheckedProof {
   readonly event: Buffer | undefined;
   readonly line: Line;
-  readonly leaf: Leaf;
+  readonly leaf: LogLeaf;
   readonly origin: string;
   readonly size: number;
   /** False without a pinned key: the proof only agrees with itself. */

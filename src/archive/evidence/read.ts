@@ -1,5 +1,5 @@
 import { parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
-import { type Leaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
+import { type LogLeaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
 import { entriesOf, TILE_WIDTH, tilePath } from "../log/tiles.ts";
 import { type Leaves, leafHash, leavesOf } from "../log/tree.ts";
 import { type ManifestEntry, parseManifest } from "../part/manifest.ts";
@@ -9,7 +9,7 @@ import type { ArchiveStore } from "../store/store.ts";
 export interface ReadLog {
   readonly checkpoint: SignedCheckpoint;
   readonly entries: readonly Buffer[];
-  readonly leaves: readonly Leaf[];
+  readonly leaves: readonly LogLeaf[];
   readonly hashes: Leaves;
 }
 
@@ -40,7 +40,7 @@ export async function readEntries(store: ArchiveStore, { manifest }: PartFiles):
 }
 
 /** The log entry that names a part's files as they are now. */
-export function namingLeaf(leaves: readonly Leaf[], files: PartFiles): Leaf {
+export function namingLeaf(leaves: readonly LogLeaf[], files: PartFiles): LogLeaf {
   const found = leaves.findLast(
     (leaf) =>
       ("manifest_sha256" in leaf && leaf.manifest_sha256 === files.manifest_sha256) ||

@@ -1,7 +1,7 @@
-import { isPart, type Leaf, type PartFiles, type PartLeaf } from "./leaf.ts";
+import { isPart, type LogLeaf, type PartFiles, type PartLeaf } from "./leaf.ts";
 
 export interface CurrentPart {
-  readonly leaf: Leaf & PartLeaf;
+  readonly leaf: LogLeaf & PartLeaf;
   /** The files as they are now; undefined when all of it was pruned or erased. */
   readonly files: PartFiles | undefined;
   /** The root of the manifest that was closed first, where another one replaced it. */
@@ -9,7 +9,7 @@ export interface CurrentPart {
 }
 
 /** Every part with the files that it has after prunings and erasures. */
-export function currentParts(leaves: readonly Leaf[]): CurrentPart[] {
+export function currentParts(leaves: readonly LogLeaf[]): CurrentPart[] {
   const parts = new Map<number, CurrentPart>();
   for (const leaf of leaves) {
     if (isPart(leaf)) parts.set(leaf.index, { leaf, files: leaf, original: undefined });

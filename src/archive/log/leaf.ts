@@ -102,7 +102,7 @@ export type LeafBody = { [Kind in LeafKind]: z.output<(typeof kinds)[Kind]> }[Le
 export type LeafOf<Kind extends LeafKind> = z.output<(typeof kinds)[Kind]>;
 export type PartLeaf = LeafOf<"day"> | LeafOf<"late"> | LeafOf<"undated">;
 export type PartFiles = Omit<LeafOf<"day">, "kind" | "incomplete">;
-export type Leaf = z.output<typeof head> & LeafBody;
+export type LogLeaf = z.output<typeof head> & LeafBody;
 
 export interface LeafPlace {
   readonly origin: string;
@@ -117,7 +117,7 @@ export function encodeLeaf({ origin, index, size, timeMs }: LeafPlace, content: 
 }
 
 /** Throws unless these are the bytes that `encodeLeaf` gives for this place in the log. */
-export function parseLeaf(bytes: Uint8Array, origin: string, index: number): Leaf {
+export function parseLeaf(bytes: Uint8Array, origin: string, index: number): LogLeaf {
   const json: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
   const { type, origin: own, index: at, size, time, ...rest } = json as Record<string, unknown>;
   const start = head.parse({ type, origin: own, index: at, size, time });

@@ -4,6 +4,7 @@ import { rm } from "node:fs/promises";
 import type { GetObjectCommandOutput, PutObjectCommandInput } from "@aws-sdk/client-s3";
 import type { Clock } from "../../core/clock.ts";
 import { openS3Client, s3Fault } from "../../core/s3-client.ts";
+import { DAY_MS } from "../../core/time.ts";
 import type { S3StoreConfig } from "../config.ts";
 import {
   type ArchiveStore,
@@ -15,7 +16,6 @@ import {
 
 /** The hash of a file's content, also where the service keeps no checksum of its own. */
 const DIGEST = "tidemark-sha256";
-const DAY_MS = 86_400_000;
 const ATTEMPTS = 5;
 
 /** An archive in S3: objects are created with If-None-Match, and one that is there already is compared by its hash. */

@@ -1,5 +1,5 @@
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
-import { type Leaf, parseLeaf } from "../log/leaf.ts";
+import { type LogLeaf, parseLeaf } from "../log/leaf.ts";
 import { isSignedBy, parseVerifier, type Verifier } from "../log/note.ts";
 import { createTiler, entriesOf, TILE_WIDTH, tilePath } from "../log/tiles.ts";
 import { createTree, type Leaves, leafHash, leavesOf, rootOf } from "../log/tree.ts";
@@ -13,7 +13,7 @@ import type { Findings } from "./findings.ts";
 
 export interface CheckedLog {
   readonly checkpoint: SignedCheckpoint;
-  readonly leaves: readonly Leaf[];
+  readonly leaves: readonly LogLeaf[];
   /** Every file that the log has, with those of its tiles. */
   readonly files: ReadonlySet<string>;
   /** When a witness last cosigned the newest checkpoint. */
@@ -28,7 +28,7 @@ export interface LogScope {
   readonly witnesses: readonly Verifier[];
 }
 
-export async function checkLog(
+export async function verifyLog(
   store: ArchiveStore,
   scope: LogScope,
   findings: Findings,
@@ -87,7 +87,7 @@ async function readEntries(store: ArchiveStore, size: number, findings: Findings
   return entries;
 }
 
-function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findings): Leaf[] {
+function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findings): LogLeaf[] {
   return entries.flatMap((entry, index) => {
     try {
       const leaf = parseLeaf(entry, origin, index);
@@ -109,7 +109,7 @@ function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findi
  * The sizes that leaves name are those of the checkpoints in their order, so that every checkpoint is looked at. A
  * new key is the last leaf of its checkpoint, which the key before signs too: nothing else can introduce one (A20).
  */
-function checkPlaces(leaves: readonly Leaf[], newest: SignedCheckpoint, findings: Findings): void {
+function checkPlaces(leaves: readonly LogLeaf[], newest: SignedCheckpoint, findings: Findings): void {
   let before = 0;
   for (const leaf of leaves) {
     const isNext = leaf.index >= before ? leaf.size > before : leaf.size === before;
@@ -139,7 +139,7 @@ interface KnownKey {
   readonly index: number;
 }
 
-function keysOf(leaves: readonly Leaf[]): KnownKey[] {
+function keysOf(leaves: readonly LogLeaf[]): KnownKey[] {
   return leaves.flatMap((leaf) =>
     leaf.kind === "key" ? [{ verifier: parseVerifier(leaf.key), index: leaf.index }] : [],
   );
@@ -229,7 +229,7 @@ function checkSince(
 function checkCosignatures(
   checkpoint: SignedCheckpoint,
   path: string,
-  leaves: readonly Leaf[],
+  leaves: readonly LogLeaf[],
   scope: Pick<LogScope, "witnesses">,
   findings: Findings,
 ): number | undefined {
@@ -262,7 +262,7 @@ async function checkFiles(
   store: ArchiveStore,
   newest: SignedCheckpoint,
   entries: readonly Buffer[],
-  leaves: readonly Leaf[],
+  leaves: readonly LogLeaf[],
   hashes: Leaves,
   trusted: Verifier | undefined,
   keys: readonly KnownKey[],
@@ -303,7 +303,7 @@ async function checkFiles(
 }
 
 /** The file `keys.txt`: every key that the log names, one on each line. */
-export function keysText(leaves: readonly Leaf[]): string {
+export function keysText(leaves: readonly LogLeaf[]): string {
   return leaves
     .flatMap((leaf) => (leaf.kind === "key" || leaf.kind === "witness" ? [`${leaf.key}\n`] : []))
     .join("");
@@ -314,7 +314,7 @@ async function checkNumbered(
   path: string,
   { size, root }: { readonly size: number; readonly root: Buffer },
   newest: SignedCheckpoint,
-  leaves: readonly Leaf[],
+  leaves: readonly LogLeaf[],
   trusted: Verifier | undefined,
   keys: readonly KnownKey[],
   findings: Findings,

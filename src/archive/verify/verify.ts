@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
-import type { Leaf, PartFiles, PartLeaf } from "../log/leaf.ts";
+import type { LogLeaf, PartFiles, PartLeaf } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
-import { type CheckedLog, checkLog } from "./log.ts";
+import { type CheckedLog, verifyLog } from "./log.ts";
 import { checkPart, readManifest } from "./part.ts";
 
 /**
@@ -58,7 +58,7 @@ export interface Verification {
 export async function verifyArchive(store: ArchiveStore, options: VerifyOptions): Promise<Verification> {
   const findings = createFindings(options.disabled);
   const { key, since, witnesses = [] } = options;
-  const log = await checkLog(store, { key, since, witnesses }, findings);
+  const log = await verifyLog(store, { key, since, witnesses }, findings);
   const parts = currentParts(log?.leaves ?? []);
   const total = { events: 0, rawBytes: 0, checked: 0, gaps: [] as Verification["gaps"][number][] };
   const days = new Map<string, boolean>();
@@ -158,7 +158,11 @@ async function checkQuickly(store: ArchiveStore, files: PartFiles, findings: Fin
   findings.expect("data file hash", isSame, files.data, "INVALID: hash value does not match");
 }
 
-async function checkPolicy(store: ArchiveStore, leaves: readonly Leaf[], findings: Findings): Promise<void> {
+async function checkPolicy(
+  store: ArchiveStore,
+  leaves: readonly LogLeaf[],
+  findings: Findings,
+): Promise<void> {
   const newest = leaves.findLast((leaf) => leaf.kind === "policy");
   if (newest === undefined) return;
   const bytes = (await store.read("policy.json")) ?? Buffer.alloc(0);
@@ -188,7 +192,7 @@ async function checkStrangers(
 }
 
 /** The texts of cases and reasons stand beside the log and can be erased (A18). */
-function isText(path: string, leaves: readonly Leaf[]): boolean {
+function isText(path: string, leaves: readonly LogLeaf[]): boolean {
   const match = /^texts\/([0-9a-f]{64})\.json$/.exec(path);
   return match !== null && leaves.some((leaf) => JSON.stringify(leaf).includes(match[1]!));
 }

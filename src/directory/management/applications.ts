@@ -1,36 +1,36 @@
 import { z } from "zod";
 import { type Caller, pathOf } from "./call.ts";
-import { flag, type Raw, raw, record, records, text } from "./fields.ts";
+import { flagField, type Raw, rawField, record, records, textField } from "./fields.ts";
 import { merged } from "./merge.ts";
 import { listSchema, paged } from "./paging.ts";
 
 export const applicationSchema = z.looseObject({
   _id: z.string().min(1),
-  active: flag,
-  beta: flag,
-  color: text,
+  active: flagField,
+  beta: flagField,
+  color: textField,
   config: record,
-  created: text,
+  created: textField,
   databaseAttributes: records,
-  description: text,
-  displayLabel: text,
-  displayName: text,
-  learnMore: text,
+  description: textField,
+  displayLabel: textField,
+  displayName: textField,
+  learnMore: textField,
   logo: record,
-  name: text,
-  organization: text,
+  name: textField,
+  organization: textField,
   sso: record,
-  ssoUrl: text,
-  parentApp: text,
+  ssoUrl: textField,
+  parentApp: textField,
   referenceApplications: records,
-  aiReady: flag,
+  aiReady: flagField,
 });
-export type Application = z.output<typeof applicationSchema>;
+export type ApplicationRow = z.output<typeof applicationSchema>;
 
 const templateSchema = z.looseObject({
   _id: z.string().min(1),
-  name: text,
-  displayName: text,
+  name: textField,
+  displayName: textField,
   config: record,
 });
 export type ApplicationTemplate = z.output<typeof templateSchema>;
@@ -60,14 +60,14 @@ export interface CallOptions {
 }
 
 export interface ApplicationCalls {
-  applications(options: ListOptions): AsyncGenerator<Application, void, undefined>;
-  application(id: string, options: CallOptions): Promise<Application>;
-  createApplication(application: NewApplication, options: CallOptions): Promise<Application>;
+  applications(options: ListOptions): AsyncGenerator<ApplicationRow, void, undefined>;
+  application(id: string, options: CallOptions): Promise<ApplicationRow>;
+  createApplication(application: NewApplication, options: CallOptions): Promise<ApplicationRow>;
   /** PUT: any field that is not given is reset to its default. */
-  replaceApplication(id: string, application: Raw, options: CallOptions): Promise<Application>;
+  replaceApplication(id: string, application: Raw, options: CallOptions): Promise<ApplicationRow>;
   /** GET, merge, PUT: only what `changes` names is changed. Objects are merged, arrays and values replaced. */
-  updateApplication(id: string, changes: Raw, options: CallOptions): Promise<Application>;
-  deleteApplication(id: string, options: CallOptions): Promise<Application>;
+  updateApplication(id: string, changes: Raw, options: CallOptions): Promise<ApplicationRow>;
+  deleteApplication(id: string, options: CallOptions): Promise<ApplicationRow>;
   applicationTemplates(options: ListOptions): AsyncGenerator<ApplicationTemplate, void, undefined>;
   applicationTemplate(id: string, options: Omit<ListOptions, "filter">): Promise<ApplicationTemplate>;
 }
@@ -118,7 +118,7 @@ export function applicationCalls(call: Caller): ApplicationCalls {
       }),
     replaceApplication: (id, application, options) => one("PUT", id, options, applicationSchema, application),
     async updateApplication(id, changes, options) {
-      const current = await one("GET", id, options, raw);
+      const current = await one("GET", id, options, rawField);
       return one("PUT", id, options, applicationSchema, merged(current, changes));
     },
     deleteApplication: (id, options) => one("DELETE", id, options, applicationSchema),

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
-import { anything, type Raw, raw } from "./fields.ts";
+import { anything, type Raw, rawField } from "./fields.ts";
 import { collected, listSchema, paged } from "./paging.ts";
 
 export type AssociationOperation = "add" | "remove";
 
 const associationSchema = z.looseObject({ to: z.looseObject({ type: z.string(), id: z.string() }) });
-export type Association = z.output<typeof associationSchema>;
+export type AssociationRow = z.output<typeof associationSchema>;
 const associations = listSchema(associationSchema);
 
 export interface AssociationCalls {
@@ -22,7 +22,7 @@ export interface AssociationCalls {
     application: string,
     targets: "user_group" | "user",
     options: CallOptions,
-  ): Promise<readonly Association[]>;
+  ): Promise<readonly AssociationRow[]>;
   /** The users that are bound, directly or through a group. */
   applicationUsers(application: string, options: CallOptions): AsyncGenerator<Raw, void, undefined>;
 }
@@ -34,10 +34,10 @@ export function pagedAssociations(
   path: string,
   targets: string | undefined,
   options: CallOptions,
-): AsyncGenerator<Association, void, undefined> {
+): AsyncGenerator<AssociationRow, void, undefined> {
   return paged(
     PAGE_SIZE,
-    ({ to }: Association) => `${to.type} ${to.id}`,
+    ({ to }: AssociationRow) => `${to.type} ${to.id}`,
     (skip, limit) =>
       call({ method: "GET", path, ...options, query: { targets, limit, skip }, answer: associations }),
   );
@@ -59,7 +59,7 @@ export function associationCalls(call: Caller): AssociationCalls {
         PAGE_SIZE,
         (user: Raw) => String(user.id ?? user._id ?? JSON.stringify(user)),
         (skip, limit) =>
-          call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(raw) }),
+          call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
       );
     },
   };

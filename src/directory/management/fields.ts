@@ -4,9 +4,9 @@ import { z } from "zod";
  * Fields of records that the service gives: a value of another type than the specification's is read as
  * absent, because one odd field must not hide a record. What is changed is always the raw record.
  */
-export const text = z.string().nullish().catch(undefined);
-export const flag = z.boolean().nullish().catch(undefined);
-export const number = z.number().nullish().catch(undefined);
+export const textField = z.string().nullish().catch(undefined);
+export const flagField = z.boolean().nullish().catch(undefined);
+export const numberField = z.number().nullish().catch(undefined);
 export const record = z.record(z.string(), z.unknown()).nullish().catch(undefined);
 export const records = z.array(z.record(z.string(), z.unknown())).nullish().catch(undefined);
 
@@ -14,5 +14,5 @@ export const records = z.array(z.record(z.string(), z.unknown())).nullish().catc
 export const anything: z.ZodType<unknown> = z.unknown();
 
 /** An object with any fields. */
-export const raw = z.record(z.string(), z.unknown());
-export type Raw = z.output<typeof raw>;
+export const rawField = z.record(z.string(), z.unknown());
+export type Raw = z.output<typeof rawField>;

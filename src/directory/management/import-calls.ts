@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
-import { anything, number, type Raw, raw, records, text } from "./fields.ts";
+import { anything, numberField, type Raw, rawField, records, textField } from "./fields.ts";
 import { collected, listSchema, paged, SMALLEST_PAGE } from "./paging.ts";
 
 export type ImportOperation = "users.create" | "users.update";
@@ -31,20 +31,20 @@ export interface ScheduledState {
 }
 
 const scheduledSchema = z.looseObject({
-  scheduledJobId: text,
-  scheduledDate: text,
-  state: text,
-  systemUserId: text,
+  scheduledJobId: textField,
+  scheduledDate: textField,
+  state: textField,
+  systemUserId: textField,
 });
 export type Scheduled = z.output<typeof scheduledSchema>;
 
 const userSchema = z.looseObject({
   _id: z.string().min(1),
-  username: text,
-  email: text,
-  firstname: text,
-  lastname: text,
-  state: text,
+  username: textField,
+  email: textField,
+  firstname: textField,
+  lastname: textField,
+  state: textField,
   attributes: records,
 });
 export type DirectoryUser = z.output<typeof userSchema>;
@@ -137,32 +137,32 @@ function pagedRows(call: Caller, path: string, options: CallOptions): AsyncGener
     PAGE_SIZE,
     (row: Raw) => JSON.stringify(row),
     (skip, limit) =>
-      call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(raw) }),
+      call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
   );
 }
 
 /** The generic import answers `_id`, the Workday import what a bulk create answers: `jobId`. */
 const jobIdSchema = z
-  .looseObject({ _id: text, jobId: text, id: text })
+  .looseObject({ _id: textField, jobId: textField, id: textField })
   .transform(({ _id, jobId, id }) => _id || jobId || id || "")
   .pipe(z.string().min(1, { error: "the answer holds no job id" }));
 
 const usersSchema = z.union([
-  z.array(raw).transform((users) => ({
+  z.array(rawField).transform((users) => ({
     users,
     ...{ cursor: undefined, session_id: undefined, sessionId: undefined },
     ...{ total_count: undefined, totalCount: undefined },
   })),
   z.looseObject({
     users: z
-      .array(raw)
+      .array(rawField)
       .nullish()
       .transform((users) => users ?? []),
     cursor: z.union([z.string(), z.number()]).nullish(),
-    session_id: text,
-    sessionId: text,
-    total_count: number,
-    totalCount: number,
+    session_id: textField,
+    sessionId: textField,
+    total_count: numberField,
+    totalCount: numberField,
   }),
 ]);
 

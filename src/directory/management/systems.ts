@@ -1,7 +1,7 @@
 import type { CallOptions } from "./applications.ts";
-import { type Association, type AssociationOperation, pagedAssociations } from "./associations.ts";
+import { type AssociationOperation, type AssociationRow, pagedAssociations } from "./associations.ts";
 import { type Caller, pathOf } from "./call.ts";
-import { anything, type Raw, raw } from "./fields.ts";
+import { anything, type Raw, rawField } from "./fields.ts";
 import { merged } from "./merge.ts";
 import { collected, listSchema, paged } from "./paging.ts";
 
@@ -19,7 +19,7 @@ export interface SystemCalls {
     id: string,
     targets: string | undefined,
     options: CallOptions,
-  ): Promise<readonly Association[]>;
+  ): Promise<readonly AssociationRow[]>;
   associateSystem(
     id: string,
     operation: AssociationOperation,
@@ -45,13 +45,13 @@ export function systemCalls(call: Caller): SystemCalls {
         PAGE_SIZE,
         (one: Raw) => String(one.id ?? one._id ?? JSON.stringify(one)),
         (skip, limit) =>
-          call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(raw) }),
+          call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
       ),
     );
   const system = (id: string, options: CallOptions) =>
-    call({ method: "GET", path: pathOf`/systems/${id}`, ...options, answer: raw });
+    call({ method: "GET", path: pathOf`/systems/${id}`, ...options, answer: rawField });
   const replaceSystem = (id: string, body: Raw, options: CallOptions) =>
-    call({ method: "PUT", path: pathOf`/systems/${id}`, ...options, body, answer: raw });
+    call({ method: "PUT", path: pathOf`/systems/${id}`, ...options, body, answer: rawField });
   return {
     system,
     replaceSystem,

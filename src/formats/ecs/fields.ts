@@ -4,6 +4,7 @@ import {
   type Described,
   type Device,
   type Fields,
+  isUser,
   type Leaf,
   type Meaning,
   type Origin,
@@ -14,7 +15,7 @@ import {
   text,
   type UserAgent,
 } from "../../core/meaning.ts";
-import { isUser, type Parties } from "../parties.ts";
+import type { Parties } from "../parties.ts";
 
 /* The field sets of ECS, made from parts of a meaning. JSON.stringify leaves members out that are undefined. */
 

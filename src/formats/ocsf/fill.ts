@@ -1,11 +1,11 @@
 import type { JournalEvent } from "../../core/event.ts";
-import { decide, type Fields, type Meaning, type Party, text, wordOf } from "../../core/meaning.ts";
+import { decide, type Fields, isUser, type Meaning, type Party, text, wordOf } from "../../core/meaning.ts";
 import { carry } from "../leftover.ts";
-import { hasName, isUser, partiesOf } from "../parties.ts";
+import { hasName, partiesOf } from "../parties.ts";
 import {
   actor,
   authenticationDetails,
-  device,
+  deviceObject,
   endpoint,
   entity,
   group,
@@ -125,7 +125,7 @@ export const fills: Readonly<Record<ClassName, Fill>> = {
   },
 
   device_config_state_change(out, filling) {
-    const found = device(filling.meaning.device);
+    const found = deviceObject(filling.meaning.device);
     if (found === undefined) return false;
     surroundings(out, filling, filling.meaning.actor);
     return true;
@@ -197,7 +197,7 @@ function requested(out: Fields, meaning: Meaning): void {
 
 function surroundings(out: Fields, filling: Filling, acting: Party | undefined): void {
   if (acting) out.actor = actor(acting);
-  if (filling.meaning.device) out.device = device(filling.meaning.device);
+  if (filling.meaning.device) out.device = deviceObject(filling.meaning.device);
 }
 
 /**

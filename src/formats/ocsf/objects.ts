@@ -64,7 +64,7 @@ export function actor(party: Party | undefined): Fields | undefined {
   return hasName(party) ? { user: user(party) } : undefined;
 }
 
-export function device(found: Device | undefined): Fields | undefined {
+export function deviceObject(found: Device | undefined): Fields | undefined {
   if (found === undefined) return undefined;
   const ip = validIp(found.ip);
   if ((found.id ?? found.hostname ?? found.name ?? ip) === undefined) return undefined;
@@ -174,7 +174,7 @@ export function entity(party: Party, found: Device | undefined): Fields {
     type_id: type.id,
     type: type.id === 99 ? type.caption : matching(type.caption as string, party.type),
     user: isUser ? user(party) : undefined,
-    device: kind === "device" ? device(isSame(found, party) ? found : deviceOf(party)) : undefined,
+    device: kind === "device" ? deviceObject(isSame(found, party) ? found : deviceOf(party)) : undefined,
   };
 }
 

@@ -19,7 +19,7 @@ export function countsOf(db: Database, job: number): Counts {
   return counts;
 }
 
-export function totalsOf(db: Database, job: number): { offered: number; waiting: number; staged: number } {
+export function jobTotals(db: Database, job: number): { offered: number; waiting: number; staged: number } {
   const row = db
     .prepare<[number], { offered: number; waiting: number | null }>(
       `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users

@@ -3,7 +3,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
-import { countsOf, listOf, STAGED, timelineOf, totalsOf } from "./user-views.ts";
+import { countsOf, jobTotals, listOf, STAGED, timelineOf } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
@@ -226,7 +226,7 @@ export function openUsers(db: Database): Users {
       return new Set(all.filter((name) => name !== null).map((name) => name.toLowerCase()));
     },
     counts: (job) => countsOf(db, job),
-    totals: (job) => totalsOf(db, job),
+    totals: (job) => jobTotals(db, job),
     list: (job, filter) => listOf(db, job, filter),
     timeline: (job, page) => timelineOf(db, job, page),
     staged: (job) => staged.all(job),

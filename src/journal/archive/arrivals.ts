@@ -1,4 +1,5 @@
-import { type ArchiveBacklog, archiveOwner, DAY_MS, dayOf } from "../../core/archive.ts";
+import { type ArchiveBacklog, archiveOwner, dayOf } from "../../core/archive.ts";
+import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
 import type { ArchivePages, PageOptions } from "./pages.ts";
 

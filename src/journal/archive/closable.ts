@@ -1,4 +1,5 @@
-import { type Claim, type ClosableDay, type ClosableQuery, DAY_MS, dayOf } from "../../core/archive.ts";
+import { type Claim, type ClosableDay, type ClosableQuery, dayOf } from "../../core/archive.ts";
+import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
 
 /*

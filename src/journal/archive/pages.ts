@@ -10,9 +10,10 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { type ArchivePage, DAY_MS, dayOf, isUndated } from "../../core/archive.ts";
+import { type ArchivePage, dayOf, isUndated } from "../../core/archive.ts";
 import { ordinaryMemory } from "../../core/buffer-pool.ts";
 import { eventTimeMs, type ScannedPage, scanPage } from "../../core/scanner.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { decompress } from "../../core/zstd.ts";
 import type { State } from "../database.ts";
 import { type PageRow, storedPage } from "../stored-page.ts";

@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
+import { DAY_MS } from "../../core/time.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
 import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
 import type { WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 
-export const DAY_MS = 86_400_000;
 export const CALENDAR_DAYS = 90;
 const SLICE_ROWS = 4000;
 const FRESH_MS_MIN = 1000;
@@ -44,7 +44,7 @@ export interface Survey {
 export type DayState = (typeof DAY_STATES)[number];
 
 /** The part of a window that places it in a calendar. */
-export interface Stretch {
+export interface LedgerStretch {
   readonly fromMs: number;
   readonly toMs: number;
   readonly state: DayState;
@@ -223,7 +223,7 @@ export function createDays(nowMs: number) {
   const days = Array.from({ length: CALENDAR_DAYS }, (_, at) => emptyDay(firstDay + at));
 
   return {
-    add(window: Stretch, weight: number): void {
+    add(window: LedgerStretch, weight: number): void {
       // A window of no length yet, which a live one is at first, still shows where it stands.
       const toMs = Math.max(window.toMs, window.fromMs + 1);
       const from = Math.floor(window.fromMs / DAY_MS);
@@ -241,7 +241,7 @@ export function createDays(nowMs: number) {
   };
 }
 
-function count(day: CalendarDay, window: Stretch): void {
+function count(day: CalendarDay, window: LedgerStretch): void {
   day.late += window.late;
   if (window.state === "live" || window.apiCount === null || window.heldCount === null) return;
   day.apiCount = (day.apiCount ?? 0) + window.apiCount;

@@ -1,5 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 import type { RosterEntry } from "../../core/roster.ts";
+import { DAY_MS } from "../../core/time.ts";
 import type {
   OrganizationsQuery,
   OrganizationsView,
@@ -12,7 +13,6 @@ const FRESH_MS_MIN = 1000;
 const FRESH_FACTOR = 20;
 /** An organization whose live reading is further behind is a problem. */
 const BEHIND_MS = 900_000;
-const DAY_MS = 86_400_000;
 
 interface Row extends Omit<OrganizationView, "lagMs"> {
   readonly liveToMs: number | null;

@@ -1,6 +1,6 @@
+import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { DAY_MS } from "../plan/sweep-times.ts";
 import { probe } from "../read/probe.ts";
 import type { SourceFault } from "../read/source.ts";
 

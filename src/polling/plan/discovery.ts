@@ -1,10 +1,10 @@
 import type { RosterEntry } from "../../core/roster.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { REFUSED_RETRY_MS } from "../read/meet-fault.ts";
 import { faultIn, probe } from "../read/probe.ts";
 import type { AccountScope } from "./scope.ts";
-import { DAY_MS } from "./sweep-times.ts";
 
 export interface DiscoveryOptions {
   /** The organizations that exist now; null: the key's own. */

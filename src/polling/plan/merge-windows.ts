@@ -1,5 +1,6 @@
+import { DAY_MS } from "../../core/time.ts";
 import type { Window, WindowChange } from "../../core/window.ts";
-import { DAY_MS, sweepDueMs, type Times } from "./sweep-times.ts";
+import { sweepDueMs, type Times } from "./sweep-times.ts";
 
 /** A merged window has no more events than one comparison with the service handles well. */
 const EVENTS_MAX = 100_000;

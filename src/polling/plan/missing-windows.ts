@@ -1,5 +1,6 @@
 import type { NewGap } from "../../core/gap.ts";
 import type { RosterEntry } from "../../core/roster.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { type NewWindow, newWindow, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { warnOfGaps } from "../read/forgotten.ts";
@@ -124,7 +125,6 @@ async function windowsOf(
   return { add: add.map((window) => ({ ...window, reader })), gaps };
 }
 
-const DAY_MS = 86_400_000;
 const ARCHIVED_DAYS_MAX = 7;
 
 /**

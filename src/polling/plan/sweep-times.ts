@@ -1,4 +1,5 @@
 import type { StreamCoverage } from "../../core/journal.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
 
 /** The times at which windows are due, by the config. */
@@ -8,7 +9,6 @@ export interface Times {
   readonly retentionMs: number;
 }
 
-export const DAY_MS = 86_400_000;
 /** Windows up to this long are swept for the last time as a whole; longer ones a day at a time. */
 export const SLICE_MS_MAX = DAY_MS + 2 * 3_600_000;
 

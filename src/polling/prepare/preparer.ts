@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
-import type { Answer, Order } from "./worker.ts";
+import type { Order, WorkerAnswer } from "./worker.ts";
 
 /** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
 export interface Preparer {
@@ -44,7 +44,7 @@ export function createPreparer(clock: Clock): Preparer {
     if (worker !== undefined) return worker;
     worker = new Worker(new URL("./worker.js", import.meta.url));
     worker.unref();
-    worker.on("message", (answer: Answer) => {
+    worker.on("message", (answer: WorkerAnswer) => {
       const order = waiting.get(answer.id);
       waiting.delete(answer.id);
       if (answer.kind === "page") order?.resolve(pageOf(answer));
@@ -132,7 +132,7 @@ function pageOf({
   organizationIndexes,
   spans,
   compressed,
-}: Answer & { kind: "page" }): PreparedPage {
+}: WorkerAnswer & { kind: "page" }): PreparedPage {
   return {
     scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs, runs },
     identities: bufferOf(identities),

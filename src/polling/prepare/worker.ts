@@ -17,7 +17,7 @@ export interface Order {
   readonly attribution: Attribution;
 }
 
-export type Answer =
+export type WorkerAnswer =
   | {
       readonly id: number;
       readonly kind: "page";
@@ -50,7 +50,7 @@ parentPort?.on("message", ({ id, body, attribution }: Order) => {
   parentPort!.postMessage(answer, [...new Set(memory)]);
 });
 
-function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attribution): Answer {
+function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attribution): WorkerAnswer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const allocate = allocateBehind(body);
   let page: PreparedPage;

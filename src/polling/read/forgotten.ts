@@ -1,9 +1,9 @@
 import type { NewGap } from "../../core/gap.ts";
-import { formatDuration } from "../../core/time.ts";
+import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { DAY_MS, settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
+import { settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
 const UNCHECKED = "the service forgot it before it was compared for the last time";

@@ -21,7 +21,7 @@ const REPEATS = 2;
  * when the pace allows. later: the window waits, a little longer with each failure in a row. replan: the
  * list of organizations has changed. account: the whole account waits.
  */
-export type Consequence =
+export type FaultConsequence =
   | { readonly next: "again" | "soon" | "later" | "replan" }
   | { readonly next: "account"; readonly fault: SourceFault };
 
@@ -54,7 +54,7 @@ export async function meetFault(
   failures: number,
   canaries: Canaries,
   signal: AbortSignal,
-): Promise<Consequence> {
+): Promise<FaultConsequence> {
   const window = (await context.journal.windows({ id }))[0];
   if (window === undefined || error instanceof StaleWindowError) return { next: "replan" };
   if (error instanceof ForeignEventsError) return readSingly(context, window);
@@ -90,7 +90,7 @@ export async function meetFault(
 }
 
 /** The bad event is in the page for certain: no other organization needs to be asked. */
-async function searchBadEvent(context: PollContext, { window, error }: Failure): Promise<Consequence> {
+async function searchBadEvent(context: PollContext, { window, error }: Failure): Promise<FaultConsequence> {
   const { organizations } = window.stream;
   const isUnreadable = error instanceof UnreadablePageError;
   if (organizations.length > 1 && isUnreadable) {
@@ -102,7 +102,11 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
 }
 
 /** later: it is a single event already, and there is no token that leads past it. */
-async function halvePages(context: PollContext, window: Window, isSearch: boolean): Promise<Consequence> {
+async function halvePages(
+  context: PollContext,
+  window: Window,
+  isSearch: boolean,
+): Promise<FaultConsequence> {
   const smaller = halved(window.pass ?? firstPass(context, window), isSearch);
   if (smaller === null) return { next: "later" };
   await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
@@ -115,9 +119,9 @@ async function isolate(
   { window, fault, failures }: Failure,
   canaries: Canaries,
   signal: AbortSignal,
-): Promise<Consequence> {
+): Promise<FaultConsequence> {
   const { organizations } = window.stream;
-  const wait: Consequence = { next: fault.kind === "unavailable" ? "soon" : "later" };
+  const wait: FaultConsequence = { next: fault.kind === "unavailable" ? "soon" : "later" };
   const isGroup = organizations.length > 1;
   if (failures < (isGroup && areSuspects(context, organizations) ? 1 : REPEATS)) return wait;
   const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
@@ -136,7 +140,7 @@ async function isolate(
  * A cursor may have grown too old: the request starts again from the last event's time, with dedupe, before
  * anything else is blamed (R6). Where a whole page has one and the same time, a larger page gets past it.
  */
-async function restartWithoutCursor(context: PollContext, window: Window): Promise<Consequence> {
+async function restartWithoutCursor(context: PollContext, window: Window): Promise<FaultConsequence> {
   const pass = window.pass!;
   const isStuck = !hasMoved(pass);
   const limit = isStuck ? Math.min(LIMIT_MAX, pass.limit * 2) : pass.limit;
@@ -154,7 +158,7 @@ async function diagnose(
   fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
-): Promise<Consequence> {
+): Promise<FaultConsequence> {
   const { organizations, provider } = window.stream;
   const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
   if (verdict === "unclear") return { next: "later" };
@@ -188,7 +192,7 @@ async function areServed(
 }
 
 /** The header block was too large: the group is halved, and no larger one is sent from now on. */
-async function shrink(context: PollContext, window: Window, fault: SourceFault): Promise<Consequence> {
+async function shrink(context: PollContext, window: Window, fault: SourceFault): Promise<FaultConsequence> {
   const { organizations } = window.stream;
   if (organizations.length < 2) return { next: "account", fault };
   const halves = halvesOf(organizations);
@@ -211,7 +215,7 @@ async function limit(
   fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
-): Promise<Consequence> {
+): Promise<FaultConsequence> {
   const { organizations } = window.stream;
   if (
     organizations.length > 1 &&
@@ -223,7 +227,7 @@ async function limit(
 }
 
 /** In a group nothing says which member an event without an organization belongs to: they are read one by one (R7). */
-async function readSingly(context: PollContext, window: Window): Promise<Consequence> {
+async function readSingly(context: PollContext, window: Window): Promise<FaultConsequence> {
   context.alarms.raise({
     kind: "foreign_events",
     subject: context.account,

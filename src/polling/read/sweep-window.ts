@@ -1,9 +1,10 @@
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
-import { DAY_MS, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
+import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
 import { cutUnchecked, horizonMs } from "./forgotten.ts";

@@ -1,6 +1,6 @@
 import type { Effect } from "../../core/effect.ts";
 import type { Carried } from "../../core/meaning.ts";
-import type { Change } from "./changes.ts";
+import type { FieldChange } from "./changes.ts";
 
 /** The effect of one changed value, with the privilege that it grants or revokes. */
 export interface Judged {
@@ -8,7 +8,7 @@ export interface Judged {
   readonly privilege?: string | Carried | undefined;
 }
 
-type Rule = (change: Change) => Judged | undefined;
+type Rule = (change: FieldChange) => Judged | undefined;
 
 /** Names are compared without case and without everything but letters and digits. */
 const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
@@ -47,16 +47,16 @@ const SETTING_RULES: ReadonlyMap<string, Rule> = rules([
   ["effect.action", weakerAction],
 ]);
 
-export function judgeAccount(change: Change): Judged | undefined {
+export function judgeAccount(change: FieldChange): Judged | undefined {
   return judge(ACCOUNT_RULES, change);
 }
 
-export function judgeSetting(change: Change): Judged | undefined {
+export function judgeSetting(change: FieldChange): Judged | undefined {
   return judge(SETTING_RULES, change);
 }
 
 /** The rule for the whole path, else the rule for its last name. */
-function judge(known: ReadonlyMap<string, Rule>, change: Change): Judged | undefined {
+function judge(known: ReadonlyMap<string, Rule>, change: FieldChange): Judged | undefined {
   const path = normalized(change.path);
   const rule = known.get(path) ?? known.get(path.slice(path.lastIndexOf(".") + 1));
   return rule?.(change);
@@ -94,7 +94,7 @@ function always(effect: Effect): Rule {
   return () => ({ effect });
 }
 
-function accountState({ to }: Change): Judged | undefined {
+function accountState({ to }: FieldChange): Judged | undefined {
   const word = typeof to === "string" ? to.toLowerCase() : "";
   if (word === "suspended") return { effect: "disable" };
   return word === "activated" ? { effect: "enable" } : undefined;
@@ -113,7 +113,7 @@ const ROLE_RANKS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /** A role of one's own, or one that is given by its id, cannot be ranked. */
-function role({ from, to, toText }: Change): Judged {
+function role({ from, to, toText }: FieldChange): Judged {
   const before = ROLE_RANKS.get(String(from).toLowerCase());
   const after = ROLE_RANKS.get(String(to).toLowerCase());
   if (before === undefined || after === undefined || before === after)
@@ -129,7 +129,7 @@ function weakerWhen(isWeaker: (from: number, to: number) => boolean): Rule {
 }
 
 /** Conditional access: from denying to allowing, or to allowing without a second factor. */
-function weakerAction({ from, to }: Change): Judged | undefined {
+function weakerAction({ from, to }: FieldChange): Judged | undefined {
   const strength = (value: unknown) => {
     const word = String(value).toLowerCase();
     return word === "deny" ? 2 : word === "allow" ? 0 : 1;

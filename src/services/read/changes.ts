@@ -1,7 +1,7 @@
 import { type Carried, type Fields, isFields, text } from "../../core/meaning.ts";
 
 /** One changed value. `path` has the names of nested objects, such as `mfa.exclusion`. */
-export interface Change {
+export interface FieldChange {
   readonly path: string;
   readonly from: unknown;
   readonly to: unknown;
@@ -13,8 +13,8 @@ const CHANGES_MAX = 200;
 const DEPTH_MAX = 3;
 
 /** The entries of `changes`. A change of an object is given as the changes of its members. */
-export function changesOf(list: readonly unknown[] | undefined): Change[] {
-  const found: Change[] = [];
+export function changesOf(list: readonly unknown[] | undefined): FieldChange[] {
+  const found: FieldChange[] = [];
   for (const entry of list ?? []) {
     if (isFields(entry) && typeof entry.field === "string")
       expand(entry.field, entry.from, entry.to, entry, "to", 0, found);
@@ -29,7 +29,7 @@ function expand(
   holder: Fields,
   key: string,
   depth: number,
-  found: Change[],
+  found: FieldChange[],
 ): void {
   if (found.length >= CHANGES_MAX) return;
   if (!isFields(to) || depth >= DEPTH_MAX) {

@@ -3,6 +3,7 @@ import {
   type Carried,
   decide,
   type Fields,
+  isUser,
   type Link,
   type Meaning,
   type Party,
@@ -10,7 +11,6 @@ import {
 import { sudoOf } from "./association.ts";
 import { judgeAccount, judgeSetting } from "./change-effects.ts";
 import { changesOf } from "./changes.ts";
-import { isUser } from "./party.ts";
 
 type Privilege = string | Carried;
 

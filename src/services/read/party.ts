@@ -98,10 +98,6 @@ export function named(event: Fields, known: Party | undefined, key = "username")
   return sameName(known.name, name) ? known : { kind: "user", name };
 }
 
-export function isUser(party: Party | undefined): party is Party & { kind: "user" | "admin" } {
-  return party?.kind === "user" || party?.kind === "admin";
-}
-
 /** The same id, or the same name where one of them has no id. */
 export function isSameParty(one: Party | undefined, other: Party | undefined): boolean {
   if (one === undefined || other === undefined) return false;

@@ -1,5 +1,6 @@
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate, limitName, type Placeholder } from "../../core/names.ts";
+import { DAY_MS } from "../../core/time.ts";
 
 /**
  * The path of an event's file, without number and extension: the template with its placeholders filled in
@@ -56,7 +57,6 @@ export function isSharedByDay(template: string): boolean {
 }
 
 const PLACEHOLDERS = ["account", "organization", "service", "event_type", "date"] as const;
-const DAY_MS = 86_400_000;
 const KNOWN_MAX = 20_000;
 /** File systems take 255 bytes; number, extensions and the temporary name come on top. */
 const SEGMENT_LENGTH_MAX = 200;
