@@ -42,7 +42,20 @@ const TABLES: readonly string[] = [
   "src/journal/replication/open.ts",
 ];
 /** To be renamed. */
-const TWICE: readonly string[] = ["EventPlace", "Row", "Place", "Stretch", "OUTCOMES", "groupsOf", "rowOf"];
+const TWICE: readonly string[] = [
+  "EventPlace",
+  "Row",
+  "Place",
+  "Stretch",
+  "OUTCOMES",
+  "groupsOf",
+  "rowOf",
+  "Leaf",
+  "settingsOf",
+  "COLUMNS",
+  "Content",
+  "Member",
+];
 /** ClickHouse and DuckDB are asked in their own SQL. */
 const SQL_PLACES = /^src\/(journal|imports\/store)\/|^simulator\/|^src\/sinks\/clickhouse|^src\/search\//;
 
