@@ -1,4 +1,4 @@
-import { DAY_MS } from "../../core/archive.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
