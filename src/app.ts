@@ -74,7 +74,7 @@ export interface App {
   readonly alarms: ReturnType<typeof createAlarms>;
   readonly imports: ReturnType<typeof createImports>;
   readonly view: View;
-  /** Works until the signal aborts; `started` is told the page's address, where the config has a server. */
+  /** Works until the signal aborts; `started` receives the page's address, where the config has a server. */
   run(signal: AbortSignal, started?: (url: string | undefined) => void): Promise<void>;
   /** Reads everything up to now, delivers it and returns. */
   once(signal: AbortSignal): Promise<void>;

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { setFlagsFromString } from "node:v8";
 
-// What is made of a page is garbage a moment later: room for more of it would only be filled. But pages in
+// Objects made from a page are garbage a moment later: a larger young generation would only fill up. But pages in
 // memory count as growth too, and their coming and going is no reason to collect anything. Loading the program
 // makes V8 want more already, so this comes first.
 setFlagsFromString("--semi-space-growth-factor=1");

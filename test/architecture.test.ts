@@ -5,7 +5,7 @@ import { formats } from "../src/formats/index.ts";
 import { services } from "../src/services/index.ts";
 import { sinks } from "../src/sinks/index.ts";
 
-/** From the outside in; a layer imports only what stands to its right, and parts do not import each other. */
+/** From the outside in; a layer imports only layers to its right, and parts do not import each other. */
 const LAYERS = ["main", "commands", "app", "config", "part", "core"] as const;
 type Layer = (typeof LAYERS)[number];
 const PARTS = [
@@ -24,14 +24,14 @@ const PARTS = [
   "server",
   "telemetry",
 ];
-/** The simulated service stands by itself, so that a client's mistake is not mirrored. Commands start it. */
+/** The simulated service imports nothing of the clients, so a client's mistake is not mirrored. Commands start it. */
 const SIMULATOR = "simulator";
 /** The query language: the simulator and search answer with it. It imports nothing of ours. */
 const QUERY = "query";
 const SEARCH = "search";
-/** Which binding of SQLite works is nothing that a client could get wrong for both. */
+/** Shared: choosing a binding of SQLite says nothing about the service. */
 const BINDING = "src/core/sqlite.ts";
-/** The page is not TypeScript of ours that anybody imports. */
+/** No file imports the page. */
 const OUTSIDE = ["src/server/page", "simulator/test"];
 
 /** Tables may be long: they are read line by line. */

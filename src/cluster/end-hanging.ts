@@ -8,7 +8,7 @@ import type { ClusterTopics } from "./topic-names.ts";
  * leave out the markers of partitions that have no leader at that moment (KAFKA-20734). Our next marker would decide over
  * the hanging records too, so they are decided first:
  *   complete in both topics  committed: the last writer may have been told that it is
- *   anything else            aborted: nobody was told so
+ *   anything else            aborted: no commit was acknowledged
  * Transactions of other producers are left alone; they hide nothing from us.
  */
 

@@ -96,7 +96,7 @@ describe("the whole program in one process", () => {
     });
   });
 
-  test("R20 a state file that was lost is told, with the choices; no file is touched", async () => {
+  test("R20 a lost state file is reported with the choices; no file is touched", async () => {
     world = await openWorld({ events: 200 });
     const config = world.configure();
     expect(await world.run(["run", "--once", "-c", config])).toMatchObject({ code: 0, stderr: "" });

@@ -24,7 +24,7 @@ describe.skipIf(!mountable)("a full disk under the state file", () => {
     await world.close();
   });
 
-  test("is told clearly, stops nothing for good, and everything goes on exactly once when there is room", {
+  test("is reported clearly, stops nothing permanently, and delivery continues exactly once when there is space", {
     timeout: 90_000,
   }, async () => {
     world = await openWorld({ events: 12_000 });

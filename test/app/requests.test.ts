@@ -54,7 +54,7 @@ describe("R15 a request that a crash interrupted", () => {
     expect((await once(child, "exit"))[1]).toBe("SIGKILL");
   }
 
-  /** What the next process does with the request that is still open. */
+  /** The next process and the request that is still open. */
   async function carryOutAgain(): Promise<{ ok: boolean; message: string }> {
     const loaded = loadConfig(config, { KEY: world.simulator.apiKey });
     const app = await openApp({ config: loaded.config, log: silentLog, stdout: process.stdout });

@@ -87,7 +87,7 @@ async function fill(): Promise<Set<string>> {
 
 interface World {
   readonly store: ArchiveStore;
-  /** What the driver opens its store with. */
+  /** The driver opens its store with this. */
   readonly driver: object;
 }
 

@@ -14,7 +14,7 @@ import { Secret } from "../../src/core/secret.ts";
 import type { Batch, Sink, SinkContext, SinkDefinition, SinkState } from "../../src/core/sink.ts";
 import { makeBatch, positionAfter, positionBefore, rawFormat, TEST_JOURNAL } from "../support/events.ts";
 
-/** What a test knows of one destination: how to reach it, in the words of a config file. */
+/** A test's knowledge of one destination: how to reach it, as in a config file. */
 export interface Target {
   readonly definition: SinkDefinition;
   /** As written in a config file; secrets as `{ env: NAME }`, with their values in `secrets`. */
@@ -29,7 +29,7 @@ export interface Target {
   readonly limited?: SinkContext<unknown>["limited"];
 }
 
-/** What the journal would hold of a reader. */
+/** A reader's row in the journal. */
 export interface Committed {
   readonly position: Position;
   readonly state: SinkState | undefined;
@@ -42,7 +42,7 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
   return target.definition.open(contextOf(target, committed));
 }
 
-/** What `check --online` does with a sink. */
+/** The same as `check --online` does with a sink. */
 export async function probeSink(target: Target, clock?: Clock): Promise<readonly string[]> {
   return target.definition.probe!(contextOf(clock ? { ...target, clock } : target, nothingCommitted));
 }

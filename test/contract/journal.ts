@@ -263,7 +263,7 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(await append([undated("x", "changed")])).toMatchObject({ fresh: 0, changed: 1 });
       });
 
-      test("R10 events without an id are told apart by their bytes, and known when read again", async () => {
+      test("R10 events without an id are distinguished by their bytes, and known when read again", async () => {
         const texts = [1, 2].map((number) => eventText(1, { id: undefined as never, number }));
         expect(await append([...texts, texts[0]!])).toMatchObject({ fresh: 2, repeated: 1 });
         expect(await append(texts)).toMatchObject({ fresh: 0, known: 2 });
@@ -518,7 +518,7 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(await (await journal.reader("r")).holds(second.after(1))).toBe(true);
       });
 
-      test("R20 the hash of a page stands for all pages before it", async () => {
+      test("R20 the hash of a page covers all pages before it", async () => {
         const other = await open();
         try {
           await append(eventTexts(0, 1));
@@ -647,7 +647,7 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(await from({ id: first!.id })).toEqual([0]);
       });
 
-      test("what is held lies in the half-open stretch and belongs to the given owners", async () => {
+      test("held events are counted in the half-open stretch, for the given owners", async () => {
         const organizations = [ORGANIZATION, OTHER_ORGANIZATION];
         await append(
           [0, 1, 2, 3].map((number) =>

@@ -28,7 +28,7 @@ export interface Destination extends Target {
   readonly repeats?: boolean;
   /** The bodies it holds, in arrival order. Where they arrive after a while: waits for `count` of them. */
   read(count: number): Promise<readonly (string | Uint8Array)[]>;
-  /** What `read` gives for this event; by default the body that was sent. */
+  /** The result of `read` for this event; by default the body that was sent. */
   expected?(event: JournalEvent): string | Uint8Array;
   /** Answers as a destination that is overloaded, restarting or unreachable does. */
   unavailable?(): Promise<void> | void;

@@ -36,17 +36,17 @@ describe("R7 whom an event belongs to", () => {
     ]);
   });
 
-  test("in a group, an event without one belongs to nobody, and the error says which it is", () => {
+  test("in a group, an event without one has no owner, and the error says which it is", () => {
     const error = refusal([base, { id: 2 }, { ...base, organization: OTHER }, { organization: {} }], group);
     expect(error.indexes).toEqual([1, 3]);
   });
 
-  test("an event of an organization that was not asked for is refused, whoever else is right", () => {
+  test("an event of an organization that was not asked for is refused, even if the others are right", () => {
     expect(refusal([base, { ...base, organization: OTHER }], single).indexes).toEqual([1]);
     expect(refusal([{ ...base, organization: "7c2d" }, base], group).indexes).toEqual([0]);
   });
 
-  test("runs of equal and different owners are told apart, whatever their order", () => {
+  test("runs of equal and different owners are distinguished in any order", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(ORG, OTHER), { minLength: 1 }), (ids) => {
         expect(

@@ -30,7 +30,7 @@ describe("a secret", () => {
     expect(lines[0]).toContain("[secret]");
   });
 
-  test("gives its value to whoever asks for it by name", () => {
+  test("gives its value to a caller that asks by name", () => {
     expect(secretOf(VALUE).reveal()).toBe(VALUE);
     const secret = new Secret({ env: "KEY" });
     secret.resolve(VALUE);

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-test("aborts what was made from it although nobody else holds it and garbage is collected", () => {
+test("aborts its derived signals although nothing else refers to it and garbage is collected", () => {
   const module = join(import.meta.dirname, "../../dist/src/core/timeout.js");
   const script = `
     import { timeoutSignal } from ${JSON.stringify(module)};

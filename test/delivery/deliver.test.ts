@@ -240,7 +240,7 @@ describe("delivery", () => {
       expect(destination.held).toEqual(eventTexts(201, 249));
     });
 
-    test("a destination that refuses us is paused with an alarm, probed now and then, and loses nothing", async () => {
+    test("a destination that refuses us is paused with an alarm, probed at intervals, and loses nothing", async () => {
       const { destination, append, start, alarms, clock } = make({ guarantee });
       await append(eventTexts(0, 3));
       const delivery = await start();
@@ -415,7 +415,7 @@ describe("delivery", () => {
       if (guarantee === "exactly_once") expect(destination.held).toHaveLength(3);
     });
 
-    test("calls of a sink never overlap, whoever steps, resolves and closes at once", async () => {
+    test("calls of a sink never overlap when steps, resolutions and closing come at once", async () => {
       const { destination, append, start } = make({ guarantee });
       await append(eventTexts(0, 30));
       const delivery = await start();
@@ -692,7 +692,7 @@ describe("delivery", () => {
     });
   });
 
-  test("a dead, a stopped and a slow sink delay nobody", async () => {
+  test("a dead, a stopped and a slow sink delay no other sink", async () => {
     const dead = make({ name: "dead" });
     await dead.append(eventTexts(0, 25));
     const others = ["stopped", "slow", "well"].map((name) => createHarness({ name, fixture: dead.fixture }));

@@ -64,7 +64,7 @@ describe("a follower of the journal", () => {
     expect(commits.at(-1)).toEqual(fixture.journal.end());
   });
 
-  test("passing over much commits now and then, not after every page", async () => {
+  test("passing over many events commits at intervals, not after every page", async () => {
     for (let page = 0; page < 10; page++) await append(page * 2, 2);
     await (await follow({ wants: () => false }))();
     expect(commits).toHaveLength(1);

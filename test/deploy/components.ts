@@ -8,7 +8,7 @@ const KUBECONFORM = "0.8.0";
 /** The Python package that carries Kubernetes' own JSON schemas, by version. */
 const SCHEMAS = "1.37.0";
 export const KUBERNETES_VERSIONS = ["1.30.0", "1.37.0"] as const;
-/** A helm that was built from source takes a very old version when it is told none. */
+/** A helm that was built from source takes a very old version when none is named. */
 export const KUBE_VERSION = ["--kube-version", KUBERNETES_VERSIONS[1]] as const;
 
 export function findHelm(): Promise<string | undefined> {

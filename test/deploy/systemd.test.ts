@@ -45,7 +45,7 @@ describe("the systemd unit", () => {
     expect(loaded.sort()).toEqual(named.sort());
   });
 
-  it("is not restarted over a config that a person has to mend", () => {
+  it("is not restarted over a config that a person has to fix", () => {
     expect(unit).toContain("RestartPreventExitStatus=2");
   });
 });

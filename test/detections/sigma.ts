@@ -77,7 +77,7 @@ function fieldsOf(rule: Rule, correlation: Correlation | undefined): ReadonlySet
   return found;
 }
 
-/** A map of fields, or a list of them, of which one has to match. */
+/** A map of fields, or a list of maps where one has to match. */
 function mapsOf(selection: unknown): readonly Fields[] {
   const list = Array.isArray(selection) ? (selection as unknown[]) : [selection];
   return list.map((one) => {

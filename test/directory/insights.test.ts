@@ -146,7 +146,7 @@ describe("events", () => {
     expect(server!.seen[0]!.headers["accept-encoding"]).toBe("gzip");
   });
 
-  it("R8 gives a body above the limit up, whether its length is told, streamed or hidden by compression", async () => {
+  it("R8 gives a body above the limit up, whether its length is announced, streamed or hidden by compression", async () => {
     const body = Buffer.alloc(300_000, " ");
     const ways: ((response: ServerResponse) => void)[] = [
       (response) => page(response, body, { "Content-Length": String(body.length) }),

@@ -105,7 +105,7 @@ it("lets many requests share one signal without a warning, and leaves no listene
   await server.close();
 });
 
-it("tells an address where nobody answers", async () => {
+it("reports an address that does not answer", async () => {
   const server = await serve(() => {});
   await server.close();
   const transport = openTransport(LIMITS);

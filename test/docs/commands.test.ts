@@ -149,7 +149,7 @@ describe("the first export", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("works as it is written, against the simulator", async () => {
+  it("works as written, against the simulator", async () => {
     const here = (text: string) => text.replaceAll("http://127.0.0.1:8080", simulator.url);
     writeFileSync(join(folder, "tidemark.yaml"), here(practice("yaml practice")));
     const program = `tidemark() { "${process.execPath}" "${join(ROOT, "dist/src/main.js")}" "$@"; }`;

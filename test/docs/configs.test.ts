@@ -9,7 +9,7 @@ import { findHelm, KUBE_VERSION } from "../deploy/components.ts";
 import { skipUnless } from "../support/components.ts";
 import { blocks, ROOT } from "./pages.ts";
 
-/** What a fragment of a config is completed with. */
+/** Completes a fragment of a config. */
 const REST = {
   accounts: [{ name: "acme", region: "us", apiKey: { env: "DIRECTORY_API_KEY" } }],
   sinks: [{ name: "disk", type: "file", directory: "./events" }],

@@ -6,7 +6,7 @@ export const ROOT = join(import.meta.dirname, "../..");
 export interface Block {
   readonly page: string;
   readonly line: number;
-  /** What stands after the fence: a language, and perhaps what the block is for. */
+  /** The text after the fence: a language, and perhaps the purpose of the block. */
   readonly kind: string;
   readonly text: string;
 }

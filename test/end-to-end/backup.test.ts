@@ -223,13 +223,13 @@ describe("R20 an old copy is restored while the directory of a file sink is ahea
       const second = linesBelow(scene.path("events-2"));
       expect(compare(scene.served(), [...first, ...second]).lost).toBe(0);
       expect(invented(scene.served(), [...first, ...second])).toBe(0);
-      // By itself each has every event once.
+      // Each alone has every event once.
       expect(new Set(second).size).toBe(second.length);
     },
   );
 
   test.each(["state", "now"] as const)(
-    "one batch ahead is told from a normal crash; --from %s loses nothing",
+    "one batch ahead is distinguished from a normal crash; --from %s loses nothing",
     TIMEOUT,
     async (choice) => {
       await restoreOld(1);

@@ -119,7 +119,7 @@ test(
   },
 );
 
-test("doctor ends with 2 and says what to mend when the config is wrong", TIMEOUT, async () => {
+test("doctor ends with 2 and says what to fix when the config is wrong", TIMEOUT, async () => {
   scene.configure([disk()], { journal: { budget: "a lot" } });
   const { code, stdout } = await scene.command("doctor");
   expect(code).toBe(2);

@@ -134,7 +134,7 @@ it("follows an import of 5,000 users through failures, late and repeated events 
   db.close();
 }, 240_000);
 
-/** What `tidemark imports start hr` does, in a process of its own beside the running one. */
+/** `tidemark imports start hr`, in a process of its own beside the running one. */
 async function start(db: State, organization: string, application: string): Promise<number> {
   const client = openManagement(
     {

@@ -75,7 +75,7 @@ it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
     await running.kill();
   }
   simulator.control.setLiveRate(0);
-  // What is indexed last is visible before the last read.
+  // The last indexed events are visible before the last read.
   await sleep(5000);
   const last = await runProgram([...args, "--once"], env);
   expect(last.stderr).not.toContain('"level":"error"');

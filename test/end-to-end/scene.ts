@@ -33,7 +33,7 @@ export interface Scene {
   done(...args: string[]): Promise<string>;
   /** `tidemark run` as a process of its own; killed when the scene is closed. */
   run(): Program;
-  /** What `tidemark status` shows of a sink. */
+  /** A sink in `tidemark status`. */
   sink(name: string): Promise<SinkView>;
   /** Until the sink has delivered everything that the journal holds for it. */
   caughtUp(name: string, timeoutMs?: number): Promise<void>;

@@ -41,7 +41,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.close());
 
-/** The program is killed at random moments, and the server now and then under a living one; then all is read to the end. Gives after how many kills events were still to deliver. */
+/** The program is killed at random moments, and the server sometimes while it runs; then all is read to the end. Returns the number of kills after which events were left to deliver. */
 async function campaign(
   sink: SceneSink,
   server: { kill(): Promise<void>; start(): Promise<void> },

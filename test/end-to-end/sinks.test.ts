@@ -84,7 +84,7 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   expect(compare(served, revived.lines)).toEqual(NOTHING_AMISS);
   expect(compare(served, slow.lines)).toEqual(NOTHING_AMISS);
 
-  // What was refused is a dead letter with its reason; the rest is there.
+  // Refused events are dead letters with their reason; the rest is there.
   const refused = served.filter(isHundredth);
   expect(
     compare(
@@ -138,7 +138,7 @@ async function deadLetters(sink: string) {
     .map((line) => JSON.parse(line) as { id: number; reason: string });
 }
 
-test("R14 a renamed sink goes on where it was, and until it is told so the program says what to do", {
+test("R14 a renamed sink continues where it was; before that, the program says what to do", {
   timeout: 120_000,
 }, async () => {
   scene.configure([disk()]);

@@ -83,7 +83,7 @@ describe("a disk that fills", { timeout: 24 * 3_600_000 }, () => {
   });
 });
 
-/** What state and files of a whole export take, on a file system of its own. */
+/** The space that state and files of a whole export take, on a file system of its own. */
 async function bytesNeeded(): Promise<number> {
   const target = join(folder, "whole");
   mkdirSync(target);

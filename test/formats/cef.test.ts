@@ -21,7 +21,7 @@ const hostile = fc.oneof(
     .map((parts) => parts.join("")),
 );
 
-/** A value as it is written: cut to its length in code points, control characters as spaces. */
+/** A value in its written form: cut to its length in code points, control characters as spaces. */
 function kept(value: string, max: number): string {
   return [...value]
     .slice(0, max)

@@ -113,7 +113,7 @@ test("by option, another namespace and the original as text", () => {
   expect(ecs.options.safeParse({ namespace: "event" }).success).toBe(false);
 });
 
-test("a timestamp that Elasticsearch cannot read is written so that it can", () => {
+test("a timestamp that Elasticsearch cannot read is rewritten in a form that it can", () => {
   const written = (timestamp: string) => encode({ event_type: "a", timestamp })["@timestamp"];
   expect(written("2026-11-14T10:00:00.123456789Z")).toBe("2026-11-14T10:00:00.123456789Z");
   expect(written("2026-11-14T10:00:00.5+02:00")).toBe("2026-11-14T08:00:00.500Z");

@@ -217,7 +217,7 @@ describe("backfill", () => {
     expect(pages).toBe(inside.length);
   });
 
-  test("reconcile compares what was read, sealed and live alike, and mends what is missing", async () => {
+  test("reconcile compares what was read, sealed and live alike, and fetches what is missing", async () => {
     const it = await open({ simulator: { organizations: 1, events: 100, days: 5 } });
     await it.drain();
     await it.pass(30 * MINUTE, MINUTE);

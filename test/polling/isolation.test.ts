@@ -168,7 +168,7 @@ describe("R32 one bad event holds up only itself", () => {
     },
   );
 
-  test("R32 where the end of the event cannot be told it is a named gap", async () => {
+  test("R32 an event whose end cannot be found is a named gap", async () => {
     const { it } = await openWithBad((text) => text);
     proxy!.change = (exchange) => {
       const at = exchange.body.indexOf('"marker":"BAD"');

@@ -164,7 +164,7 @@ describe("sealing", () => {
     });
   });
 
-  test("R2 sealed neighbours merge into one row, up to a day and never beyond what is compared at ease", () => {
+  test("R2 sealed neighbours merge into one row, up to a day and never beyond a day that a sweep compares in one request", () => {
     const sealed = (hour: number, apiCount = 10) => ({
       ...newWindow(stream, hour * HOUR, (hour + 1) * HOUR, {
         state: "sealed",

@@ -91,7 +91,7 @@ describe("R6 an organization at fault", () => {
     expect(kinds(it)).not.toContain("account_refused");
   });
 
-  test("R6 when both halves fail alike it is the account's fault: one alarm, nobody is set aside, and it goes on by itself", async () => {
+  test("R6 when both halves fail alike it is the account's fault: one alarm, no organization is set aside, and polling resumes automatically", async () => {
     const it = await open({ simulator: { organizations: 6, events: 100 } });
     it.simulator.control.faults.add({
       kind: "status",
@@ -119,7 +119,7 @@ describe("R6 an organization at fault", () => {
     expect(kinds(it)).toEqual(["organization_refused"]);
   });
 
-  test("R6 a 400 about the query is the account's fault, whoever is asked for", async () => {
+  test("R6 a 400 about the query is the account's fault, for any organization", async () => {
     const it = await open({ simulator: { organizations: 3, events: 50 } });
     it.simulator.control.faults.add({
       kind: "status",
@@ -225,7 +225,7 @@ describe("R7 attribution", () => {
     expect(kinds(it)).toContain("foreign_events");
   });
 
-  test("R7 an event without an organization is nobody's in a group, and the one's that was asked for alone", async () => {
+  test("R7 an event without an organization has no owner in a group, and belongs to an organization that was asked for alone", async () => {
     const it = await open({ simulator: { organizations: 3, events: 30 } });
     const owner = it.organizations[1]!;
     const text =

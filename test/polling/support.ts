@@ -207,7 +207,7 @@ export function openGate(pagesInFlight: number, clock: Clock): PageGate {
   });
 }
 
-/** Whoever sleeps moves the simulator's clock on; several that sleep at once move it once. */
+/** Sleeping moves the simulator's clock; several sleepers at once move it once. */
 function clockOf(simulator: Simulator, skewMs: number): World["clock"] {
   const { clock } = simulator.control;
   return {

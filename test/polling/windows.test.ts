@@ -329,7 +329,7 @@ describe("late events", () => {
     expect((await it.held()).some((text) => text.includes("late_one"))).toBe(true);
   });
 
-  test("R9 events without an id cannot be told apart by fields: their slice is re-read, and only the late one is new", async () => {
+  test("R9 events without an id cannot be distinguished by fields: their slice is re-read, and only the late one is new", async () => {
     const it = await open(quiet);
     const [organization] = it.organizations as [string];
     const ldap = (operation: string) =>

@@ -88,7 +88,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** One address for several destinations; in a bad mood it says back what it was told. */
+/** One address for several destinations; when asked to, it echoes the request. */
 function answer(received: Received): Reply {
   const echo = `you sent ${JSON.stringify(received.headers)} to ${received.path}`;
   const body = { error: { type: "security", reason: echo, message: echo }, message: echo, text: echo };
@@ -313,7 +313,7 @@ it("finds no secret in what is said about a config that holds one", async () => 
   expect(search.finds).toEqual([]);
 }, 60_000);
 
-it("would find a secret as it is, in base64 at any place, and in hex", () => {
+it("would find a secret in plain text, in base64 at any place, and in hex", () => {
   const marker = markerOf("example");
   for (const before of ["", "u", "us", "use", "user:"]) {
     const text = Buffer.from(`${before}${marker.value}:and more`);

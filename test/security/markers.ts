@@ -47,7 +47,7 @@ export function createSearch(markers: readonly Marker[]): Search {
   };
 }
 
-/** As it is; as base64 shows it wherever it stands in a longer text; as hex. */
+/** Plain, as base64 at any place in a longer text, and as hex. */
 export function formsOf(value: string): readonly Buffer[] {
   const core = /[0-9a-f]{32}/.exec(value)?.[0] ?? value;
   const base64 = [0, 1, 2].map((offset) => {

@@ -268,7 +268,7 @@ describe.skipIf(skip)("the opensearch sink, against the real server", () => {
     });
   });
 
-  test("an @timestamp that the format wrote is left as it is", async () => {
+  test("an @timestamp that the format wrote is not changed", async () => {
     const to = target();
     const opened = await open(to);
     const bodies = [
@@ -317,7 +317,7 @@ describe("the bulk API as it answers in trouble", () => {
     expect(error.remaining).toEqual([1, 3]);
   });
 
-  test("rejections are told first, with everything that is still to be written", async () => {
+  test("rejections are reported first, with everything that is still to be written", async () => {
     const opened = await open();
     items = [
       item(400, "mapper_parsing_exception", "failed. Preview of field's value: 'private'"),
@@ -377,7 +377,7 @@ describe("the bulk API as it answers in trouble", () => {
     ["a data stream with a {date}", { index: "a-{date}", dataStream: true }],
     ["a user without a password", { username: "u" }],
     ["a password without a user", { password: { env: "PASSWORD" } }],
-  ])("%s is told at open, with what to do", async (_, config) => {
+  ])("%s is reported at open, with a remedy", async (_, config) => {
     const opened = await open();
     await opened.close();
     const target = {

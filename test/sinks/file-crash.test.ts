@@ -14,7 +14,7 @@ const DIRECTORY = "/data/events";
 const BATCH_EVENTS = 4;
 const EVENTS = makeEvents(32);
 
-/** What survives: the disk, and what the journal has committed. */
+/** The disk and the journal's commits survive. */
 interface World {
   disk: Disk;
   committed: Committed;

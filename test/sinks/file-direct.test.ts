@@ -77,7 +77,7 @@ describe("large writes", () => {
     expect(readFileSync(path).equals(wanted)).toBe(true);
   });
 
-  test("are seen by whoever has the file open, with what was written in small pieces", async () => {
+  test("are seen by every reader of the open file, together with small writes", async () => {
     const file = await made();
     const other = openSync(path, "r+");
     try {

@@ -6,7 +6,7 @@ import type { FileSystem, OpenFile } from "../../src/sinks/file/system.ts";
  * of folders that were not synced may be there afterwards, or not, or in part.
  */
 export interface Disk extends FileSystem {
-  /** What is found after the power is back; `isKept` decides for each thing that was not synced. */
+  /** The files after the power is back; `isKept` decides for each unsynced change. */
   powerCut(isKept: () => boolean): Disk;
   /** All files by path. */
   files(): Map<string, Buffer>;

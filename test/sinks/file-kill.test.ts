@@ -60,7 +60,7 @@ test(`R17 R23 every event is in the files exactly once, in order, after ${KILLS}
   for (const { number, padding } of numbers) expect(padding).toBe("é".repeat((number * 37) % 400));
 });
 
-/** What the driver has committed so far; 0 if it never got that far. */
+/** The driver's last commit; 0 before the first. */
 function committedEvents(): number {
   const db = new Sqlite(database);
   try {

@@ -9,7 +9,7 @@ import { ORGANIZATION, OTHER_ORGANIZATION, pageOf, timeText } from "../support/p
 import { linesIn, linesOf, makeFolder, namesIn, openFile } from "./file-support.ts";
 
 /*
- * What delivery hands over as stretches of lines, from a real journal: large ones are written from the page's
+ * Stretches of lines that delivery hands over, from a real journal: large ones are written from the page's
  * own memory, small ones through a buffer.
  */
 
@@ -127,7 +127,7 @@ test.each([
 const MIDNIGHT_MS = Date.parse("2026-03-15T00:00:00Z");
 const LIMITS = { recordsMax: 1000, bytesMax: 1_000_000, ageMsMax: 0 };
 
-/** What stands in a directory after one batch. */
+/** The files of a directory after one batch. */
 async function writtenTo(directory: string, path: string, batch: Batch): Promise<Record<string, string[]>> {
   const sink = await openFile(directory, { path, rotateSize: "1KB" }, { journal: fixture.journal.id });
   await sink.write(batch, new AbortController().signal);

@@ -69,7 +69,7 @@ describe("kafka's errors in terms of delivery", () => {
     }
   });
 
-  test("a creation of topics that fails is told by its first error", () => {
+  test("a failed creation of topics is reported by its first error", () => {
     const aggregate = new kafkajs.KafkaJSAggregateError("Topic creation errors", [
       protocolError("POLICY_VIOLATION") as never,
     ]);

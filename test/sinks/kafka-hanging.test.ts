@@ -9,7 +9,7 @@ import { readTopic } from "../support/kafka.ts";
 import { API, type Fault, FORGED } from "../support/kafka-proxy.ts";
 import { bodies, type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
 
-/** Records of a transaction that the coordinator does not know are refused, unless nobody asks it. */
+/** Records of a transaction that the coordinator does not know are refused when the coordinator is asked. */
 const suite = await useKafka({ "transaction.partition.verification.enable": "false" });
 
 const events = makeEvents(30);
@@ -25,8 +25,8 @@ function impatient(partitions: number): KafkaTarget {
 }
 
 /**
- * What KAFKA-20734 leaves: the first batch is there, the records of the second lie in their partitions, and
- * the coordinator does not know of `hanging` ones, so that it ends nothing there. Gives what the sink was told.
+ * The state after KAFKA-20734: the first batch is there, the records of the second are in their partitions, and
+ * the coordinator does not know of `hanging` ones, so it ends nothing there. Returns the sink's state.
  */
 async function leaveHanging(target: KafkaTarget, hanging: "all" | "events", end: Fault): Promise<unknown> {
   const before = await suite.open(target);
@@ -45,7 +45,7 @@ async function leaveHanging(target: KafkaTarget, hanging: "all" | "events", end:
   return error;
 }
 
-/** What committed readers see, in the order of each organization. */
+/** The records that committed readers see, in the order of each organization. */
 async function seen(topic: string): Promise<Record<string, readonly string[]>> {
   const records = await readTopic(suite.address, topic);
   return group(records.map(({ key, payload }) => [key!, payload!]));
@@ -69,7 +69,7 @@ async function begin(transactionalId: string) {
 }
 
 describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have left open", () => {
-  test("is published by the next commit of its producer in the partition, if nobody ends it before", async () => {
+  test("is published by the next commit of its producer in the partition, if it is not ended before", async () => {
     const target = impatient(1);
     expect(await leaveHanging(target, "all", "cut_before")).toBeInstanceOf(RetryableError);
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(first));

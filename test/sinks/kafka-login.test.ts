@@ -37,7 +37,7 @@ let folder: string;
 let broker: Broker;
 let certificates: Certificates;
 let tokens: Server;
-/** What the authorization server answers. */
+/** The authorization server's answer. */
 let answer: () => { status: number; body: unknown };
 const sinks: Sink[] = [];
 const logged: string[] = [];
@@ -178,7 +178,7 @@ describe.skipIf(skip)("kafka's logins", () => {
   });
 
   test.each(MECHANISMS)(
-    "by %s with a wrong password pauses, and the password is told nowhere",
+    "by %s with a wrong password pauses, and the password appears nowhere",
     async (mechanism) => {
       const error = await failure(deliver("SASL", sasl(mechanism), { PASSWORD: WRONG }));
       expect(error).toBeInstanceOf(PausedError);

@@ -37,7 +37,7 @@ describe.skipIf(suite.skip)("R24 kafka, opening", () => {
     expect((await suite.open(target)).position).toEqual(positionAfter(events.at(-1)!));
   });
 
-  test("R20 a position of another journal is yielded as it is held: delivery judges it", async () => {
+  test("R20 a position of another journal is returned unchanged: delivery judges it", async () => {
     const target = suite.newTarget();
     const sink = await suite.open(target);
     const batch = makeBatch(sink, makeEvents(3));

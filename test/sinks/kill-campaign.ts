@@ -27,7 +27,7 @@ export interface CampaignResult {
   readonly events: readonly JournalEvent[];
   readonly writerKills: number;
   readonly serverKills: number;
-  /** Of how many kills the writer was amid a batch that it then began anew. */
+  /** The number of kills inside a batch that the writer then began again. */
   readonly interrupted: number;
 }
 

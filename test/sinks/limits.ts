@@ -3,7 +3,7 @@ import type { Format } from "../../src/core/format.ts";
 import type { BatchLimits, Sink } from "../../src/core/sink.ts";
 import { makeBatch, makeEvent, rawFormat } from "../support/events.ts";
 
-/** What delivery counts for a batch of these bodies, as BatchLimits says it. */
+/** The bytes that delivery counts for a batch of these bodies, as BatchLimits defines them. */
 export function measured(limits: BatchLimits, bodies: readonly Uint8Array[]): number {
   const perRecord = limits.recordOverheadBytes ?? 0;
   return bodies.reduce((sum, body) => sum + body.length + perRecord, limits.batchOverheadBytes ?? 0);

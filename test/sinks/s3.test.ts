@@ -227,7 +227,7 @@ describe.skipIf(skip)("the s3 sink, against a real service", () => {
     }
   });
 
-  test("a bucket that does not exist and an unknown key are told at open", async () => {
+  test("a bucket that does not exist and an unknown key are reported at open", async () => {
     await expect(open("missing-bucket")).rejects.toMatchObject({
       name: "PausedError",
       remedy: expect.stringContaining("Create the bucket"),

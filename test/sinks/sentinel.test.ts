@@ -124,7 +124,7 @@ describe("the sentinel sink, against a stand-in", () => {
     expect(destination.standIn.state.tokensIssued).toBe(2);
   });
 
-  test("a wrong client secret is told at open, in Entra's words", async () => {
+  test("a wrong client secret is reported at open, in Entra's words", async () => {
     destination = await startDestination();
     const wrong = { ...destination, secrets: { CLIENT_SECRET: "wrong-secret-of-the-test" } };
     await expect(openSink(wrong)).rejects.toMatchObject({

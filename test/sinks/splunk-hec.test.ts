@@ -137,7 +137,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
     expect(error.remedy).toContain("index");
   });
 
-  test("a disabled token is told at open, with what to do", async () => {
+  test("a disabled token is reported at open, with a remedy", async () => {
     destination = await startDestination();
     destination.splunk.state.tokenDisabled = true;
     await expect(openSink(destination)).rejects.toMatchObject({
@@ -168,7 +168,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
     expect(await failed).toEqual(new Error("stop"));
   });
 
-  test("a token without acknowledgement is told when it is configured", async () => {
+  test("a token without acknowledgement is reported when acknowledgement is configured", async () => {
     destination = await startDestination();
     const opened = await openSink({ ...destination, config: { ...destination.config, acknowledge: {} } });
     sink = opened;

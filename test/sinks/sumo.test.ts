@@ -103,7 +103,7 @@ describe("the sumo sink, against a stand-in", () => {
     }
   });
 
-  test("an address that is none is told without repeating it", async () => {
+  test("an invalid address is reported without repeating it", async () => {
     destination = await startDestination();
     const wrong = { ...destination, secrets: { SUMO_URL: "no address but secret" } };
     const error = await openSink(wrong).catch((e) => e as Error);
@@ -111,7 +111,7 @@ describe("the sumo sink, against a stand-in", () => {
     expect((error as Error).message).not.toContain("no address but secret");
   });
 
-  test("a text format is sent as it is", async () => {
+  test("a text format is sent unchanged", async () => {
     destination = await startDestination();
     const events = makeEvents(3);
     await drive({ ...destination, format: cefFormat }, events);

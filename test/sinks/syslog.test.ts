@@ -21,7 +21,7 @@ const signal = new AbortController().signal;
 
 let folder: string;
 let certificates: Certificates;
-/** Made out to the same names, by an authority that nobody trusts. */
+/** For the same names, by an untrusted authority. */
 let strangers: Certificates;
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ async function startDestination(config: Record<string, unknown>) {
     rsyslog,
     read: async (count: number) => (await rsyslog.messages(count)).map(({ msg }) => msg),
     async unavailable() {
-      // What it has taken and not written yet would be lost with it, as the promise says.
+      // Messages that it took and did not write yet would be lost with it, as the promise says.
       await rsyslog.messages(0);
       await rsyslog.kill();
       isKilled = true;
@@ -117,7 +117,7 @@ describe.skipIf(skip)("the syslog sink, against a real rsyslog", () => {
     });
   });
 
-  test("a text format is the message as it is", async () => {
+  test("a text format is the message itself", async () => {
     destination = await startDestination({ transport: "tcp" });
     const events = makeEvents(3);
     await drive({ ...destination, format: cefFormat }, events);

@@ -20,7 +20,7 @@ export interface Reply {
   readonly body?: unknown;
 }
 
-/** What a server of this kind can be made to do on top of its vendor's behaviour. */
+/** Faults that a server of this kind can be made to show. */
 export interface StandInServer {
   readonly url: string;
   /** Every request that was read, answered or not. */
@@ -35,7 +35,7 @@ export interface StandInServer {
   close(): Promise<void>;
 }
 
-/** What sinks send at open, to see whether they are welcome, is shorter than any batch of the tests. */
+/** The request that a sink sends at open is shorter than any batch of the tests. */
 const PROBE_BYTES_MAX = 300;
 
 /** An HTTP server on a free port that answers as `respond` says. */

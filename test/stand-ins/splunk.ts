@@ -89,7 +89,7 @@ export async function startSplunk(options: { token: string; acknowledgement?: bo
     for (const ackId of acks) {
       const at = pending.findIndex((entry) => entry.ackId === ackId);
       told[ackId] = state.acknowledges && at >= 0;
-      // An acknowledgement is told once and then forgotten.
+      // An acknowledgement is reported once and then forgotten.
       if (told[ackId]) stored.push(...pending.splice(at, 1)[0]!.events);
     }
     return { status: 200, body: { acks: told } };

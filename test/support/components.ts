@@ -14,7 +14,7 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Real components (Kafka, OpenSearch, kcat, …) for tests. What has to be fetched lies in one cache folder,
+ * Real components (Kafka, OpenSearch, kcat, …) for tests. Downloads are in one cache folder,
  * `TIDEMARK_TEST_CACHE`, shared by all tests and runs. `TIDEMARK_REQUIRE=kafka,kcat` fetches what is missing
  * and makes a component that cannot be had a failure; without it such tests skip with a visible line.
  */
@@ -76,7 +76,7 @@ export function programOnPath(program: string): string | undefined {
 /**
  * The folder `name` (put the version into it) of the cache, filled once by `fetch`. Parallel test files and
  * runs wait for each other; a fetch that fails leaves nothing behind. Undefined when it was not fetched
- * before and the component is not required: nobody's test run downloads by surprise.
+ * before and the component is not required: no test run downloads by surprise.
  */
 export async function fetchOnce(
   component: Component,

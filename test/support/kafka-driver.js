@@ -46,7 +46,7 @@ function commit(number) {
   renameSync(`${settings.committed}.new`, settings.committed);
 }
 
-/** What the destination holds goes before what was committed here, which may be one batch behind. */
+/** The destination's position wins over the committed one, which may be one batch behind. */
 async function open() {
   const sink = await kafka.open({
     name: settings.name,

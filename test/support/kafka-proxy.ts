@@ -14,13 +14,13 @@ export const API = {
 } as const;
 
 /**
- * cut_before: the broker never sees the request. cut_after: it answers, and nobody hears it. hang: neither
- * goes on. pass: nothing happens, the test is told. A promise: the request waits for it. A buffer: the broker
+ * cut_before: the broker never sees the request. cut_after: it answers, and the answer is dropped. hang: neither
+ * goes on. pass: nothing happens, the test is notified. A promise: the request waits for it. A buffer: the broker
  * never sees the request, and this is the answer's body.
  */
 export type Fault = "cut_before" | "cut_after" | "hang" | "pass" | Promise<void> | Buffer;
 
-/** Answers that promise what nobody does, in the versions that kafkajs speaks: no throttling, no error. */
+/** False answers in the versions that kafkajs speaks: no throttling, no error. */
 export const FORGED = { addPartitionsToTxn: Buffer.alloc(8), endTxn: Buffer.alloc(6) } as const;
 
 export interface FaultyProxy {

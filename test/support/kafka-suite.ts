@@ -14,10 +14,10 @@ export interface KafkaTarget extends Target {
   readonly id: string;
 }
 
-/** What one test file needs of Kafka: a broker, its own or an existing one, and kcat. */
+/** Kafka for one test file: a broker, its own or an existing one, and kcat. */
 export interface KafkaSuite {
   readonly skip: boolean;
-  /** What a proxy, a kill or an authorizer is needed for runs with a broker of our own alone. */
+  /** Tests that need a proxy, a kill or an authorizer run only with a broker of our own. */
   readonly skipOwn: boolean;
   /** Stands before a broker of our own. */
   readonly proxy: FaultyProxy;

@@ -24,7 +24,7 @@ export async function findOtelcol(): Promise<string | undefined> {
 
 export interface Otelcol {
   readonly url: string;
-  /** What the debug exporter printed of every log record, over all restarts. */
+  /** The debug exporter's output for every log record, over all restarts. */
   records(): readonly OtelRecord[];
   kill(): Promise<void>;
   restart(): Promise<void>;

@@ -9,7 +9,7 @@ export interface Program {
   readonly child: ChildProcess;
   stderr(): string;
   stdout(): string;
-  /** Waits until it has ended by itself; gives its exit code. */
+  /** Waits until it ends; returns its exit code. */
   ended(): Promise<number | null>;
   kill(signal?: NodeJS.Signals): Promise<void>;
 }

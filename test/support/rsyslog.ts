@@ -55,7 +55,7 @@ async function startIn(root: string, program: string, certificates?: Certificate
     async messages(count) {
       const deadline = Date.now() + ARRIVAL_MS_MAX;
       let lines = linesOf(output);
-      // What has arrived is in the file a moment later; more than expected would come in that moment too.
+      // Arrived messages are in the file a moment later; unexpected ones would come in that moment too.
       for (let quietSince = Date.now(); ; ) {
         await sleep(20);
         const now = linesOf(output);

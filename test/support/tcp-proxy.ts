@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 
 export interface TcpProxy {
   readonly port: number;
-  /** What clients send is read and goes nowhere; resolves when the first of it arrives. */
+  /** Reads and drops what clients send; resolves when the first of it arrives. */
   hang(): Promise<void>;
   /** The next request whose head matches is passed on, and its connection is cut when the answer comes. */
   cutAnswerTo(head: RegExp): void;

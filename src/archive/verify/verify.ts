@@ -191,7 +191,7 @@ async function checkStrangers(
     );
 }
 
-/** The texts of cases and reasons stand beside the log and can be erased (A18). */
+/** The texts of cases and reasons are beside the log and can be erased (A18). */
 function isText(path: string, leaves: readonly LogLeaf[]): boolean {
   const match = /^texts\/([0-9a-f]{64})\.json$/.exec(path);
   return match !== null && leaves.some((leaf) => JSON.stringify(leaf).includes(match[1]!));

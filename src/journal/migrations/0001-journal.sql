@@ -3,7 +3,7 @@ CREATE TABLE meta (
   value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- One row a page. The events' bytes stand in bodies, so that trimming frees them and leaves the rest.
+-- One row a page. The events' bytes are in bodies: trimming frees them and leaves the rest.
 CREATE TABLE pages (
   number INTEGER PRIMARY KEY,
   account TEXT NOT NULL,

@@ -19,7 +19,7 @@ export interface SplitOptions {
  * Makes the state of one shard from the states of all shards before it, into a new file:
  *
  *   1. Identities and the rows of their pages, without bytes, renumbered: what was read is not read as new again.
- *   2. Organizations, windows, gaps. A group of which the shard has only a part becomes a smaller group without
+ *   2. Organizations, windows, gaps. A group that the shard owns only in part becomes a smaller group without
  *      a cursor; what was read of it stays read (R1).
  *   3. Dead letters, jobs and schedules of its organizations. Totals go to shard 0.
  *   4. Every reader at the new journal's end, without a bound.
