@@ -33,15 +33,21 @@ export function generate(seed: number, options: GenerateOptions): Plan {
       endInclusive: random.chance(0.5),
       emptyToken: random.pick(["absent", "echoed"]),
       hasCount: random.chance(0.3),
-      cap: random.pick([10_000, 10_000, 7, 40]),
+      ...limitsOf(random),
       without: random.chance(0.2) ? [random.pick(["x-limit", "x-result-count", "date"])] : [],
-      claimedLimit: random.chance(0.15) ? 10_000 : null,
       tokenMs: random.chance(0.2) ? 10 * MINUTE_MS : null,
       latencyMs: random.pick([20, 200, 2000]),
     },
     organizations,
     faults: faults.sort((a, b) => a.fromMs - b.fromMs),
   };
+}
+
+/** A service with a smaller cap than X-Limit claims cannot be read by anyone: a short page is the last one (R31). */
+function limitsOf(random: Random): Pick<Plan["service"], "cap" | "claimedLimit"> {
+  const cap = random.pick([10_000, 10_000, 7, 40]);
+  const claims = random.chance(0.15);
+  return { cap, claimedLimit: claims && cap === 10_000 ? 10_000 : null };
 }
 
 /** The life goes on until the last fault is over. */

@@ -203,7 +203,7 @@ export const MUTANTS: readonly Mutant[] = [
     what: "history that a plan once refused is never tried again",
     file: "src/polling/limits/history-limit.ts",
     text: "const nextMs = serviceClock.now() + DAY_MS;",
-    replacement: "const nextMs = serviceClock.now() > 0 ? null : 0;",
+    replacement: "const nextMs = serviceClock.now() + DAY_MS * 4000;",
     focus: {
       hours: 42,
       organizations: 1,
@@ -224,15 +224,16 @@ export const MUTANTS: readonly Mutant[] = [
     file: "src/core/prepare-page.ts",
     text: "timesMs[index] = UNDATED_MS;",
     replacement: "timesMs[index] = UNDATED_MS + Math.floor(Math.random() * 1e12);",
-    focus: { events: { untimedShare: 0.2 } },
+    focus: { events: { untimedShare: 0.2 }, settings: { overlapMs: 2 * HOUR_MS } },
   },
   {
     rule: "R36",
     what: "what is held is taken to be what the service says",
-    file: "src/polling/read/sweep-window.ts",
-    text: "const counts = { apiCount, heldCount: await heldCount(context, window, stretch, seen.heldCount + found) };",
-    replacement: "const counts = { apiCount, heldCount: apiCount + found * Number(heldCount !== null) };",
-    focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+    file: "src/polling/read/counts.ts",
+    text: "if (stream.organizations.length === 1) return { apiCount, heldCount, counts: null };",
+    replacement:
+      "if (stream.organizations.length === 1) return { apiCount, heldCount: apiCount, counts: null };",
+    focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "broken" }] } },
   },
 ];
 

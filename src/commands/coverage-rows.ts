@@ -17,7 +17,7 @@ export interface CoverageRow {
   /** null: no window inside this day has been read as a whole. */
   readonly apiCount: number | null;
   readonly heldCount: number | null;
-  /** Above 1 the counts belong to this many organizations that are read together. */
+  /** How many organizations are read together with it in one query. */
   readonly groupSize: number;
   readonly lastAsked: string | null;
   readonly reasons: readonly string[];

@@ -39,16 +39,28 @@ export function organizationLines(
   limit: number,
   nowMs: number,
 ): string[] {
-  const head = ["account", "organization", "state", "behind", "unread", "lost", "last event"];
+  const head = [
+    "account",
+    "organization",
+    "state",
+    "behind",
+    "unread",
+    "lost",
+    "service",
+    "held",
+    "last event",
+  ];
   const cells = chosen
     .slice(0, limit)
-    .map(({ account, id, name, state, lagMs, unreadMs, gapMs, lastEventMs }) => [
+    .map(({ account, id, name, state, lagMs, unreadMs, gapMs, apiCount, heldCount, lastEventMs }) => [
       account,
       name === id ? id : `${name} ${id}`.trim(),
       state,
       lagMs === null ? "-" : formatDuration(lagMs),
       unreadMs === 0 ? "-" : formatDuration(unreadMs),
       gapMs === 0 ? "-" : formatDuration(gapMs),
+      apiCount === null ? "-" : String(apiCount),
+      heldCount === null ? "-" : String(heldCount),
       lastEventMs === null ? "-" : `${formatDuration(Math.max(0, nowMs - lastEventMs))} ago`,
     ]);
   const left = chosen.length - cells.length;
@@ -100,7 +112,6 @@ export function daysTable({ account, id, name }: OrganizationView, rows: readonl
   ].join("\n");
 }
 
-function noteOf({ groupSize, reasons }: CoverageRow): string {
-  const notes = [...(groupSize > 1 ? [`counts of ${groupSize} read together`] : []), ...reasons];
-  return notes.length === 0 ? "" : `(${notes.join("; ")})`;
+function noteOf({ reasons }: CoverageRow): string {
+  return reasons.length === 0 ? "" : `(${reasons.join("; ")})`;
 }

@@ -34,7 +34,10 @@ export function registerCoverage(
       "Shows a summary, the gaps, and the organizations with the most missing time. With --organization it shows every day: the hours that are unread, read, complete, refused or lost, the service's count against the events held, and when the two were compared.",
     )
     .option("--json", "one JSON object a line, one for each organization and day")
-    .option("--problems", "only organizations that are refused, behind, unread in part, or have a gap")
+    .option(
+      "--problems",
+      "only organizations that are refused, behind, unread in part, have a gap, or lack events",
+    )
     .option("--organization <ids>", "these organizations, day by day", listOption)
     .option("--since <time>", "only days from then on: a time, or how long ago (7d)", timeOption)
     .option("--limit <count>", "how many organizations at the most", countOption, 20)

@@ -30,6 +30,8 @@ export interface Journal {
   covered(account: string): Promise<readonly StreamCoverage[]>;
   /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
   held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
+  /** How many events are held by owner (R36). */
+  countHeld(query: HeldQuery): Promise<ReadonlyMap<string, number>>;
 
   /** Missing stretches of time and the reasons; in the order of time. Refused windows are among them as open gaps. */
   gaps(query?: GapQuery): Promise<readonly Gap[]>;
@@ -75,8 +77,21 @@ export interface Appended {
   /** The new events by organization. */
   readonly byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>;
   readonly edge: readonly string[];
-  /** Counts what is held of these organizations in a half-open stretch, this page included. Valid inside `change` alone (R36). */
-  countHeld(organizations: readonly string[], fromMs: number, toMs: number): number;
+  /** Indexes in the page of the repeated events. */
+  readonly repeatedAt: readonly number[];
+  /** Counts what is held, this page included. Valid inside `change` alone (R36). */
+  countHeld(query: HeldQuery): ReadonlyMap<string, number>;
+}
+
+/** The owners are organizations, and "" for events without one: those of one account and provider. */
+export interface HeldQuery {
+  readonly owners: readonly string[];
+  readonly account: string;
+  /** Of a provider's portal only its own events count, whatever organization they name. */
+  readonly provider: string | null;
+  /** Half-open. */
+  readonly fromMs: number;
+  readonly toMs: number;
 }
 
 export interface WindowFilter {

@@ -93,6 +93,13 @@ export const METRICS = {
     description: "Hours until the service deletes the oldest unread events; absent when there are none.",
     labels: ["account"],
   },
+  tidemark_organization_counted_events: {
+    kind: "gauge",
+    unit: "",
+    description:
+      "Events in closed windows as the service counts them and as they are held. Of at most 200 organizations; of more, only those that hold fewer than the service counts.",
+    labels: ["account", "organization", "side"],
+  },
   tidemark_gaps: {
     kind: "gauge",
     unit: "",

@@ -32,6 +32,8 @@ export interface Window {
   readonly apiCount: number | null;
   /** How many events the journal held for this window right after that. */
   readonly heldCount: number | null;
+  /** Both counts by organization, where a query reads several or names none; null: not counted that way. */
+  readonly counts: OwnerCounts | null;
   /** Events found after the window had been read, repeats in the API's own answers, re-reads with other bytes. */
   readonly late: number;
   readonly repeated: number;
@@ -40,6 +42,12 @@ export interface Window {
   /** Made by a one-off backfill for this sink alone; null: for every reader. */
   readonly reader: string | null;
 }
+
+/**
+ * The service's count and ours by organization; "" has the events that name none. Organizations without
+ * events are left out: their counts are 0. An event that was skipped as unreadable belongs to none of them.
+ */
+export type OwnerCounts = Readonly<Record<string, readonly [apiCount: number, heldCount: number]>>;
 
 /** The exact request of a pass, and how far it has come; polling/read/pass.ts has its steps. */
 export interface Pass {
@@ -57,7 +65,11 @@ export interface Pass {
   readonly repeated: number;
   readonly changed: number;
   readonly fresh: number;
-  /** Events that were passed over because each alone cannot be read (R8, R32). */
+  /** Events inside the window by organization, without repeats; absent in passes of older versions. */
+  readonly shown?: Readonly<Record<string, number>>;
+  /** Names of the events that were skipped because each alone cannot be read (R8, R32). One that comes again has its name already. */
+  readonly skips?: readonly string[];
+  /** How many more were skipped. */
   readonly skipped?: number;
   /** Every event before this time has been committed; absent in passes of older versions. */
   readonly reachedMs?: number | undefined;
@@ -109,6 +121,7 @@ export function newWindow(
     nextMs: null,
     apiCount: null,
     heldCount: null,
+    counts: null,
     late: 0,
     repeated: 0,
     changed: 0,

@@ -11,7 +11,8 @@ export interface Deduped {
   /** The identities of new events that share another's identity fields but not its bytes. */
   readonly twins: ReadonlyMap<number, Buffer>;
   readonly known: number;
-  readonly repeated: number;
+  /** Indexes of events that this pass has shown before. */
+  readonly repeated: readonly number[];
   /** Indexes of events that are held with other bytes. */
   readonly changed: readonly number[];
   readonly edge: readonly string[];
@@ -33,7 +34,7 @@ export function createDedupe() {
     const twins = new Map<number, Buffer>();
     const changed: number[] = [];
     let known = 0;
-    let repeated = 0;
+    const repeated: number[] = [];
     for (let index = 0; index < page.scanned.count; index++) {
       if (!isSuspect(index)) {
         fresh[freshCount++] = index;
@@ -46,7 +47,7 @@ export function createDedupe() {
       // An event that occurs once in the page need not be remembered: nothing later in it can repeat it.
       if (before !== undefined && verdict !== "repeated") before.push(digest);
       else if (before === undefined && doubled.has(key)) seen.set(key, [digest]);
-      if (verdict === "repeated") repeated++;
+      if (verdict === "repeated") repeated.push(index);
       else if (verdict === "known") known++;
       else if (verdict === "changed") changed.push(index);
       else fresh[freshCount++] = index;

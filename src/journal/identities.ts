@@ -1,3 +1,4 @@
+import type { HeldQuery } from "../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage, type Span, UNDATED_MS } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
@@ -17,6 +18,10 @@ export function createIdentities(db: State) {
   const overlapping = db.prepare(
     "SELECT first_ms AS firstMs, entries FROM identities WHERE owner = ? AND last_ms >= ? AND first_ms <= ?",
   );
+  const overlappingOf = db.prepare(
+    `SELECT first_ms AS firstMs, entries FROM identities JOIN pages ON pages.number = identities.page
+     WHERE owner = ? AND last_ms >= ? AND first_ms <= ? AND account = ? AND provider IS ?`,
+  );
 
   return {
     /** Everything held for the organizations of a page at the times of its events. */
@@ -35,18 +40,19 @@ export function createIdentities(db: State) {
       return held;
     },
 
-    /** How many events are held for these organizations in a half-open stretch of time (R36). */
-    count(owners: readonly string[], fromMs: number, toMs: number): number {
-      let count = 0;
-      for (const owner of owners)
-        for (const row of overlapping.iterate(owner, fromMs, toMs - 1)) {
-          const { firstMs, entries } = row as { firstMs: number; entries: Buffer };
-          for (let at = IDENTITY_BYTES + 4; at < entries.length; at += ENTRY_BYTES) {
-            const timeMs = firstMs + entries.readUInt32LE(at);
-            if (timeMs >= fromMs && timeMs < toMs) count++;
-          }
-        }
-      return count;
+    /** How many events are held by owner; owners without any are left out (R36). */
+    count({ owners, account, provider, fromMs, toMs }: HeldQuery): Map<string, number> {
+      const counts = new Map<string, number>();
+      for (const owner of owners) {
+        const isShared = provider !== null || owner === "";
+        const rows = isShared
+          ? overlappingOf.iterate(owner, fromMs, toMs - 1, account, provider)
+          : overlapping.iterate(owner, fromMs, toMs - 1);
+        let count = 0;
+        for (const row of rows) count += countBetween(row as IdentityRow, fromMs, toMs);
+        if (count > 0) counts.set(owner, count);
+      }
+      return counts;
     },
 
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
@@ -70,7 +76,7 @@ export function createIdentities(db: State) {
 
   function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): void {
     for (const row of overlapping.iterate(owner, fromMs, lastMs)) {
-      const { firstMs, entries } = row as { firstMs: number; entries: Buffer };
+      const { firstMs, entries } = row as IdentityRow;
       const view = new DataView(entries.buffer, entries.byteOffset, entries.length);
       for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
         const timeMs = firstMs + view.getUint32(at + IDENTITY_BYTES + 4, true);
@@ -82,6 +88,20 @@ export function createIdentities(db: State) {
       }
     }
   }
+}
+
+interface IdentityRow {
+  readonly firstMs: number;
+  readonly entries: Buffer;
+}
+
+function countBetween({ firstMs, entries }: IdentityRow, fromMs: number, toMs: number): number {
+  let count = 0;
+  for (let at = IDENTITY_BYTES + 4; at < entries.length; at += ENTRY_BYTES) {
+    const timeMs = firstMs + entries.readUInt32LE(at);
+    if (timeMs >= fromMs && timeMs < toMs) count++;
+  }
+  return count;
 }
 
 function entriesOf(

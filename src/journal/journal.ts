@@ -84,11 +84,12 @@ export function createJournal(
       byOrganization,
       fresh: deduped.fresh.length,
       known,
-      repeated,
+      repeated: repeated.length,
+      repeatedAt: repeated,
       changed: deduped.changed.length,
       late: late.count,
       edge,
-      countHeld: (organizations, fromMs, toMs) => identities.count(organizations, fromMs, toMs),
+      countHeld: identities.count,
     };
     windows.apply(commit.change(appended));
     return { appended, stored };
@@ -130,6 +131,7 @@ export function createJournal(
       const held = identities.held(owners, fromMs, toMs);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
     },
+    countHeld: async (query) => identities.count(query),
     gaps: async (query) => gaps.list(query),
     gapTotals: async (query) => gaps.totals(query),
     reader: (name) => readers.open(name),

@@ -2,6 +2,7 @@ import type { Statement } from "better-sqlite3";
 import type { StreamCoverage, WindowFilter } from "../core/journal.ts";
 import {
   type NewWindow,
+  type OwnerCounts,
   type Pass,
   StaleWindowError,
   type Stream,
@@ -25,6 +26,7 @@ interface WindowRow {
   readonly next_ms: number | null;
   readonly api_count: number | null;
   readonly held_count: number | null;
+  readonly counts: string | null;
   readonly late: number;
   readonly repeated: number;
   readonly changed: number;
@@ -33,9 +35,9 @@ interface WindowRow {
 }
 
 const COLUMNS =
-  "stream, from_ms, to_ms, live, state, pass, asked_ms, sweeps, next_ms, api_count, held_count, late, repeated, changed, reason, reader";
+  "stream, from_ms, to_ms, live, state, pass, asked_ms, sweeps, next_ms, api_count, held_count, counts, late, repeated, changed, reason, reader";
 const VALUES =
-  "@stream, @from_ms, @to_ms, @live, @state, @pass, @asked_ms, @sweeps, @next_ms, @api_count, @held_count, @late, @repeated, @changed, @reason, @reader";
+  "@stream, @from_ms, @to_ms, @live, @state, @pass, @asked_ms, @sweeps, @next_ms, @api_count, @held_count, @counts, @late, @repeated, @changed, @reason, @reader";
 
 /** The ledger of windows, and the streams they belong to. */
 export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
@@ -185,6 +187,7 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
       nextMs: row.next_ms,
       apiCount: row.api_count,
       heldCount: row.held_count,
+      counts: row.counts === null ? null : (JSON.parse(row.counts) as OwnerCounts),
       late: row.late,
       repeated: row.repeated,
       changed: row.changed,
@@ -209,6 +212,7 @@ function rowOf(window: Window | NewWindow) {
     next_ms: window.nextMs,
     api_count: window.apiCount,
     held_count: window.heldCount,
+    counts: window.counts === null ? null : JSON.stringify(window.counts),
     late: window.late,
     repeated: window.repeated,
     changed: window.changed,

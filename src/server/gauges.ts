@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { GaugeReading, Metrics } from "../core/metrics.ts";
+import type { OrganizationView } from "../core/view/organizations.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import type { StatusView } from "../core/view/status.ts";
 import type { View } from "../core/view.ts";
@@ -7,12 +8,22 @@ import type { View } from "../core/view.ts";
 const FRESH_MS = 5000;
 const SINK_STATES: readonly SinkView["state"][] = ["opening", "running", "retrying", "paused", "stopped"];
 
+/** Series for each organization are many; of more than this only the incomplete ones have any. */
+const ORGANIZATIONS_MAX = 200;
+
+interface Seen {
+  readonly status: StatusView;
+  readonly sinks: readonly SinkView[];
+  readonly organizations: readonly OrganizationView[];
+  readonly ms: number;
+}
+
 /**
  * Every gauge, read from the view. Collecting returns the last values and starts a new look at the view;
  * `refresh` before collecting makes them current.
  */
 export function registerGauges(metrics: Metrics, view: View, clock: Clock): { refresh(): Promise<void> } {
-  let seen: { status: StatusView; sinks: readonly SinkView[]; ms: number } | undefined;
+  let seen: Seen | undefined;
   let underWay: Promise<void> | undefined;
 
   function refresh(): Promise<void> {
@@ -24,14 +35,16 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
 
   async function look(): Promise<void> {
     const [status, sinks] = [await view.status(), await view.sinks()];
-    seen = { status, sinks, ms: clock.now() };
+    seen = { status, sinks, organizations: await countedOf(view), ms: clock.now() };
   }
 
-  function readings(of: (status: StatusView, sinks: readonly SinkView[]) => readonly GaugeReading[]) {
+  function readings(
+    of: (status: StatusView, sinks: readonly SinkView[], seen: Seen) => readonly GaugeReading[],
+  ) {
     return () => {
       // A failure shows in the next refresh that is awaited.
       if (seen === undefined || clock.now() - seen.ms > FRESH_MS) refresh().catch(() => {});
-      return seen === undefined ? [] : of(seen.status, seen.sinks);
+      return seen === undefined ? [] : of(seen.status, seen.sinks, seen);
     };
   }
 
@@ -60,6 +73,10 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
         lossInMs === null ? [] : [{ value: lossInMs / 3_600_000, attributes: { account: name } }],
       ),
     ),
+  );
+  metrics.gauge(
+    "tidemark_organization_counted_events",
+    readings((_, __, { organizations }) => organizations.flatMap(bySide)),
   );
   metrics.gauge(
     "tidemark_gaps",
@@ -111,6 +128,23 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
     readings(({ totals }) => byState(totals.importJobs, {})),
   );
   return { refresh };
+}
+
+async function countedOf(view: View): Promise<readonly OrganizationView[]> {
+  const query = { search: "", sort: "lag", offset: 0, limit: ORGANIZATIONS_MAX } as const;
+  const all = await view.organizations({ ...query, problems: false });
+  if (all.total <= ORGANIZATIONS_MAX) return all.rows;
+  const { rows } = await view.organizations({ ...query, problems: true });
+  return rows.filter(({ apiCount, heldCount }) => apiCount !== null && heldCount! < apiCount);
+}
+
+function bySide({ account, id, apiCount, heldCount }: OrganizationView): GaugeReading[] {
+  if (apiCount === null || heldCount === null) return [];
+  const attributes = { account, organization: id };
+  return [
+    { value: apiCount, attributes: { ...attributes, side: "service" } },
+    { value: heldCount, attributes: { ...attributes, side: "held" } },
+  ];
 }
 
 function byState(

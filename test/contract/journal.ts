@@ -391,6 +391,39 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect((await append(eventTexts(0, 3))).page).toBe(1);
       });
 
+      test("R36 counts what is held by owner; of events without an organization those of one account and provider", async () => {
+        const both = [0, 1, 2].map((number) =>
+          eventText(number, { organization: number === 1 ? OTHER_ORGANIZATION : ORGANIZATION }),
+        );
+        await append(both, { organizations: [ORGANIZATION, OTHER_ORGANIZATION] });
+        const portal = (from: number, count: number) =>
+          eventTexts(from, count).map((text) => text.replace(`"${ORGANIZATION}"`, "null"));
+        await append(portal(10, 3), { organizations: [], provider: "9d9d" });
+        await append(portal(20, 5), { organizations: [], provider: "7c7c" });
+        const query = { account: "acme", fromMs: timeMs(0), toMs: timeMs(100) };
+        const owners = [ORGANIZATION, OTHER_ORGANIZATION, "unknown"];
+        const counted = await journal.countHeld({ ...query, owners, provider: null });
+        expect([...counted]).toEqual([
+          [ORGANIZATION, 2],
+          [OTHER_ORGANIZATION, 1],
+        ]);
+        const portals = ["9d9d", "7c7c", null].map(async (provider) => {
+          const found = await journal.countHeld({ ...query, owners: [""], provider });
+          return found.get("") ?? 0;
+        });
+        expect(await Promise.all(portals)).toEqual([3, 5, 0]);
+        const until = await journal.countHeld({ ...query, toMs: timeMs(2), owners, provider: null });
+        expect(until.get(ORGANIZATION)).toBe(1);
+      });
+
+      test("the counts of a window are kept by organization", async () => {
+        const window = await windowOf();
+        const counts = { [ORGANIZATION]: [3, 2], "": [1, 1] } as const;
+        await journal.changeWindows({ put: [{ ...window, counts }] });
+        await reopen();
+        expect((await journal.windows())[0]!.counts).toEqual(counts);
+      });
+
       test("the change sees what was found, and is made with the page", async () => {
         const window = await windowOf();
         await append(eventTexts(0, 2));

@@ -5,6 +5,7 @@ import { Command } from "commander";
 import { afterEach, describe, expect, test } from "vitest";
 import { registerCoverage } from "../../src/commands/coverage.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import type { Window } from "../../src/core/window.ts";
 import { newWindow } from "../../src/core/window.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import type { PollContext } from "../../src/polling/context.ts";
@@ -351,15 +352,37 @@ describe("coverage", () => {
     await expect(coverage(it, "--organization", "nobody")).rejects.toThrow(/are not known/);
   });
 
-  test("counts of a group are marked as such", async () => {
-    const it = await open({ simulator: { organizations: 3, events: 30, days: 1 }, account: { since: "3h" } });
+  test("R36 organizations that are read together have counts of their own", async () => {
+    const it = await open({
+      simulator: { organizations: 3, events: 300, days: 1 },
+      account: { since: "12h" },
+    });
     await it.drain();
     const rows = (await coverage(it, "--json"))
       .trim()
       .split("\n")
-      .map((line) => JSON.parse(line) as { groupSize: number });
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(rows.every(({ groupSize }) => groupSize === 3)).toBe(true);
-    expect(await coverage(it)).toContain("counts of 3 read together");
+    const windows = (await it.windows()).filter(({ live }) => !live);
+    for (const organization of it.organizations) {
+      const sum = (side: 0 | 1) =>
+        windows.reduce((total, { counts }) => total + (counts?.[organization]?.[side] ?? 0), 0);
+      const held = windows.map((window) =>
+        it.journal.countHeld({ ...heldIn(window), owners: [organization] }),
+      );
+      const counted = (await Promise.all(held)).reduce(
+        (total, map) => total + (map.get(organization) ?? 0),
+        0,
+      );
+      expect(counted).toBeGreaterThan(0);
+      expect([sum(0), sum(1)]).toEqual([counted, counted]);
+      const shown = rows.filter((row) => row.organization === organization && row.apiCount !== null);
+      expect(shown.reduce((total, { apiCount }) => total + Number(apiCount), 0)).toBeGreaterThan(0);
+      expect(shown.every(({ apiCount, heldCount }) => apiCount === heldCount)).toBe(true);
+    }
+    const total = windows.reduce((sum, { apiCount }) => sum + (apiCount ?? 0), 0);
+    const parts = windows.flatMap(({ counts }) => Object.values(counts ?? {}));
+    expect(parts.reduce((sum, [apiCount]) => sum + apiCount, 0)).toBe(total);
   });
 });
 
@@ -383,3 +406,7 @@ describe("the alarm before loss", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 });
+
+function heldIn({ fromMs, toMs, stream }: Window) {
+  return { fromMs, toMs, account: stream.account, provider: stream.provider };
+}

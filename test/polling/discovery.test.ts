@@ -122,8 +122,14 @@ describe("discovery", () => {
     const it = await open({ simulator: { organizations: 3, events: 3000 } });
     await it.restart({ account: { provider: it.simulator.providerId } });
     await it.drain();
-    expect([...it.simulator.control.allEvents({ organization: "provider" })].length).toBeGreaterThan(0);
+    const portal = [...it.simulator.control.allEvents({ organization: "provider" })].length;
+    expect(portal).toBeGreaterThan(0);
     expect(await it.compare()).toMatchObject(COMPLETE);
+    const windows = (await it.windows()).filter(({ stream, live }) => stream.provider !== null && !live);
+    const counts = windows.flatMap((window) => Object.values(window.counts ?? {}));
+    const sum = (side: 0 | 1) => counts.reduce((total, pair) => total + pair[side], 0);
+    expect([sum(0), sum(1)]).toEqual([portal, portal]);
+    expect(windows.reduce((total, { heldCount }) => total + heldCount!, 0)).toBe(portal);
   });
 });
 

@@ -12,7 +12,10 @@ export const organizationsQuerySchema = z.strictObject({
     .enum(["true", "false"])
     .default("false")
     .transform((text) => text === "true")
-    .meta({ description: "true: only those that are refused, behind, unread in part, or have a gap." }),
+    .meta({
+      description:
+        "true: only those that are refused, behind, unread in part, have a gap, or hold fewer events than the service counts.",
+    }),
   sort: z
     .enum(["lag", "name", "traffic", "last_event"])
     .default("lag")
@@ -38,6 +41,10 @@ export const organizationSchema = z.strictObject({
   lastEventMs: ms.nullable(),
   events: count.nullable(),
   eventsPerHour: z.number().nullable().meta({ description: "null until it is known." }),
+  apiCount: count.nullable().meta({
+    description: "The service's count of its events in closed windows, where it is known by organization.",
+  }),
+  heldCount: count.nullable().meta({ description: "What was held of those windows right after." }),
   groupSize: count.meta({ description: "How many are read together with it in one query." }),
 });
 export type OrganizationView = Readonly<z.output<typeof organizationSchema>>;
@@ -45,7 +52,10 @@ export type OrganizationView = Readonly<z.output<typeof organizationSchema>>;
 export const organizationsSchema = z.strictObject({
   total: count,
   matched: count,
-  problems: count.meta({ description: "Those that are refused, behind, unread in part, or have a gap." }),
+  problems: count.meta({
+    description:
+      "Those that are refused, behind, unread in part, have a gap, or hold fewer events than the service counts.",
+  }),
   worstLagMs: ms.nullable(),
   rows: z.array(organizationSchema),
 });

@@ -49,16 +49,18 @@ export const windowSchema = z.strictObject({
   fromMs: ms,
   toMs: ms,
   state: z.enum(DAY_STATES),
-  apiCount: count.nullable(),
-  heldCount: count.nullable(),
-  late: count,
+  apiCount: count.nullable().meta({
+    description: "The service's count of this organization's events; null until it is known.",
+  }),
+  heldCount: count.nullable().meta({ description: "What was held of them right after." }),
+  late: count.meta({ description: "Of all organizations that are read together." }),
   repeated: count,
   changed: count,
   askedMs: ms.nullable(),
   nextMs: ms.nullable(),
   reason: z.string().nullable(),
   services: z.array(z.string()),
-  groupSize: count.meta({ description: "Above 1 the counts are those of the whole group." }),
+  groupSize: count.meta({ description: "How many organizations are read together by this query." }),
   reader: z.string().nullable(),
 });
 export type WindowView = Readonly<z.output<typeof windowSchema>>;

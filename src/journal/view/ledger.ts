@@ -1,13 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
-import { DAY_MS } from "../../core/time.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
-import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
-import type { WindowState } from "../../core/window.ts";
+import type { CalendarDay } from "../../core/view/windows.ts";
+import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
+import { createDays, type DayState, noWindows } from "./days.ts";
 
-export const CALENDAR_DAYS = 90;
 const SLICE_ROWS = 4000;
+const BREATH_ROWS = 250;
 const FRESH_MS_MIN = 1000;
 /** A survey is used for so many times as long as it took, so that looking never costs more than a thirtieth. */
 const FRESH_FACTOR = 30;
@@ -28,6 +28,8 @@ export interface StreamFacts {
   expiredMs: number;
   /** How far its live window has been read; null when it has none. */
   liveToMs: number | null;
+  /** The service's counts and ours in closed windows, by organization; a single one is "". */
+  readonly compared: Map<string, { apiCount: number; heldCount: number }>;
 }
 
 export interface Survey {
@@ -41,25 +43,12 @@ export interface Survey {
   readonly late: number;
 }
 
-export type DayState = (typeof DAY_STATES)[number];
-
-/** The part of a window that places it in a calendar. */
-export interface LedgerStretch {
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly state: DayState;
-  readonly apiCount: number | null;
-  readonly heldCount: number | null;
-  readonly late: number;
-  readonly askedMs: number | null;
-}
-
 /** Reads the ledger of windows, a slice at a time, so that a million of them block nothing else. */
 export function createLedgerView(db: State, clock: Clock) {
   const streams = createStreams(db);
   const slice = db
     .prepare(
-      `SELECT id, stream, from_ms, to_ms, live, state, asked_ms, api_count, held_count, late
+      `SELECT id, stream, from_ms, to_ms, live, state, asked_ms, api_count, held_count, late, counts
        FROM windows WHERE id > ? AND reader IS NULL ORDER BY id LIMIT ${SLICE_ROWS}`,
     )
     .raw();
@@ -110,7 +99,11 @@ export function createLedgerView(db: State, clock: Clock) {
     for (let lastId = -1; ; ) {
       const sliceBegun = performance.now();
       const rows = slice.all(lastId) as SliceRow[];
-      for (const row of rows) take(row);
+      for (const [at, row] of rows.entries()) {
+        take(row);
+        // Counts by organization take time to parse.
+        if (at % BREATH_ROWS === BREATH_ROWS - 1) await setImmediate();
+      }
       workedMs += performance.now() - sliceBegun;
       if (rows.length < SLICE_ROWS) break;
       lastId = rows.at(-1)![0];
@@ -121,7 +114,19 @@ export function createLedgerView(db: State, clock: Clock) {
     last = { survey, liveIds, refreshedMs: madeMs };
     return survey;
 
-    function take([id, streamId, fromMs, toMs, live, state, askedMs, apiCount, heldCount, late]: SliceRow) {
+    function take([
+      id,
+      streamId,
+      fromMs,
+      toMs,
+      live,
+      state,
+      askedMs,
+      apiCount,
+      heldCount,
+      late,
+      counts,
+    ]: SliceRow) {
       const stream = factsOf(facts, streamId);
       const shown: DayState = live === 1 ? "live" : state;
       stream.counts[shown]++;
@@ -136,6 +141,7 @@ export function createLedgerView(db: State, clock: Clock) {
         sums.apiCount += apiCount;
         sums.heldCount += heldCount;
         if (apiCount !== heldCount) sums.differing++;
+        compare(stream, streams.get(streamId), { apiCount, heldCount, counts });
       }
       sums.late += late;
       const weight = streams.get(streamId)?.organizations.length || 1;
@@ -155,18 +161,37 @@ type SliceRow = [
   apiCount: number | null,
   heldCount: number | null,
   late: number,
+  counts: string | null,
 ];
+
+/** Adds a closed window's counts to those of its organizations. */
+function compare(
+  { compared }: StreamFacts,
+  stream: StreamRow | undefined,
+  window: { readonly apiCount: number; readonly heldCount: number; readonly counts: string | null },
+): void {
+  const add = (owner: string, apiCount: number, heldCount: number) => {
+    const sum = compared.get(owner) ?? { apiCount: 0, heldCount: 0 };
+    compared.set(owner, { apiCount: sum.apiCount + apiCount, heldCount: sum.heldCount + heldCount });
+  };
+  if ((stream?.organizations.length ?? 0) <= 1) return add("", window.apiCount, window.heldCount);
+  if (window.counts === null) return;
+  for (const [owner, pair] of Object.entries(JSON.parse(window.counts) as OwnerCounts)) add(owner, ...pair);
+}
 
 function factsOf(facts: Map<number, StreamFacts>, id: number): StreamFacts {
   const known = facts.get(id);
   if (known !== undefined) return known;
-  const fresh = { counts: noWindows(), unreadMs: 0, unreadFromMs: null, expiredMs: 0, liveToMs: null };
+  const fresh = {
+    counts: noWindows(),
+    unreadMs: 0,
+    unreadFromMs: null,
+    expiredMs: 0,
+    liveToMs: null,
+    compared: new Map(),
+  };
   facts.set(id, fresh);
   return fresh;
-}
-
-export function noWindows(): WindowCounts {
-  return { unread: 0, read: 0, sealed: 0, expired: 0, refused: 0, live: 0 };
 }
 
 /** Streams never change and never go, so each is read once. */
@@ -215,50 +240,4 @@ function createStreams(db: State) {
       return byId.values();
     },
   };
-}
-
-/** The last days up to today, in UTC, with the stretches of windows that lie in each. */
-export function createDays(nowMs: number) {
-  const firstDay = Math.floor(nowMs / DAY_MS) - CALENDAR_DAYS + 1;
-  const days = Array.from({ length: CALENDAR_DAYS }, (_, at) => emptyDay(firstDay + at));
-
-  return {
-    add(window: LedgerStretch, weight: number): void {
-      // A window of no length yet, which a live one is at first, still shows where it stands.
-      const toMs = Math.max(window.toMs, window.fromMs + 1);
-      const from = Math.floor(window.fromMs / DAY_MS);
-      const to = Math.floor((toMs - 1) / DAY_MS);
-      for (let day = Math.max(from, firstDay); day <= to; day++) {
-        const shares = days[day - firstDay];
-        if (shares === undefined) break;
-        const inDayMs = Math.min(toMs, (day + 1) * DAY_MS) - Math.max(window.fromMs, day * DAY_MS);
-        shares[window.state] += (inDayMs / DAY_MS) * weight;
-      }
-      const only = from === to ? days[from - firstDay] : undefined;
-      if (only !== undefined) count(only, window);
-    },
-    list: (): CalendarDay[] => days.map(rounded),
-  };
-}
-
-function count(day: CalendarDay, window: LedgerStretch): void {
-  day.late += window.late;
-  if (window.state === "live" || window.apiCount === null || window.heldCount === null) return;
-  day.apiCount = (day.apiCount ?? 0) + window.apiCount;
-  day.heldCount = (day.heldCount ?? 0) + window.heldCount;
-  if (window.askedMs !== null) day.askedMs = Math.min(day.askedMs ?? window.askedMs, window.askedMs);
-}
-
-function emptyDay(day: number): CalendarDay {
-  return {
-    day: new Date(day * DAY_MS).toISOString().slice(0, 10),
-    ...noWindows(),
-    ...{ apiCount: null, heldCount: null, late: 0, askedMs: null },
-  };
-}
-
-/** Sums of shares carry the noise of floating point. */
-function rounded(day: CalendarDay): CalendarDay {
-  const shares = Object.fromEntries(DAY_STATES.map((state) => [state, Math.round(day[state] * 1e6) / 1e6]));
-  return { ...day, ...shares };
 }

@@ -72,22 +72,30 @@ export function createOrganizationsView(
   function row(
     survey: Survey,
     streams: readonly number[],
-    what: Omit<Row, "liveToMs" | "text" | "unreadMs" | "gapMs" | "groupSize">,
+    what: Omit<Row, "liveToMs" | "text" | "unreadMs" | "gapMs" | "groupSize" | "apiCount" | "heldCount">,
   ): Row {
     let liveToMs: number | null = null;
     let [unreadMs, gapMs, groupSize] = [0, 0, 0];
+    let compared: { apiCount: number; heldCount: number } | undefined;
     for (const id of streams) {
       const facts = survey.streams.get(id);
       if (facts === undefined) continue;
       unreadMs += facts.unreadMs;
       gapMs += facts.expiredMs;
+      const part = facts.compared.get((ledger.streams.get(id)?.organizations.length ?? 0) > 1 ? what.id : "");
+      if (part !== undefined)
+        compared = {
+          apiCount: (compared?.apiCount ?? 0) + part.apiCount,
+          heldCount: (compared?.heldCount ?? 0) + part.heldCount,
+        };
       if (facts.liveToMs === null) continue;
       // Services that are read apart have a live window each; the one furthest behind counts.
       liveToMs = Math.min(liveToMs ?? facts.liveToMs, facts.liveToMs);
       groupSize = Math.max(groupSize, ledger.streams.get(id)!.organizations.length || 1);
     }
     const text = `${what.name}\n${what.id}\n${what.account}`.toLowerCase();
-    return { ...what, liveToMs, unreadMs, gapMs, groupSize, text };
+    const { apiCount = null, heldCount = null } = compared ?? {};
+    return { ...what, liveToMs, unreadMs, gapMs, apiCount, heldCount, groupSize, text };
   }
 
   /** The average begins at 0. It is known once it has moved, or when there was no event for a day. */
@@ -104,6 +112,7 @@ export function createOrganizationsView(
   function isProblem(row: Row): boolean {
     if (row.state === "vanished") return false;
     if (row.state === "refused" || row.unreadMs > 0 || row.gapMs > 0) return true;
+    if (row.apiCount !== null && row.heldCount! < row.apiCount) return true;
     return (lagOf(row) ?? Number.POSITIVE_INFINITY) > BEHIND_MS;
   }
 

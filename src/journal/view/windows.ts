@@ -1,9 +1,11 @@
 import type { WindowsQuery, WindowsView, WindowView } from "../../core/view/windows.ts";
-import type { WindowState } from "../../core/window.ts";
+import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
-import { createDays, type createLedgerView } from "./ledger.ts";
+import { createDays } from "./days.ts";
+import type { createLedgerView } from "./ledger.ts";
 
 interface Row extends Omit<WindowView, "state" | "services" | "groupSize"> {
+  readonly counts: string | null;
   readonly stream: number;
   readonly live: number;
   readonly state: WindowState;
@@ -26,14 +28,15 @@ export function windowsOf(
   const rows = db
     .prepare(
       `SELECT id, stream, from_ms AS fromMs, to_ms AS toMs, live, state, asked_ms AS askedMs, next_ms AS nextMs,
-         api_count AS apiCount, held_count AS heldCount, late, repeated, changed, reason, reader
+         api_count AS apiCount, held_count AS heldCount, counts, late, repeated, changed, reason, reader
        FROM windows WHERE stream IN (SELECT value FROM json_each(?)) ORDER BY to_ms DESC, id DESC`,
     )
     .all(JSON.stringify(ids)) as Row[];
-  const windows = rows.map(({ stream, live, state, ...rest }): WindowView => {
+  const windows = rows.map(({ stream, live, state, counts, ...rest }): WindowView => {
     const { services, organizations } = streams.get(stream)!;
     return {
       ...rest,
+      ...(organizations.length > 1 && countsOf(counts, owner)),
       state: live === 1 ? "live" : state,
       services: [...services],
       groupSize: organizations.length || 1,
@@ -49,4 +52,11 @@ export function windowsOf(
     total: windows.length,
     windows: windows.slice(0, limit),
   };
+}
+
+/** One organization's part of a group's counts; unknown where the group was counted as a whole only. */
+function countsOf(text: string | null, owner: string): Pick<WindowView, "apiCount" | "heldCount"> {
+  if (text === null) return { apiCount: null, heldCount: null };
+  const [apiCount, heldCount] = (JSON.parse(text) as OwnerCounts)[owner] ?? [0, 0];
+  return { apiCount, heldCount };
 }

@@ -13,6 +13,8 @@ export interface DiscoveryOptions {
   readonly discoveryMs: number;
 }
 
+/** A plan that comes a little early asks for the list all the same, or new organizations wait twice as long. */
+const SLACK_MS = 5000;
 const HOUR_MS = 3_600_000;
 /** So many refused organizations are tried again in one turn. */
 const RETRIES_MAX = 20;
@@ -27,7 +29,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   let hasOrganizations = true;
 
   async function scope(signal: AbortSignal): Promise<AccountScope> {
-    if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs) await look(signal);
+    if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs - SLACK_MS) await look(signal);
     await learnTime(known(), signal);
     return known();
   }
@@ -39,8 +41,9 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   /** Known organizations are read even where the list is not available now. */
   async function look(signal: AbortSignal): Promise<void> {
     try {
+      const startedMs = clock.now();
       const found = await options.discover(signal);
-      discoveredMs = clock.now();
+      discoveredMs = startedMs;
       hasOrganizations = found !== null;
       if (found !== null) await compare(found);
       alarms.clear("discovery_failed", account);

@@ -1,5 +1,6 @@
 import { DAY_MS } from "../../core/time.ts";
 import type { Window, WindowChange } from "../../core/window.ts";
+import { combined } from "../read/counts.ts";
 import { sweepDueMs, type Times } from "./sweep-times.ts";
 
 /** A merged window has no more events than one comparison with the service handles well. */
@@ -7,7 +8,7 @@ const EVENTS_MAX = 100_000;
 /** A time that the service has forgotten is never asked for again, so a month of it may be one row. */
 const FORGOTTEN_MS_MAX = 31 * DAY_MS;
 
-/** Sealed neighbours of one stream become one row, up to a day long. `windows` in the order of their time. */
+/** Sealed neighbours of one stream become one row, up to a day in UTC. `windows` in the order of their time. */
 export function mergedRuns(windows: readonly Window[], times: Times, nowMs: number) {
   const put: Window[] = [];
   const remove: number[] = [];
@@ -28,7 +29,8 @@ export function mergedRuns(windows: readonly Window[], times: Times, nowMs: numb
     const lengthMs = next.toMs - first.fromMs;
     if (next.toMs <= forgottenMs) return lengthMs <= FORGOTTEN_MS_MAX;
     const events = [...run, next].reduce((total, { apiCount }) => total + (apiCount ?? 0), 0);
-    return lengthMs <= DAY_MS && events <= EVENTS_MAX;
+    // Rows do not cross midnight in UTC, so that every day has its counts.
+    return Math.floor(first.fromMs / DAY_MS) === Math.floor((next.toMs - 1) / DAY_MS) && events <= EVENTS_MAX;
   }
 
   function flush(run: readonly Window[]): void {
@@ -47,6 +49,7 @@ function joined(left: Window, right: Window): Window {
     askedMs: Math.min(left.askedMs ?? 0, right.askedMs ?? 0),
     apiCount: sum(left.apiCount, right.apiCount),
     heldCount: sum(left.heldCount, right.heldCount),
+    counts: combined(left.counts, right.counts, (a, b) => a + b),
     late: left.late + right.late,
     repeated: left.repeated + right.repeated,
     changed: left.changed + right.changed,

@@ -1,11 +1,13 @@
 import type { FilledStretch, GapReason } from "../../core/gap.ts";
 import type { Appended } from "../../core/journal.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { piecesOf, settledAfter } from "../plan/sweep-times.ts";
+import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
+import { addShown, countsFrom, heldQuery, type Shown } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
-import { movedBy } from "./pass.ts";
+import { movedBy, skippedIn } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 export async function commitPage(
@@ -83,7 +85,10 @@ function progress(
     pass: {
       ...movedBy(pass, page, cursor, found.repeated, settings.pageSize),
       pages: pass.pages + 1,
-      events: pass.events + countInside(window, page),
+      events: pass.events + page.scanned.count,
+      ...(pass.shown !== undefined && {
+        shown: addShown(pass.shown, page, stretchOf(window), found.repeatedAt),
+      }),
       repeated: pass.repeated + found.repeated,
       changed: pass.changed + found.changed,
       fresh: pass.fresh + found.fresh,
@@ -92,19 +97,8 @@ function progress(
   };
 }
 
-function countInside(window: Window, page: PreparedPage): number {
-  if (window.live) return page.scanned.count;
-  return countBetween(page, window.fromMs, window.toMs);
-}
-
-/** How many of its events lie in a half-open stretch of time. */
-function countBetween({ timesMs }: PreparedPage, fromMs: number, toMs: number): number {
-  let count = 0;
-  for (let index = 0; index < timesMs.length; index++) {
-    const timeMs = timesMs[index]!;
-    if (timeMs >= fromMs && timeMs < toMs) count++;
-  }
-  return count;
+function stretchOf({ fromMs, toMs, live }: Window): TimeStretch {
+  return { fromMs, toMs: live ? Number.POSITIVE_INFINITY : toMs };
 }
 
 /** A whole pass has reached its last page (R3). */
@@ -114,10 +108,8 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
   // Read again for one reader alone: nothing of it is left to compare later.
   if (window.reader !== null) return { remove: [window.id] };
   if (!window.live) {
-    const apiCount = pass.events - pass.repeated;
     const foundLate = window.state === "unread" ? 0 : pass.fresh;
-    const heldCount = heldIn(found, window, apiCount - (pass.skipped ?? 0));
-    const read = { ...window, pass: null, apiCount, heldCount };
+    const read = { ...window, pass: null, ...countsOf(window, found, pass.shown, skippedIn(pass)) };
     return { put: [settledAfter(read, pass.begunMs, foundLate, settings)], filled: [filledBy(window)] };
   }
   const toMs = Math.max(window.toMs, pass.begunMs);
@@ -130,16 +122,16 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
   };
 }
 
-/** Counted from what is held (R36). A query without organizations does not say whose its events are: `otherwise` then. */
-function heldIn(found: Appended, { stream, fromMs, toMs }: Window, otherwise: number): number {
-  const { organizations } = stream;
-  return organizations.length === 0 ? otherwise : found.countHeld(organizations, fromMs, toMs);
+/** What is held is counted from identities (R36). A pass of an older version did not count what it was shown. */
+function countsOf(window: Window, found: Appended, shown: Shown | undefined, skipped: number) {
+  if (shown === undefined) return { apiCount: null, heldCount: null, counts: null };
+  return countsFrom(window.stream, shown, found.countHeld(heldQuery(window.stream, window, shown)), skipped);
 }
 
 /** A whole pass ends the gaps inside its window; unreadable events only where it met none. */
 function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
   const reasons: GapReason[] = ["expired", "refused", "unchecked"];
-  if ((pass?.skipped ?? 0) === 0) reasons.push("unreadable");
+  if (pass === null || skippedIn(pass) === 0) reasons.push("unreadable");
   return { stream, fromMs, toMs, reasons };
 }
 
@@ -147,8 +139,21 @@ function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
 export function closedWindow(context: PollContext, window: Window) {
   if (window.toMs <= window.fromMs) return [];
   const { late, repeated, changed, reason } = window;
-  const read = newWindow(window.stream, window.fromMs, window.toMs, { late, repeated, changed, reason });
-  return [settledAfter(read, window.askedMs ?? window.toMs, 0, context.settings)];
+  const more = { late, repeated, changed, reason };
+  return cutAtMidnight(window).map(({ fromMs, toMs }, at) => {
+    const read = newWindow(window.stream, fromMs, toMs, at === 0 ? more : { reason });
+    return settledAfter(read, window.askedMs ?? window.toMs, 0, context.settings);
+  });
+}
+
+/** At the last midnight in UTC, so that each day has counts of its own. */
+function cutAtMidnight({ fromMs, toMs }: TimeStretch): TimeStretch[] {
+  const midnightMs = Math.floor((toMs - 1) / DAY_MS) * DAY_MS;
+  if (midnightMs <= fromMs) return [{ fromMs, toMs }];
+  return [
+    { fromMs, toMs: midnightMs },
+    { fromMs: midnightMs, toMs },
+  ];
 }
 
 /**
@@ -174,18 +179,13 @@ function cutUp(
   const reachedMs = page.timesMs[page.scanned.count - 1]!;
   const pieces = piecesOf(window, reachedMs);
   if (pieces === null || window.pass!.begunMs < reachedMs) return null;
-  const count = countBetween(page, window.fromMs, reachedMs) - window.pass!.repeated;
+  const first = { ...window, toMs: reachedMs };
+  const shown = addShown({}, page, first, found.repeatedAt);
   const { stream, reader } = window;
   const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
   if (reader !== null) return { remove: [window.id], add };
   const read = settledAfter(
-    {
-      ...window,
-      pass: null,
-      toMs: reachedMs,
-      apiCount: count,
-      heldCount: heldIn(found, { ...window, toMs: reachedMs }, count),
-    },
+    { ...first, pass: null, ...countsOf(first, found, shown, 0) },
     window.pass!.begunMs,
     0,
     settings,

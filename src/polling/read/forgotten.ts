@@ -5,6 +5,9 @@ import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
 
+import { combined, countsFrom, heldQuery, sumOf } from "./counts.ts";
+import { skippedIn } from "./pass.ts";
+
 const EXPIRED = "the service had forgotten it before it was read";
 const UNCHECKED = "the service forgot it before it was compared for the last time";
 /** The alarm about gaps stays for so long after the newest of them was found. */
@@ -20,7 +23,11 @@ export function horizonMs({ serviceClock, settings }: PollContext, nowMs = servi
  * All before the place of its pass has been read, the stretch from there to the horizon is a gap, and the
  * rest is read anew. null: nothing is forgotten.
  */
-export function cutForgotten(context: PollContext, window: Window, askedMs: number): WindowChange | null {
+export async function cutForgotten(
+  context: PollContext,
+  window: Window,
+  askedMs: number,
+): Promise<WindowChange | null> {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
   const lostMs = Math.min(toMs, horizonMs(context, askedMs));
@@ -37,18 +44,30 @@ export function cutForgotten(context: PollContext, window: Window, askedMs: numb
   const add: NewWindow[] = [];
   if (lostMs < toMs) add.push(newWindow(stream, lostMs, toMs, { reader }));
   if (reader !== null) return { remove: [window.id], add };
-  if (readMs > fromMs) add.push(readPart(context, window, readMs));
+  if (readMs > fromMs) add.push(await readPart(context, window, readMs));
   const lost = { ...window, fromMs: readMs, toMs: lostMs, pass: null, state: "expired" as const };
   return { put: [{ ...lost, reason: EXPIRED, nextMs: null }], add, gaps: [gap] };
 }
 
 /** The part of a window before the place of its pass. The events at that very time are not in it. */
-function readPart(context: PollContext, window: Window, toMs: number): NewWindow {
+async function readPart(context: PollContext, window: Window, toMs: number): Promise<NewWindow> {
   const { id: _, ...rest } = window;
   const pass = window.pass!;
-  const apiCount = Math.max(0, pass.events - pass.repeated - pass.edge.length);
-  const heldCount = Math.max(0, apiCount - (pass.skipped ?? 0));
-  const read = { ...rest, toMs, pass: null, apiCount, heldCount };
+  const { shown = {} } = pass;
+  const held = await context.journal.countHeld(
+    heldQuery(window.stream, { fromMs: window.fromMs, toMs }, shown),
+  );
+  const { heldCount } = countsFrom(window.stream, {}, held, 0);
+  const apiCount = Math.max(0, sumOf(shown) + skippedIn(pass) - pass.edge.length);
+  const isKnown = pass.shown !== undefined;
+  const read = {
+    ...rest,
+    toMs,
+    pass: null,
+    apiCount: isKnown ? apiCount : null,
+    heldCount: isKnown ? heldCount : null,
+    counts: null,
+  };
   return settledAfter(read, pass.begunMs, 0, context.settings);
 }
 
@@ -95,12 +114,20 @@ async function uncheckedGaps(
 
 /** Where every event that the service showed is held, its parts are as complete as the whole. */
 async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
-  const { apiCount, heldCount, stream } = window;
-  if (apiCount === null || apiCount !== heldCount || stream.organizations.length === 0)
-    return { first: { apiCount: null, heldCount: null }, rest: {} };
-  const { count } = await journal.held(stream.organizations, edgeMs, window.toMs);
-  const left = Math.max(0, apiCount - count);
-  return { first: { apiCount: left, heldCount: left }, rest: { apiCount: count, heldCount: count } };
+  const { apiCount, heldCount, stream, counts } = window;
+  const isWhole = Object.values(counts ?? {}).every(([api, held]) => api === held);
+  if (apiCount === null || apiCount !== heldCount || !isWhole)
+    return { first: { apiCount: null, heldCount: null, counts: null }, rest: {} };
+  const owners = Object.fromEntries(Object.keys(counts ?? {}).map((owner) => [owner, 0]));
+  const held = await journal.countHeld(heldQuery(stream, { fromMs: edgeMs, toMs: window.toMs }, owners));
+  const rest = countsFrom(stream, Object.fromEntries(held), held, 0);
+  const left = Math.max(0, apiCount - rest.apiCount);
+  const first = { apiCount: left, heldCount: left, counts: combined(counts, rest.counts, difference) };
+  return { first, rest };
+}
+
+export function difference(whole: number, part: number): number {
+  return Math.max(0, whole - part);
 }
 
 /**

@@ -1,6 +1,9 @@
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import type { Pass } from "../../core/window.ts";
 
+/** The names of so many skipped events are stored with a pass. */
+const SKIPS_MAX = 200;
+
 /**
  * A pass reads a stretch of a stream's time line once, in rising order of time. It is a value; each of its
  * steps returns the next one. The journal stores it with the page that caused the step.
@@ -27,6 +30,7 @@ export function beginPass(startMs: number, endMs: number | null, limit: number, 
     repeated: 0,
     changed: 0,
     fresh: 0,
+    shown: {},
     edge: [],
     reachedMs: startMs,
   };
@@ -71,16 +75,24 @@ export function halved(pass: Pass, isSearch: boolean): Pass | null {
   return isSearch ? { ...smaller, suspects: Math.min(pass.suspects ?? pass.limit, pass.limit) } : smaller;
 }
 
-export function skippedOne(pass: Pass, cursor: string): Pass {
+export function skippedOne(pass: Pass, cursor: string, name: string): Pass {
+  const { skips = [], skipped = 0 } = pass;
+  const isCounted = skips.includes(name);
   return {
     ...pass,
     cursor,
     pages: pass.pages + 1,
     events: pass.events + 1,
-    skipped: (pass.skipped ?? 0) + 1,
+    skips: isCounted || skips.length >= SKIPS_MAX ? skips : [...skips, name],
+    skipped: skipped + (!isCounted && skips.length >= SKIPS_MAX ? 1 : 0),
     suspects: undefined,
     resumeMs: null,
   };
+}
+
+/** How many different events the pass has skipped. */
+export function skippedIn({ skips = [], skipped = 0 }: Pass): number {
+  return skips.length + skipped;
 }
 
 /** The last time of the page, where its events rise in time as asked for; else the place stays as it was. */

@@ -182,7 +182,7 @@ export async function endForgotten(context: PollContext, window: Window, askedMs
     throw new StaleWindowError(window.id);
   }
   if (window.state !== "unread") return false;
-  const change = cutForgotten(context, window, askedMs);
+  const change = await cutForgotten(context, window, askedMs);
   if (change === null) return false;
   await context.journal.changeWindows(change);
   await warnOfGaps(context);

@@ -1,7 +1,11 @@
 import { hash } from "node:crypto";
 import type { NewGap } from "../../core/gap.ts";
+import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
+import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
 import { type PollContext, subjectOf, timeText } from "../context.ts";
+import { streamOf } from "../plan/scope.ts";
+import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
 import { skippedOne } from "./pass.ts";
 import { UnreadablePageError } from "./source.ts";
@@ -11,7 +15,19 @@ export interface SkippedEvent {
   readonly reason: "unreadable" | "too_large";
   readonly message: string;
   readonly bytes: Buffer | undefined;
+  /** Where at least its identity fields are readable. */
+  readonly name?: EventName | undefined;
 }
+
+interface EventName {
+  readonly timeMs: number;
+  /** "" where it names no organization. */
+  readonly owner: string;
+  readonly id: string | undefined;
+  readonly identity: string;
+}
+
+export const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 
 /** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
 const TRIES = 3;
@@ -45,7 +61,7 @@ export async function retriedSingle(
   error: unknown,
 ): Promise<Served | { readonly skipped: SkippedEvent }> {
   if (context.source.fault(error).kind === "no_room") return readAlone(context, request);
-  if (!(error instanceof UnreadablePageError)) return { skipped: skippedOf(error) };
+  if (!(error instanceof UnreadablePageError)) return skip(context, request, error);
   for (let tries = 1; tries < TRIES; tries++) {
     const again = await tried(context, request);
     if ("served" in again) return again.served;
@@ -54,7 +70,7 @@ export async function retriedSingle(
     const behind = await tried(context, { ...request, cursor });
     if ("served" in behind) {
       behind.served.lease.release();
-      return { skipped: skippedOf(error) };
+      return skip(context, request, error);
     }
     if (behind.searchAfter === undefined) break;
     cursor = behind.searchAfter;
@@ -70,7 +86,7 @@ async function readAlone(
   const done = await context.memory.alone(request.signal);
   try {
     const again = await tried(context, { ...request, mayExceed: true });
-    return "served" in again ? again.served : { skipped: skippedOf(again.error) };
+    return "served" in again ? again.served : await skip(context, request, again.error);
   } finally {
     done();
   }
@@ -90,6 +106,34 @@ async function tried(
     return { searchAfter: fetched.page.head.searchAfter, error };
   } finally {
     fetched.release();
+  }
+}
+
+async function skip(
+  context: PollContext,
+  request: PageRequest,
+  error: unknown,
+): Promise<{ readonly skipped: SkippedEvent }> {
+  return { skipped: { ...skippedOf(error), name: await nameOf(context, request) } };
+}
+
+/** Asks for the identity fields alone: they are short, and often readable where the event is not. */
+async function nameOf(context: PollContext, request: PageRequest): Promise<EventName | undefined> {
+  const query = { ...request.query, fields: IDENTITY_FIELDS };
+  const asked = await tried(context, { ...request, query }).catch((error: unknown) => {
+    if (request.signal.aborted) throw error;
+    return { error };
+  });
+  if (!("served" in asked)) return undefined;
+  const { page, lease } = asked.served;
+  try {
+    const timeMs = page.timesMs[0];
+    if (page.scanned.count !== 1 || timeMs === undefined || timeMs === UNDATED_MS) return undefined;
+    const id = fieldText(page.scanned, 0, FIELD.id);
+    const identity = page.identities.toString("hex", 0, IDENTITY_BYTES);
+    return { timeMs, owner: ownerAt(page, 0), id, identity };
+  } finally {
+    lease.release();
   }
 }
 
@@ -135,32 +179,44 @@ export async function commitSkip(
     skipped.reason === "too_large"
       ? "an event is larger than the limit of a body and was passed over"
       : "an event is not readable and was passed over";
-  const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor) };
-  const gaps = window.reader === null ? [gapOf(window, skipped, cursor)] : [];
+  const gap = await skipGap(context, window, skipped, cursor);
+  const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor, digest(gap.detail)) };
+  const gaps = window.reader === null ? [gap] : [];
   await context.journal.changeWindows({ put: [passed], gaps });
   return passed;
 }
 
-function gapOf({ stream, pass, toMs, live }: Window, skipped: SkippedEvent, cursor: string): NewGap {
+/** Names the skipped event, or else its place. */
+export async function skipGap(
+  context: PollContext,
+  { stream, pass, toMs, live }: Window,
+  skipped: SkippedEvent,
+  cursor: string,
+): Promise<NewGap> {
   const { begunMs, reachedMs, startMs } = pass!;
+  const gap = { reason: "unreadable", detail: detailOf(skipped, cursor), events: 1 } as const;
+  const { name } = skipped;
+  if (name === undefined)
+    return { ...gap, stream, fromMs: reachedMs ?? startMs, toMs: live ? begunMs : toMs };
+  const isMember = stream.organizations.length > 1 && stream.organizations.includes(name.owner);
   return {
-    stream,
-    fromMs: reachedMs ?? startMs,
-    toMs: live ? begunMs : toMs,
-    reason: "unreadable",
-    detail: detailOf(skipped, cursor),
-    events: 1,
+    ...gap,
+    stream: isMember ? await streamOf(context, stream, [name.owner]) : stream,
+    fromMs: name.timeMs,
+    toMs: name.timeMs + 1,
   };
 }
 
-/** Names the event by its bytes, or else by its place, so that a later pass finds the same gap. */
-function detailOf({ reason, message, bytes }: SkippedEvent, cursor: string): string {
-  if (reason === "too_large") return `one event is larger than the limit of a body (place ${digest(cursor)})`;
-  if (bytes === undefined) return `one event is not readable: ${message} (place ${digest(cursor)})`;
-  return `one event is not readable; its bytes are kept apart as ${digest(bytes)}`;
+/** Names the event by its identity, its bytes, or else its place, so that a later pass finds the same gap. */
+function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string): string {
+  const which = name === undefined ? "one event" : `the event ${name.id ?? name.identity}`;
+  const place = name === undefined ? ` (place ${digest(cursor)})` : "";
+  if (reason === "too_large") return `${which} is larger than the limit of a body${place}`;
+  if (bytes === undefined) return `${which} is not readable: ${message}${place}`;
+  return `${which} is not readable; its bytes are kept apart as ${digest(bytes)}`;
 }
 
-function digest(value: string | Uint8Array): string {
+export function digest(value: string | Uint8Array): string {
   return hash("sha256", value, "hex").slice(0, 16);
 }
 

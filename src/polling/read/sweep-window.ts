@@ -1,3 +1,4 @@
+import type { NewGap } from "../../core/gap.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
@@ -6,14 +7,12 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
-import { cutUnchecked, horizonMs } from "./forgotten.ts";
-import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
+import { type Counts, combined, countsFrom, heldQuery, ownerAt } from "./counts.ts";
+import { cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
-import { canSkip, isBadContent, recordSkip, retriedSingle } from "./skip-event.ts";
-import { InconsistentPageError, UnreadablePageError } from "./source.ts";
+import { IDENTITY_FIELDS } from "./skip-event.ts";
+import { pagesOf } from "./walk.ts";
 
-const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 /** Slices closer together than this are read as one. */
 const SLICE_GAP_MS = 1000;
 /** With more slices than this the whole window is read again: that costs less. */
@@ -39,26 +38,55 @@ export async function sweepWindow(
   const seen = await compare(context, window, stretch, signal);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readWindow(context, { ...window, pass: null }, SWEEP, signal);
-  const slices = seen.slices;
-  let found = 0;
-  let apiCount = seen.timesMs.filter((timeMs) => !slices.some((slice) => isInside(slice, timeMs))).length;
-  for (const slice of slices) {
-    const read = await readSlice(context, window, slice, signal);
-    found += read.fresh;
-    apiCount += read.count;
-  }
-  const counts = { apiCount, heldCount: await heldCount(context, window, stretch, seen.heldCount + found) };
+  const { found, counts, gaps } = await fetchMissing(
+    context,
+    window,
+    stretch,
+    { ...seen, slices: seen.slices },
+    signal,
+  );
   const late = window.late + found;
   if (stretch.toMs === window.toMs) {
     const compared = { ...window, ...largerCounts(window, counts), late };
-    await journal.changeWindows({ put: [settledAfter(compared, seen.begunMs, found, settings)] });
+    await journal.changeWindows({ put: [settledAfter(compared, seen.begunMs, found, settings)], gaps });
     return;
   }
   const { first, rest } = cutOff(context, window, stretch.toMs, counts, found);
   await journal.changeWindows({
     put: [settledAfter({ ...first, late }, seen.begunMs, found, settings)],
     add: [rest],
+    gaps,
   });
+}
+
+/** Reads the slices in which something is missing, then counts both sides of the whole stretch. */
+async function fetchMissing(
+  context: PollContext,
+  window: Window,
+  stretch: TimeStretch,
+  seen: Comparison & { readonly slices: readonly TimeStretch[] },
+  signal: AbortSignal,
+) {
+  const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
+  const skips = seen.skips.filter((gap) => !isSliced(gap.fromMs));
+  const shown: Record<string, number> = {};
+  const show = (owner: string) => {
+    shown[owner] = (shown[owner] ?? 0) + 1;
+  };
+  for (const { timeMs, owner } of seen.events) if (!isSliced(timeMs)) show(owner);
+  let found = 0;
+  for (const slice of seen.slices) {
+    const read = await readSlice(context, window, slice, signal);
+    found += read.fresh;
+    for (const owner of read.owners) show(owner);
+    skips.push(...read.skips);
+  }
+  const held = await context.journal.countHeld(heldQuery(window.stream, stretch, shown));
+  return {
+    found,
+    gaps: window.reader === null ? skips : [],
+    counts: countsFrom(window.stream, shown, held, skips.length),
+  };
 }
 
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
@@ -66,29 +94,19 @@ function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window):
   return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
 }
 
-interface Counts {
-  readonly apiCount: number;
-  readonly heldCount: number;
-}
-
 function isInside({ fromMs, toMs }: TimeStretch, timeMs: number): boolean {
   return timeMs >= fromMs && timeMs < toMs;
 }
 
-/** Counted from what is held (R36). A query without organizations does not say whose its events are: `otherwise` then. */
-async function heldCount(
-  { journal }: PollContext,
-  { stream }: Window,
-  { fromMs, toMs }: TimeStretch,
-  otherwise: number,
-): Promise<number> {
-  if (stream.organizations.length === 0) return otherwise;
-  return (await journal.held(stream.organizations, fromMs, toMs)).count;
-}
-
 /** When the service shows fewer events than before, it has forgotten some: the former count stays. */
 function largerCounts(window: Window, counts: Counts): Counts {
-  return { ...counts, apiCount: Math.max(counts.apiCount, window.apiCount ?? 0) };
+  return {
+    ...counts,
+    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0),
+    counts: combined(counts.counts, window.counts ?? {}, (now, before, side) =>
+      side === "api" ? Math.max(now, before) : now,
+    ),
+  };
 }
 
 /** The compared day becomes a window of its own; the rest keeps what is left of the counts. */
@@ -100,6 +118,7 @@ function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Co
     sweeps: window.sweeps,
     apiCount: left(window.apiCount, counts.apiCount - found),
     heldCount: left(window.heldCount, counts.heldCount - found),
+    counts: combined(window.counts, counts.counts, difference),
   });
   return {
     first: { ...window, toMs: edgeMs, ...counts },
@@ -110,9 +129,10 @@ function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Co
 interface Comparison {
   /** When the first page was asked for. */
   readonly begunMs: number;
-  /** The time of every event with a distinct identity. */
-  readonly timesMs: readonly number[];
-  readonly heldCount: number;
+  /** Every event with a distinct identity. */
+  readonly events: readonly { readonly timeMs: number; readonly owner: string }[];
+  /** Events that are not readable. */
+  readonly skips: readonly NewGap[];
   /** Where something is missing, or identities alone do not decide; null: nearly everywhere. */
   readonly slices: readonly TimeStretch[] | null;
 }
@@ -123,12 +143,14 @@ async function compare(
   stretch: TimeStretch,
   signal: AbortSignal,
 ): Promise<Comparison> {
-  const sums = { heldCount: 0, withoutId: 0 };
-  const timesMs: number[] = [];
+  let withoutId = 0;
+  const events: { timeMs: number; owner: string }[] = [];
+  const skips: NewGap[] = [];
   const doubtful: number[] = [];
   const repeats = createRepeats();
+  const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
   let begunMs: number | undefined;
-  for await (const { page, askedMs, againMs } of pagesOf(context, window, stretch, IDENTITY_FIELDS, signal)) {
+  for await (const { page, askedMs, againMs } of pagesOf(context, window, walk)) {
     begunMs ??= askedMs;
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     for (let index = 0; index < page.scanned.count; index++) {
@@ -140,16 +162,15 @@ async function compare(
       const isRepeat = !isUnsure && repeats.has(timeMs, identity.toString("latin1"));
       const isHeld = isUnsure || held.has(identity);
       if (isRepeat && timeMs === againMs) continue;
-      if (isUnsure) sums.withoutId++;
-      if (!isRepeat) timesMs.push(timeMs);
-      if (!isRepeat && isHeld) sums.heldCount++;
+      if (isUnsure) withoutId++;
+      if (!isRepeat) events.push({ timeMs, owner: ownerAt(page, index) });
       if (isUnsure || isRepeat || !isHeld) doubtful.push(timeMs);
     }
   }
-  const everywhere = sums.withoutId * 4 > timesMs.length && sums.withoutId > 100;
+  const everywhere = withoutId * 4 > events.length && withoutId > 100;
   return {
-    timesMs,
-    heldCount: sums.heldCount,
+    events,
+    skips,
     begunMs: begunMs ?? context.serviceClock.now(),
     slices: everywhere ? null : slicesOf(doubtful),
   };
@@ -184,78 +205,6 @@ function spanOf(timesMs: Float64Array): [number, number] {
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
 }
 
-/** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
-interface WalkedPage extends Served {
-  readonly askedMs: number;
-  readonly againMs: number | undefined;
-}
-
-/**
- * Walks over a stretch with a pass that no window stores: after a failure of another kind the caller begins
- * anew. Bad content is searched by halving and skipped, a refused token restarts the request (pass.ts).
- */
-async function* pagesOf(
-  context: PollContext,
-  window: Window,
-  stretch: TimeStretch,
-  fields: readonly string[] | undefined,
-  signal: AbortSignal,
-): AsyncGenerator<WalkedPage> {
-  const { settings, serviceClock } = context;
-  let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
-  for (;;) {
-    const { cursor } = pass;
-    const query = queryOf(window, pass, fields);
-    const request: PageRequest = { window, query, cursor, priority: SWEEP, signal };
-    const fetched = await fetchPage(context, request).catch((error: unknown) => {
-      if (signal.aborted || context.source.fault(error).kind !== "bad_request" || cursor === null)
-        throw error;
-      if (hasMoved(pass)) return null;
-      throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
-    });
-    if (fetched === null) {
-      pass = restarted(pass, pass.limit);
-      continue;
-    }
-    try {
-      const { searchAfter } = fetched.page.head;
-      const served = await servedOf(context, request, fetched.page).catch(async (error: unknown) => {
-        if (signal.aborted || !isBadContent(context, error)) throw error;
-        if (canSkip(context, request, searchAfter, error))
-          return retriedSingle(context, request, searchAfter!, error);
-        const smaller = halved(pass, error instanceof UnreadablePageError);
-        if (smaller === null) throw error;
-        pass = smaller;
-        return null;
-      });
-      if (served === null) continue;
-      if ("skipped" in served) {
-        await recordSkip(context, { ...window, pass }, served.skipped);
-        pass = skippedOne(pass, searchAfter!);
-        continue;
-      }
-      const againMs = cursor === null && pass.pages > 0 ? pass.startMs : undefined;
-      pass = {
-        ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
-        pages: pass.pages + 1,
-      };
-      yield* lent(served, fetched.askedMs, againMs);
-      if (served.last) return;
-    } finally {
-      fetched.release();
-    }
-  }
-}
-
-/** The page is valid until the next one is asked for. */
-function* lent(served: Served, askedMs: number, againMs: number | undefined): Generator<WalkedPage> {
-  try {
-    yield { ...served, askedMs, againMs };
-  } finally {
-    served.lease.release();
-  }
-}
-
 function slicesOf(timesMs: number[]): TimeStretch[] {
   const slices: { fromMs: number; toMs: number }[] = [];
   for (const timeMs of timesMs.sort((a, b) => a - b)) {
@@ -266,25 +215,36 @@ function slicesOf(timesMs: number[]): TimeStretch[] {
   return slices;
 }
 
-/** Reads a slice of a window with dedupe: how many events were new, and how many the service has. The window itself is not changed. */
+interface ReadSlice {
+  readonly fresh: number;
+  /** The owner of each event that the service has. */
+  readonly owners: readonly string[];
+  readonly skips: readonly NewGap[];
+}
+
+/** Reads a slice of a window with dedupe. The window itself is not changed. */
 async function readSlice(
   context: PollContext,
   window: Window,
   slice: TimeStretch,
   signal: AbortSignal,
-): Promise<{ readonly fresh: number; readonly count: number }> {
+): Promise<ReadSlice> {
   let fresh = 0;
   let edge: readonly string[] = [];
-  const distinct = new Set<string>();
-  for await (const served of pagesOf(context, window, slice, undefined, signal)) {
+  const distinct = new Map<string, string>();
+  const skips: NewGap[] = [];
+  for await (const served of pagesOf(context, window, { stretch: slice, fields: undefined, signal, skips })) {
     const { page } = served;
     for (let index = 0; index < page.scanned.count; index++)
       if (isInside(slice, page.timesMs[index]!))
-        distinct.add(`${identityAt(page, index).toString("latin1")}${page.digests[index]}`);
+        distinct.set(
+          `${identityAt(page, index).toString("latin1")}${page.digests[index]}`,
+          ownerAt(page, index),
+        );
     const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
     const appended = await append(context, window, served, commit);
     fresh += appended.fresh;
     edge = appended.edge;
   }
-  return { fresh, count: distinct.size };
+  return { fresh, owners: [...distinct.values()], skips };
 }

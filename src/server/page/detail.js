@@ -37,6 +37,8 @@ function facts(row, nowMs) {
     ["Behind", lagWords(row)],
     ["Last event", row.lastEventMs === null ? "none yet" : ago(row.lastEventMs, nowMs)],
     ["Events", row.events === null ? "–" : number(row.events)],
+    ["Service counts", row.apiCount === null ? "–" : number(row.apiCount)],
+    ["Held of those", row.heldCount === null ? "–" : number(row.heldCount)],
     ["Events an hour", row.eventsPerHour === null ? "–" : brief(row.eventsPerHour)],
     ["Not read yet", row.unreadMs > 0 ? duration(row.unreadMs) : "nothing"],
     ["Lost", row.gapMs > 0 ? duration(row.gapMs) : "nothing"],
@@ -67,7 +69,9 @@ function windowsTable(view, nowMs) {
     ),
   );
   const more = view.total - view.windows.length;
-  const shared = view.windows.some(({ groupSize }) => groupSize > 1);
+  const isUncounted = view.windows.some(
+    ({ groupSize, apiCount, askedMs }) => groupSize > 1 && apiCount === null && askedMs !== null,
+  );
   return h(
     "div",
     { class: "scroll" },
@@ -77,7 +81,12 @@ function windowsTable(view, nowMs) {
       h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, ...rows),
     ),
-    shared && h("p", { class: "note" }, "Organizations that are read together share these counts."),
+    isUncounted &&
+      h(
+        "p",
+        { class: "note" },
+        "Counts of windows that were read together with other organizations appear after their next comparison.",
+      ),
     more > 0 && h("p", { class: "note" }, `${number(more)} older windows are not shown.`),
   );
 }

@@ -1,0 +1,68 @@
+import { DAY_MS } from "../../core/time.ts";
+import type { WindowCounts } from "../../core/view/status.ts";
+import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
+
+const CALENDAR_DAYS = 90;
+
+export type DayState = (typeof DAY_STATES)[number];
+
+/** The part of a window that places it in a calendar. */
+export interface LedgerStretch {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly state: DayState;
+  readonly apiCount: number | null;
+  readonly heldCount: number | null;
+  readonly late: number;
+  readonly askedMs: number | null;
+}
+
+export function noWindows(): WindowCounts {
+  return { unread: 0, read: 0, sealed: 0, expired: 0, refused: 0, live: 0 };
+}
+
+/** The last days up to today, in UTC, with the stretches of windows that lie in each. */
+export function createDays(nowMs: number) {
+  const firstDay = Math.floor(nowMs / DAY_MS) - CALENDAR_DAYS + 1;
+  const days = Array.from({ length: CALENDAR_DAYS }, (_, at) => emptyDay(firstDay + at));
+
+  return {
+    add(window: LedgerStretch, weight: number): void {
+      // A window of no length yet, which a live one is at first, still shows where it stands.
+      const toMs = Math.max(window.toMs, window.fromMs + 1);
+      const from = Math.floor(window.fromMs / DAY_MS);
+      const to = Math.floor((toMs - 1) / DAY_MS);
+      for (let day = Math.max(from, firstDay); day <= to; day++) {
+        const shares = days[day - firstDay];
+        if (shares === undefined) break;
+        const inDayMs = Math.min(toMs, (day + 1) * DAY_MS) - Math.max(window.fromMs, day * DAY_MS);
+        shares[window.state] += (inDayMs / DAY_MS) * weight;
+      }
+      const only = from === to ? days[from - firstDay] : undefined;
+      if (only !== undefined) count(only, window);
+    },
+    list: (): CalendarDay[] => days.map(rounded),
+  };
+}
+
+function count(day: CalendarDay, window: LedgerStretch): void {
+  day.late += window.late;
+  if (window.state === "live" || window.apiCount === null || window.heldCount === null) return;
+  day.apiCount = (day.apiCount ?? 0) + window.apiCount;
+  day.heldCount = (day.heldCount ?? 0) + window.heldCount;
+  if (window.askedMs !== null) day.askedMs = Math.min(day.askedMs ?? window.askedMs, window.askedMs);
+}
+
+function emptyDay(day: number): CalendarDay {
+  return {
+    day: new Date(day * DAY_MS).toISOString().slice(0, 10),
+    ...noWindows(),
+    ...{ apiCount: null, heldCount: null, late: 0, askedMs: null },
+  };
+}
+
+/** Sums of shares carry the noise of floating point. */
+function rounded(day: CalendarDay): CalendarDay {
+  const shares = Object.fromEntries(DAY_STATES.map((state) => [state, Math.round(day[state] * 1e6) / 1e6]));
+  return { ...day, ...shares };
+}

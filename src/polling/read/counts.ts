@@ -1,0 +1,77 @@
+import type { HeldQuery } from "../../core/journal.ts";
+import type { PreparedPage } from "../../core/prepare-page.ts";
+import type { OwnerCounts, Stream, Window } from "../../core/window.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
+
+/** How many events the service showed, by owner: an organization, or "" where an event names none. */
+export type Shown = Readonly<Record<string, number>>;
+
+/** The counts of a window after a whole pass or sweep. */
+export type Counts = Pick<Window, "counts"> & { readonly apiCount: number; readonly heldCount: number };
+
+/** Adds the events of a page that lie in the stretch; `leftOut` are the indexes of repeats. */
+export function addShown(
+  shown: Shown,
+  page: PreparedPage,
+  { fromMs, toMs }: TimeStretch,
+  leftOut: readonly number[],
+): Shown {
+  const counts: Record<string, number> = { ...shown };
+  const without = new Set(leftOut);
+  for (let index = 0; index < page.scanned.count; index++) {
+    const timeMs = page.timesMs[index]!;
+    if (timeMs < fromMs || timeMs >= toMs || without.has(index)) continue;
+    const owner = ownerAt(page, index);
+    counts[owner] = (counts[owner] ?? 0) + 1;
+  }
+  return counts;
+}
+
+export function ownerAt(page: PreparedPage, index: number): string {
+  return page.organizations[page.organizationIndexes[index]!] ?? "";
+}
+
+export function sumOf(shown: Shown): number {
+  return Object.values(shown).reduce((sum, count) => sum + count, 0);
+}
+
+/** Asks for everything that is held of a stretch. A query without organizations is answered for the owners that it showed. */
+export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: Shown): HeldQuery {
+  const { organizations, account, provider } = stream;
+  const owners = organizations.length > 0 ? organizations : Object.keys(shown);
+  return { owners, account, provider, fromMs, toMs };
+}
+
+/** The service's count beside ours. Skipped events belong to no owner, and none of them is held. */
+export function countsFrom(
+  stream: Stream,
+  shown: Shown,
+  held: ReadonlyMap<string, number>,
+  skipped: number,
+): Counts {
+  let heldCount = 0;
+  for (const count of held.values()) heldCount += count;
+  const apiCount = sumOf(shown) + skipped;
+  if (stream.organizations.length === 1) return { apiCount, heldCount, counts: null };
+  const counts: Record<string, readonly [number, number]> = {};
+  for (const owner of new Set([...Object.keys(shown), ...held.keys()]))
+    counts[owner] = [shown[owner] ?? 0, held.get(owner) ?? 0];
+  return { apiCount, heldCount, counts };
+}
+
+/** Both counts of every owner, combined; null where one side was not counted by owner. */
+export function combined(
+  left: OwnerCounts | null,
+  right: OwnerCounts | null,
+  combine: (left: number, right: number, side: "api" | "held") => number,
+): OwnerCounts | null {
+  if (left === null || right === null) return null;
+  const counts: Record<string, readonly [number, number]> = {};
+  for (const owner of new Set([...Object.keys(left), ...Object.keys(right)])) {
+    const [leftApi, leftHeld] = left[owner] ?? [0, 0];
+    const [rightApi, rightHeld] = right[owner] ?? [0, 0];
+    const pair = [combine(leftApi, rightApi, "api"), combine(leftHeld, rightHeld, "held")] as const;
+    if (pair[0] > 0 || pair[1] > 0) counts[owner] = pair;
+  }
+  return counts;
+}

@@ -1,0 +1,91 @@
+import type { NewGap } from "../../core/gap.ts";
+import type { Window } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import { SWEEP } from "../limits/pace.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
+import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
+import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
+import { canSkip, digest, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
+import { InconsistentPageError, UnreadablePageError } from "./source.ts";
+
+/** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
+export interface WalkedPage extends Served {
+  readonly askedMs: number;
+  readonly againMs: number | undefined;
+}
+
+export interface Walk {
+  readonly stretch: TimeStretch;
+  /** undefined: whole events. */
+  readonly fields: readonly string[] | undefined;
+  readonly signal: AbortSignal;
+  /** Gets a gap for each event that is not readable. */
+  readonly skips: NewGap[];
+}
+
+/**
+ * Walks over a stretch with a pass that no window stores: after a failure of another kind the caller begins
+ * anew. Bad content is searched by halving and skipped, a refused token restarts the request (pass.ts).
+ */
+export async function* pagesOf(
+  context: PollContext,
+  window: Window,
+  { stretch, fields, signal, skips }: Walk,
+): AsyncGenerator<WalkedPage> {
+  const { settings, serviceClock } = context;
+  let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
+  for (;;) {
+    const { cursor } = pass;
+    const query = queryOf(window, pass, fields);
+    const request: PageRequest = { window, query, cursor, priority: SWEEP, signal };
+    const fetched = await fetchPage(context, request).catch((error: unknown) => {
+      if (signal.aborted || context.source.fault(error).kind !== "bad_request" || cursor === null)
+        throw error;
+      if (hasMoved(pass)) return null;
+      throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
+    });
+    if (fetched === null) {
+      pass = restarted(pass, pass.limit);
+      continue;
+    }
+    try {
+      const { searchAfter } = fetched.page.head;
+      const served = await servedOf(context, request, fetched.page).catch(async (error: unknown) => {
+        if (signal.aborted || !isBadContent(context, error)) throw error;
+        if (canSkip(context, request, searchAfter, error))
+          return retriedSingle(context, request, searchAfter!, error);
+        const smaller = halved(pass, error instanceof UnreadablePageError);
+        if (smaller === null) throw error;
+        pass = smaller;
+        return null;
+      });
+      if (served === null) continue;
+      if ("skipped" in served) {
+        const passed = { ...window, toMs: stretch.toMs, pass };
+        await recordSkip(context, passed, served.skipped);
+        const gap = await skipGap(context, passed, served.skipped, searchAfter!);
+        if (!skips.some(({ detail }) => detail === gap.detail)) skips.push(gap);
+        pass = skippedOne(pass, searchAfter!, digest(gap.detail));
+        continue;
+      }
+      const againMs = cursor === null && pass.pages > 0 ? pass.startMs : undefined;
+      pass = {
+        ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
+        pages: pass.pages + 1,
+      };
+      yield* lent(served, fetched.askedMs, againMs);
+      if (served.last) return;
+    } finally {
+      fetched.release();
+    }
+  }
+}
+
+/** The page is valid until the next one is asked for. */
+function* lent(served: Served, askedMs: number, againMs: number | undefined): Generator<WalkedPage> {
+  try {
+    yield { ...served, askedMs, againMs };
+  } finally {
+    served.lease.release();
+  }
+}
