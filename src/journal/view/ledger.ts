@@ -174,9 +174,9 @@ function compare(
     const sum = compared.get(owner) ?? { apiCount: 0, heldCount: 0 };
     compared.set(owner, { apiCount: sum.apiCount + apiCount, heldCount: sum.heldCount + heldCount });
   };
-  if ((stream?.organizations.length ?? 0) <= 1) return add("", window.apiCount, window.heldCount);
-  if (window.counts === null) return;
-  for (const [owner, pair] of Object.entries(JSON.parse(window.counts) as OwnerCounts)) add(owner, ...pair);
+  if ((stream?.organizations.length ?? 0) <= 1) add("", window.apiCount, window.heldCount);
+  else if (window.counts !== null)
+    for (const [owner, pair] of Object.entries(JSON.parse(window.counts) as OwnerCounts)) add(owner, ...pair);
 }
 
 function factsOf(facts: Map<number, StreamFacts>, id: number): StreamFacts {
