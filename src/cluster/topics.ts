@@ -156,7 +156,7 @@ export async function checkTopics(link: KafkaLink, name: string, trial: boolean)
     const missing = names.filter((topic) => !there.includes(topic));
     if (missing.length > 0)
       throw new UsageError(
-        `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost: restore them, Nothing is begun again automatically.`,
+        `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost: restore them. Nothing is begun again automatically.`,
       );
     const { topics } = await admin.fetchTopicMetadata({ topics: names });
     const lanes = topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
