@@ -10,7 +10,7 @@ import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
-import { keysText } from "./verify/log.ts";
+import { keysText } from "./verify/log-files.ts";
 
 /** An archive that this process writes. Opening it writes its first entries: its key and its policy. */
 export interface Archive {

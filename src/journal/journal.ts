@@ -5,6 +5,7 @@ import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import { type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
+import { createVersions } from "./archive/versions.ts";
 import type { Connection, State } from "./database.ts";
 import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
 import { createGaps } from "./gaps.ts";
@@ -35,9 +36,6 @@ export interface SqliteJournal extends Journal {
   readonly pages: Pages;
 }
 
-/** Gets the indexes of events that are held with other bytes, inside the change that found them. */
-export type OnChanged = (commit: PageCommit, indexes: readonly number[]) => void;
-
 /** A page as an append stored it. */
 interface Stored {
   readonly number: number;
@@ -49,7 +47,6 @@ export function createJournal(
   db: State,
   clock: Clock,
   memory: PageMemory = createBufferPool(),
-  onChanged: OnChanged = () => {},
 ): SqliteJournal {
   const id = journalId(db);
   const pages = createPages(db, id, memory);
@@ -58,6 +55,7 @@ export function createJournal(
   const gaps = createGaps(db, clock);
   const windows = createWindows(db, gaps);
   const readers = createReaders(db, pages, id, clock);
+  const versions = createVersions(db);
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
@@ -77,7 +75,7 @@ export function createJournal(
     const late = lateOnes(commit, deduped);
     for (const [atMostMs, events] of late.byDelay) countLate.run(commit.account, atMostMs, events);
     const { known, repeated, edge } = deduped;
-    if (deduped.changed.length > 0) onChanged(commit, deduped.changed);
+    if (commit.reader === null && deduped.changed.length > 0) insertVersions(commit, deduped.changed);
     const byOrganization = countByOrganization(commit, deduped);
     const appended: Appended = {
       page: stored?.number ?? null,
@@ -106,6 +104,16 @@ export function createJournal(
       whole ? page.compressed : undefined,
     );
     return { number, scanned };
+  }
+
+  /** Other bytes of held events, for archives alone: sinks have delivered the event (A9). */
+  function insertVersions(commit: PageCommit, changed: readonly number[]): void {
+    const { page, account, organization, provider, fetchedAtMs: fetchedMs } = commit;
+    for (const { archive: reader, indexes } of versions.note(commit, changed)) {
+      const newestMs = Math.max(...indexes.map((index) => page.timesMs[index]!));
+      const row = { account, organization, provider, reader, fetchedMs, newestMs, twins: null };
+      pages.insert(row, subset(page.scanned, indexes), undefined);
+    }
   }
 
   function keepDecoded(commit: PageCommit, { number, scanned }: Stored): void {

@@ -34,6 +34,11 @@ interface WindowRow {
   readonly reader: string | null;
 }
 
+interface Looks {
+  readonly looks: number;
+  readonly firstMs: number;
+}
+
 const COLUMNS =
   "stream, from_ms, to_ms, live, state, pass, asked_ms, sweeps, next_ms, api_count, held_count, counts, late, repeated, changed, reason, reader";
 const VALUES =
@@ -44,12 +49,13 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   const streams = new Map<number, Stream>();
   const statements = new Map<string, Statement>();
   const insert = db.prepare(
-    `INSERT INTO windows (${COLUMNS}, looks) VALUES (${VALUES}, @asked_ms IS NOT NULL)`,
+    `INSERT INTO windows (${COLUMNS}, looks, first_ms) VALUES (${VALUES}, @asked_ms IS NOT NULL, @asked_ms)`,
   );
   const update = db.prepare(
     `UPDATE windows SET ${COLUMNS.split(", ")
       .map((column) => `${column} = @${column}`)
-      .join(", ")}, looks = looks + (COALESCE(@asked_ms, 0) > COALESCE(asked_ms, 0)) WHERE id = @id`,
+      .join(", ")}, looks = looks + (COALESCE(@asked_ms, 0) > COALESCE(asked_ms, 0)),
+       first_ms = COALESCE(first_ms, asked_ms, @asked_ms) WHERE id = @id`,
   );
   const coverage = db.prepare(
     `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
@@ -61,13 +67,21 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     )
     .pluck();
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
-  const limitLooks = db.prepare("UPDATE windows SET looks = MIN(looks, ?) WHERE id = ?");
-  const looksAt = db.prepare("SELECT looks FROM windows WHERE id = ?").pluck();
+  const limitLooks = db.prepare(
+    "UPDATE windows SET looks = MIN(looks, @looks), first_ms = MAX(first_ms, @firstMs) WHERE id = @id",
+  );
+  const looksAt = db.prepare(
+    "SELECT looks, COALESCE(first_ms, asked_ms, 0) AS firstMs FROM windows WHERE id = ?",
+  );
 
-  /** A row that takes in others has been looked at only as often as the least of them. */
-  function looksOf({ put = [], remove: removed = [] }: WindowChange): number | undefined {
+  /** A row that takes in others has been looked at only as often, and as early, as the least of them. */
+  function looksOf({ put = [], remove: removed = [] }: WindowChange) {
     if (put.length === 0 || removed.length === 0) return undefined;
-    return Math.min(...removed.map((id) => (looksAt.get(id) as number | undefined) ?? 0));
+    const rows = removed.map((id) => (looksAt.get(id) ?? { looks: 0, firstMs: 0 }) as Looks);
+    return {
+      looks: Math.min(...rows.map(({ looks }) => looks)),
+      firstMs: Math.max(...rows.map(({ firstMs }) => firstMs)),
+    };
   }
   const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
   const streamById = db.prepare(
@@ -85,7 +99,7 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
       for (const window of change.put ?? [])
         if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
           throw new StaleWindowError(window.id);
-      for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run(looks, id);
+      for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run({ ...looks, id });
       for (const window of change.add ?? []) insert.run(rowOf(window));
       if (change.filled !== undefined) gaps.fill(change.filled);
       if (change.gaps !== undefined) gaps.add(change.gaps);

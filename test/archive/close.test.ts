@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
+import { openRange } from "../../src/archive/part/range.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { createSpace } from "../../src/journal/space.ts";
 import { programOnPath } from "../support/components.ts";
-import { eventText, pageOf } from "../support/pages.ts";
+import { eventText, pageOf, readTexts } from "../support/pages.ts";
 import { A, B, C, DAY, openWorld, type World } from "./world.ts";
 
 let world: World;
@@ -24,6 +25,16 @@ async function linesOf(leaf: PartLeaf): Promise<Line[]> {
 
 async function allLines(): Promise<Line[]> {
   return (await Promise.all(parts().map(linesOf))).flat();
+}
+
+/** Every event of the archive, part by part. */
+async function storedTexts(): Promise<string[]> {
+  const found: string[] = [];
+  for (const leaf of parts())
+    for (const line of await linesOf(leaf))
+      for await (const { slice } of (await openRange(world.store, leaf.data, line)).slices())
+        found.push(slice!.toString());
+  return found;
 }
 
 /** The events of the archive as strangers read them. */
@@ -85,6 +96,19 @@ describe("closing days", () => {
       ["002", 1],
     ]);
     expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A3 settle counts from the first completed pass; a later sweep does not begin it anew", async () => {
+    world = await openWorld();
+    await world.events(A, DAY, 0, 3);
+    await world.seal([A], DAY, 3, { askedMs: world.nowMs - 1.5 * DAY_MS });
+    const [window] = await world.journal.windows({ account: "acme" });
+    world.nowMs += 0.6 * DAY_MS;
+    await world.journal.changeWindows({ put: [{ ...window!, askedMs: world.nowMs - 1000 }] });
+    await world.closeAll();
+    expect(parts()).toHaveLength(1);
+    // The claim is about the newest pass all the same.
+    expect((await allLines())[0]!.asked).toBe(new Date(world.nowMs - 1000).toISOString());
   });
 
   test("A3 settle counts from the later of the day's end and the pass about it", async () => {
@@ -242,6 +266,35 @@ describe("closing days", () => {
     await world.closeAll();
     expect(await allLines()).toMatchObject([{ organization: A, accounts: ["acme", "other"], held: 4 }]);
     expect(parts()[0]!.data).not.toContain("acme");
+  });
+
+  test("A9 other bytes of a held event are archived as a further version, once, and sinks do not see them", async () => {
+    world = await openWorld();
+    const reader = await world.journal.reader("disk");
+    const texts = await world.events(A, DAY, 0, 3);
+    const [changed] = await world.events(A, DAY, 1, 1, { note: "edited" });
+    await world.events(A, DAY, 1, 1, { note: "edited" });
+    await world.seal([A], DAY, 3);
+    await world.closeAll();
+    const [line] = await allLines();
+    expect(line).toMatchObject({ events: 4, held: 3, returned: 3, changed: 1, state: "complete" });
+    expect(await storedTexts()).toEqual([texts[0], texts[1], changed, texts[2]]);
+    expect((await world.verify()).findings).toEqual([]);
+    expect(await readTexts(reader)).toEqual(texts);
+  });
+
+  test("A9 a version that appears after its day was closed goes into an addition", async () => {
+    world = await openWorld();
+    await world.events(A, DAY, 0, 2);
+    await world.seal([A], DAY, 2);
+    await world.closeAll();
+    const [changed] = await world.events(A, DAY, 1, 1, { note: "edited" });
+    world.nowMs += 2 * DAY_MS;
+    await world.closeAll();
+    const line = (await allLines()).find(({ part }) => part === "late-001");
+    expect(line).toMatchObject({ events: 1, changed: 1, state: "addition" });
+    expect(await storedTexts()).toContain(changed);
+    expect((await world.verify()).findings).toEqual([]);
   });
 
   test("A10 complete needs a second look, and a number that the service returned", async () => {

@@ -3,7 +3,7 @@ import type { JournalEvent } from "../../core/event.ts";
 const IDENTITY_BYTES = 16;
 
 /** The event's bytes and, behind them, its timestamp. */
-export interface Place {
+export interface SpooledPlace {
   readonly offset: number;
   readonly length: number;
   readonly timestampLength: number;
@@ -53,7 +53,7 @@ export function createColumns() {
     get count() {
       return count;
     },
-    add(group: number, event: JournalEvent, place: Place, isChanged: boolean): void {
+    add(group: number, event: JournalEvent, place: SpooledPlace, isChanged: boolean): void {
       if (count === capacity) grow();
       groups[count] = group;
       times[count] = event.timestampMs;
@@ -74,7 +74,7 @@ export function createColumns() {
     run: (row: number) => runs[row]!,
     identity: (row: number) => identities.subarray(row * IDENTITY_BYTES, (row + 1) * IDENTITY_BYTES),
     isChanged: (row: number) => changed[row] === 1,
-    place: (row: number): Place => ({
+    place: (row: number): SpooledPlace => ({
       offset: offsets[row]!,
       length: lengths[row]!,
       timestampLength: timestampLengths[row]!,

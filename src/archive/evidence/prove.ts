@@ -60,7 +60,7 @@ export async function proveEvent(store: ArchiveStore, query: EventQuery): Promis
 }
 
 /** The proof of one event by the number of its line and its number in the line. */
-export async function proveAt(
+async function proveAt(
   store: ArchiveStore,
   log: ReadLog,
   files: PartFiles,

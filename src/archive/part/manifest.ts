@@ -37,13 +37,13 @@ const isStretch: Test = (value) =>
   typeof value === "object" &&
   value !== null &&
   Object.keys(value).join() === "from,to,reason" &&
-  isTime((value as Stretch).from) &&
-  isTime((value as Stretch).to) &&
-  typeof (value as Stretch).reason === "string";
+  isTime((value as MissingStretch).from) &&
+  isTime((value as MissingStretch).to) &&
+  typeof (value as MissingStretch).reason === "string";
 
 type Test = (value: unknown) => boolean;
 
-export interface Stretch {
+interface MissingStretch {
   readonly from: string;
   readonly to: string;
   readonly reason: string;
@@ -73,7 +73,7 @@ export interface Line {
   readonly ids_sha256: string;
   /** complete: two looks agree. unchecked: one look. differs: the service returned another number. missing: see there. addition: no claim. */
   readonly state: "complete" | "unchecked" | "differs" | "missing" | "addition";
-  readonly missing: readonly Stretch[];
+  readonly missing: readonly MissingStretch[];
   /** Smallest and largest timestamp, as served; null without events. */
   readonly first: string | null;
   readonly last: string | null;

@@ -32,22 +32,6 @@ export async function openRange(store: ArchiveStore, data: string, line: Line): 
 const LINE_BREAK = 0x0a;
 
 async function* slicesOf(store: ArchiveStore, data: string, line: Line) {
-  for await (const { content, slices } of framesOf(store, data, line))
-    for (const { index, at, length } of slices)
-      yield { index, slice: length === null ? null : content.subarray(at, at + length) };
-}
-
-export interface Frame {
-  /** Offset and length in the data file. */
-  readonly from: number;
-  readonly stored: number;
-  readonly content: Buffer;
-  /** The place of every event in the content; a length of null for an erased one. */
-  readonly slices: readonly { readonly index: number; readonly at: number; readonly length: number | null }[];
-}
-
-/** The frames of one line, one after the other. */
-export async function* framesOf(store: ArchiveStore, data: string, line: Line): AsyncIterable<Frame> {
   const breaks = new Map(line.breaks.map(([index, , length]) => [index, length]));
   const erased = new Set(line.erased.map(([index]) => index));
   let from = line.offset + line.key_bytes;
@@ -56,14 +40,12 @@ export async function* framesOf(store: ArchiveStore, data: string, line: Line): 
     const frame = await store.read(data, { from, length: stored });
     if (frame?.length !== stored)
       throw new Error(`${store.place}/${data} ends too early: run \`archive verify\`.`);
-    const content = decompress(frame);
-    const slices: { index: number; at: number; length: number | null }[] = [];
-    for (let at = 0; at < content.length; index++) {
-      const length = breaks.get(index) ?? content.indexOf(LINE_BREAK, at) - at;
-      slices.push({ index, at, length: erased.has(index) ? null : length });
-      at += length + 1;
-    }
-    yield { from, stored, content, slices };
     from += stored;
+    const content = decompress(frame);
+    for (let at = 0; at < content.length; index++) {
+      const end = at + (breaks.get(index) ?? content.indexOf(LINE_BREAK, at) - at);
+      yield { index, slice: erased.has(index) ? null : content.subarray(at, end) };
+      at = end + 1;
+    }
   }
 }

@@ -31,6 +31,7 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
     .prepare("SELECT 1 FROM archive_closed WHERE archive = ? AND day = ? AND owner = ?")
     .pluck();
   const forget = db.prepare("DELETE FROM archive_closed WHERE archive = ? AND day < ?");
+  const forgetVersions = db.prepare("DELETE FROM archive_versions WHERE archive = ? AND time_ms < ?");
   const move = db.prepare(
     `UPDATE readers SET page = ?, event = ?, hash = ?, committed_ms = ? WHERE name = ?`,
   );
@@ -66,7 +67,9 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
     db.prepare("UPDATE archives SET noted_page = ? WHERE name = ?").run(last.number, name);
     move.run(last.number, last.events, last.rolling, last.fetchedMs, name);
     // Events for days before this are undated, so nothing asks for these rows any more.
-    forget.run(name, dayOf(last.fetchedMs - retentionMs - 9 * DAY_MS));
+    const goneMs = last.fetchedMs - retentionMs - 9 * DAY_MS;
+    forget.run(name, dayOf(goneMs));
+    forgetVersions.run(name, goneMs);
   }
 
   return {

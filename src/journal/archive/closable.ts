@@ -6,7 +6,7 @@ import type { State } from "../database.ts";
  * Decides which organizations of which days can be closed. For a day of an organization:
  *
  *   open      a window of it is unread, read but not compared yet, live, or refused while the service still has it
- *   settling  sealed, but the pass that was about it began less than `settle` ago
+ *   settling  sealed, but the first pass about it began less than `settle` ago (A3)
  *   ready     every stretch of the day is sealed, or the service has forgotten it (then it is named as missing)
  *
  * Where two accounts read one organization, one that is refused does not hold up the other (A2, A8).
@@ -18,6 +18,8 @@ interface WindowRow {
   readonly live: number;
   readonly state: "unread" | "read" | "sealed" | "expired" | "refused";
   readonly askedMs: number | null;
+  /** When the first whole pass about it began. */
+  readonly firstMs: number | null;
   readonly looks: number;
   readonly apiCount: number | null;
   readonly heldCount: number | null;
@@ -32,7 +34,7 @@ export function createClosable(
   { name, retentionMs }: { readonly name: string; readonly retentionMs: number },
 ) {
   const windowsOf = db.prepare(
-    `SELECT w.from_ms AS fromMs, w.to_ms AS toMs, w.live, w.state, w.asked_ms AS askedMs, w.looks,
+    `SELECT w.from_ms AS fromMs, w.to_ms AS toMs, w.live, w.state, w.asked_ms AS askedMs, COALESCE(w.first_ms, w.asked_ms) AS firstMs, w.looks,
        w.api_count AS apiCount, w.held_count AS heldCount, w.reason, s.account, s.provider, s.organizations
      FROM windows w JOIN streams s ON s.id = w.stream
      WHERE w.reader IS NULL AND w.from_ms < @toMs AND (w.to_ms > @fromMs OR w.live = 1)`,
@@ -129,8 +131,8 @@ export function createClosable(
     // Before the first window nothing was asked for: it is named as missing, but it does not hold up the day.
     if (uncovered.length > 0 && others.length === 0 && !isBeforeAll(uncovered, windows) && toMs > forgottenMs)
       return undefined;
-    const askedMs = Math.max(0, ...sealed.map((row) => row.askedMs ?? 0));
-    if (nowMs < Math.max(toMs, askedMs) + settleMs) return undefined;
+    const firstMs = Math.max(0, ...sealed.map((row) => row.firstMs ?? 0));
+    if (nowMs < Math.max(toMs, firstMs) + settleMs) return undefined;
     const owner = organization.includes(":") ? "" : organization;
     const isOlder = isBefore.get({ owner, fromMs, toMs, name }) !== undefined;
     const missing = [

@@ -1,0 +1,149 @@
+import { mkdirSync, rmSync } from "node:fs";
+import type { ArchiveState } from "../../core/archive.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Archive } from "../archive.ts";
+import type { ArchiveConfig } from "../config.ts";
+import { readEntries } from "../evidence/read.ts";
+import { type CurrentPart, currentParts } from "../log/current-parts.ts";
+import type { LeafBody, PartFiles } from "../log/leaf.ts";
+import type { Line } from "../part/manifest.ts";
+import { type ArchiveStore, LockedFileError } from "../store/store.ts";
+import { type Hold, holdsOf, touches } from "./holds.ts";
+import { type Fate, rewritePart } from "./rewrite.ts";
+
+export interface DeletionParts {
+  readonly archive: Archive;
+  readonly store: ArchiveStore;
+  readonly state: ArchiveState;
+  readonly config: Pick<ArchiveConfig, "keep" | "classes">;
+  readonly clock: Clock;
+  readonly workFolder: string;
+}
+
+/** Says what the log entry of a removal is. */
+export type RemovalBody = (
+  part: CurrentPart,
+  removed: { readonly lines: number; readonly events: number },
+  replacement: PartFiles | null,
+) => LeafBody;
+
+/** Removes lines of parts and their files, with the steps of deletion.ts. */
+export function createPartRemoval({ archive, store, state, clock, workFolder }: DeletionParts) {
+  mkdirSync(workFolder, { recursive: true, mode: 0o700 });
+
+  function isHeld(line: Line, list: readonly Hold[]): boolean {
+    return list.some(
+      ({ organizations, from, to }) =>
+        (organizations.length === 0 || organizations.includes(line.organization)) && touches(line, from, to),
+    );
+  }
+
+  async function removeParts(
+    parts: readonly CurrentPart[],
+    fateOf: (line: Line, index: number) => Promise<Fate>,
+    bodyOf: RemovalBody,
+    signal: AbortSignal,
+  ): Promise<{ parts: number; lines: number; events: number; kept: number }> {
+    await removeLeftovers();
+    const total = { parts: 0, lines: 0, events: 0, kept: 0 };
+    for (const part of parts) {
+      signal.throwIfAborted();
+      const files = part.files!;
+      const fates = new Map<string, Fate>();
+      // Read again for every part: a hold that was added meanwhile counts (A22).
+      const inForce = holdsOf(state);
+      for (const entry of await readEntries(store, files)) {
+        if ("gone" in entry) continue;
+        const wanted = await fateOf(entry.line, part.leaf.index);
+        const held = wanted !== "keep" && isHeld(entry.line, inForce);
+        if (held) total.kept++;
+        fates.set(entry.line.organization, held ? "keep" : wanted);
+      }
+      if ([...fates.values()].every((fate) => fate === "keep")) continue;
+      const removed = await replacePart(part, files, fates, bodyOf, signal);
+      total.parts++;
+      total.lines += removed.lines;
+      total.events += removed.events;
+    }
+    return total;
+  }
+
+  async function replacePart(
+    part: CurrentPart,
+    files: PartFiles,
+    fates: ReadonlyMap<string, Fate>,
+    bodyOf: RemovalBody,
+    signal: AbortSignal,
+  ) {
+    const entryIndex = archive.leaves().length;
+    const rewritten = await rewritePart(
+      store,
+      files,
+      (line) => fates.get(line.organization) ?? "keep",
+      entryIndex,
+      workFolder,
+    );
+    const removed = { lines: rewritten.removedLines, events: rewritten.removedEvents };
+    if (rewritten.files !== undefined) {
+      // Noted first, so that a crash before the entry leaves nothing that the log cannot explain.
+      await state.setFact("rewrite", JSON.stringify([rewritten.files.data, rewritten.files.manifest]));
+      const { data, data_bytes: length, data_sha256: sha256 } = rewritten.files;
+      await store.create(data, { file: rewritten.dataFile, length, sha256 });
+      await store.create(rewritten.files.manifest, { bytes: rewritten.manifest });
+    }
+    rmSync(rewritten.dataFile, { force: true });
+    await archive.log.append([{ body: bodyOf(part, removed, rewritten.files ?? null) }], signal);
+    await removeFiles([files.data, files.manifest]);
+    await state.setFact("rewrite", null);
+    return removed;
+  }
+
+  async function removeFiles(paths: readonly string[]): Promise<void> {
+    const current = new Set(
+      currentParts(archive.leaves()).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
+    );
+    for (const path of paths) {
+      if (current.has(path)) continue;
+      try {
+        await store.remove(path);
+      } catch (error) {
+        if (!(error instanceof LockedFileError)) throw error;
+        await addDue(path, error.untilMs);
+      }
+    }
+  }
+
+  /** A locked file goes when its lock ends (A24). */
+  async function addDue(path: string, untilMs: number): Promise<void> {
+    const due = dueOrders().filter((order) => order.path !== path);
+    await state.setFact("due", JSON.stringify([...due, { path, untilMs }]));
+  }
+
+  const dueOrders = () => JSON.parse(state.fact("due") ?? "[]") as { path: string; untilMs: number }[];
+
+  /** Files of deletions that a crash interrupted, and files whose lock has ended. */
+  async function removeLeftovers(): Promise<void> {
+    const named = archive.leaves().flatMap((leaf) => {
+      const files = "replacement" in leaf ? leaf.replacement : "data" in leaf ? leaf : null;
+      return files === null ? [] : [files.data, files.manifest];
+    });
+    const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
+    const locked = new Set(
+      dueOrders()
+        .filter(({ untilMs }) => untilMs > clock.now())
+        .map(({ path }) => path),
+    );
+    await removeFiles([...new Set([...named, ...orphans])].filter((path) => !locked.has(path)));
+    await state.setFact("due", JSON.stringify(dueOrders().filter(({ path }) => locked.has(path))));
+    await state.setFact("rewrite", null);
+  }
+
+  function lockedUntil(): string {
+    const due = dueOrders();
+    if (due.length === 0) return "";
+    const last = Math.max(...due.map(({ untilMs }) => untilMs));
+    return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded, and \`archive prune\` carries it out then.`;
+  }
+
+  return { removeParts, lockedUntil };
+}

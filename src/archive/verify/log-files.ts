@@ -1,0 +1,93 @@
+import type { SignedCheckpoint } from "../log/checkpoint.ts";
+import type { LogLeaf } from "../log/leaf.ts";
+import type { Verifier } from "../log/note.ts";
+import { createTiler } from "../log/tiles.ts";
+import { createTree, type Leaves } from "../log/tree.ts";
+import type { ArchiveStore } from "../store/store.ts";
+import type { Findings } from "./findings.ts";
+import { readCheckpoint } from "./read-checkpoint.ts";
+import { checkCosignatures, checkSignature, type KnownKey } from "./signatures.ts";
+
+/* The files of the log beside its newest checkpoint: numbered checkpoints, tiles, and the texts for readers. */
+
+export async function checkFiles(
+  store: ArchiveStore,
+  newest: SignedCheckpoint,
+  entries: readonly Buffer[],
+  leaves: readonly LogLeaf[],
+  hashes: Leaves,
+  trusted: Verifier | undefined,
+  keys: readonly KnownKey[],
+  findings: Findings,
+): Promise<Set<string>> {
+  const files = new Set(["log/checkpoint", "log/leaves.jsonl", "keys.txt"]);
+  const sizes = [...new Set(leaves.map(({ size }) => size))].sort((a, b) => a - b);
+  const tiler = createTiler(hashes, (index) => entries[index]!);
+  const tree = createTree();
+  for (const size of sizes.filter((value) => value <= entries.length)) {
+    const path = `log/checkpoint.${size}`;
+    files.add(path);
+    while (tree.size < size) tree.append(hashes.at(tree.size));
+    await checkNumbered(store, path, { size, root: tree.root() }, newest, leaves, trusted, keys, findings);
+    for (const { path: tile, bytes } of tiler.grow(size)) {
+      files.add(`log/${tile}`);
+      const isSame = (await store.read(`log/${tile}`))?.equals(bytes) === true;
+      findings.expect(
+        "log files",
+        isSame,
+        `log/${tile}`,
+        "INVALID: it is missing or not the tile of these entries",
+      );
+    }
+  }
+  const text = Buffer.from(entries.map((entry) => `${entry}\n`).join(""));
+  const isText = (await store.read("log/leaves.jsonl"))?.equals(text) === true;
+  findings.expect(
+    "leaves.jsonl",
+    isText,
+    "log/leaves.jsonl",
+    "INVALID: it is not the text of the log entries",
+  );
+  const keyText = keysText(leaves);
+  const isKeys = (await store.read("keys.txt"))?.toString() === keyText;
+  findings.expect("keys.txt", isKeys, "keys.txt", "INVALID: it is not the list of the log's keys");
+  return files;
+}
+
+/** The file `keys.txt`: every key that the log names, one on each line. */
+export function keysText(leaves: readonly LogLeaf[]): string {
+  return leaves
+    .flatMap((leaf) => (leaf.kind === "key" || leaf.kind === "witness" ? [`${leaf.key}\n`] : []))
+    .join("");
+}
+
+async function checkNumbered(
+  store: ArchiveStore,
+  path: string,
+  { size, root }: { readonly size: number; readonly root: Buffer },
+  newest: SignedCheckpoint,
+  leaves: readonly LogLeaf[],
+  trusted: Verifier | undefined,
+  keys: readonly KnownKey[],
+  findings: Findings,
+): Promise<void> {
+  if (!findings.isOn("numbered checkpoints")) return;
+  const numbered = await readCheckpoint(store, path, findings);
+  if (numbered === undefined) return;
+  const isRight = numbered.size === size && numbered.origin === newest.origin && numbered.root.equals(root);
+  findings.expect(
+    "numbered checkpoints",
+    isRight,
+    path,
+    "INVALID: it is not the checkpoint of this log at that size",
+  );
+  if (size === newest.size)
+    findings.expect(
+      "numbered checkpoints",
+      numbered.bytes.equals(newest.bytes),
+      path,
+      "INVALID: it differs from log/checkpoint",
+    );
+  checkSignature(numbered, path, size, trusted, keys, findings);
+  checkCosignatures(numbered, path, leaves, { witnesses: [] }, findings);
+}

@@ -1,0 +1,132 @@
+import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
+import type { LogLeaf } from "../log/leaf.ts";
+import { isSignedBy, parseVerifier, type Verifier } from "../log/note.ts";
+import { type Leaves, rootOf } from "../log/tree.ts";
+import type { Findings } from "./findings.ts";
+
+/* Who signed a checkpoint: the log's keys in their order, a checkpoint that the auditor kept, and witnesses. */
+
+/** The signing keys in the order of the log; each is valid from its own entry on. */
+export interface KnownKey {
+  readonly verifier: Verifier;
+  readonly index: number;
+}
+
+export function keysOf(leaves: readonly LogLeaf[]): KnownKey[] {
+  return leaves.flatMap((leaf) =>
+    leaf.kind === "key" ? [{ verifier: parseVerifier(leaf.key), index: leaf.index }] : [],
+  );
+}
+
+/**
+ * A checkpoint is trusted through the pinned key, or through a key that the log introduced: the checkpoint which
+ * introduced it must be signed by the one before as well (A20), which `checkNumbered` demands.
+ */
+export function checkSignature(
+  checkpoint: SignedCheckpoint,
+  path: string,
+  size: number,
+  trusted: Verifier | undefined,
+  keys: readonly KnownKey[],
+  findings: Findings,
+): void {
+  const valid = keys.filter(({ index }) => index < size);
+  const current = valid.at(-1)?.verifier;
+  const introduced = valid.at(-1)?.index;
+  const before = introduced !== undefined && introduced + 1 === size ? valid.at(-2)?.verifier : undefined;
+  try {
+    const isTrusted =
+      trusted === undefined ||
+      [...keys.map(({ verifier }) => verifier)].some(({ text }) => text === trusted.text);
+    findings.expect("checkpoint signature", isTrusted, path, "INVALID: the given key never signed this log");
+    const isSigned = current !== undefined && isSignedBy(checkpoint.note, current);
+    findings.expect(
+      "checkpoint signature",
+      isSigned,
+      path,
+      "INVALID: it is not signed by the key of that time",
+    );
+    if (before !== undefined)
+      findings.expect(
+        "checkpoint signature",
+        isSignedBy(checkpoint.note, before),
+        path,
+        "INVALID: the new key is not confirmed by the old one",
+      );
+  } catch (error) {
+    findings.expect("checkpoint signature", false, path, `INVALID: ${(error as Error).message}`);
+  }
+}
+
+export function checkSince(
+  bytes: Buffer,
+  newest: SignedCheckpoint,
+  hashes: Leaves,
+  trusted: Verifier | undefined,
+  keys: readonly KnownKey[],
+  findings: Findings,
+): void {
+  const subject = "the checkpoint that was kept";
+  let kept: SignedCheckpoint;
+  try {
+    kept = parseCheckpoint(bytes);
+  } catch (error) {
+    findings.expect("earlier checkpoint", false, subject, `INVALID: ${(error as Error).message}`);
+    return;
+  }
+  checkSignature(kept, subject, kept.size, trusted, keys, findings);
+  findings.expect(
+    "earlier checkpoint",
+    kept.origin === newest.origin,
+    subject,
+    `INVALID: it is of another log, "${kept.origin}"`,
+  );
+  if (
+    !findings.expect(
+      "earlier checkpoint",
+      kept.size <= hashes.size,
+      "log/checkpoint",
+      `INVALID: the log was cut; the kept checkpoint has ${kept.size} entries, the archive has ${hashes.size}`,
+    )
+  )
+    return;
+  const isSame = rootOf(hashes, 0, Math.min(kept.size, hashes.size)).equals(kept.root);
+  findings.expect(
+    "earlier checkpoint",
+    isSame,
+    `log entries 0 to ${kept.size - 1}`,
+    "INVALID: they are not those of the kept checkpoint",
+  );
+}
+
+export function checkCosignatures(
+  checkpoint: SignedCheckpoint,
+  path: string,
+  leaves: readonly LogLeaf[],
+  scope: { readonly witnesses: readonly Verifier[] },
+  findings: Findings,
+): number | undefined {
+  const known = leaves.flatMap((leaf) => (leaf.kind === "witness" ? [parseVerifier(leaf.key)] : []));
+  const signers = leaves.flatMap((leaf) => (leaf.kind === "key" ? [parseVerifier(leaf.key)] : []));
+  const all = [
+    ...known,
+    ...scope.witnesses.filter(({ text }) => !known.some((witness) => witness.text === text)),
+  ];
+  const names = new Set([...all, ...signers].map(({ name, id }) => `${name} ${id}`));
+  const strange = checkpoint.note.signatures.find(({ name, id }) => !names.has(`${name} ${id}`));
+  findings.expect(
+    "cosignatures",
+    strange === undefined,
+    path,
+    `INVALID: a signature by ${strange?.name} is of no key that the log names`,
+  );
+  let newest: number | undefined;
+  for (const witness of all) {
+    try {
+      newest = Math.max(newest ?? 0, cosignedAtMs(checkpoint.note, witness) ?? 0) || undefined;
+    } catch (error) {
+      findings.expect("cosignatures", false, path, `INVALID: ${(error as Error).message}`);
+    }
+  }
+  return newest;
+}
