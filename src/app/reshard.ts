@@ -1,10 +1,10 @@
 import type { Config } from "../config/schema.ts";
 import { ownsOrganization } from "../core/shard.ts";
-import { type Resharded, reshard as reshardState } from "../journal/split/reshard.ts";
+import { type Resharded, reshard } from "../journal/split/reshard.ts";
 import { importRefusal } from "./shard.ts";
 
 /** Makes the state of the config's shard from the final copies of all old shards. */
-export function reshard(config: Config, copies: readonly string[], nowMs: number): Resharded {
+export function reshardConfig(config: Config, copies: readonly string[], nowMs: number): Resharded {
   const { shard } = config;
   const refusal = importRefusal(config);
   const ownsJob = (account: string, organization: string | null) =>
@@ -18,5 +18,5 @@ export function reshard(config: Config, copies: readonly string[], nowMs: number
       return ownsJob(definition.account, definition.organization ?? null);
     },
   };
-  return reshardState(config.state, copies, { shard, owners, nowMs });
+  return reshard(config.state, copies, { shard, owners, nowMs });
 }

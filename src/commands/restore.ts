@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { afterRestore } from "../app/after-restore.ts";
-import { reshard } from "../app/reshard.ts";
+import { reshardConfig } from "../app/reshard.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
@@ -60,7 +60,7 @@ async function putCopy(config: Config, copies: readonly string[], flags: Flags, 
 }
 
 function putResharded(config: Config, copies: readonly string[], flags: Flags, io: Io): void {
-  const made = reshard(config, copies, systemClock.now());
+  const made = reshardConfig(config, copies, systemClock.now());
   const { shard, state } = config;
   if (flags.json) {
     const shardOrNull = shard === undefined ? null : shardText(shard);

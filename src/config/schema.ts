@@ -141,6 +141,13 @@ export const configSchema = z
       for (const path of ["accounts", "sinks", "imports"] as const) unique(path, config[path], context);
       importsOfAccounts(config, context);
       secretsInTheClear(config.sinks, context);
+      for (const path of unsafeAddresses(config.server?.peers))
+        context.addIssue({
+          code: "custom",
+          path: ["server", "peers", ...path],
+          message: "use https, or set plainHttp: true beside it to send the token in the clear",
+          input: config.server?.peers,
+        });
     },
     { when: isObject },
   )

@@ -1,5 +1,27 @@
 import { z } from "zod";
+import { plainHttpSchema } from "../core/http/plain-http.ts";
+import { tlsSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
+
+const peersSchema = z
+  .strictObject({
+    addresses: z
+      .array(z.url({ protocol: /^https?$/ }))
+      .min(1)
+      .max(1024)
+      .meta({
+        description:
+          "The addresses of the servers of all shards. The list may be the same everywhere: a shard recognizes itself.",
+      }),
+    token: secretSchema(
+      "The token that the other servers ask for; their readToken is enough. Browsers never see it.",
+    ).optional(),
+    plainHttp: plainHttpSchema,
+    tls: tlsSchema.optional(),
+  })
+  .meta({ description: "The other shards, for a page that shows all of them." });
+
+export type PeersConfig = z.output<typeof peersSchema>;
 
 /** The status page, the API, the metrics and the health checks; one section, one port. */
 export const serverSchema = z
@@ -23,6 +45,7 @@ export const serverSchema = z
       description:
         "Names under which the server is reached. Requests for other names are refused, addresses and localhost excepted.",
     }),
+    peers: peersSchema.optional(),
     organizationLabels: z
       .int()
       .min(0)

@@ -9,6 +9,7 @@ import {
 import { driftSchema, recentSchema } from "../core/view/events.ts";
 import { gapsQuerySchema, gapsSchema } from "../core/view/gaps.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../core/view/organizations.ts";
+import { type PeersView, peersSchema } from "../core/view/peers.ts";
 import { sinkSchema } from "../core/view/sinks.ts";
 import { alarmSchema, ratesSchema, statusSchema } from "../core/view/status.ts";
 import { calendarSchema, windowsQuerySchema, windowsSchema } from "../core/view/windows.ts";
@@ -20,6 +21,21 @@ const idParams = z.strictObject({
 });
 const limit = (most: number, usual: number) =>
   z.coerce.number().int().min(1).max(most).default(usual).meta({ description: "How many at the most." });
+
+/** This process and the other shards of the config. */
+export function peersRoute(list: (signal: AbortSignal) => Promise<PeersView>): Route {
+  return defineRoute({
+    method: "GET",
+    path: "/api/peers",
+    summary: "Every shard of server.peers, this one included: health, totals, worst sink, alarms.",
+    scope: "read",
+    params: none,
+    query: none,
+    body: undefined,
+    response: peersSchema,
+    run: ({ signal }) => list(signal),
+  });
+}
 
 /** Reads of the view, below /api. */
 export function viewRoutes(view: View): readonly Route[] {

@@ -16,7 +16,8 @@ import { createRateLimit, limitConnections } from "./limits.ts";
 import { createLiveStream } from "./live-stream.ts";
 import { admit, answerErrors, type MountContext, mountRoute } from "./mount.ts";
 import { openapiOf } from "./openapi.ts";
-import { actionRoutes, viewRoutes } from "./routes.ts";
+import { createPeers, type Peers } from "./peers.ts";
+import { actionRoutes, peersRoute, viewRoutes } from "./routes.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;
@@ -75,7 +76,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   answerErrors(context);
   mountAssets(app);
   mountHealth(app, options, signal);
-  mountApi(context, options, stream);
+  const peers = createPeers(config.peers, options.view, clock);
+  mountApi(context, options, stream, peers);
   await listen(app, config);
   const { port } = app.server.address() as AddressInfo;
   const url = `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}/`;
@@ -83,9 +85,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     { url, tokenForReading: !access.readsAreFree, changes: access.writes },
     "The status page is available.",
   );
-  const close = () => {
+  const close = async () => {
     stopping.abort(new Error("The server stops."));
     stream.close();
+    await peers.close();
     return app.close();
   };
   options.signal.addEventListener("abort", () => void close(), { once: true });
@@ -137,9 +140,16 @@ function mountApi(
   context: MountContext,
   options: ServerOptions,
   stream: ReturnType<typeof createLiveStream>,
+  peers: Peers,
 ): void {
   const { app, access } = context;
-  const routes = [...viewRoutes(options.view), ...actionRoutes(options.actions), ...options.routes];
+  const routes = [
+    ...viewRoutes(options.view),
+    // Others may be waiting for the same answer, so it does not end with the one who asked first.
+    peersRoute(() => peers.list(context.signal)),
+    ...actionRoutes(options.actions),
+    ...options.routes,
+  ];
   for (const route of routes) mountRoute(context, route);
   const read = {
     preParsing: async (request: Parameters<typeof admit>[1]) => admit(context, request, "read"),

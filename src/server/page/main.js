@@ -9,6 +9,7 @@ import { refreshDrift } from "./drift.js";
 import { refreshJobs } from "./jobs.js";
 import { showLateness } from "./lateness.js";
 import { createOrganizations } from "./organizations.js";
+import { refreshPeers } from "./peers.js";
 import { createRecent } from "./recent.js";
 import { showSinks } from "./sinks.js";
 import { showLink, showSummary } from "./summary.js";
@@ -33,6 +34,7 @@ const organizations = createOrganizations(
   },
 );
 let jobsExist = true;
+let peersExist = true;
 let link = "connecting";
 
 /** Carries out what a person asked for, and shows the result. */
@@ -86,14 +88,19 @@ function repeat(work, ms) {
   turn();
 }
 
+async function refreshShards() {
+  if (peersExist) peersExist = await refreshPeers();
+}
+
 /** The lists start once the server's clock is known. */
 function begin() {
   repeat(refreshLists, LISTS_MS);
   repeat(refreshCalendar, CALENDAR_MS);
+  repeat(refreshShards, LISTS_MS);
 }
 
 // These lists scroll, so the keyboard has to reach them.
-for (const id of ["letters", "jobs", "drift"]) set(byId(id), { tabindex: "0" });
+for (const id of ["letters", "jobs", "drift", "peers"]) set(byId(id), { tabindex: "0" });
 showCalendarLegend(byId("calendar-legend"));
 showLink("connecting", null);
 follow(

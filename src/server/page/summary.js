@@ -9,7 +9,8 @@ export function showSummary({ status, sinks, rates, calendar, organizations }) {
   document.title = status.health === "good" ? "Tidemark" : `⚠ ${status.headline}`;
   say(byId("subline"), subline(status, organizations));
   const uptime = status.startedMs === null ? "not running" : `up ${duration(nowMs - status.startedMs)}`;
-  say(byId("version"), `${status.version} · ${uptime}`);
+  const shard = status.shard === null ? "" : ` · shard ${status.shard}`;
+  say(byId("version"), `${status.version}${shard} · ${uptime}`);
   showAlarms(status.alarms, nowMs);
   showTiles(status, sinks, rates, calendar, organizations);
 }

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { count, ms } from "./fields.ts";
+import { alarmSchema } from "./status.ts";
+
+/** One process as the page of another shows it. */
+export const peerSchema = z.strictObject({
+  address: z.string().nullable().meta({ description: "null: the process that answers." }),
+  problem: z
+    .string()
+    .nullable()
+    .meta({ description: "Why nothing is known of it: it does not answer, or refuses the token." }),
+  shard: z.string().nullable(),
+  version: z.string().nullable(),
+  health: z.enum(["good", "degraded", "bad", "unknown"]),
+  headline: z.string(),
+  startedMs: ms.nullable(),
+  organizations: count,
+  events: count,
+  deadLetters: count,
+  gaps: count,
+  liveLagMs: ms.nullable(),
+  lossInMs: ms.nullable(),
+  sinks: z.strictObject({
+    running: count,
+    all: count,
+    worst: z
+      .strictObject({ name: z.string(), state: z.string(), lagEvents: count, lagMs: ms })
+      .nullable()
+      .meta({ description: "The sink that is furthest behind or does not run; null: all have everything." }),
+  }),
+  alarms: z.array(alarmSchema),
+});
+export type PeerView = Readonly<z.output<typeof peerSchema>>;
+
+export const peersSchema = z.strictObject({
+  configured: z.boolean().meta({ description: "Whether the config lists other shards." }),
+  problems: z
+    .array(z.string())
+    .meta({ description: "Shards that no listed process reads, and shards that two of them read." }),
+  totals: z.strictObject({
+    processes: count,
+    answering: count,
+    organizations: count,
+    events: count,
+    deadLetters: count,
+    alarms: count,
+  }),
+  peers: z.array(peerSchema).meta({ description: "The worst first." }),
+});
+export type PeersView = Readonly<z.output<typeof peersSchema>>;
