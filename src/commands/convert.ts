@@ -7,9 +7,12 @@ import type { JournalEvent } from "../core/event.ts";
 import type { Format, FormatDefinition } from "../core/format.ts";
 import { IDENTITY_BYTES, preparePage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, eventSize, FIELD, fieldText } from "../core/scanner.ts";
-import { formats } from "../formats/index.ts";
+import { formats as allFormats } from "../formats/index.ts";
 import { describe } from "../services/index.ts";
 import type { Io } from "./io.ts";
+
+/** Formats whose records are lines; the others need a sink that writes files. */
+const formats = allFormats.filter(({ container }) => container === undefined);
 
 /** `tidemark convert`: events from stdin, one per line or as an array, written in another format to stdout. */
 export function registerConvert(program: Command, io: Io): void {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
+import type { FormatDefinition } from "../core/format.ts";
 import { unsafeAddresses } from "../core/http/plain-http.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { type Shard, shardSchema } from "../core/shard.ts";
@@ -20,19 +21,30 @@ const accountSchema = z
   .superRefine(checkConnection, { when: isObject });
 
 /** A format by its name, or with its options. */
-export const formatSchema = z
-  .union([
-    z.enum(formats.map((format) => format.name) as [string, ...string[]]),
-    ...formats.map((format) =>
-      (format.options as z.ZodObject).extend({
-        type: z.literal(format.name).meta({ description: `The format ${format.name}.` }),
-      }),
-    ),
-  ] as const)
-  .meta({
-    description:
-      "How events are written: a format's name, or an object with `type` and the format's options.",
-  });
+function formatSchemaOf(allowed: readonly FormatDefinition[]) {
+  return z
+    .union([
+      z.enum(allowed.map((format) => format.name) as [string, ...string[]]),
+      ...allowed.map((format) =>
+        (format.options as z.ZodObject).extend({
+          type: z.literal(format.name).meta({ description: `The format ${format.name}.` }),
+        }),
+      ),
+    ] as const)
+    .meta({
+      description:
+        "How events are written: a format's name, or an object with `type` and the format's options.",
+    });
+}
+
+export const formatSchema = formatSchemaOf(formats);
+
+/** The formats that a sink can write: Parquet needs one that writes files or objects. */
+function formatsOf({ containers = [], containersOnly }: SinkDefinition): readonly FormatDefinition[] {
+  return formats.filter(({ container }) =>
+    container === undefined ? containersOnly !== true : containers.includes(container),
+  );
+}
 
 /** The fields that all sinks share. */
 export const sinkCommon = {
@@ -62,6 +74,7 @@ export const sinkCommon = {
 function sinkSchema(definition: SinkDefinition) {
   return definition.config.safeExtend({
     ...sinkCommon,
+    format: formatSchemaOf(formatsOf(definition)).optional(),
     type: z.literal(definition.type).meta({ description: definition.summary }),
   });
 }

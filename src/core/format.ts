@@ -38,6 +38,8 @@ export interface FormatDefinition<Options = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly options: z.ZodType<Options>;
+  /** As in the formats it creates. */
+  readonly container?: Format["container"];
   create(options: Options, context: FormatContext): Format;
 }
 

@@ -131,6 +131,8 @@ export interface SinkDefinition<Config = unknown> {
   promiseOf?(config: Config): string | undefined;
   /** The containers of formats that this sink can write; none where it is left out. */
   readonly containers?: readonly NonNullable<Format["container"]>[];
+  /** True: it writes nothing but these containers. */
+  readonly containersOnly?: boolean;
   /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
   readonly boundsFirst?: boolean;
   open(context: SinkContext<Config>): Promise<Sink>;

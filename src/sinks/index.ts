@@ -10,6 +10,7 @@ import { kafka } from "./kafka/sink.ts";
 import { loki } from "./loki.ts";
 import { otlp } from "./otlp.ts";
 import { s3 } from "./s3/sink.ts";
+import { securityLake } from "./security-lake/sink.ts";
 import { sentinel } from "./sentinel/sink.ts";
 import { splunkHec } from "./splunk-hec.ts";
 import { sumo } from "./sumo.ts";
@@ -20,6 +21,7 @@ export const sinks: readonly SinkDefinition[] = [
   kafka,
   file,
   s3,
+  securityLake,
   splunkHec,
   elasticsearch,
   opensearch,

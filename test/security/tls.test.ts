@@ -20,9 +20,12 @@ const LOCAL = ["file", "console"];
 const KEYS = { accessKeyId: { env: "SECRET" }, secretAccessKey: { env: "SECRET" } };
 
 /** The least config with which each sink connects to a TLS server at this address. */
+const LAKE = { bucket: "b", region: "us-east-1", accountId: "123456789012" };
+
 const CONFIGS: Readonly<Record<string, (url: string, port: number) => Record<string, unknown>>> = {
   kafka: (_, port) => ({ brokers: [`127.0.0.1:${port}`], topic: "events", tls: {} }),
   s3: (endpoint) => ({ bucket: "b", endpoint, pathStyle: true, ...KEYS }),
+  security_lake: (endpoint) => ({ ...LAKE, endpoint, pathStyle: true, ...KEYS }),
   splunk_hec: (url) => ({ url, token: { env: "SECRET" } }),
   elasticsearch: (url) => ({ url }),
   opensearch: (url) => ({ url }),

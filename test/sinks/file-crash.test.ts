@@ -1,12 +1,15 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { gunzipSync } from "node:zlib";
+import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
+import { decompress } from "zstd-napi";
 import type { JournalEvent } from "../../src/core/event.ts";
+import type { Format } from "../../src/core/format.ts";
 import { comparePositions } from "../../src/core/position.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import type { FileSystem } from "../../src/sinks/file/system.ts";
 import { type Committed, nothingCommitted } from "../contract/drive.ts";
-import { makeEvents, positionAfter } from "../support/events.ts";
+import { makeEvents, positionAfter, rawFormat } from "../support/events.ts";
 import { crashing, createDisk, type Disk } from "./file-disk.ts";
 import { openFile, put } from "./file-support.ts";
 
@@ -21,11 +24,12 @@ interface World {
 }
 
 /** Delivers what is left, as delivery does; `tick` runs before each commit of a position. */
-async function deliver(world: World, config: object, system: FileSystem, tick = () => {}): Promise<void> {
+async function deliver(world: World, shape: Shape, system: FileSystem, tick = () => {}): Promise<void> {
   const controller = new AbortController();
   let sink: Sink | undefined;
   try {
-    sink = await openFile(DIRECTORY, config, {
+    sink = await openFile(DIRECTORY, shape.config, {
+      ...(shape.format && { format: shape.format }),
       committed: world.committed,
       system,
       signal: controller.signal,
@@ -33,7 +37,7 @@ async function deliver(world: World, config: object, system: FileSystem, tick = 
     const from = sink.position ?? world.committed.position;
     const rest = EVENTS.filter((event) => comparePositions(positionAfter(event), from) > 0);
     for (let at = 0; at < rest.length; at += BATCH_EVENTS) {
-      const committed = await put(sink, rest.slice(at, at + BATCH_EVENTS));
+      const committed = await put(sink, rest.slice(at, at + BATCH_EVENTS), shape.format);
       tick();
       world.committed = committed;
     }
@@ -46,10 +50,10 @@ async function deliver(world: World, config: object, system: FileSystem, tick = 
 }
 
 /** Runs until the crash; true if it came. */
-async function deliverUntilCrash(world: World, config: object, callsMax: number): Promise<boolean> {
+async function deliverUntilCrash(world: World, shape: Shape, callsMax: number): Promise<boolean> {
   const { system, tick, isDead } = crashing(world.disk, callsMax);
   try {
-    await deliver(world, config, system, tick);
+    await deliver(world, shape, system, tick);
     return isDead();
   } catch (error) {
     if (!isDead()) throw error;
@@ -58,9 +62,11 @@ async function deliverUntilCrash(world: World, config: object, callsMax: number)
 }
 
 /** Opens the sink so late that every file is finished at once, and closes it; the events that it holds. */
-async function openOnly(world: World, config: object): Promise<JournalEvent[]> {
+async function openOnly(world: World, shape: Shape): Promise<JournalEvent[]> {
   const nowMs = Date.now() + 3 * 86_400_000;
-  const sink = await openFile(DIRECTORY, config, { committed: world.committed, system: world.disk, nowMs });
+  const { committed, disk: system } = world;
+  const format = shape.format && { format: shape.format };
+  const sink = await openFile(DIRECTORY, shape.config, { ...format, committed, system, nowMs });
   await sink.close();
   return EVENTS.filter(
     (event) => sink.position !== undefined && comparePositions(positionAfter(event), sink.position) <= 0,
@@ -68,21 +74,17 @@ async function openOnly(world: World, config: object): Promise<JournalEvent[]> {
 }
 
 /** Every line once, in order within its path, and nothing else. */
-function expectExact(
-  disk: Disk,
-  events: readonly JournalEvent[],
-  groupOf: (event: JournalEvent) => string,
-): void {
+async function expectExact(disk: Disk, events: readonly JournalEvent[], shape: Shape): Promise<void> {
+  const groupOf = shape.group;
   const found = new Map<string, string[]>();
   const files = [...disk.files()].filter(([path]) => !path.includes("/.tidemark/"));
   const numbered = files.map(([path, content]) => {
-    const match = /^\/data\/events\/(.*)\.(\d{8})\.jsonl(\.gz)?$/.exec(path);
+    const match = /^\/data\/events\/(.*)\.(\d{8})\.(jsonl|jsonl\.gz|ocsf|parquet)$/.exec(path);
     if (match === null) throw new Error(`${path} is left over`);
-    return { group: match[1]!, number: Number(match[2]), content: match[3] ? gunzipSync(content) : content };
+    return { group: match[1]!, number: Number(match[2]), kind: match[3]!, content };
   });
-  for (const { group, content } of numbered.toSorted((a, b) => a.number - b.number)) {
-    const lines = content.toString().split("\n");
-    expect(lines.pop()).toBe("");
+  for (const { group, kind, content } of numbered.toSorted((a, b) => a.number - b.number)) {
+    const lines = kind === "parquet" ? await parquetLines(content) : linesOf(kind, content);
     found.set(group, [...(found.get(group) ?? []), ...lines]);
   }
   const expected = new Map<string, JournalEvent[]>();
@@ -91,8 +93,28 @@ function expectExact(
   }
   expect([...found.keys()].toSorted()).toEqual([...expected.keys()].toSorted());
   for (const [group, members] of expected) {
-    expect(found.get(group)).toEqual(members.map((event) => Buffer.from(event.bytes).toString()));
+    const lines = members.map((event) => Buffer.from(event.bytes).toString());
+    expect(found.get(group)).toEqual(shape.format ? lines.map(asParsed) : lines);
   }
+}
+
+function linesOf(kind: string, content: Buffer): string[] {
+  const lines = (kind === "jsonl.gz" ? gunzipSync(content) : content).toString().split("\n");
+  expect(lines.pop()).toBe("");
+  return kind === "ocsf" ? lines.map(asParsed) : lines;
+}
+
+/** Raw events have no columns of OCSF, so all of them is in `unmapped`. */
+async function parquetLines(content: Buffer): Promise<string[]> {
+  const { buffer, byteOffset, byteLength } = content;
+  const file = buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
+  const compressors = { ZSTD: (bytes: Uint8Array) => new Uint8Array(decompress(bytes)) };
+  const rows = await parquetReadObjects({ file, columns: ["unmapped"], compressors });
+  return rows.map(({ unmapped }) => asParsed(String(unmapped)));
+}
+
+function asParsed(line: string): string {
+  return JSON.stringify(JSON.parse(line));
 }
 
 /** The same numbers for the same seed. */
@@ -104,7 +126,25 @@ function coin(seed: number): () => boolean {
   };
 }
 
-const SHAPES = [
+interface Shape {
+  readonly name: string;
+  readonly config: object;
+  readonly group: (event: JournalEvent) => string;
+  readonly callsMin: number;
+  readonly format?: Format;
+  /** Every so many calls; all of them where it is left out. */
+  readonly step?: number;
+}
+
+const SHAPES: readonly Shape[] = [
+  {
+    name: "files that become Parquet when finished",
+    config: { path: "all", rotateSize: 3000 },
+    group: () => "all",
+    callsMin: 10,
+    format: { ...rawFormat, name: "parquet", container: "parquet" },
+    step: 8,
+  },
   { name: "one growing file", config: { path: "all" }, group: () => "all", callsMin: 40 },
   {
     name: "many files that are compressed when finished",
@@ -126,25 +166,26 @@ const CUTS: readonly { name: string; kept: (seed: number) => () => boolean }[] =
   { name: "the power is cut and chance decides what survives", kept: coin },
 ];
 
-describe.each(SHAPES)("R23 $name", ({ config, group, callsMin }) => {
+describe.each(SHAPES)("R23 $name", (shape) => {
+  const { callsMin, step = 1 } = shape;
   test.each(CUTS)(
     "is exact whichever call is the last before $name",
     { timeout: 180_000 },
     async ({ kept }) => {
       let crashes = 0;
-      for (let call = 1; ; call++) {
+      for (let call = 1; ; call += step) {
         const world: World = { disk: createDisk(), committed: nothingCommitted };
-        const crashed = await deliverUntilCrash(world, config, call);
+        const crashed = await deliverUntilCrash(world, shape, call);
         if (!crashed) break;
         crashes++;
         world.disk = world.disk.powerCut(kept(call));
         // A second crash, while the first is being repaired or soon after.
-        await deliverUntilCrash(world, config, 1 + ((call * 7) % 40));
-        const held = await openOnly(world, config);
+        await deliverUntilCrash(world, shape, 1 + ((call * 7) % 40));
+        const held = await openOnly(world, shape);
         world.disk = world.disk.powerCut(kept(call + 1));
-        expectExact(world.disk, held, group);
-        await deliver(world, config, world.disk);
-        expectExact(world.disk, EVENTS, group);
+        await expectExact(world.disk, held, shape);
+        await deliver(world, shape, world.disk);
+        await expectExact(world.disk, EVENTS, shape);
       }
       expect(crashes).toBeGreaterThan(callsMin);
     },

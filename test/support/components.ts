@@ -33,7 +33,11 @@ export type Component =
   | "fsck"
   | "merkle"
   | "python"
-  | "duckdb";
+  | "duckdb"
+  | "pyarrow"
+  | "parquet_cli"
+  | "azurite"
+  | "fake_gcs";
 
 /** True when `TIDEMARK_REQUIRE` lists the component, or says `all`. */
 export function required(component: Component): boolean {

@@ -1,16 +1,13 @@
-import { createHash } from "node:crypto";
 import { basename, dirname } from "node:path";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { createGunzip, createGzip } from "node:zlib";
 import { explain } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import type { Ledger, LedgerFile } from "./ledger.ts";
-import { errnoOf, type FileSystem, renameWithoutReplacing, writeAll } from "./system.ts";
+import { packingOf } from "./packing.ts";
+import { type FileSystem, renameWithoutReplacing } from "./system.ts";
 
 /**
- * Compresses finished files in the background, one at a time. A finished file never changes, so
- * each step may be repeated: exactly its committed bytes go through gzip to a temporary name beside it, are
+ * Compresses finished files, or turns them into Parquet, in the background, one at a time. A finished file never
+ * changes, so each step may be repeated: exactly its committed bytes are packed under a temporary name beside it,
  * synced, get the final name without replacing anything, and only then is the plain file removed and the
  * file's line in the ledger dropped. A reader of the folder finds the whole content under at least one of the two
  * names at every moment. A failure is tried again with the next finished file and at the next opening.
@@ -20,10 +17,6 @@ export interface Compressor {
   /** Finishes what is queued, or gives up at once if `abort` is set; what is left is taken up when opened. */
   close(abort: boolean): Promise<void>;
 }
-
-/** The speed of a disk matters more here than the last tenth of its space. */
-const LEVEL = 1;
-const CHUNK_BYTES = 256 << 10;
 
 export function createCompressor(
   system: FileSystem,
@@ -76,8 +69,8 @@ async function compress(
   log: Log,
 ): Promise<void> {
   const folder = dirname(path);
-  const target = `${path}.gz`;
-  const temporary = `${folder}/.${basename(path)}.gz.new`;
+  const { target, packTo, sameContent } = packingOf(path);
+  const temporary = `${folder}/.${basename(target)}.new`;
   // It may share its content with the target after a crash between link and unlink: never write into it.
   await system.unlink(temporary);
   const plainSize = await system.size(path);
@@ -94,9 +87,9 @@ async function compress(
     return;
   }
   if (plainSize !== undefined && targetSize === undefined) {
-    await gzipTo(system, path, length, temporary, signal);
+    await packTo({ system, path, length, target: temporary, signal });
     await renameWithoutReplacing(system, temporary, target);
-  } else if (plainSize !== undefined && !(await sameContent(system, path, length, target, signal))) {
+  } else if (plainSize !== undefined && !(await sameContent({ system, path, length, target, signal }))) {
     log.error({ path: target }, "A compressed file of this name holds something else; the plain file stays.");
     return;
   }
@@ -104,74 +97,4 @@ async function compress(
   await system.unlink(path);
   // Also where an earlier try had removed it: the ledger forgets only what a power cut cannot bring back.
   await system.syncFolder(folder);
-}
-
-async function gzipTo(
-  system: FileSystem,
-  path: string,
-  length: number,
-  temporary: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const file = await system.open(temporary, "wx");
-  try {
-    let position = 0;
-    await pipeline(
-      Readable.from(contentOf(system, path, length)),
-      createGzip({ level: LEVEL, chunkSize: CHUNK_BYTES }),
-      async (compressed: AsyncIterable<Buffer>) => {
-        for await (const chunk of compressed) {
-          await writeAll(file, chunk, position);
-          position += chunk.length;
-        }
-      },
-      { signal },
-    );
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** The target of an earlier try that did not get as far as removing the plain file. */
-async function sameContent(
-  system: FileSystem,
-  path: string,
-  length: number,
-  target: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const plain = createHash("sha256");
-  for await (const chunk of contentOf(system, path, length)) plain.update(chunk);
-  const unpacked = createHash("sha256");
-  try {
-    await pipeline(
-      Readable.from(contentOf(system, target, (await system.size(target)) ?? 0)),
-      createGunzip(),
-      async (content: AsyncIterable<Buffer>) => {
-        for await (const chunk of content) unpacked.update(chunk);
-      },
-      { signal },
-    );
-  } catch (error) {
-    if (errnoOf(error)?.startsWith("Z_") === true) return false;
-    throw error;
-  }
-  return plain.digest("hex") === unpacked.digest("hex");
-}
-
-/** Exactly the first `length` bytes of a file. */
-async function* contentOf(system: FileSystem, path: string, length: number): AsyncGenerator<Buffer> {
-  const file = await system.open(path, "r");
-  try {
-    for (let position = 0; position < length; ) {
-      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, length - position));
-      const count = await file.read(chunk, position);
-      if (count === 0) throw new Error(`${path} ended after ${position} of ${length} bytes.`);
-      yield chunk.subarray(0, count);
-      position += count;
-    }
-  } finally {
-    await file.close();
-  }
 }

@@ -15,7 +15,7 @@ export const fileSchema = z.strictObject({
     .default("{organization}/{date}")
     .meta({
       description:
-        "The path of a file below the directory, from {account}, {organization}, {service}, {event_type} and {date} (the event's own, UTC). A number and the extension are added: .jsonl for JSON formats, else .log.",
+        "The path of a file below the directory, from {account}, {organization}, {service}, {event_type} and {date} (the event's own, UTC). A number and the extension are added: .jsonl for JSON formats, .parquet for Parquet (.ocsf while it is in work), else .log.",
     }),
   rotateSize: sizeSchema("A file is finished before it grows beyond this.", { min: 1000 }).prefault("256MB"),
   rotateAge: durationSchema("A file is finished with the first batch after this time.", {

@@ -5,6 +5,7 @@ import type { SinkContext } from "../../core/sink.ts";
 import type { ActiveFile } from "./batch.ts";
 import type { FileSettings } from "./config.ts";
 import type { LedgerModel } from "./ledger.ts";
+import { isPacked } from "./packing.ts";
 import { pathOfName } from "./path.ts";
 import { errnoOf, type FileSystem } from "./system.ts";
 
@@ -76,7 +77,7 @@ export function activeFilesOf(
         pending: [],
         usedAt: 0,
       });
-    } else if (context.config.gzip) entry.finished = true;
+    } else if (isPacked(entry.path, context.config.gzip)) entry.finished = true;
     else model.files.delete(number);
   }
   return active;

@@ -5,6 +5,7 @@ import { formatPosition, type Position, parsePosition } from "../../core/positio
 import type { SinkState } from "../../core/sink.ts";
 import { inParallel } from "../shared/in-parallel.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
+import { packingOf } from "./packing.ts";
 import { errnoOf, type FileSystem } from "./system.ts";
 
 /** The sink that opens the directory, with its position and state in the journal. */
@@ -119,7 +120,7 @@ function isNoFolder(error: unknown): void {
 
 /** A file that waits for compression may be gone because its compressed form has taken its place. */
 async function isGone(system: FileSystem, path: string, file: LedgerFile): Promise<boolean> {
-  return !file.finished || (await system.size(`${path}.gz`)) === undefined;
+  return !file.finished || (await system.size(packingOf(path).target)) === undefined;
 }
 
 function refuseShortFiles(sizes: ReadonlyMap<LedgerFile, number | undefined>, directory: string): void {

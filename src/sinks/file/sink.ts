@@ -1,8 +1,10 @@
 import { join, resolve } from "node:path";
+import type { Format } from "../../core/format.ts";
 import { defineSink, type Sink, type SinkContext } from "../../core/sink.ts";
 import { type FileSettings, fileSchema } from "./config.ts";
 import { activeFilesOf, newModel } from "./directory.ts";
 import { openLedger, readLedger } from "./ledger.ts";
+import { PARQUET_LINES } from "./packing.ts";
 import { probeDirectory } from "./probe.ts";
 import { reconcileFiles, restoreFiles } from "./recover.ts";
 import { type FileSystem, nodeFileSystem, sinkError } from "./system.ts";
@@ -28,8 +30,8 @@ import { createWriter } from "./writer.ts";
  * (R20, R23).
  *
  * A file is finished when it reaches its size or age, when too many are in work, or when the format
- * changes. With `gzip` a finished file is then compressed in the background (see file/compress.ts); without,
- * the ledger forgets it and it may be moved away. Ages are looked at with every batch and at opening.
+ * changes. With `gzip` a finished file is then compressed in the background (see file/compress.ts), and with
+ * `format: parquet` it is turned into a Parquet file; else the ledger forgets it and it may be moved away. Ages are looked at with every batch and at opening.
  */
 export const file = defineSink({
   type: "file",
@@ -41,6 +43,7 @@ export const file = defineSink({
     "Exactly once: file lengths and the position are committed together in the directory, and opening cuts off everything beyond them.",
   open: (context) => openFileSink(context),
   ofShard: (config, label) => ({ ...config, directory: join(config.directory, label) }),
+  containers: ["parquet"],
   probe: (context) => probeDirectory(context),
 });
 
@@ -66,10 +69,15 @@ async function openIn(
   const model = found ?? (await newModel(directory, context, system));
   const committed = found === undefined ? 0 : reconcileFiles(found, context, directory);
   await restoreFiles(system, directory, model, context.log);
-  const extension = /json/.test(context.format.mediaType) ? "jsonl" : "log";
+  const extension = extensionOf(context.format);
   const active = activeFilesOf(model, extension, context);
   const { name: sink, journal, format } = context;
   Object.assign(model, { sink, journal, format: format.name, base: committed });
   const ledger = await openLedger(system, directory, model, found === undefined);
   return createWriter({ directory, context, system, ledger, active, extension, committed });
+}
+
+function extensionOf({ container, mediaType }: Format): string {
+  if (container === "parquet") return PARQUET_LINES;
+  return /json/.test(mediaType) ? "jsonl" : "log";
 }

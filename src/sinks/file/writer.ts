@@ -8,6 +8,7 @@ import { createCompressor } from "./compress.ts";
 import type { FileSettings } from "./config.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
+import { isPacked } from "./packing.ts";
 import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
 import { errnoOf, type FileSystem, sinkError } from "./system.ts";
@@ -158,10 +159,12 @@ export function createWriter(opened: Opened): Sink {
     const lengths = [...plan.touched].map(
       ({ number, length, pendingBytes }) => [number, length + pendingBytes] as const,
     );
-    const finished = plan.finished.map(({ number }) => number);
+    const packed = plan.finished.filter(({ name }) => isPacked(name, gzip));
+    const left = plan.finished.filter(({ name }) => !isPacked(name, gzip));
     await ledger.append([
       { commit: { sequence, base: committed, position: formatPosition(batch.to), lengths } },
-      gzip ? { finish: finished } : { forget: finished },
+      { finish: packed.map(({ number }) => number) },
+      { forget: left.map(({ number }) => number) },
     ]);
     // The next batch comes only when the journal has taken this one over.
     committed = sequence;
@@ -171,9 +174,9 @@ export function createWriter(opened: Opened): Sink {
       target.pending = [];
       target.usedAt = sequence;
     }
-    if (finished.length === 0) return;
+    if (plan.finished.length === 0) return;
     await handles.close(plan.finished.map(({ name }) => at(name)));
-    if (gzip) compressor.push(finished.map((number) => ledger.model.files.get(number)!));
+    compressor.push(packed.map(({ number }) => ledger.model.files.get(number)!));
   }
 
   return {

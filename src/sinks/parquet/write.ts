@@ -9,9 +9,8 @@ import { COLUMNS, schemaElements } from "./schema.ts";
  * library is loaded here and nowhere else, so that it costs nothing without this format.
  */
 
-const GROUP_ROWS_MAX = 20_000;
-/** Bytes of lines in one row group; the rows take a few times as much while they are encoded. */
-const GROUP_BYTES_MAX = 16 << 20;
+/** Bytes are those of the lines; the rows take a few times as much while they are encoded. */
+const GROUP_LIMITS: GroupLimits = { rowsMax: 20_000, bytesMax: 16 << 20 };
 /** Amazon Security Lake asks for data pages of at most 1 MB. */
 const PAGE_BYTES = 512 << 10;
 const ZSTD_LEVEL = 3;
@@ -24,7 +23,12 @@ export interface ParquetFile {
   end(metadata: Readonly<Record<string, string>>): readonly Uint8Array[];
 }
 
-export async function createParquetFile(): Promise<ParquetFile> {
+export interface GroupLimits {
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+}
+
+export async function createParquetFile(limits: GroupLimits = GROUP_LIMITS): Promise<ParquetFile> {
   const { ByteWriter, ParquetWriter } = await import("hyparquet-writer");
   const compress = createCompressor({ compressionLevel: ZSTD_LEVEL });
   const bytes: ByteWriter = new ByteWriter();
@@ -70,7 +74,7 @@ export async function createParquetFile(): Promise<ParquetFile> {
         addLine(partial.length === 0 ? piece : Buffer.concat([...partial, piece]));
         partial = [];
         from = to + 1;
-        if (rows.length >= GROUP_ROWS_MAX || rowBytes >= GROUP_BYTES_MAX) done.push(...writeGroup());
+        if (rows.length >= limits.rowsMax || rowBytes >= limits.bytesMax) done.push(...writeGroup());
       }
       if (from < lines.length) partial.push(Buffer.from(lines.subarray(from)));
       return done;
