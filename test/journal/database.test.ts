@@ -21,6 +21,11 @@ import { temporaryFolder } from "./support.ts";
 const MIGRATIONS = readdirSync("src/journal/migrations").sort();
 const NEWEST = Number(MIGRATIONS.at(-1)!.slice(0, 4));
 
+test("no two migrations have one number: the second would never run", () => {
+  const numbers = migrations().map(({ number }) => number);
+  expect(new Set(numbers).size).toBe(numbers.length);
+});
+
 describe("the state file", () => {
   let folder: ReturnType<typeof temporaryFolder>;
   let file: string;
