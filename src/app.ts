@@ -1,5 +1,6 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
+import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
 import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
@@ -59,6 +60,8 @@ export interface AppOptions {
   readonly sinkOf?: (definition: SinkDefinition) => SinkDefinition;
   /** Fills the memory of pages with a pattern when its last lease ends; for tests. */
   readonly poisonMemory?: boolean;
+  /** A lane of a cluster: its state is a copy of its changelog. */
+  readonly lane?: LaneParts;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly repairing?: boolean;
 }
@@ -89,9 +92,9 @@ export async function openApp(options: AppOptions): Promise<App> {
   const lock = takeLock(config.state);
   let db: State | undefined;
   try {
-    db = openState(config.state);
+    db = options.lane === undefined ? openState(config.state) : await options.lane.openState(config.state);
     await claimShard(db, config.state, config.shard);
-    const memory = createBufferPool({ poison: options.poisonMemory ?? false });
+    const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
     const journal = createJournal(db, clock, memory);
     if (!options.repairing) await placeReaders(config, journal);
     return await assemble({ ...options, clock, memory }, db, journal, lock);
@@ -110,7 +113,8 @@ async function assemble(
 ): Promise<App> {
   const { config, log, telemetry, clock, stdout, memory } = options;
   const alarms = createAlarms(clock, log);
-  const measured = telemetry === undefined ? silentMetrics : createMetrics(telemetry.meter);
+  const measured =
+    options.lane?.measured ?? (telemetry === undefined ? silentMetrics : createMetrics(telemetry.meter));
   const rates = createRates(measured, clock);
   const { metrics } = rates;
   const wake = createWake(clock);
@@ -155,6 +159,7 @@ async function assemble(
       shard: config.shard,
       polling: { ...config.polling, archived: archiveConfigs(config).length > 0 },
       dispatcher: options.dispatcher,
+      lane: options.lane,
       keepUnattributed: (stream, bytes, reason) =>
         keepUnattributed(db, account.name, stream.id, bytes, reason, clock.now()),
     }),
@@ -164,7 +169,8 @@ async function assemble(
   const earlier = earlierJournals(db);
   for (const sink of options.repairing ? [] : sinkConfigs(config)) {
     const reader = await journal.reader(sink.name);
-    const definition = options.sinkOf?.(definitionOf(sink)) ?? definitionOf(sink);
+    const own = options.sinkOf?.(definitionOf(sink)) ?? definitionOf(sink);
+    const definition = options.lane === undefined ? own : guardedSink(own, options.lane.beforeEffect);
     deliveries.push(
       createDelivery({
         name: sink.name,
@@ -203,7 +209,8 @@ async function assemble(
     source: (name) => {
       const account = accounts.find((candidate) => candidate.name === name);
       if (account === undefined) throw new UsageError(`There is no account "${name}" in the config.`);
-      return importSourceOf(account.management);
+      const source = importSourceOf(account.management);
+      return options.lane === undefined ? source : guardedImports(source, options.lane.beforeEffect);
     },
     accounts: accounts.map((account) => account.name),
     readUntilMs: untraced.readUntilMs,

@@ -24,6 +24,7 @@ import { openPoller } from "../polling/open.ts";
 import type { Poller } from "../polling/poller.ts";
 import type { Preparer } from "../polling/prepare/preparer.ts";
 import type { Source, SourceFault } from "../polling/read/source.ts";
+import type { LaneParts } from "./cluster/lane-parts.ts";
 
 export interface AccountParts {
   readonly journal: Journal;
@@ -40,6 +41,8 @@ export interface AccountParts {
   /** Only the organizations of this shard are read. */
   readonly shard?: Shard | undefined;
   readonly keepUnattributed: PollContext["keepUnattributed"];
+  /** A lane shares the pace and the list of organizations with the other lanes of its machine. */
+  readonly lane?: LaneParts | undefined;
   /** Takes the requests instead of the network. */
   readonly dispatcher?: RequestDispatcher | undefined;
 }
@@ -55,14 +58,18 @@ export interface Account {
 
 /** The clients of one account, and the poller over them. */
 export function openAccount(config: AccountConfig, parts: AccountParts): Account {
-  const { polling, clock, traces, shard, ...rest } = parts;
+  const { polling, clock, traces, shard, lane, ...rest } = parts;
   const clients = openClients(config, clock, polling.concurrency, parts);
   const provider = ownsOrganization(shard, null) ? config.provider : undefined;
   const poller = openPoller({ ...config, provider }, polling, {
     ...rest,
     clock,
     source: sourceOf(clients.insights, config.name, traces),
-    discover: async (signal) => ownOf(shard, await discover(config, clients.management, signal)),
+    ...(lane === undefined ? {} : { pace: lane.paceOf(config.name) }),
+    discover: async (signal) => {
+      const look = () => discover(config, clients.management, signal);
+      return ownOf(shard, await (lane === undefined ? look() : lane.discover(config.name, look)));
+    },
     nextRun: (expression, afterMs) => nextRun(expression, "UTC", afterMs)?.ms,
   });
   return {

@@ -15,6 +15,7 @@ import { accountReading, pollingSchema } from "../polling/config.ts";
 import { searchSchema } from "../search/config.ts";
 import { serverSchema } from "../server/config.ts";
 import { sinks } from "../sinks/index.ts";
+import { checkCluster, clusterSchema } from "./cluster.ts";
 
 const accountSchema = z
   .strictObject({ ...accountConnection, ...accountReading })
@@ -121,7 +122,12 @@ export const configSchema = z
       .array(accountSchema)
       .min(1)
       .meta({ description: "Whom to read: a key, where it is valid, and what of it." }),
-    state: z.string().min(1).default("./tidemark.db").meta({ description: "The state file (SQLite)." }),
+    state: z
+      .string()
+      .min(1)
+      .default("./tidemark.db")
+      .meta({ description: "The state file (SQLite). In a cluster the directory of the lanes' files." }),
+    cluster: clusterSchema.optional(),
     shard: shardSchema.optional(),
     journal: journalSchema,
     polling: pollingSchema.prefault({}),
@@ -161,6 +167,7 @@ export const configSchema = z
           message: "use https, or set plainHttp: true beside it to send the token in the clear",
           input: config.server?.peers,
         });
+      checkCluster(config, context);
     },
     { when: isObject },
   )

@@ -10,6 +10,8 @@ import { createPoller, type Poller } from "./poller.ts";
 export interface PollerParts
   extends Omit<PollContext, "account" | "settings" | "learned" | "serviceClock" | "pace"> {
   readonly discover: DiscoveryOptions["discover"];
+  /** A pace that several pollers of one key share. */
+  readonly pace?: PollContext["pace"];
   /** The next time of a cron expression in UTC; undefined when there is none. */
   nextRun(expression: string, afterMs: number): number | undefined;
 }
@@ -18,7 +20,7 @@ export interface PollerParts
 export function openPoller(
   account: AccountReading & { readonly name: string },
   polling: PollingConfig,
-  { discover, nextRun, ...parts }: PollerParts,
+  { discover, nextRun, pace, ...parts }: PollerParts,
 ): Poller {
   const { clock, log } = parts;
   const context: PollContext = {
@@ -27,10 +29,9 @@ export function openPoller(
     settings: settingsOf(account, polling),
     learned: createLearned(polling.headerBytes),
     serviceClock: createServiceClock(clock),
-    pace: createPace(clock, {
-      ...paceOf(polling),
-      onLongWait: (untilMs) => warnOfWait(context, untilMs),
-    }),
+    pace:
+      pace ??
+      createPace(clock, { ...paceOf(polling), onLongWait: (untilMs) => warnOfWait(context, untilMs) }),
     log: log.child({ account: account.name }),
   };
   return createPoller({

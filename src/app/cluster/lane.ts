@@ -1,0 +1,202 @@
+import type { App } from "../../app.ts";
+import { createSelfFence, type Instant, instantNow } from "../../cluster/self-fence.ts";
+import { type Changelog, FencedError, LostLogError } from "../../core/changelog.ts";
+import { UsageError } from "../../core/errors.ts";
+import type { State } from "../../journal/database.ts";
+import { NewerLaneError } from "../../journal/replication/bring-up.ts";
+import { type OpenedLane, openLane } from "../../journal/replication/open.ts";
+import type { LaneParts } from "./lane-parts.ts";
+
+/*
+ * One lane on one machine. States:
+ *   opening   its log is taken and replayed into its file
+ *   running   its app works
+ *   waiting   it ended, and is opened again: after a fence only when the group has confirmed since that it is ours
+ *   stopped   a person has to decide, or another machine has to take it
+ */
+
+export type LaneState = "opening" | "running" | "waiting" | "stopped";
+
+export interface LaneStatus {
+  readonly lane: number;
+  readonly state: LaneState;
+  readonly sinceMs: number;
+  /** Records that were replayed so far, or at the last opening. */
+  readonly records: number;
+  readonly replay?: "continued" | "rebuilt" | undefined;
+  readonly sequence?: number | undefined;
+  readonly reason?: string | undefined;
+  readonly app?: App | undefined;
+}
+
+export interface LaneRunnerOptions {
+  readonly lane: number;
+  readonly file: string;
+  readonly machine: string;
+  readonly changelog: Changelog;
+  readonly sessionTimeoutMs: number;
+  readonly shared: Omit<LaneParts, "openState" | "beforeEffect">;
+  openApp(parts: LaneParts): Promise<App>;
+  /** Called with every change of the status. */
+  changed(status: LaneStatus): void;
+  /** Another machine has taken the lane. */
+  fenced(): void;
+  /** A lane has this schema, which this program does not know. */
+  tooNew(error: NewerLaneError): void;
+}
+
+export interface LaneRunner {
+  readonly status: LaneStatus;
+  /** The group confirms the assignment: a heartbeat of this time succeeded, or a new assignment came. */
+  confirm(at: Instant): void;
+  close(): Promise<void>;
+}
+
+const DROP_BODIES_MS = 30_000;
+const AGAIN_MS = 1000;
+const STOPPED_MS = 60_000;
+
+export function runLane(options: LaneRunnerOptions): LaneRunner {
+  const closing = new AbortController();
+  const fence = createSelfFence(options.sessionTimeoutMs / 3);
+  let status: LaneStatus = { lane: options.lane, state: "opening", sinceMs: Date.now(), records: 0 };
+  /** After a fence: the moment after which the group has to confirm. */
+  let fencedAt: Instant | undefined;
+
+  function set(next: Partial<LaneStatus>): void {
+    const sinceMs = next.state === undefined || next.state === status.state ? status.sinceMs : Date.now();
+    status = { ...status, reason: undefined, ...next, sinceMs };
+    options.changed(status);
+  }
+
+  async function live(): Promise<void> {
+    while (!closing.signal.aborted) {
+      const error = await oneLife(options, fence, closing.signal, set).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      if (closing.signal.aborted) return;
+      await wait(error);
+    }
+  }
+
+  async function wait(error: unknown): Promise<void> {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (isFence(error)) {
+      options.fenced();
+      fencedAt = instantNow();
+      set({ state: "waiting", reason, app: undefined });
+      while (fencedAt !== undefined && !closing.signal.aborted) await sleep(AGAIN_MS / 10, closing.signal);
+      return;
+    }
+    if (error instanceof NewerLaneError) options.tooNew(error);
+    const isFinal = error instanceof LostLogError || error instanceof UsageError;
+    set({ state: isFinal ? "stopped" : "waiting", reason, app: undefined });
+    await sleep(isFinal ? STOPPED_MS : AGAIN_MS, closing.signal);
+  }
+
+  const done = live();
+  return {
+    get status() {
+      return status;
+    },
+    confirm(at) {
+      fence.confirm(at);
+      if (fencedAt !== undefined && at.monotonicMs > fencedAt.monotonicMs) fencedAt = undefined;
+    },
+    async close() {
+      closing.abort(new Error("The lane goes to another machine."));
+      await done;
+    },
+  };
+}
+
+/** Opens the lane, runs it until it is lost or closed, and closes it. Rejects with the reason of a loss. */
+async function oneLife(
+  options: LaneRunnerOptions,
+  fence: ReturnType<typeof createSelfFence>,
+  closing: AbortSignal,
+  set: (next: Partial<LaneStatus>) => void,
+): Promise<void> {
+  const lost = new AbortController();
+  const ended = new AbortController();
+  const stop = AbortSignal.any([closing, lost.signal, ended.signal]);
+  const life: { lane?: OpenedLane; app?: App } = {};
+  set({ state: "opening", records: 0, app: undefined });
+  const openState = async (file: string): Promise<State> => {
+    const changelog = confirming(options.changelog, fence);
+    const { lane, machine } = options;
+    life.lane = await openLane({
+      ...{ file, changelog, lane, machine, signal: stop },
+      lost: (error) => lost.abort(error),
+      progress: (records) => set({ state: "opening", records }),
+    });
+    return life.lane.state;
+  };
+  try {
+    const parts = { ...options.shared, openState, beforeEffect: fence.check };
+    life.app = await options.openApp(parts);
+    const { replay, replica } = life.lane!;
+    set({
+      state: "running",
+      app: life.app,
+      records: replay.records,
+      replay: replay.kind,
+      sequence: replica.tip.sequence,
+    });
+    await Promise.all([life.app.run(stop), dropBodies(life.lane!, stop)]);
+  } catch (error) {
+    throw lost.signal.aborted ? lost.signal.reason : error;
+  } finally {
+    ended.abort();
+    // The log first: nothing of this life is committed from here on, however long the rest takes.
+    await life.lane?.close().catch(() => {});
+    await life.app?.close().catch(() => {});
+  }
+  if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+/** Every commit that succeeds shows that the lane was ours when it was begun. */
+function confirming(changelog: Changelog, fence: ReturnType<typeof createSelfFence>): Changelog {
+  return {
+    ...changelog,
+    async open(lane, signal) {
+      const log = await changelog.open(lane, signal);
+      return {
+        ...log,
+        async commit(batch) {
+          const askedAt = instantNow();
+          const committed = await log.commit(batch);
+          fence.confirm(askedAt);
+          return committed;
+        },
+      };
+    },
+  };
+}
+
+async function dropBodies(lane: OpenedLane, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(DROP_BODIES_MS, signal);
+    // It only frees room in Kafka: when it fails it is tried again.
+    if (!signal.aborted) await lane.dropBodies().catch(() => {});
+  }
+}
+
+function isFence(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof FencedError) return true;
+  return false;
+}
+
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}

@@ -1,0 +1,95 @@
+import type { Producer } from "kafkajs";
+import type { ConnectKafka, KafkaLink } from "./link.ts";
+import { readPartition } from "./read-partition.ts";
+import { topicsOf } from "./topic-names.ts";
+
+/** One lane as its machine last told. */
+export interface LaneSummary {
+  readonly lane: number;
+  readonly state: string;
+  readonly sinceMs: number;
+  /** Records replayed so far, or at the last opening. */
+  readonly records: number;
+  /** Events that the slowest sink has not delivered. */
+  readonly behindEvents: number;
+  readonly reason?: string | undefined;
+}
+
+/** A machine as it last told about itself. */
+export interface MachineSummary {
+  readonly machine: string;
+  readonly version: string;
+  readonly atMs: number;
+  /** Where its page is, if it has one. */
+  readonly url?: string | undefined;
+  readonly alarms: readonly { readonly kind: string; readonly subject: string; readonly message: string }[];
+  readonly lanes: readonly LaneSummary[];
+}
+
+/** A machine that has told nothing for so long is gone. */
+const GONE_MS = 30_000;
+
+/** The newest summary of every machine, kept in a compacted topic. */
+export function createMachineBoard(name: string, connect: ConnectKafka) {
+  const topic = topicsOf(name).machines;
+  const known = new Map<string, MachineSummary>();
+  let link: KafkaLink | undefined;
+  let producer: Producer | undefined;
+  let next = 0;
+
+  async function connected(signal: AbortSignal): Promise<{ link: KafkaLink; producer: Producer }> {
+    link ??= await connect(signal);
+    if (producer === undefined) {
+      producer = link.kafka.producer({ allowAutoTopicCreation: false });
+      await producer.connect();
+    }
+    return { link, producer };
+  }
+
+  async function end(): Promise<void> {
+    const [oldLink, oldProducer] = [link, producer];
+    link = undefined;
+    producer = undefined;
+    oldLink?.end();
+    await oldProducer?.disconnect().catch(() => {});
+  }
+
+  const LIMIT_MS = 15_000;
+  return {
+    /** Tells about this machine; null: it is gone. */
+    async publish(machine: string, summary: MachineSummary | null, signal: AbortSignal): Promise<void> {
+      try {
+        const { producer: to, link: over } = await connected(signal);
+        const value = summary === null ? null : JSON.stringify(summary);
+        await over.within(LIMIT_MS, to.send({ topic, acks: -1, messages: [{ key: machine, value, partition: 0 }] }));
+      } catch (error) {
+        await end();
+        throw error;
+      }
+    },
+    /** Takes in what the machines have told since the last call. */
+    async refresh(signal: AbortSignal): Promise<void> {
+      try {
+        const { link: over } = await connected(signal);
+        for await (const slice of readPartition(over, topic, 0, next, signal)) {
+          for (const { key, value, offset } of slice) {
+            if (value === null) known.delete(key);
+            else known.set(key, JSON.parse(Buffer.from(value).toString()) as MachineSummary);
+            next = offset + 1;
+          }
+        }
+      } catch (error) {
+        await end();
+        throw error;
+      }
+    },
+    /** Machines that have told something lately, by name. */
+    list: (nowMs: number): readonly MachineSummary[] =>
+      [...known.values()]
+        .filter(({ atMs }) => Math.abs(nowMs - atMs) < GONE_MS)
+        .toSorted((a, b) => (a.machine < b.machine ? -1 : 1)),
+    end,
+  };
+}
+
+export type MachineBoard = ReturnType<typeof createMachineBoard>;
