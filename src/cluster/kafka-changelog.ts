@@ -9,7 +9,7 @@ import {
   type LogName,
   type LogRecord,
 } from "../core/changelog.ts";
-import { endHanging } from "./end-hanging.ts";
+import { endLaneTransaction } from "./end-lane-transaction.ts";
 import { type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, readPartition } from "./read-partition.ts";
 import { type ClusterTopics, topicsOf } from "./topic-names.ts";
@@ -105,7 +105,7 @@ async function takeLane(
   { name, transactionTimeoutMs }: KafkaChangelogOptions,
 ): Promise<Producer> {
   const transactionalId = laneId(name, lane);
-  await endHanging(link, { transactionalId, transactionTimeoutMs, topics, lane });
+  await endLaneTransaction(link, { transactionalId, transactionTimeoutMs, topics, lane });
   const producer = link.kafka.producer({
     transactionalId,
     transactionTimeout: transactionTimeoutMs,

@@ -33,7 +33,7 @@ export interface Broker {
     readonly responses: readonly {
       readonly partitions: readonly {
         readonly highWatermark: string;
-        readonly messages: readonly FetchedRecord[];
+        readonly messages: readonly RawRecord[];
       }[];
     }[];
   }>;
@@ -43,7 +43,7 @@ export interface Broker {
 }
 
 /** A record as the client decodes it, control records included. */
-export interface FetchedRecord {
+export interface RawRecord {
   readonly offset: string;
   readonly timestamp?: string;
   readonly key: Buffer | null;

@@ -61,7 +61,10 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
       try {
         const { producer: to, link: over } = await connected(signal);
         const value = summary === null ? null : JSON.stringify(summary);
-        await over.within(LIMIT_MS, to.send({ topic, acks: -1, messages: [{ key: machine, value, partition: 0 }] }));
+        await over.within(
+          LIMIT_MS,
+          to.send({ topic, acks: -1, messages: [{ key: machine, value, partition: 0 }] }),
+        );
       } catch (error) {
         await end();
         throw error;

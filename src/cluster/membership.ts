@@ -31,10 +31,7 @@ const AGAIN_MS = 2000;
 export async function takePart(options: MembershipOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await joinOnce(options, signal).catch(options.trouble);
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, AGAIN_MS);
-      signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-    });
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, AGAIN_MS)), untilAborted(signal)]);
   }
 }
 

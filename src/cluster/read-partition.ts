@@ -1,5 +1,5 @@
 import type { StoredRecord } from "../core/changelog.ts";
-import { type Broker, type Brokers, errorTypes, type FetchedRecord, type KafkaLink } from "./link.ts";
+import { type Broker, type Brokers, errorTypes, type KafkaLink, type RawRecord } from "./link.ts";
 
 const READ_UNCOMMITTED = 0;
 const READ_COMMITTED = 1;
@@ -68,8 +68,8 @@ export async function rawRecords(
   partition: number,
   from: number,
   end: number,
-): Promise<readonly FetchedRecord[]> {
-  const records: FetchedRecord[] = [];
+): Promise<readonly RawRecord[]> {
+  const records: RawRecord[] = [];
   for (let at = from; at < end; ) {
     const fetched = await fetchFrom(brokers, topic, partition, at);
     records.push(...fetched.filter(({ offset }) => Number(offset) >= at));
@@ -79,7 +79,7 @@ export async function rawRecords(
 }
 
 /** Compaction leaves holes: a batch keeps its range of offsets although its last records are gone. */
-function nextOffset(fetched: readonly FetchedRecord[], at: number): number {
+function nextOffset(fetched: readonly RawRecord[], at: number): number {
   let next = at + (fetched.length === 0 ? 1 : 0);
   for (const { offset, batchContext } of fetched) {
     const { firstOffset, lastOffsetDelta = 0 } = batchContext;
@@ -92,7 +92,7 @@ function nextOffset(fetched: readonly FetchedRecord[], at: number): number {
 export function createMarkers() {
   const open = new Map<string, StoredRecord[]>();
   return {
-    take(record: FetchedRecord): readonly StoredRecord[] {
+    take(record: RawRecord): readonly StoredRecord[] {
       const { producerId, inTransaction } = record.batchContext;
       if (record.isControlRecord) {
         const ended = open.get(producerId) ?? [];
@@ -110,7 +110,7 @@ export function createMarkers() {
   };
 }
 
-function storedOf({ offset, key, value, timestamp, batchContext }: FetchedRecord): StoredRecord {
+function storedOf({ offset, key, value, timestamp, batchContext }: RawRecord): StoredRecord {
   const isByBroker = batchContext.timestampType === LOG_APPEND_TIME;
   const timeMs = Number(isByBroker ? batchContext.maxTimestamp : timestamp);
   return { key: key?.toString() ?? "", value, offset: Number(offset), timeMs };

@@ -82,6 +82,10 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     register: async (program, io) => (await import("./sql.ts")).registerSql(program, io),
   },
   {
+    names: ["cluster"],
+    register: async (program, io) => (await import("./cluster.ts")).registerCluster(program, io),
+  },
+  {
     names: ["witness"],
     register: async (program, io) => (await import("./witness.ts")).registerWitness(program, io),
   },
@@ -131,5 +135,11 @@ export async function createProgram(io: Io, name?: string): Promise<Command> {
   if (name === "--version" || name === "-V") return program;
   const wanted = COMMANDS.filter(({ names }) => name !== undefined && names.includes(name));
   for (const { register } of wanted.length > 0 ? wanted : COMMANDS) await register(program, io);
+  program.hook("preAction", async (_, action) => {
+    let top = action;
+    while (top.parent !== null && top.parent !== program) top = top.parent;
+    const { refuseInCluster } = await import("./cluster.ts");
+    await refuseInCluster(top.name(), (action.opts() as { config?: string }).config, io);
+  });
   return program;
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { App } from "../app.ts";
 import { systemClock } from "../core/clock.ts";
-import { explain } from "../core/errors.ts";
+import { explain, UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
@@ -26,6 +26,19 @@ export function registerRun(program: Command, io: Io): void {
       // Its thread starts while the rest is loaded.
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const preparer = createPreparer(systemClock);
+      if (config.cluster !== undefined) {
+        const { cluster } = config;
+        if (flags.once)
+          throw new UsageError("run --once is for one state file: a cluster runs until stopped.");
+        const { runMachine } = await import("../app/cluster/run.ts");
+        log.info({ version: VERSION, cluster: cluster.name }, "Tidemark has started.");
+        await runMachine(
+          { config: { ...config, cluster }, log, stdout: io.stdout, telemetry, preparer },
+          io.signal,
+        ).finally(() => telemetry?.close());
+        log.info({ reason: explain(io.signal.reason ?? "no work left") }, "Tidemark stops.");
+        return;
+      }
       const { openApp } = await import("../app.ts");
       const app = await openApp({
         config,

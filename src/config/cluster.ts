@@ -14,7 +14,9 @@ export const clusterSchema = z
       .regex(/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,99}$/, {
         error: "up to 100 letters, digits, dashes and underscores",
       })
-      .meta({ description: "The cluster's name: the prefix of its topics, its group and its transactional ids." }),
+      .meta({
+        description: "The cluster's name: the prefix of its topics, its group and its transactional ids.",
+      }),
     brokers,
     tls,
     sasl,
@@ -26,7 +28,8 @@ export const clusterSchema = z
       })
       .optional()
       .meta({
-        description: "This machine's name on the page and in logs; by default the host name and a hash of `state`.",
+        description:
+          "This machine's name on the page and in logs; by default the host name and a hash of `state`.",
       }),
     sessionTimeout: durationSchema(
       "A machine that does not answer for this long loses its lanes to the others. Nothing is sent to a sink unless Kafka has confirmed the lane within a third of it.",
@@ -65,7 +68,11 @@ export function checkCluster(
     const type = (sink as { type?: string } | null)?.type;
     const reason = LOCAL_SINKS[type ?? ""];
     if (reason !== undefined)
-      add(["sinks", index, "type"], `${reason}, and another one may continue: use a sink that all machines reach`, type);
+      add(
+        ["sinks", index, "type"],
+        `${reason}, and another one may continue: use a sink that all machines reach`,
+        type,
+      );
   }
 }
 

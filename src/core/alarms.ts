@@ -30,6 +30,9 @@ export const ALARM_KINDS = [
   "import_failed",
   "import_missed",
   "import_overlapped",
+  "lane_stopped",
+  "lane_without_owner",
+  "cluster_silent",
 ] as const;
 export type AlarmKind = (typeof ALARM_KINDS)[number];
 

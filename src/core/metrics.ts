@@ -190,6 +190,31 @@ export const METRICS = {
     description: "Events that did not fit their service's schema, by kind of drift.",
     labels: ["service", "kind"],
   },
+  tidemark_cluster_lanes: {
+    kind: "gauge",
+    unit: "",
+    description:
+      "Lanes of the cluster that this machine has, by state; opening means that the state is replayed.",
+    labels: ["state"],
+  },
+  tidemark_cluster_lane_behind_events: {
+    kind: "gauge",
+    unit: "",
+    description: "Events of a lane that its slowest sink has not delivered.",
+    labels: ["lane"],
+  },
+  tidemark_cluster_unowned_lanes: {
+    kind: "gauge",
+    unit: "",
+    description: "Lanes of the cluster that no machine runs, as this machine sees it.",
+    labels: [],
+  },
+  tidemark_cluster_fences_total: {
+    kind: "counter",
+    unit: "",
+    description: "Lanes that were taken by another machine while they ran here.",
+    labels: [],
+  },
   tidemark_import_jobs: { kind: "gauge", unit: "", description: "Import jobs by state.", labels: ["state"] },
 } as const satisfies Record<string, MetricDefinition>;
 

@@ -19,8 +19,8 @@ import { migrations } from "../../journal/migrations.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import { connectKafka } from "./connect-kafka.ts";
 import { type LaneRunner, type LaneStatus, runLane, sleep } from "./lane.ts";
-import { createSharedParts } from "./shared-parts.ts";
 import { reportMachine } from "./report.ts";
+import { createSharedParts } from "./shared-parts.ts";
 
 /*
  * One machine of a cluster. The group assigns lanes to it; it opens what is assigned, closes what is not, and lets the
@@ -130,13 +130,18 @@ function createMachine(
       laneSchema = Math.max(laneSchema, schema);
       laneLog.info({ records, replay }, "A lane runs here.");
     }
-    if (state === "waiting" && reason !== undefined) laneLog.warn({ reason }, "A lane was lost; it is opened again.");
-    if (state !== "stopped") return alarms.clear("lane_stopped", String(lane));
+    if (state === "waiting" && reason !== undefined)
+      laneLog.warn({ reason }, "A lane was lost; it is opened again.");
+    if (state !== "stopped") {
+      alarms.clear("lane_stopped", String(lane));
+      return;
+    }
     alarms.raise({
       kind: "lane_stopped",
       subject: String(lane),
       message: `Lane ${lane} cannot run here: ${reason ?? ""}`,
-      remedy: "See docs/cluster.md. Its organizations are not read until the cause is removed; nothing is skipped.",
+      remedy:
+        "See docs/cluster.md. Its organizations are not read until the cause is removed; nothing is skipped.",
       severity: "critical",
     });
   }
@@ -175,7 +180,7 @@ function createMachine(
       const leaving = new AbortController();
       const parts = [member(leaving.signal)];
       const machine = { name, lanes, alarms, board, statuses: this.statuses };
-      const reporting = reportMachine(machine, { config, log, measured }, signal);
+      const reporting = reportMachine(machine, measured, signal);
       while (!signal.aborted) await sleep(1000, signal);
       desired = new Set();
       reconcile();

@@ -1,7 +1,5 @@
 import type { LaneSummary, MachineSummary } from "../../cluster/machines.ts";
-import type { Config } from "../../config/schema.ts";
 import { explain } from "../../core/errors.ts";
-import type { Log } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { VERSION } from "../../version.ts";
 import { type LaneStatus, sleep } from "./lane.ts";
@@ -11,22 +9,20 @@ const REPORT_MS = 5000;
 /** A lane may be without an owner for so long: that is a takeover. */
 const UNOWNED_MS = 30_000;
 
-interface Context {
-  readonly config: Config;
-  readonly log: Log;
-  readonly measured: Metrics;
-}
-
 /** Tells the other machines about this one, and watches for lanes that no machine runs. */
 export async function reportMachine(
   machine: Omit<Machine, "run">,
-  context: Context,
+  measured: Metrics,
   signal: AbortSignal,
 ): Promise<void> {
   const unownedSince = new Map<number, number>();
+  const last: { lanes: readonly LaneSummary[] } = { lanes: [] };
+  registerGauges(measured, () => last.lanes, unownedSince);
   while (!signal.aborted) {
     try {
-      await machine.board.publish(machine.name, await summaryOf(machine, context), signal);
+      const summary = await summaryOf(machine);
+      last.lanes = summary.lanes;
+      await machine.board.publish(machine.name, summary, signal);
       await machine.board.refresh(signal);
       watchOwners(machine, unownedSince);
       machine.alarms.clear("cluster_silent", machine.name);
@@ -36,7 +32,8 @@ export async function reportMachine(
         kind: "cluster_silent",
         subject: machine.name,
         message: `This machine cannot exchange summaries with the others: ${explain(error)}`,
-        remedy: "Check the brokers. Lanes that run go on; the page does not show the other machines meanwhile.",
+        remedy:
+          "Check the brokers. Lanes that run go on; the page does not show the other machines meanwhile.",
         severity: "warning",
       });
     }
@@ -44,35 +41,49 @@ export async function reportMachine(
   }
 }
 
-async function summaryOf(machine: Omit<Machine, "run">, { measured }: Context): Promise<MachineSummary> {
+const STATES = ["opening", "running", "waiting", "stopped"] as const;
+
+function registerGauges(
+  measured: Metrics,
+  lanes: () => readonly LaneSummary[],
+  unowned: ReadonlyMap<number, number>,
+): void {
+  measured.gauge("tidemark_cluster_lanes", () =>
+    STATES.map((state) => ({
+      value: lanes().filter((lane) => lane.state === state).length,
+      attributes: { state },
+    })),
+  );
+  measured.gauge("tidemark_cluster_lane_behind_events", () =>
+    lanes().map(({ lane, behindEvents }) => ({ value: behindEvents, attributes: { lane: String(lane) } })),
+  );
+  measured.gauge("tidemark_cluster_unowned_lanes", () => [{ value: unowned.size }]);
+}
+
+async function summaryOf(machine: Omit<Machine, "run">): Promise<MachineSummary> {
   const statuses = machine.statuses();
-  const lanes = await Promise.all(statuses.map(laneSummary));
-  for (const { lane, behindEvents } of lanes)
-    measured.set("tidemark_cluster_lane_behind_events", behindEvents, { lane: String(lane) });
-  for (const state of ["opening", "running", "waiting", "stopped"] as const)
-    measured.set("tidemark_cluster_lanes", lanes.filter((lane) => lane.state === state).length, { state });
   const own = machine.alarms.list();
   const inLanes = statuses.flatMap(({ app }) => app?.alarms.list() ?? []);
   return {
-    ...{ machine: machine.name, version: VERSION, atMs: Date.now(), lanes },
+    ...{ machine: machine.name, version: VERSION, atMs: Date.now() },
+    lanes: await Promise.all(statuses.map(laneSummary)),
     alarms: [...own, ...inLanes].map(({ kind, subject, message }) => ({ kind, subject, message })),
   };
 }
 
 async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneStatus): Promise<LaneSummary> {
-  const behind = state === "running" ? app?.deliveries.map((delivery) => delivery.status()) : undefined;
-  const behindEvents = Math.max(0, ...(behind ?? []).map((status) => behindOf(status)));
+  // A lane that closes at this moment has no view any more.
+  const sinks = await (app?.view.sinks() ?? Promise.resolve([])).catch(() => []);
+  const behindEvents = Math.max(0, ...sinks.map(({ lagEvents }) => lagEvents));
   return { lane, state, sinceMs, records, behindEvents, reason };
-}
-
-function behindOf(_status: unknown): number {
-  return 0;
 }
 
 function watchOwners({ board, alarms, lanes }: Omit<Machine, "run">, since: Map<number, number>): void {
   const nowMs = Date.now();
   const running = new Set(
-    board.list(nowMs).flatMap((other) => other.lanes.filter(({ state }) => state === "running").map(({ lane }) => lane)),
+    board
+      .list(nowMs)
+      .flatMap((other) => other.lanes.filter(({ state }) => state === "running").map(({ lane }) => lane)),
   );
   for (let lane = 0; lane < lanes; lane++) {
     if (running.has(lane)) {
@@ -87,7 +98,8 @@ function watchOwners({ board, alarms, lanes }: Omit<Machine, "run">, since: Map<
       kind: "lane_without_owner",
       subject: String(lane),
       message: `No machine has run lane ${lane} since ${new Date(fromMs).toISOString()}: its organizations are not read.`,
-      remedy: "Look for the lane in the logs of the machines. Nothing is lost while the service holds the events.",
+      remedy:
+        "Look for the lane in the logs of the machines. Nothing is lost while the service holds the events.",
       severity: "critical",
     });
   }

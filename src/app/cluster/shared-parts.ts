@@ -57,7 +57,10 @@ export function createSharedParts(
 }
 
 function warnOfWait(alarms: Alarms, account: string, untilMs: number | null): void {
-  if (untilMs === null) return alarms.clear("service_wait", account);
+  if (untilMs === null) {
+    alarms.clear("service_wait", account);
+    return;
+  }
   const until = new Date(untilMs).toISOString();
   alarms.raise({
     kind: "service_wait",

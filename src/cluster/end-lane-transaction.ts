@@ -23,7 +23,7 @@ interface ToEnd {
   readonly lane: number;
 }
 
-export function endHanging(link: KafkaLink, ours: ToEnd): Promise<boolean> {
+export function endLaneTransaction(link: KafkaLink, ours: ToEnd): Promise<boolean> {
   const { transactionalId, transactionTimeoutMs, topics, lane } = ours;
   return link.withBrokers(async (brokers) => {
     const { coordinator, producerId, producerEpoch } = await untilTaken(async () => {

@@ -1,0 +1,159 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Simulator, startSimulator } from "../../simulator/index.ts";
+import { type Broker, readTopic } from "../support/kafka.ts";
+import { type Program, runProgram, startProgram } from "../support/program.ts";
+
+/** Three machines of a cluster as processes, a simulated service, a broker, and a Kafka sink. */
+export interface ClusterScene {
+  readonly simulator: Simulator;
+  readonly machines: Map<string, Program>;
+  configOf(machine: string): string;
+  folderOf(machine: string): string;
+  start(machine: string): void;
+  kill(machine: string, signal?: NodeJS.Signals): Promise<void>;
+  status(): Promise<Status>;
+  /** Until every lane runs on some machine; gives the time it took. */
+  allRunning(limitMs: number): Promise<number>;
+  /** Until the sink has every event that the service has shown; then lost and repeated ones. */
+  account(limitMs: number): Promise<Account>;
+  command(...args: string[]): ReturnType<typeof runProgram>;
+  close(): Promise<void>;
+}
+
+export interface Status {
+  readonly lanes: number;
+  readonly unowned: readonly number[];
+  readonly machines: readonly {
+    readonly machine: string;
+    readonly lanes: readonly { lane: number; state: string }[];
+  }[];
+}
+
+export interface Account {
+  readonly served: number;
+  readonly delivered: number;
+  readonly lost: number;
+  readonly twice: number;
+}
+
+const SESSION_MS = 6000;
+
+export async function openClusterScene(broker: Broker, lanes: number, events: number): Promise<ClusterScene> {
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
+  const name = `c${randomBytes(4).toString("hex")}`;
+  const topic = `${name}-events`;
+  const simulator = await startSimulator({
+    organizations: lanes * 3,
+    events,
+    days: 20,
+    liveEventsPerSecond: 10,
+    lateness: { typicalMs: 500, lateShare: 0.1, lateMs: 5000, tailShare: 0, tailMs: 0 },
+  });
+  const env = { KEY: simulator.apiKey };
+  const machines = new Map<string, Program>();
+  const folderOf = (machine: string) => join(folder, machine);
+  const configOf = (machine: string) => {
+    mkdirSync(folderOf(machine), { recursive: true });
+    const file = join(folderOf(machine), "tidemark.yaml");
+    writeFileSync(
+      file,
+      [
+        "accounts:",
+        `  - { name: acme, insightsUrl: '${simulator.insightsUrl}', managementUrl: '${simulator.managementUrl}', apiKey: { env: KEY }, organizations: all, since: 30d }`,
+        `state: ${join(folderOf(machine), "state")}`,
+        `cluster: { name: ${name}, brokers: ['${broker.address}'], machine: ${machine}, sessionTimeout: ${SESSION_MS / 1000}s, trial: true }`,
+        "polling: { interval: 2s }",
+        "log: { level: info }",
+        "drift: false",
+        "sinks:",
+        `  - { name: lake, type: kafka, brokers: ['${broker.address}'], topic: ${topic}, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: 1 }, transactionTimeout: 10s, openTimeout: 10s }`,
+      ].join("\n"),
+      { mode: 0o600 },
+    );
+    return file;
+  };
+  const command = (...args: string[]) => runProgram([...args, "--config", configOf("tool")], env);
+  const made = await command("cluster", "create", "--lanes", String(lanes), "--replication", "1");
+  if (made.code !== 0) throw new Error(made.stderr);
+
+  async function status(): Promise<Status> {
+    const { stdout, stderr, code } = await command("cluster", "status", "--json");
+    if (code === 2 || stdout === "") throw new Error(stderr);
+    return JSON.parse(stdout) as Status;
+  }
+
+  async function account(limitMs: number): Promise<Account> {
+    simulator.control.setLiveRate(0);
+    const deadline = Date.now() + limitMs;
+    for (;;) {
+      const served = new Map<string, number>();
+      for (const { id } of simulator.organizations)
+        for (const bytes of simulator.control.allEvents({ organization: id, pending: true }))
+          served.set(Buffer.from(bytes).toString(), 1);
+      const delivered = (await readTopic(broker.address, topic).catch(() => [])).map(
+        ({ payload }) => payload!,
+      );
+      const counts = new Map<string, number>();
+      for (const text of delivered) counts.set(text, (counts.get(text) ?? 0) + 1);
+      const lost = [...served.keys()].filter((text) => !counts.has(text)).length;
+      const twice = [...counts.values()].filter((count) => count > 1).length;
+      if (lost === 0 || Date.now() > deadline)
+        return { served: served.size, delivered: delivered.length, lost, twice };
+      await sleep(1000);
+    }
+  }
+
+  return {
+    simulator,
+    machines,
+    configOf,
+    folderOf,
+    start(machine) {
+      machines.set(machine, startProgram(["run", "--config", configOf(machine)], env));
+    },
+    async kill(machine, signal) {
+      await machines.get(machine)?.kill(signal);
+      machines.delete(machine);
+    },
+    status,
+    async allRunning(limitMs) {
+      const startMs = Date.now();
+      for (;;) {
+        const { unowned } = await status().catch(() => ({ unowned: [0] }));
+        if (unowned.length === 0) return Date.now() - startMs;
+        if (Date.now() - startMs > limitMs)
+          throw new Error(
+            `no machine runs lane ${unowned.join(", ")}:\n${[...machines].map(([at, { stderr }]) => `${at}: ${stderr().slice(-3000)}`).join("\n")}`,
+          );
+        await sleep(500);
+      }
+    },
+    account,
+    command,
+    async close() {
+      for (const machine of [...machines.keys()]) await machines.get(machine)!.kill();
+      await simulator.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Files of lanes under each other's names, as after a wrong copy. */
+export function swapFiles(folder: string): void {
+  const files = readdirSync(join(folder, "state")).filter((file) => file.endsWith(".db"));
+  if (files.length < 2) return;
+  const [one, other] = [join(folder, "state", files[0]!), join(folder, "state", files[1]!)];
+  for (const part of ["-wal", "-shm"])
+    for (const file of [one, other]) rmSync(`${file}${part}`, { force: true });
+  renameSync(one, `${one}.swap`);
+  renameSync(other, one);
+  renameSync(`${one}.swap`, other);
+}
+
+export function deleteFiles(folder: string): void {
+  rmSync(join(folder, "state"), { recursive: true, force: true });
+}
