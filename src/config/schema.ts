@@ -15,7 +15,7 @@ import { accountReading, pollingSchema } from "../polling/config.ts";
 import { searchSchema } from "../search/config.ts";
 import { serverSchema } from "../server/config.ts";
 import { sinks } from "../sinks/index.ts";
-import { checkCluster, clusterSchema } from "./cluster.ts";
+import { checkCluster, clusterSchema } from "./cluster-schema.ts";
 
 const accountSchema = z
   .strictObject({ ...accountConnection, ...accountReading })

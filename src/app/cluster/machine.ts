@@ -4,13 +4,14 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import { openApp } from "../../app.ts";
 import { createKafkaChangelog } from "../../cluster/kafka-changelog.ts";
-import { createMachineBoard, type MachineBoard } from "../../cluster/machines.ts";
+import { createMachineBoard } from "../../cluster/machines.ts";
 import { takePart } from "../../cluster/membership.ts";
 import { instantNow } from "../../cluster/self-fence.ts";
 import { checkTopics } from "../../cluster/topics.ts";
-import { type ClusterConfig, configDigest, configOfLane, laneFile } from "../../config/cluster.ts";
+import { configDigest, configOfLane, laneFile } from "../../config/cluster.ts";
+import type { ClusterConfig } from "../../config/cluster-schema.ts";
 import type { Config } from "../../config/schema.ts";
-import { type Alarms, createAlarms } from "../../core/alarms.ts";
+import { createAlarms } from "../../core/alarms.ts";
 import { systemClock } from "../../core/clock.ts";
 import { explain, UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
@@ -19,7 +20,7 @@ import { migrations } from "../../journal/migrations.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import { connectKafka } from "./connect-kafka.ts";
 import { type LaneRunner, type LaneStatus, runLane, sleep } from "./lane.ts";
-import { reportMachine } from "./report.ts";
+import { type ReportedMachine, reportMachine } from "./report.ts";
 import { createSharedParts } from "./shared-parts.ts";
 
 /*
@@ -35,13 +36,7 @@ export interface MachineOptions {
   readonly preparer: Preparer;
 }
 
-export interface Machine {
-  readonly name: string;
-  readonly lanes: number;
-  readonly alarms: Alarms;
-  /** The lanes that this machine has now, by number. */
-  statuses(): readonly LaneStatus[];
-  readonly board: MachineBoard;
+export interface Machine extends ReportedMachine {
   run(signal: AbortSignal): Promise<void>;
 }
 

@@ -1,17 +1,26 @@
-import type { LaneSummary, MachineSummary } from "../../cluster/machines.ts";
+import type { LaneSummary, MachineBoard, MachineSummary } from "../../cluster/machines.ts";
+import type { Alarms } from "../../core/alarms.ts";
 import { explain } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { VERSION } from "../../version.ts";
 import { type LaneStatus, sleep } from "./lane.ts";
-import type { Machine } from "./machine.ts";
 
 const REPORT_MS = 5000;
 /** A lane may be without an owner for so long: that is a takeover. */
 const UNOWNED_MS = 30_000;
 
+export interface ReportedMachine {
+  readonly name: string;
+  readonly lanes: number;
+  readonly alarms: Alarms;
+  readonly board: MachineBoard;
+  /** The lanes that this machine has now, by number. */
+  statuses(): readonly LaneStatus[];
+}
+
 /** Tells the other machines about this one, and watches for lanes that no machine runs. */
 export async function reportMachine(
-  machine: Omit<Machine, "run">,
+  machine: ReportedMachine,
   measured: Metrics,
   signal: AbortSignal,
 ): Promise<void> {
@@ -60,7 +69,7 @@ function registerGauges(
   measured.gauge("tidemark_cluster_unowned_lanes", () => [{ value: unowned.size }]);
 }
 
-async function summaryOf(machine: Omit<Machine, "run">): Promise<MachineSummary> {
+async function summaryOf(machine: ReportedMachine): Promise<MachineSummary> {
   const statuses = machine.statuses();
   const own = machine.alarms.list();
   const inLanes = statuses.flatMap(({ app }) => app?.alarms.list() ?? []);
@@ -78,7 +87,7 @@ async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneS
   return { lane, state, sinceMs, records, behindEvents, reason };
 }
 
-function watchOwners({ board, alarms, lanes }: Omit<Machine, "run">, since: Map<number, number>): void {
+function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<number, number>): void {
   const nowMs = Date.now();
   const running = new Set(
     board

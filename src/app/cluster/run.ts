@@ -1,4 +1,4 @@
-import type { ClusterConfig } from "../../config/cluster.ts";
+import type { ClusterConfig } from "../../config/cluster-schema.ts";
 import type { Config } from "../../config/schema.ts";
 import type { Log } from "../../core/log.ts";
 import { createMetrics, silentMetrics } from "../../core/metrics.ts";
