@@ -12,6 +12,7 @@ import { openStateForReading } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { placesOf } from "../journal/reader-row.ts";
 import { refuseOtherShard } from "../journal/shard.ts";
+import { counted } from "./count-words.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
 import { withConfig } from "./options.ts";
@@ -55,7 +56,7 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   yield {
     subject: flags.config,
     ok: true,
-    message: `the config is valid: ${config.accounts.length} accounts, ${config.sinks.length} sinks${config.shard === undefined ? "" : `, shard ${shardText(config.shard)}`}`,
+    message: `the config is valid: ${counted(config.accounts.length, "account")}, ${counted(config.sinks.length, "sink")}${config.shard === undefined ? "" : `, shard ${shardText(config.shard)}`}`,
   };
   yield* server;
   if (isOnline) for (const account of config.accounts) yield* checkAccount(account, config.shard, io.signal);

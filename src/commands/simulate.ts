@@ -2,7 +2,9 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Fault, Simulator, SimulatorOptions } from "../../simulator/index.ts";
+import type { Receiver } from "../../simulator/receiver.ts";
 import type { Io } from "./io.ts";
+import { collect } from "./management.ts";
 
 interface Flags {
   readonly port: number;
@@ -28,6 +30,8 @@ interface Flags {
   readonly importPace: number;
   readonly importFailures: number;
   readonly importUsers: number;
+  readonly receiver?: number;
+  readonly receiverRefuses: readonly string[];
   readonly options?: string;
   readonly json?: boolean;
 }
@@ -109,6 +113,17 @@ export function registerSimulate(program: Command, io: Io): void {
       25,
     )
     .option(
+      "--receiver <port>",
+      "also run a destination to practise with, which takes events over HTTP; e.g. --receiver 8088",
+      integer,
+    )
+    .option(
+      "--receiver-refuses <eventType>",
+      "an event type that the receiver refuses, repeatable; e.g. --receiver-refuses sso_auth",
+      collect,
+      [],
+    )
+    .option(
       "--options <file>",
       "further options as JSON, see the simulator's README; e.g. --options world.json",
     )
@@ -125,11 +140,23 @@ async function simulate(flags: Flags, io: Io): Promise<void> {
   const { startSimulator } = await import("../../simulator/index.ts");
   const simulator = await startSimulator({ ...optionsOf(flags), ...further });
   try {
-    io.stdout.write(flags.json === true ? `${JSON.stringify(summary(simulator))}\n` : words(simulator));
+    const receiver = await receiverOf(flags);
+    const print =
+      flags.json === true
+        ? (...args: Parameters<typeof summary>) => `${JSON.stringify(summary(...args))}\n`
+        : words;
+    io.stdout.write(print(simulator, receiver));
     if (!io.signal.aborted) await once(io.signal, "abort");
+    await receiver?.close();
   } finally {
     await simulator.close();
   }
+}
+
+async function receiverOf(flags: Flags): Promise<Receiver | undefined> {
+  if (flags.receiver === undefined) return undefined;
+  const { startReceiver } = await import("../../simulator/receiver.ts");
+  return startReceiver({ port: flags.receiver, host: flags.host, refuses: flags.receiverRefuses });
 }
 
 function optionsOf(flags: Flags): SimulatorOptions {
@@ -157,12 +184,15 @@ function optionsOf(flags: Flags): SimulatorOptions {
   };
 }
 
-function summary(simulator: Simulator) {
+function summary(simulator: Simulator, receiver: Receiver | undefined) {
   const { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId, oauth } = simulator;
-  return { url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId, oauth };
+  return {
+    ...{ url, insightsUrl, managementUrl, apiKey, keys, organizations, providerId, oauth },
+    ...(receiver === undefined ? {} : { receiver: { url: receiver.url, token: receiver.token } }),
+  };
 }
 
-function words(simulator: Simulator): string {
+function words(simulator: Simulator, receiver: Receiver | undefined): string {
   const shown = simulator.organizations.slice(0, 10).map(({ id, name }) => `  ${id}  ${name}`);
   const more = simulator.organizations.length - shown.length;
   return [
@@ -176,6 +206,13 @@ function words(simulator: Simulator): string {
     `Organizations (${simulator.organizations.length}):`,
     ...shown,
     ...(more > 0 ? [`  … and ${more} more`] : []),
+    ...(receiver === undefined
+      ? []
+      : [
+          `The receiver listens at ${receiver.url}`,
+          `  events      POST ${receiver.url}/events, with the token ${receiver.token}`,
+          `  received    GET ${receiver.url}/`,
+        ]),
     "Stop it with Ctrl-C.",
     "",
   ].join("\n");

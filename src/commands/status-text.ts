@@ -3,6 +3,7 @@ import { formatDuration } from "../core/time.ts";
 import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import type { AccountView, StatusView } from "../core/view/status.ts";
+import { counted } from "./count-words.ts";
 
 export interface Snapshot {
   readonly status: StatusView;
@@ -58,7 +59,7 @@ function headOf(status: StatusView, sinks: readonly SinkView[], paint: Painter):
   const windows = totals.windows;
   return [
     `${paint("bold", `Tidemark ${status.version}`)}${status.shard === null ? "" : `, shard ${status.shard}`}${upMs === null ? "" : `, up ${formatDuration(upMs)}`}. ${running}`,
-    `${totals.events} events read. In closed windows the service counts ${totals.apiCount}, ${totals.heldCount} are held; ${totals.differing} windows differ. ${totals.late} events arrived late.`,
+    `${counted(totals.events, "event")} read. In closed windows the service counts ${totals.apiCount}, ${totals.heldCount} are held; ${counted(totals.differing, "window")} ${totals.differing === 1 ? "differs" : "differ"}. ${counted(totals.late, "event")} arrived late.`,
     ...gapLines(totals.gaps, paint),
     `Windows: ${windows.sealed} sealed, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} expired.`,
     `Journal: ${megabytes(journal.usedBytes)}${used}${journal.heldUpBy === null ? "" : `; ${journal.backlogEvents} events wait for ${journal.heldUpBy}`}. Sinks: ${sinks.filter(({ state }) => state === "running").length} of ${sinks.length} running.`,

@@ -282,7 +282,7 @@ export function createDelivery(options: DeliveryOptions) {
       const { state, reason, remedy } = health.view();
       const isStopped = state === "stopped" || state === "paused";
       if (isStopped || (await reader.hasMore(reader.position)))
-        throw new Error(`The sink "${name}" is ${state}: ${reason} ${remedy}`);
+        throw new Error(`The sink "${name}" is ${state}: ${reason?.replace(/\.$/, "") ?? "no reason is known"}. ${remedy}`);
     },
     status: (): DeliveryStatus => ({
       name,

@@ -41,7 +41,7 @@ describe("check", () => {
     world.simulator.control.resetStatistics();
     const outcome = await world.run(["check", "-c", world.configure()]);
     expect(outcome).toMatchObject({ code: 0, stderr: "" });
-    expect(outcome.stdout).toMatch(/^ok {6}.*: the config is valid: 1 accounts, 1 sinks\n$/);
+    expect(outcome.stdout).toMatch(/^ok {6}.*: the config is valid: 1 account, 1 sink\n$/);
     expect(world.simulator.control.requests()).toEqual([]);
   });
 

@@ -69,6 +69,8 @@ const CHECKS: Readonly<Record<string, (words: readonly string[]) => unknown>> = 
   node: ([script]) => expect(existsSync(join(ROOT, script!)), script).toBe(true),
   curl: (words) => {
     const url = new URL(words.at(-1)!);
+    // The receiver of the README's walk, which walk.test.ts runs.
+    if (url.port === "8088") return;
     expect(url.origin).toBe("http://127.0.0.1:9464");
     expect(url.pathname).toMatch(SERVER_PATHS);
   },

@@ -22,7 +22,9 @@ const helm = await findHelm();
 
 describe("every config in the documentation", () => {
   it("is one of the kinds that are checked", () => {
-    expect(new Set(yaml.map(({ kind }) => kind))).toEqual(new Set(["yaml", "yaml practice", "yaml helm"]));
+    expect(new Set(yaml.map(({ kind }) => kind))).toEqual(
+      new Set(["yaml", "yaml practice", "yaml walk", "yaml helm"]),
+    );
     expect(configs.length).toBeGreaterThan(15);
   });
 
@@ -43,7 +45,7 @@ describe("every config in the documentation", () => {
       ...["datadog", "sumo", "otlp"],
     ])
       expect(shown).toContain(type);
-    const readme = configs.find(({ page }) => page === "README.md")!;
+    const readme = configs.find(({ page, kind }) => page === "README.md" && kind === "yaml")!;
     expect(() => parseConfig(readme.text, "README.md")).not.toThrow();
   });
 
