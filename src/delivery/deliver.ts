@@ -282,7 +282,9 @@ export function createDelivery(options: DeliveryOptions) {
       const { state, reason, remedy } = health.view();
       const isStopped = state === "stopped" || state === "paused";
       if (isStopped || (await reader.hasMore(reader.position)))
-        throw new Error(`The sink "${name}" is ${state}: ${reason?.replace(/\.$/, "") ?? "no reason is known"}. ${remedy}`);
+        throw new Error(
+          `The sink "${name}" is ${state}: ${reason?.replace(/\.$/, "") ?? "no reason is known"}. ${remedy}`,
+        );
     },
     status: (): DeliveryStatus => ({
       name,
