@@ -7,6 +7,7 @@ import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
 import { MIGRATIONS_TABLE, type Migration, migrations } from "./migrations.ts";
 import { installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
+import { checkLog } from "./write-ahead-log.ts";
 
 export type Connection = Database.Database;
 
@@ -26,6 +27,7 @@ const MODE = 0o600;
  * A file of a newer program is refused; before an older file is migrated a copy of it is set aside.
  */
 export function openState(file: string, known: readonly Migration[] = migrations()): State {
+  refuseDamagedLog(file);
   const db = connect(file, {});
   try {
     db.pragma(`page_size = ${PAGE_BYTES}`);
@@ -40,6 +42,12 @@ export function openState(file: string, known: readonly Migration[] = migrations
     db.close();
     throw damaged(file, error);
   }
+}
+
+/** SQLite ignores every transaction behind a damaged one without a word, and then writes over them (R37). */
+function refuseDamagedLog(file: string): void {
+  const { problem } = checkLog(`${file}-wal`);
+  if (problem !== null) throw new DamagedStateError(file, `the log ${file}-wal: ${problem}`);
 }
 
 /** Opens the state file beside a running process: nothing can be changed through it. */
@@ -100,27 +108,25 @@ function isBusy(error: unknown): boolean {
 
 /**
  * A table lists the migrations that have been run, by number: a migration that is added later between two
- * others shifts nothing. Each runs in a transaction with its row, which looks again what is still to do, since
- * another process may have done it meanwhile. user_version is the highest number.
+ * others shifts nothing. All run in one transaction, so that no process sees a file between two of them; it looks
+ * again at what is still to do, since another process may have done it meanwhile. user_version is the highest number.
  */
 function migrate(db: State, file: string, known: readonly Migration[]): void {
   const pending = pendingIn(db, file, known);
   if (pending.length === 0) return;
   if (pending.length < known.length) setAside(db, `${file}.before-${pending[0]!.name.slice(0, 4)}`);
-  for (const migration of pending) {
-    db.transaction(() => {
-      if (appliedIn(db).has(migration.number)) return;
-      makeList(db, known);
-      db.exec(migration.sql);
-      db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, ?)").run(
-        migration.number,
-        migration.name,
-        Date.now(),
-      );
-      db.pragma(`user_version = ${Math.max(...appliedIn(db))}`);
-      if (migration === pending.at(-1)) installRowChecksums(db);
-    }).exclusive();
-  }
+  db.transaction(() => {
+    const left = pendingIn(db, file, known);
+    if (left.length === 0) return;
+    makeList(db, known);
+    const insert = db.prepare("INSERT INTO migrations (number, name, run_ms) VALUES (?, ?, ?)");
+    for (const { number, name, sql } of left) {
+      db.exec(sql);
+      insert.run(number, name, Date.now());
+    }
+    db.pragma(`user_version = ${Math.max(...left.map(({ number }) => number), ...appliedIn(db))}`);
+    installRowChecksums(db);
+  }).exclusive();
 }
 
 function makeList(db: State, known: readonly Migration[]): void {

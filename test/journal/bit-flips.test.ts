@@ -7,12 +7,14 @@ import { systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { Sqlite } from "../../src/core/sqlite.ts";
 import { newWindow } from "../../src/core/window.ts";
+import { DamagedStateError, openState } from "../../src/journal/database.ts";
 import { checkLog } from "../../src/journal/write-ahead-log.ts";
 import { eventTexts, FETCHED_MS, ORGANIZATION, OTHER_ORGANIZATION, pageOf } from "../support/pages.ts";
 import { type JournalFixture, openFixture, temporaryFolder } from "./support.ts";
 
 /** TIDEMARK_FLIPS=1000 is the long campaign; each flip that changes something counts. */
 const FLIPS = Number(process.env.TIDEMARK_FLIPS ?? 30);
+const TIMEOUT_MS = 600_000 + FLIPS * 10_000;
 const TABLES = ["meta", "pages", "bodies", "identities", "streams", "windows", "readers", "gaps"];
 
 /*
@@ -143,7 +145,7 @@ describe("R37 flipped bits", () => {
       named++;
     }
     expect(named).toBe(FLIPS);
-  }, 600_000);
+  }, TIMEOUT_MS);
 
   test("R37 in the header: none makes the file pass for one of another version", async () => {
     fixture.db.pragma("wal_checkpoint(TRUNCATE)");
@@ -155,7 +157,7 @@ describe("R37 flipped bits", () => {
       flip(copy, bytes, byte, byte % 8);
       if (dump() !== whole) judge(await doctor(), `byte ${byte}`);
     }
-  }, 600_000);
+  }, TIMEOUT_MS);
 
   test("R37 in the log: every one that makes a frame not count is named, except in the last transaction", async () => {
     fixture.db.pragma("wal_autocheckpoint = 0");
@@ -176,10 +178,13 @@ describe("R37 flipped bits", () => {
       flip(`${copy}-wal`, bytes, byte, Math.floor(random.next().value! * 8));
       if (checkLog(`${copy}-wal`).frames === frames) continue;
       judge(await doctor(), `byte ${byte} of the log`);
+      const flipped = readFileSync(`${copy}-wal`);
+      expect(() => openState(copy).close(), `byte ${byte} of the log`).toThrow(DamagedStateError);
+      expect(readFileSync(`${copy}-wal`).equals(flipped)).toBe(true);
       named++;
     }
     expect(named).toBeGreaterThanOrEqual(FLIPS / 2);
-  }, 600_000);
+  }, TIMEOUT_MS);
 
   test("R37 frames of an earlier use of the log are normal", async () => {
     fixture.db.pragma("wal_autocheckpoint = 0");
