@@ -127,64 +127,76 @@ describe("R37 flipped bits", () => {
     expect(found.join("; "), where).not.toMatch(/older|newer|start anew|set it aside|tidemark run/);
   }
 
-  test("R37 in the state file: every one that changes a query is named", async () => {
-    fixture.db.pragma("wal_checkpoint(TRUNCATE)");
-    put(false);
-    const bytes = readFileSync(copy);
-    const whole = dump();
-    expect(await doctor()).toEqual([]);
-    const random = numbers(7);
-    let named = 0;
-    for (let round = 0; named < FLIPS && round < FLIPS * 50; round++) {
-      const byte = Math.floor(random.next().value! * bytes.length);
-      const bit = Math.floor(random.next().value! * 8);
+  test(
+    "R37 in the state file: every one that changes a query is named",
+    async () => {
+      fixture.db.pragma("wal_checkpoint(TRUNCATE)");
       put(false);
-      flip(copy, bytes, byte, bit);
-      if (dump() === whole) continue;
-      judge(await doctor(), `byte ${byte}, bit ${bit}`);
-      named++;
-    }
-    expect(named).toBe(FLIPS);
-  }, TIMEOUT_MS);
+      const bytes = readFileSync(copy);
+      const whole = dump();
+      expect(await doctor()).toEqual([]);
+      const random = numbers(7);
+      let named = 0;
+      for (let round = 0; named < FLIPS && round < FLIPS * 50; round++) {
+        const byte = Math.floor(random.next().value! * bytes.length);
+        const bit = Math.floor(random.next().value! * 8);
+        put(false);
+        flip(copy, bytes, byte, bit);
+        if (dump() === whole) continue;
+        judge(await doctor(), `byte ${byte}, bit ${bit}`);
+        named++;
+      }
+      expect(named).toBe(FLIPS);
+    },
+    TIMEOUT_MS,
+  );
 
-  test("R37 in the header: none makes the file pass for one of another version", async () => {
-    fixture.db.pragma("wal_checkpoint(TRUNCATE)");
-    put(false);
-    const bytes = readFileSync(copy);
-    const whole = dump();
-    for (let byte = 0; byte < 100; byte++) {
+  test(
+    "R37 in the header: none makes the file pass for one of another version",
+    async () => {
+      fixture.db.pragma("wal_checkpoint(TRUNCATE)");
       put(false);
-      flip(copy, bytes, byte, byte % 8);
-      if (dump() !== whole) judge(await doctor(), `byte ${byte}`);
-    }
-  }, TIMEOUT_MS);
+      const bytes = readFileSync(copy);
+      const whole = dump();
+      for (let byte = 0; byte < 100; byte++) {
+        put(false);
+        flip(copy, bytes, byte, byte % 8);
+        if (dump() !== whole) judge(await doctor(), `byte ${byte}`);
+      }
+    },
+    TIMEOUT_MS,
+  );
 
-  test("R37 in the log: every one that makes a frame not count is named, except in the last transaction", async () => {
-    fixture.db.pragma("wal_autocheckpoint = 0");
-    fixture.db.pragma("wal_checkpoint(TRUNCATE)");
-    for (let page = 20; page < 26; page++) await fixture.journal.append(pageOf(eventTexts(page * 40, 40)));
-    put(true);
-    const bytes = readFileSync(`${copy}-wal`);
-    const { frames, problem } = checkLog(`${copy}-wal`);
-    expect([problem, frames > 10]).toEqual([null, true]);
-    expect(await doctor()).toEqual([]);
-    const frameBytes = (bytes.length - 32) / frames;
-    const lastCommit = lastCommitBefore(bytes, frames, frameBytes);
-    const random = numbers(11);
-    let named = 0;
-    for (let round = 0; named < FLIPS / 2 && round < FLIPS * 20; round++) {
-      const byte = Math.floor(random.next().value! * (32 + lastCommit * frameBytes));
+  test(
+    "R37 in the log: every one that makes a frame not count is named, except in the last transaction",
+    async () => {
+      fixture.db.pragma("wal_autocheckpoint = 0");
+      fixture.db.pragma("wal_checkpoint(TRUNCATE)");
+      for (let page = 20; page < 26; page++) await fixture.journal.append(pageOf(eventTexts(page * 40, 40)));
       put(true);
-      flip(`${copy}-wal`, bytes, byte, Math.floor(random.next().value! * 8));
-      if (checkLog(`${copy}-wal`).frames === frames) continue;
-      judge(await doctor(), `byte ${byte} of the log`);
-      const flipped = readFileSync(`${copy}-wal`);
-      expect(() => openState(copy).close(), `byte ${byte} of the log`).toThrow(DamagedStateError);
-      expect(readFileSync(`${copy}-wal`).equals(flipped)).toBe(true);
-      named++;
-    }
-    expect(named).toBeGreaterThanOrEqual(FLIPS / 2);
-  }, TIMEOUT_MS);
+      const bytes = readFileSync(`${copy}-wal`);
+      const { frames, problem } = checkLog(`${copy}-wal`);
+      expect([problem, frames > 10]).toEqual([null, true]);
+      expect(await doctor()).toEqual([]);
+      const frameBytes = (bytes.length - 32) / frames;
+      const lastCommit = lastCommitBefore(bytes, frames, frameBytes);
+      const random = numbers(11);
+      let named = 0;
+      for (let round = 0; named < FLIPS / 2 && round < FLIPS * 20; round++) {
+        const byte = Math.floor(random.next().value! * (32 + lastCommit * frameBytes));
+        put(true);
+        flip(`${copy}-wal`, bytes, byte, Math.floor(random.next().value! * 8));
+        if (checkLog(`${copy}-wal`).frames === frames) continue;
+        judge(await doctor(), `byte ${byte} of the log`);
+        const flipped = readFileSync(`${copy}-wal`);
+        expect(() => openState(copy).close(), `byte ${byte} of the log`).toThrow(DamagedStateError);
+        expect(readFileSync(`${copy}-wal`).equals(flipped)).toBe(true);
+        named++;
+      }
+      expect(named).toBeGreaterThanOrEqual(FLIPS / 2);
+    },
+    TIMEOUT_MS,
+  );
 
   test("R37 frames of an earlier use of the log are normal", async () => {
     fixture.db.pragma("wal_autocheckpoint = 0");
