@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formats } from "../src/formats/index.ts";
+import { migrations } from "../src/journal/migrations.ts";
 import { services } from "../src/services/index.ts";
 import { sinks } from "../src/sinks/index.ts";
 
@@ -130,6 +131,11 @@ describe("the architecture", () => {
     const sql = /\b(SELECT .* FROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
     const elsewhere = files.filter((file) => !SQL_PLACES.test(file) && sql.test(codeOf(file)));
     expect(elsewhere).toEqual([]);
+  });
+
+  test("migrations are numbered without gaps and repeats", () => {
+    const numbers = migrations().map(({ number }) => number);
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
   });
 
   test("only main.ts touches process, and the binding looks at its version", () => {
