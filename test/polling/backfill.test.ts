@@ -72,7 +72,7 @@ describe("backfill", () => {
   });
 
   test("many windows are read at once: what waits for the service waits together", async () => {
-    const times: number[] = [];
+    const together: number[] = [];
     for (const concurrency of [1, 16]) {
       const it = await openWorld({
         simulator: {
@@ -84,13 +84,13 @@ describe("backfill", () => {
         account: { since: "20d" },
         polling: { pageSize: 100, concurrency },
       });
-      const startedMs = performance.now();
       await it.account.poller.once(it.signal);
-      times.push(performance.now() - startedMs);
+      together.push(it.simulator.control.statistics().concurrentMax);
       expect(await it.compare()).toMatchObject(COMPLETE);
       await it.close();
     }
-    expect(times[0]! / times[1]!).toBeGreaterThan(3);
+    expect(together[0]).toBeLessThanOrEqual(3);
+    expect(together[1]).toBeGreaterThan(8);
   });
 
   test("live polling goes on unhurt while history is read", async () => {
@@ -109,18 +109,17 @@ describe("backfill", () => {
     Object.assign(it.clock, { sleep: systemClock.sleep });
     const stop = new AbortController();
     const running = it.account.poller.run(stop.signal);
-    const lags: number[] = [];
-    for (let look = 0; look < 12; look++) {
-      await sleep(250);
+    // While history is unread, the live windows move on. Counted, since a busy machine makes both slower.
+    const ends = new Set<number>();
+    for (let isUnread = true; isUnread && ends.size < 5; ) {
+      await sleep(50);
       const windows = await it.windows();
-      const live = windows.filter((window) => window.live && window.askedMs !== null);
-      if (live.length > 0 && windows.some(({ state, live }) => state === "unread" && !live))
-        lags.push(Math.max(...live.map(({ toMs }) => it.clock.now() - toMs)));
+      isUnread = windows.some(({ state, live }) => state === "unread" && !live) || ends.size === 0;
+      for (const { live, askedMs, toMs } of windows) if (live && askedMs !== null) ends.add(toMs);
     }
     stop.abort(new Error("enough"));
     await running.catch(() => {});
-    expect(lags.length).toBeGreaterThan(3);
-    expect(Math.max(...lags)).toBeLessThan(4 * SECOND);
+    expect(ends.size).toBeGreaterThanOrEqual(5);
   });
 
   test("fair between organizations: the one that is least under way comes next, however old another's history is", async () => {
