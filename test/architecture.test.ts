@@ -133,9 +133,9 @@ describe("the architecture", () => {
     expect(elsewhere).toEqual([]);
   });
 
-  test("migrations are numbered without gaps and repeats", () => {
+  test("no two migrations have the same number", () => {
     const numbers = migrations().map(({ number }) => number);
-    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+    expect(new Set(numbers).size).toBe(numbers.length);
   });
 
   test("only main.ts touches process, and the binding looks at its version", () => {
