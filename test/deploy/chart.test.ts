@@ -87,6 +87,46 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     }
   });
 
+  it("runs a pod for each shard, which takes its number from its name and shows the others", () => {
+    const documents = parseAllDocuments(render({ shards: 3 })) as { toJS(): Manifest }[];
+    const all = documents.map((document) => document.toJS());
+    const set = all.find(({ kind }) => kind === "StatefulSet");
+    const config = parseConfig(
+      all.find(({ kind }) => kind === "ConfigMap").data["tidemark.yaml"],
+      "the chart's config",
+      { TIDEMARK_SHARD: "demo-tidemark-2" },
+    );
+    expect(config.shard).toEqual({ index: 2, count: 3 });
+    expect(set.spec).toMatchObject({ replicas: 3, serviceName: "demo-tidemark-shards" });
+    expect(set.spec.template.spec.containers[0].env).toEqual([
+      { name: "TIDEMARK_SHARD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+    ]);
+    const { peers, hosts } = config.server!;
+    expect(peers!.addresses).toHaveLength(3);
+    for (const address of peers!.addresses) expect(hosts).toContain(new URL(address).hostname);
+    const headless = all.find(({ metadata }) => metadata.name === "demo-tidemark-shards");
+    expect(headless.spec.clusterIP).toBe("None");
+    expect(headless.spec.ports[0].port).toBe(Number(new URL(peers!.addresses[0]!).port));
+    const { ingress, egress } = all.find(({ kind }) => kind === "NetworkPolicy").spec;
+    const own = { matchLabels: set.spec.selector.matchLabels };
+    expect(ingress[0].from).toEqual([{ podSelector: own }]);
+    expect(egress[0].to).toEqual([{ podSelector: own }]);
+  });
+
+  it("runs the machines of a cluster as a Deployment, or with volumes as a StatefulSet", () => {
+    const config = { cluster: { name: "prod", brokers: ["kafka:9092"] }, state: "/var/lib/tidemark/lanes" };
+    const machines = manifests({ config, cluster: { replicas: 3 } });
+    expect(machines.get("StatefulSet")).toBeUndefined();
+    const { spec } = machines.get("Deployment");
+    expect(spec.replicas).toBe(3);
+    expect(spec.template.spec.volumes.find(({ name }: Manifest) => name === "state").emptyDir).toBeDefined();
+    const kept = manifests({ config, cluster: { replicas: 3, persistent: true } });
+    expect(kept.get("Deployment")).toBeUndefined();
+    expect(kept.get("StatefulSet").spec).toMatchObject({ replicas: 3, podManagementPolicy: "Parallel" });
+    expect(() => render({ cluster: { replicas: 3 } })).toThrow(/needs config.cluster/);
+    expect(() => render({ config, shards: 2, cluster: { replicas: 3 } })).toThrow(/either shards or/);
+  });
+
   it("gives secrets as files with mode 0400, never as environment variables", () => {
     const pod = podOf(manifests());
     const secret = pod.volumes.find((volume: Manifest) => volume.secret);
@@ -128,8 +168,11 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     }
   });
 
+  const cluster = { name: "prod", brokers: ["kafka:9092"] };
   const variants = {
     "as it comes": {},
+    "with three shards": { shards: 3 },
+    "as a cluster": { config: { cluster, state: "/var/lib/tidemark/lanes" }, cluster: { replicas: 3 } },
     "with everything set": {
       hosts: ["audit.example"],
       serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
@@ -158,7 +201,7 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     )("is valid %s, for Kubernetes %s", (_name, version, values) => {
       const { resources, summary } = conform(render(values), version);
       expect(resources ?? []).toEqual([]);
-      expect(summary).toMatchObject({ valid: 6, invalid: 0, errors: 0 });
+      expect(summary).toMatchObject({ valid: "shards" in values ? 7 : 6, invalid: 0, errors: 0 });
     });
 
     it("is not called valid with a field that Kubernetes does not know", () => {

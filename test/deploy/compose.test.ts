@@ -21,45 +21,79 @@ interface Service {
   readonly read_only?: boolean;
   readonly cap_drop?: string[];
 }
-const compose = parse(read("compose.yaml"), { merge: true }) as {
-  services: Record<string, Service>;
-  volumes: Record<string, null>;
-  secrets: Record<string, { environment: string }>;
-};
-const services = Object.entries(compose.services);
+interface Compose {
+  readonly services: Record<string, Service>;
+  readonly volumes: Record<string, null>;
+  readonly secrets?: Record<string, { environment: string }>;
+}
+const composeOf = (file: string) => parse(read(file), { merge: true }) as Compose;
+const compose = composeOf("compose.yaml");
+const shards = composeOf("compose-shards.yaml");
 const promtool = programOnPath("promtool");
 
-describe("the compose file", () => {
-  it("has Tidemark, Kafka, the simulator, Prometheus and Grafana", () => {
-    expect(Object.keys(compose.services).sort()).toEqual(
-      ["grafana", "kafka", "prometheus", "simulator", "tidemark"].sort(),
-    );
-  });
-
+describe.each([
+  ["compose.yaml", compose],
+  ["compose-shards.yaml", shards],
+])("%s", (_file, { services, volumes, secrets }) => {
   it("names only files, volumes, secrets and services that are there", () => {
-    for (const [name, service] of services) {
+    for (const [name, service] of Object.entries(services)) {
       for (const volume of service.volumes ?? []) {
         const source = volume.split(":")[0]!;
         if (source.startsWith(".")) expect(existsSync(join(DEPLOY, source)), `${name}: ${source}`).toBe(true);
-        else expect(Object.keys(compose.volumes)).toContain(source);
+        else expect(Object.keys(volumes)).toContain(source);
       }
-      for (const secret of service.secrets ?? []) expect(Object.keys(compose.secrets)).toContain(secret);
+      for (const secret of service.secrets ?? []) expect(Object.keys(secrets ?? {})).toContain(secret);
       const needed = service.depends_on ?? [];
       for (const other of Array.isArray(needed) ? needed : Object.keys(needed))
-        expect(Object.keys(compose.services)).toContain(other);
+        expect(Object.keys(services)).toContain(other);
     }
   });
 
   it("pins every image and opens ports on this machine alone", () => {
-    for (const [, { image, ports }] of services) {
+    for (const [, { image, ports }] of Object.entries(services)) {
       expect(image).toMatch(/:(v?\d+\.\d+\.\d+|local)$/);
       for (const port of ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
     }
   });
 
   it("runs Tidemark on a read-only file system without capabilities", () => {
-    for (const name of ["tidemark", "simulator"])
-      expect(compose.services[name]).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
+    for (const [name, service] of Object.entries(services))
+      if (/^(tidemark|simulator)/.test(name))
+        expect(service, name).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
+  });
+});
+
+describe("three shards in one stack", () => {
+  const text = read("compose/tidemark-shards.yaml");
+
+  it("have one config, a number and a volume each", () => {
+    const states = new Set<string>();
+    for (const index of [0, 1, 2]) {
+      const { environment, volumes } = shards.services[`tidemark-${index}`]!;
+      const config = parseConfig(text, "deploy/compose/tidemark-shards.yaml", environment);
+      expect(config.shard).toEqual({ index, count: 3 });
+      for (const [, name] of text.matchAll(/\{ env: (\w+) \}/g))
+        expect(Object.keys(environment!)).toContain(name);
+      states.add(volumes!.find((volume) => volume.endsWith(":/var/lib/tidemark"))!);
+    }
+    expect(states.size).toBe(3);
+  });
+
+  it("name each other by addresses that each of them answers to", () => {
+    const { server } = parseConfig(text, "x", { TIDEMARK_SHARD: "0" });
+    for (const address of server!.peers!.addresses) {
+      const { hostname } = new URL(address);
+      expect(Object.keys(shards.services)).toContain(hostname);
+      expect(server!.hosts).toContain(hostname);
+    }
+  });
+});
+
+describe("the compose file", () => {
+  it("has Tidemark, Kafka, the simulator, Prometheus and Grafana", () => {
+    expect(Object.keys(compose.services).sort()).toEqual(
+      ["grafana", "kafka", "prometheus", "simulator", "tidemark"].sort(),
+    );
   });
 
   it("gives Tidemark a config that it accepts, and every variable that the config names", () => {

@@ -1,3 +1,4 @@
+import type { OwnerCounts } from "../../core/window.ts";
 import type { Connection } from "../database.ts";
 import type { Move } from "./move.ts";
 import { copyOrganizations } from "./pages.ts";
@@ -71,6 +72,7 @@ interface WindowRow {
   readonly next_ms: number | null;
   readonly api_count: number | null;
   readonly held_count: number | null;
+  readonly counts: string | null;
   readonly late: number;
   readonly repeated: number;
   readonly changed: number;
@@ -78,13 +80,15 @@ interface WindowRow {
 
 /**
  * A window of a smaller group. Its cursor belongs to the old query, so a pass begins anew (R1); what was read of
- * the group was read of its members too, so the state stays. Counts are counted for the members (R36): where the
- * group's own counts agree and the identities of all members are still held, they are those identities. Otherwise
- * they are not known, and a window that was compared is compared again.
+ * the group was read of its members too, so the state stays. The members' counts are those of the window, where it
+ * has them by organization. Otherwise they are counted (R36): where the group's own counts agree and the identities
+ * of all members are still held, they are those identities. Else they are not known, and a window that was compared
+ * is compared again.
  */
 function partOfGroup(row: WindowRow, part: Part, countHeld: CountHeld): Record<string, unknown> {
   const statistics = part.isFirst ? {} : { late: 0, repeated: 0, changed: 0 };
   const cut = { pass: null, ...statistics };
+  if (row.counts !== null) return { ...cut, ...membersOf(JSON.parse(row.counts) as OwnerCounts, part) };
   if (row.api_count === null || row.held_count === null) return { ...cut, api_count: null, held_count: null };
   const total = countHeld(part.all, row.from_ms, row.to_ms);
   if (row.api_count === row.held_count && total === row.held_count) {
@@ -97,6 +101,15 @@ function partOfGroup(row: WindowRow, part: Part, countHeld: CountHeld): Record<s
     api_count: null,
     held_count: null,
     ...(again ? { sweeps: Math.max(0, row.sweeps - 1), next_ms: 0 } : {}),
+  };
+}
+
+function membersOf(counts: OwnerCounts, { own }: Part): Record<string, unknown> {
+  const members = Object.entries(counts).filter(([owner]) => own.includes(owner));
+  return {
+    api_count: members.reduce((sum, [, [api]]) => sum + api, 0),
+    held_count: members.reduce((sum, [, [, held]]) => sum + held, 0),
+    counts: own.length === 1 ? null : JSON.stringify(Object.fromEntries(members)),
   };
 }
 

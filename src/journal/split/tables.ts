@@ -40,4 +40,5 @@ export const TABLES: Readonly<Record<string, "owner" | "totals" | "new" | "gone"
   archive_staged: "gone",
   archive_facts: "gone",
   archive_tombstones: "gone",
+  archive_versions: "gone",
 };

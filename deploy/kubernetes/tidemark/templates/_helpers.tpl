@@ -22,11 +22,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* One process, one a shard, or the machines of a cluster. */}}
+{{- define "tidemark.replicas" -}}
+{{- if and .Values.shards .Values.cluster.replicas -}}
+{{- fail "Set either shards or cluster.replicas, not both." -}}
+{{- end -}}
+{{- if and .Values.cluster.replicas (not .Values.config.cluster) -}}
+{{- fail "cluster.replicas needs config.cluster: its name and brokers (docs/cluster.md)." -}}
+{{- end -}}
+{{- .Values.shards | default .Values.cluster.replicas | default 1 -}}
+{{- end -}}
+
+{{- define "tidemark.kind" -}}
+{{- if and .Values.cluster.replicas (not .Values.cluster.persistent) -}}Deployment{{- else -}}StatefulSet{{- end -}}
+{{- end -}}
+
+{{/* The headless Service that gives each shard a name of its own. */}}
+{{- define "tidemark.shards" -}}
+{{ include "tidemark.name" . }}-shards
+{{- end -}}
+
 {{/* The config, with the Service's names added to the names that the server answers to. */}}
 {{- define "tidemark.config" -}}
 {{- $name := include "tidemark.name" . -}}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
 {{- $config := deepCopy .Values.config -}}
+{{- if .Values.shards -}}
+{{- $shards := include "tidemark.shards" . -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $port := $config.server.port -}}
+{{- $addresses := list -}}
+{{- range $index := until (int .Values.shards) -}}
+{{- $host := printf "%s-%d.%s.%s.svc" $name $index $shards $namespace -}}
+{{- $own = append $own $host -}}
+{{- $addresses = append $addresses (printf "http://%s:%v" $host $port) -}}
+{{- end -}}
+{{- $_ := set $config "shard" (printf "auto/%d" (int .Values.shards)) -}}
+{{- if not $config.server.peers -}}
+{{- $_ := set $config.server "peers" (dict "addresses" $addresses "token" ($config.server.readToken | default $config.server.token) "plainHttp" true) -}}
+{{- end -}}
+{{- end -}}
 {{- $hosts := concat $own (.Values.hosts | default list) ($config.server.hosts | default list) | uniq -}}
 {{- $_ := set $config.server "hosts" $hosts -}}
 {{- toYaml $config -}}
