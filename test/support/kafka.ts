@@ -11,7 +11,7 @@ import { fetchOnce, programOnPath } from "./components.ts";
 
 const run = promisify(execFile);
 const VERSION = "4.3.1";
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 180_000;
 
 export const KAFKA_REMEDY =
   "needs java, and mvn once: TIDEMARK_REQUIRE=kafka fetches the broker, KAFKA_BROKERS uses an existing one";
