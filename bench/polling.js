@@ -6,36 +6,48 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { measure, PROGRAM, startSimulator } from "./processes.js";
 
-/** What `cycleSeconds` of polling quiet organizations costs: requests a cycle, memory, share of one core. */
-export async function benchQuiet(organizations, { cycles = 2, cycleSeconds = 30 } = {}) {
+/**
+ * What `cycleSeconds` of polling quiet organizations costs: requests a cycle, memory, share of one core. With
+ * `shards` so many processes share them; memory is that of the largest, the rest is over all of them.
+ */
+export async function benchQuiet(organizations, { cycles = 2, cycleSeconds = 30, shards = 0 } = {}) {
   const simulator = await startSimulator(
     ...["--organizations", String(organizations), "--events", String(organizations * 2)],
     ...["--days", "5", "--live", "0", "--no-late"],
   );
-  const scene = sceneOf(simulator, { interval: `${cycleSeconds}s` }, { since: "5d" });
-  const child = spawn(process.execPath, [PROGRAM, "run", "--config", scene.file], {
-    stdio: ["ignore", "ignore", "inherit"],
-    env: scene.env,
-  });
+  const scenes = Array.from({ length: Math.max(1, shards) }, (_, index) =>
+    sceneOf(
+      simulator,
+      { interval: `${cycleSeconds}s` },
+      { since: "5d" },
+      shards === 0 ? {} : { shard: `${index}/${shards}` },
+    ),
+  );
+  const children = scenes.map((scene) =>
+    spawn(process.execPath, [PROGRAM, "run", "--config", scene.file], {
+      stdio: ["ignore", "ignore", "inherit"],
+      env: scene.env,
+    }),
+  );
+  const cpuOfAll = () => children.reduce((sum, { pid }) => sum + cpuSeconds(pid), 0);
   try {
     await firstReadOf(simulator);
     await control(simulator, "DELETE", "statistics");
-    const before = cpuSeconds(child.pid);
+    const before = cpuOfAll();
     await sleep(cycles * cycleSeconds * 1000);
     const { insightsRequests } = await control(simulator, "GET", "statistics");
     return {
       organizations,
+      processes: children.length,
       "requests a cycle": Number((insightsRequests / cycles).toFixed(1)),
-      "peak RSS MB": Math.round(peakBytes(child.pid) / 1e6),
-      "% of one core": Number(
-        (((cpuSeconds(child.pid) - before) / (cycles * cycleSeconds)) * 100).toFixed(2),
-      ),
+      "peak RSS MB": Math.round(Math.max(...children.map(({ pid }) => peakBytes(pid))) / 1e6),
+      "% of one core": Number((((cpuOfAll() - before) / (cycles * cycleSeconds)) * 100).toFixed(2)),
     };
   } finally {
-    child.kill("SIGTERM");
-    await once(child, "exit");
+    for (const child of children) child.kill("SIGTERM");
+    await Promise.all(children.map((child) => once(child, "exit")));
     await simulator.stop();
-    scene.remove();
+    for (const scene of scenes) scene.remove();
   }
 }
 
@@ -74,7 +86,7 @@ export async function benchBackfill(events, { latencyMs = 500, pageSize = 1000, 
   }
 }
 
-function sceneOf(simulator, polling, account) {
+function sceneOf(simulator, polling, account, more = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
   const file = join(folder, "tidemark.yaml");
   const config = {
@@ -90,6 +102,7 @@ function sceneOf(simulator, polling, account) {
     ],
     state: join(folder, "state.db"),
     polling,
+    ...more,
     sinks: [{ name: "raw", type: "file", directory: join(folder, "raw") }],
     log: { level: "warn" },
   };
