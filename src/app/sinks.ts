@@ -1,17 +1,35 @@
 import type { Config, SinkConfig } from "../config/schema.ts";
+import type { Alarms } from "../core/alarms.ts";
 import { UsageError } from "../core/errors.ts";
-import type { Format } from "../core/format.ts";
+import type { Format, FormatContext } from "../core/format.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { filterOf } from "../delivery/filter.ts";
 import { formats } from "../formats/index.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { describe } from "../services/index.ts";
+import { reads } from "../services/read/read-paths.ts";
 import { sinks } from "../sinks/index.ts";
 
 /** Readers of the program itself; a sink cannot have such a name. */
 export const TRACKER = "~imports";
 export const DRIFT = "~drift";
+
+/** The alarm for a sink whose recipe gave something else than the converter. */
+export function mismatchAlarm(alarms: Pick<Alarms, "raise">, sink: string): FormatContext["onMismatch"] {
+  let count = 0;
+  return (event) => {
+    count++;
+    alarms.raise({
+      kind: "conversion_differs",
+      subject: sink,
+      message: `A fast conversion for the sink "${sink}" gave something else than the converter, ${count} times since the start, last for an event of type ${event.eventType} in page ${event.page}. The checked event was written as the converter says, and the fast conversion is not used any more. Events of this type before it, since the last check, may have gone out with wrong values.`,
+      remedy:
+        "Please report this with the event type. The original events are in the service and in any raw sink; `tidemark backfill --sink` writes them to this sink again.",
+      severity: "warning",
+    });
+  };
+}
 
 /** With the archives, which read the journal in their own way. */
 export function allSinks(config: Config): readonly SinkConfig[] {
@@ -41,20 +59,29 @@ export function ownConfig(sink: SinkConfig): unknown {
   return own;
 }
 
-export function formatOf(sink: SinkConfig): Format {
+/** With `onMismatch` the format converts by recipes; without, by the converter alone. */
+export function formatOf(sink: SinkConfig, onMismatch?: FormatContext["onMismatch"]): Format {
   const chosen = sink.format ?? definitionOf(sink).defaultFormat;
   const { type, ...options } = typeof chosen === "string" ? { type: chosen } : chosen;
-  return createFormat(type, options);
+  return createFormat(type, options, onMismatch);
 }
 
-export function createFormat(name: string, options: unknown): Format {
+export function createFormat(
+  name: string,
+  options: unknown,
+  onMismatch?: FormatContext["onMismatch"],
+): Format {
   const definition = formats.find((format) => format.name === name);
   if (definition === undefined) {
     throw new UsageError(
       `There is no format "${name}": use one of ${formats.map((format) => format.name).join(", ")}.`,
     );
   }
-  return definition.create(definition.options.parse(options), { describe });
+  return definition.create(definition.options.parse(options), {
+    describe,
+    reads: onMismatch && reads,
+    onMismatch,
+  });
 }
 
 export function wantsOf(sink: SinkConfig) {

@@ -26,6 +26,7 @@ export const ALARM_KINDS = [
   "witness_away",
   "sink_behind",
   "sink_limited",
+  "conversion_differs",
   "dead_letters",
   "import_failed",
   "import_missed",

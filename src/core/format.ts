@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { JournalEvent } from "./event.ts";
 import type { Describe } from "./meaning.ts";
+import type { Reads } from "./reads.ts";
 
 /** How an event is written at a destination. Pure: the same event gives the same bytes. */
 export interface Format {
@@ -31,6 +32,10 @@ export interface Format {
 export interface FormatContext {
   /** Describes an event. Each call parses it anew, so the format owns the parsed event. */
   readonly describe: Describe;
+  /** Everything that `describe` and formats read of an event. With it, formats may convert by recipes. */
+  readonly reads?: Reads | undefined;
+  /** Called when a recipe gave something else than the converter for an event. */
+  readonly onMismatch?: ((event: JournalEvent) => void) | undefined;
 }
 
 /** A format as its file defines it: name, summary, options with descriptions, and the factory. */

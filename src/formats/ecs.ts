@@ -7,6 +7,7 @@ import { people, places, related, things } from "./ecs/fields.ts";
 import { ECS_VERSION, type EcsRow, ecsRowOf } from "./ecs/schema-9.4.0.ts";
 import { partiesOf } from "./parties.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
+import { fast } from "./recipes/with-recipes.ts";
 import { severityOf } from "./severity.ts";
 
 /** Field sets that are written here or that Elastic's own tools add. */
@@ -45,12 +46,16 @@ export const ecs = defineFormat<Options>({
   name: "ecs",
   summary: "Elastic Common Schema 9.4.0, as JSON, with the original event under a namespace of its own.",
   options,
-  create: (chosen, context) => ({
-    name: "ecs",
-    mediaType: "application/json",
-    variable: [`${chosen.namespace}.event`],
-    encode: (event) => JSON.stringify(document(event, chosen, context)),
-  }),
+  create(chosen, context) {
+    const converter = (event: JournalEvent) => JSON.stringify(document(event, chosen, context));
+    return {
+      name: "ecs",
+      mediaType: "application/json",
+      variable: [`${chosen.namespace}.event`],
+      // `event.original` is the event as text inside a text, which is no copy.
+      encode: chosen.original ? converter : fast(converter, context),
+    };
+  },
 });
 
 function document(source: JournalEvent, chosen: Options, context: FormatContext): Fields {

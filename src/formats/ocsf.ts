@@ -9,6 +9,7 @@ import type { ClassName, OcsfClass, OcsfSchema, Row } from "./ocsf/schema.ts";
 import { ocsf180 } from "./ocsf/schema-1.8.0.ts";
 import { partiesOf } from "./parties.ts";
 import { PRODUCT, VENDOR } from "./product.ts";
+import { fast } from "./recipes/with-recipes.ts";
 import { ownSeverity, severityOf } from "./severity.ts";
 
 const schemas: readonly OcsfSchema[] = [ocsf180];
@@ -31,11 +32,13 @@ export const ocsf = defineFormat<z.output<typeof options>>({
   options,
   create({ schemaVersion, rawData }, context) {
     const schema = schemas.find((candidate) => candidate.version === schemaVersion) ?? ocsf180;
+    const converter = (event: JournalEvent) => encode(event, schema, rawData, context);
     return {
       name: "ocsf",
       mediaType: "application/json",
       variable: ["unmapped"],
-      encode: (event) => encode(event, schema, rawData, context),
+      // `raw_data` is the event as text inside a text, which is no copy.
+      encode: rawData ? converter : fast(converter, context),
     };
   },
 });

@@ -1,5 +1,6 @@
 import type { Effect } from "../../core/effect.ts";
 import type { Carried } from "../../core/meaning.ts";
+import type { ChangeKind } from "../../core/reads.ts";
 import type { FieldChange } from "./changes.ts";
 
 /** The effect of one changed value, with the privilege that it grants or revokes. */
@@ -8,13 +9,16 @@ export interface Judged {
   readonly privilege?: string | Carried | undefined;
 }
 
-type Rule = (change: FieldChange) => Judged | undefined;
+interface Rule {
+  readonly reads: ChangeKind;
+  judge(change: FieldChange): Judged | undefined;
+}
 
 /** Names are compared without case and without everything but letters and digits. */
 const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
   ["suspended", onOff("disable", "enable")],
   ["active", onOff("enable", "disable")],
-  ["state", accountState],
+  ["state", { reads: "entry", judge: accountState }],
   ["account_locked locked", onOff("lock", "unlock")],
   ["mfa.exclusion mfa_exclusion", onOff("mfa_exclude", "mfa_include")],
   ["mfa mfa.configured mfa_enabled totp_enabled totpEnabled", onOff("mfa_enable", "mfa_disable")],
@@ -23,7 +27,7 @@ const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
   ["passwordless_sudo", onOff("sudo_grant", "sudo_revoke", "sudo_without_password")],
   ["administrator", onOff("privilege_raise", "privilege_lower", "administrator")],
   ["ldap_binding_user", onOff("privilege_raise", "privilege_lower", "ldap_binding_user")],
-  ["role roleName", role],
+  ["role roleName", { reads: "ordered", judge: role }],
   ["password passwordDate", always("password_change")],
   ["password_expired", onOff("password_reset", undefined)],
   ["password_never_expires", onOff("password_never_expires", undefined)],
@@ -44,8 +48,13 @@ const SETTING_RULES: ReadonlyMap<string, Rule> = rules([
   ["disallowCommonlyUsedPasswords disallowSequentialOrRepetitiveChars", onOff(undefined, "policy_weaken")],
   ["allowUsernameSubstring", onOff("policy_weaken", undefined)],
   ["requireMFA mfa_required deviceTrustRequired", onOff(undefined, "policy_weaken")],
-  ["effect.action", weakerAction],
+  ["effect.action", { reads: "entry", judge: weakerAction }],
 ]);
+
+/** How the rules read each name that they know. A change of any other field has no effect. */
+export const changeKinds: ReadonlyMap<string, ChangeKind> = new Map(
+  [...ACCOUNT_RULES, ...SETTING_RULES].map(([name, rule]) => [name, rule.reads]),
+);
 
 export function judgeAccount(change: FieldChange): Judged | undefined {
   return judge(ACCOUNT_RULES, change);
@@ -59,7 +68,7 @@ export function judgeSetting(change: FieldChange): Judged | undefined {
 function judge(known: ReadonlyMap<string, Rule>, change: FieldChange): Judged | undefined {
   const path = normalized(change.path);
   const rule = known.get(path) ?? known.get(path.slice(path.lastIndexOf(".") + 1));
-  return rule?.(change);
+  return rule?.judge(change);
 }
 
 function rules(entries: readonly (readonly [names: string, rule: Rule])[]): ReadonlyMap<string, Rule> {
@@ -76,11 +85,15 @@ function normalized(name: string): string {
 
 /** A boolean, also as text; a missing new value counts as false if the old one was true. */
 function onOff(on: Effect | undefined, off: Effect | undefined, privilege?: string): Rule {
-  return ({ from, to }) => {
-    const is = boolean(to) ?? (boolean(from) === true ? false : undefined);
-    if (is === undefined || is === boolean(from)) return undefined;
-    const effect = is ? on : off;
-    return effect && { effect, privilege };
+  return {
+    // Privileges are listed in the order of the changes.
+    reads: privilege === undefined ? "entry" : "ordered",
+    judge({ from, to }) {
+      const is = boolean(to) ?? (boolean(from) === true ? false : undefined);
+      if (is === undefined || is === boolean(from)) return undefined;
+      const effect = is ? on : off;
+      return effect && { effect, privilege };
+    },
   };
 }
 
@@ -91,7 +104,7 @@ function boolean(value: unknown): boolean | undefined {
 }
 
 function always(effect: Effect): Rule {
-  return () => ({ effect });
+  return { reads: "alone", judge: () => ({ effect }) };
 }
 
 function accountState({ to }: FieldChange): Judged | undefined {
@@ -122,10 +135,13 @@ function role({ from, to, toText }: FieldChange): Judged {
 }
 
 function weakerWhen(isWeaker: (from: number, to: number) => boolean): Rule {
-  return ({ from, to }) =>
-    typeof from === "number" && typeof to === "number" && isWeaker(from, to)
-      ? { effect: "policy_weaken" }
-      : undefined;
+  return {
+    reads: "entry",
+    judge: ({ from, to }) =>
+      typeof from === "number" && typeof to === "number" && isWeaker(from, to)
+        ? { effect: "policy_weaken" }
+        : undefined,
+  };
 }
 
 /** Conditional access: from denying to allowing, or to allowing without a second factor. */

@@ -1,0 +1,46 @@
+/**
+ * How converters read the value at a path.
+ * - decides: the output depends on the whole value
+ * - copied: a text or number that is copied
+ * - compared: copied, and compared with other such values
+ * - email, address: compared, and tested for being an e-mail address or an IP address
+ * - number: copied where it is a number, and tested for being whole; a text decides
+ * - latitude, longitude: copied, and tested for being in range
+ * - time: copied, and tested for being a time in UTC
+ * - url: copied, and searched for `/saml`
+ * - type: decides, and more than itself: whether the changes decide
+ * - changes: a list that is copied; some of its entries decide too, as `changes` of `Reads` says
+ */
+export type ReadKind =
+  | "decides"
+  | "copied"
+  | "compared"
+  | "email"
+  | "address"
+  | "number"
+  | "latitude"
+  | "longitude"
+  | "time"
+  | "url"
+  | "type"
+  | "changes";
+
+/**
+ * How a changed field is read.
+ * - alone: only that it changed counts
+ * - entry: its values count
+ * - ordered: its values count, and its place among the others
+ */
+export type ChangeKind = "alone" | "entry" | "ordered";
+
+/** Everything that services and formats read of an event. They do not look at any other member. */
+export interface Reads {
+  /** By path, such as `resource.id`. The value of a parent that is not an object decides. */
+  readonly paths: ReadonlyMap<string, ReadKind>;
+  readonly changes: {
+    /** By the name of the field in lower case, without anything but letters, digits and dots. */
+    readonly names: ReadonlyMap<string, ChangeKind>;
+    /** The changes decide in events whose type contains one of these words. */
+    readonly typeWords: readonly string[];
+  };
+}

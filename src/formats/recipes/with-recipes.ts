@@ -1,0 +1,159 @@
+import { isUtf8 } from "node:buffer";
+import type { JournalEvent } from "../../core/event.ts";
+import type { Format, FormatContext } from "../../core/format.ts";
+import type { Reads } from "../../core/reads.ts";
+import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
+import { type Encode, learn, specialsOf } from "./learn.ts";
+
+/** Fingerprints that were seen once. A recipe is learned on second sight, so rare events leave none. */
+const SEEN_ONCE_MAX = 8192;
+
+export interface RecipeCounts {
+  /** Converted by a recipe. */
+  fast: number;
+  /** Converted by the converter: new, rare, or not to be made by copying. */
+  slow: number;
+  learned: number;
+  /** Fingerprints whose output cannot be made by copying. */
+  refused: number;
+  /** Recipes that gave something else than the converter. */
+  wrong: number;
+}
+
+/** The converter itself, or with recipes where the context has what they need. */
+export function fast(encode: Encode, { reads, onMismatch }: FormatContext): Format["encode"] {
+  return reads === undefined ? encode : withRecipes(encode, reads, onMismatch).encode;
+}
+
+/**
+ * Makes a converter fast. Events with one fingerprint differ only in slices that the converter copies. So the
+ * output for the second of them is learned as a recipe of literals and copies, and applied to those that follow.
+ *
+ * The converter stays the authority. A new recipe is compared with it three times, then once in a thousand uses.
+ * A difference drops the recipe and is counted, and the converter's output is delivered.
+ */
+export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
+  const engine = createRecipeEngine(reads);
+  const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
+  const seenOnce = new Set<string>();
+  let salt: string | undefined;
+  let organization: string | undefined;
+  let fetchedAtMs: number | undefined;
+
+  /** Gives the engine the values that are not in the event's bytes. Most are the same for a whole page. */
+  function prepare(event: JournalEvent): void {
+    const account = `${event.account}\0${event.provider ?? "\0"}`;
+    if (account !== salt) {
+      engine.setSalt(account);
+      salt = account;
+    }
+    const owner = event.organization ?? "";
+    if (owner !== organization) {
+      engine.setSpecial(SPECIAL.organization, owner);
+      organization = owner;
+    }
+    if (event.fetchedAtMs !== fetchedAtMs) {
+      fetchedAtMs = event.fetchedAtMs;
+      const specials = specialsOf(event);
+      engine.setSpecial(SPECIAL.fetchedAtMs, specials[SPECIAL.fetchedAtMs]!);
+      engine.setSpecial(SPECIAL.fetchedAt, specials[SPECIAL.fetchedAt]!);
+    }
+    engine.setSpecial(SPECIAL.identity, event.identity);
+  }
+
+  function slow(event: JournalEvent): string {
+    counts.slow++;
+    return encode(event);
+  }
+
+  /** Learns a recipe for the fingerprint that the engine has just made, and tries it on this event. */
+  function learnFrom(event: JournalEvent, bytes: Uint8Array): string {
+    const output = slow(event);
+    const parts = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices(), encode);
+    engine.add(parts ?? []);
+    const length = parts === undefined ? "dropped" : engine.convert(bytes, event.timestampMs);
+    if (typeof length === "number" && engine.out(length).toString("utf8") === output) counts.learned++;
+    else {
+      counts.refused++;
+      if (parts !== undefined) engine.add([]);
+    }
+    return output;
+  }
+
+  function isNew(fingerprint: string): boolean {
+    if (seenOnce.delete(fingerprint)) return false;
+    if (seenOnce.size >= SEEN_ONCE_MAX) seenOnce.clear();
+    seenOnce.add(fingerprint);
+    return true;
+  }
+
+  function checked(event: JournalEvent, converted: Buffer): Buffer | string {
+    const output = encode(event);
+    if (converted.toString("utf8") === output) return converted;
+    counts.wrong++;
+    engine.add([]);
+    onMismatch?.(event);
+    return output;
+  }
+
+  function convert(event: JournalEvent, bytes: Uint8Array): Buffer | string | undefined {
+    const length = engine.convert(bytes, event.timestampMs);
+    if (typeof length === "number") {
+      // The converter replaces broken UTF-8; a copy would keep it.
+      if (engine.isWide() && !isUtf8(bytes)) return slow(event);
+      counts.fast++;
+      const converted = engine.out(length);
+      return engine.isCheckDue() ? checked(event, converted) : converted;
+    }
+    switch (length) {
+      case "not_canonical":
+        return undefined;
+      case "dropped":
+        return slow(event);
+      case "unknown":
+        if (engine.isWide() && !isUtf8(bytes)) return slow(event);
+        return isNew(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
+    }
+  }
+
+  return {
+    counts,
+    encode(event: JournalEvent): Buffer | string {
+      prepare(event);
+      const converted = convert(event, event.bytes);
+      if (converted !== undefined) return converted;
+      const canonical = canonicalOf(event.bytes);
+      return (canonical && convert(event, canonical)) ?? slow(event);
+    },
+  };
+}
+
+/** The same event as JSON.stringify writes it; undefined for bytes that are no JSON. */
+function canonicalOf(bytes: Uint8Array): Buffer | undefined {
+  try {
+    return Buffer.from(JSON.stringify(JSON.parse(Buffer.from(bytes).toString("utf8"))));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Events of the journal compute their fields when they are read. */
+function fieldsOf(event: JournalEvent): Omit<JournalEvent, "bytes" | "size"> {
+  const { account, organization, provider, service, eventType, timestamp, timestampMs } = event;
+  const { id, correlationId, identity, fetchedAtMs, page, index } = event;
+  return {
+    account,
+    organization,
+    provider,
+    service,
+    eventType,
+    timestamp,
+    timestampMs,
+    id,
+    correlationId,
+    identity,
+    fetchedAtMs,
+    page,
+    index,
+  };
+}

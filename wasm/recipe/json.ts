@@ -1,0 +1,199 @@
+/*
+ * Canonical JSON: the text that JSON.stringify writes, and that JSON.parse and JSON.stringify reproduce byte by
+ * byte. No blanks, no escapes that have a shorter form, no key twice in one object, no key that JavaScript sorts
+ * to the front, no number that a double writes differently. Functions return 0 for anything else.
+ */
+import { mix, mixBytes } from "./hash";
+import { DEPTH_MAX, KEYS, MARKS_MAX } from "./memory";
+
+/** Longer numbers may lose digits in a double. */
+const NUMBER_LENGTH_MAX: i32 = 15;
+
+/** Whether any string since `begin` may have bytes outside ASCII. It can be true without need. */
+export let hasWide: bool = false;
+let seed: u64 = 0;
+let generation: u32 = 0;
+let keys: i32 = 0;
+let objects: u64 = 0;
+
+export function begin(newSeed: u64): void {
+  seed = newSeed;
+  hasWide = false;
+  keys = 0;
+  objects = 0;
+  if (++generation == 0) {
+    memory.fill(KEYS, 0, MARKS_MAX * 16);
+    generation = 1;
+  }
+}
+
+/** A number for an object, to find keys that it has twice. */
+export function newObject(): u64 {
+  return ++objects;
+}
+
+/** The closing quote of the string that opens at `start`. */
+export function endOfString(start: usize): usize {
+  let at = start + 1;
+  while (true) {
+    const bytes = v128.load(at);
+    const quotes = i8x16.eq(bytes, i8x16.splat(0x22));
+    const backslashes = i8x16.eq(bytes, i8x16.splat(0x5c));
+    const controls = i8x16.lt_u(bytes, i8x16.splat(0x20));
+    const found = i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
+    if (i8x16.bitmask(bytes) != 0) hasWide = true;
+    if (found == 0) {
+      at += 16;
+      continue;
+    }
+    at += ctz(found);
+    const byte = load<u8>(at);
+    if (byte == 0x22) return at;
+    if (byte != 0x5c) return 0;
+    at = endOfEscape(at);
+    if (at == 0) return 0;
+  }
+}
+
+/** The place behind an escape that JSON.stringify writes too. */
+function endOfEscape(at: usize): usize {
+  switch (load<u8>(at, 1)) {
+    case 0x22:
+    case 0x5c:
+    case 0x62:
+    case 0x66:
+    case 0x6e:
+    case 0x72:
+    case 0x74:
+      return at + 2;
+    case 0x75:
+      return isControlEscape(at) ? at + 6 : 0;
+    default:
+      return 0;
+  }
+}
+
+/** `\u00XX` in lower case, for the control characters that have no letter of their own. */
+function isControlEscape(at: usize): bool {
+  if (load<u16>(at, 2) != 0x3030) return false;
+  const high = load<u8>(at, 4) - 0x30;
+  const digit = load<u8>(at, 5);
+  if (high > 1) return false;
+  const isDigit = <u8>(digit - 0x30) <= 9;
+  if (!isDigit && <u8>(digit - 0x61) > 5) return false;
+  const code = high * 16 + (isDigit ? digit - 0x30 : digit - 0x57);
+  return code != 8 && code != 9 && code != 10 && code != 12 && code != 13;
+}
+
+/** The closing quote of a key that opens at `at`, with a colon behind it. */
+export function endOfKey(at: usize, object: u64): usize {
+  if (load<u8>(at) != 0x22) return 0;
+  const end = endOfString(at);
+  if (end == 0 || load<u8>(end, 1) != 0x3a) return 0;
+  const length = <i32>(end - at) - 1;
+  // JavaScript puts keys that are whole numbers first.
+  if (<u8>(load<u8>(at, 1) - 0x30) <= 9) return 0;
+  if (length == 9 && load<u16>(at, 1) == 0x5f5f) return 0;
+  return isNewKey(mixBytes(mix(seed, object), at + 1, length)) ? end : 0;
+}
+
+function isNewKey(hash: u64): bool {
+  if (++keys > MARKS_MAX / 2) return false;
+  let slot = <i32>hash & (MARKS_MAX - 1);
+  while (true) {
+    const at = KEYS + slot * 16;
+    if (load<u32>(at) != generation) {
+      store<u32>(at, generation);
+      store<u64>(at, hash, 8);
+      return true;
+    }
+    if (load<u64>(at, 8) == hash) return false;
+    slot = (slot + 1) & (MARKS_MAX - 1);
+  }
+}
+
+/** The place behind the value that begins at `at`. */
+export function endOfValue(at: usize, depth: i32): usize {
+  const first = load<u8>(at);
+  if (first == 0x22) {
+    const end = endOfString(at);
+    return end == 0 ? 0 : end + 1;
+  }
+  if (first == 0x7b || first == 0x5b) {
+    if (depth >= DEPTH_MAX) return 0;
+    return first == 0x7b ? endOfObject(at, depth + 1) : endOfArray(at, depth + 1);
+  }
+  return first == 0x2d || <u8>(first - 0x30) <= 9 ? endOfNumber(at) : endOfWord(at);
+}
+
+function endOfObject(start: usize, depth: i32): usize {
+  let at = start + 1;
+  if (load<u8>(at) == 0x7d) return at + 1;
+  const object = newObject();
+  while (true) {
+    const end = endOfKey(at, object);
+    if (end == 0) return 0;
+    at = endOfValue(end + 2, depth);
+    if (at == 0) return 0;
+    const next = load<u8>(at);
+    if (next == 0x7d) return at + 1;
+    if (next != 0x2c) return 0;
+    at++;
+  }
+}
+
+function endOfArray(start: usize, depth: i32): usize {
+  let at = start + 1;
+  if (load<u8>(at) == 0x5d) return at + 1;
+  while (true) {
+    at = endOfValue(at, depth);
+    if (at == 0) return 0;
+    const next = load<u8>(at);
+    if (next == 0x5d) return at + 1;
+    if (next != 0x2c) return 0;
+    at++;
+  }
+}
+
+/** true, false or null. */
+export function endOfWord(at: usize): usize {
+  const word = load<u32>(at);
+  if (word == 0x65757274 || word == 0x6c6c756e) return at + 4;
+  return word == 0x736c6166 && load<u8>(at, 4) == 0x65 ? at + 5 : 0;
+}
+
+export function endOfNumber(start: usize): usize {
+  let at = start;
+  while (isNumberByte(load<u8>(at))) at++;
+  const length = <i32>(at - start);
+  // An exponent is never plain.
+  if ((load<u8>(at) | 0x20) == 0x65) return 0;
+  return isPlainNumber(start, length) ? at : 0;
+}
+
+// @ts-ignore: decorator
+@inline
+function isNumberByte(byte: u8): bool {
+  return <u8>(byte - 0x30) <= 9 || byte == 0x2e || byte == 0x2d;
+}
+
+/** Whether a double is written with the same characters: at most 15, no exponent, no trailing zero, no -0. */
+export function isPlainNumber(start: usize, length: i32): bool {
+  if (length > NUMBER_LENGTH_MAX) return false;
+  let at = start;
+  const end = start + length;
+  const isNegative = load<u8>(at) == 0x2d;
+  if (isNegative) at++;
+  const whole = at;
+  while (at < end && <u8>(load<u8>(at) - 0x30) <= 9) at++;
+  const digits = <i32>(at - whole);
+  const isZero = load<u8>(whole) == 0x30;
+  if (digits == 0 || (isZero && digits > 1)) return false;
+  if (at == end) return !(isNegative && isZero);
+  if (load<u8>(at) != 0x2e) return false;
+  const fraction = ++at;
+  while (at < end && <u8>(load<u8>(at) - 0x30) <= 9) at++;
+  if (at != end || at == fraction || load<u8>(end - 1) == 0x30) return false;
+  // Fractions below 0.000001 are written with an exponent.
+  return !(isZero && length > 6 && load<u32>(fraction) == 0x30303030 && load<u8>(fraction, 4) == 0x30);
+}

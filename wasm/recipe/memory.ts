@@ -1,0 +1,41 @@
+/*
+ * The memory that this module shares with its caller, src/core/recipe-engine.ts: tables of fixed size, then the
+ * converted event, the event's own text, and the recipes, which can grow.
+ */
+
+/** Slices of one event that a recipe may copy. An event with more is converted by the converter. */
+export const LEAVES_MAX: i32 = 512;
+/** Nested objects and arrays of one event. */
+export const DEPTH_MAX: i32 = 32;
+/** Slots of the tables of declared paths and names; a power of two. */
+export const PATHS_MAX: i32 = 2048;
+/** Slots of the table of recipes; a power of two, twice the number of recipes that are kept. */
+export const RECIPE_SLOTS: i32 = 8192;
+/** Slots of the tables of one event's texts and keys; a power of two. Half of them are used at most. */
+export const MARKS_MAX: i32 = 2048;
+
+export const SPECIALS_MAX: i32 = 8;
+export const SPECIAL_BYTES: i32 = 256;
+
+export const TEXT_BYTES: i32 = 1 << 20;
+export const OUT_BYTES: i32 = 4 << 20;
+/** Copies move 16 bytes at a time and may read and write this far behind their end. */
+export const PADDING_BYTES: i32 = 64;
+
+/** Start, length and kind of each slice, without the quotes of a string; 16 bytes each. */
+export const LEAVES: usize = memory.data(LEAVES_MAX * 16, 16);
+/** Hash of a path or name (8 bytes), kind (4), spare (4). */
+export const PATHS: usize = memory.data(PATHS_MAX * 16, 16);
+/** Fingerprint (8 bytes), address of the recipe (4), spare (4). */
+export const RECIPES: usize = memory.data(RECIPE_SLOTS * 16, 16);
+/** Texts that were seen in this event: generation (4), ordinal (4), hash (8). */
+export const TEXTS: usize = memory.data(MARKS_MAX * 16, 16);
+/** Keys that were seen in this event: generation (4), spare (4), hash (8). */
+export const KEYS: usize = memory.data(MARKS_MAX * 16, 16);
+/** Values that are not in the event's own text: organization, identity, times. */
+export const SPECIALS: usize = memory.data(SPECIALS_MAX * SPECIAL_BYTES, 16);
+export const SPECIAL_LENGTHS: usize = memory.data(SPECIALS_MAX * 4, 16);
+
+export const OUT: usize = (__heap_base + 63) & ~63;
+export const TEXT: usize = OUT + OUT_BYTES + PADDING_BYTES;
+export const HEAP: usize = TEXT + TEXT_BYTES + PADDING_BYTES;
