@@ -1,0 +1,258 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createRecipeEngine } from "../../src/core/recipe-engine.ts";
+import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
+import { reads } from "../../src/services/read/read-paths.ts";
+import { journalEvent } from "./event.ts";
+import { converters, fixtureTexts, withAllRecipes } from "./recipes-support.ts";
+
+const LOGIN = {
+  id: "6673f46a6a0f4e407b0f293f",
+  organization: "0ed99129c72ac75bace7678a",
+  service: "directory",
+  event_type: "user_login_attempt",
+  timestamp: "2026-10-16T20:35:34.936980733Z",
+  "@version": 1,
+  username: "miguel",
+  initiated_by: { type: "user", id: "0d7544082debb62285660459", email: "miguel@delta.example" },
+  client_ip: "203.0.113.92",
+  geoip: { country_code: "in", latitude: 12.9719, longitude: 77.5937, city_name: "bengaluru" },
+  success: true,
+  mfa: true,
+  trace_context: "ec7e08698188d712",
+};
+
+test("recipes write every fixture as the converter does, the first time, when learned and later", () => {
+  const texts = fixtureTexts();
+  expect(texts.length).toBeGreaterThan(50);
+  for (const { converter, recipes } of withAllRecipes()) {
+    for (let round = 0; round < 6; round++)
+      for (const text of texts) {
+        const event = journalEvent(text);
+        expect(String(recipes.encode(event))).toBe(converter(event));
+      }
+    expect(recipes.counts.wrong).toBe(0);
+    expect(recipes.counts.fast).toBeGreaterThan(3 * texts.length);
+  }
+});
+
+test("one recipe serves events that differ in copied values, organizations and members that are not read", () => {
+  for (const { converter, recipes } of withAllRecipes()) {
+    for (let number = 0; number < 40; number++) {
+      const event = journalEvent({
+        ...LOGIN,
+        id: `id-${number}`,
+        organization: `0ed99129c72ac75bace76${100 + number}`,
+        username: `user ${number} "é"`,
+        timestamp: `2026-10-16T20:35:${10 + number}Z`,
+        trace_context: { [`k${number}`]: [number, null, {}] },
+      });
+      expect(String(recipes.encode(event))).toBe(converter(event));
+    }
+    expect(recipes.counts).toEqual({ fast: 38, slow: 2, learned: 1, refused: 0, wrong: 0 });
+  }
+});
+
+/** Values that converters might treat differently from what they replace. */
+const VALUES = [
+  ...[
+    "",
+    "x",
+    "MIGUEL",
+    "miguel",
+    "Miguel",
+    "ｍiguel",
+    "zoë",
+    "ZOË",
+    "\u212Aelvin",
+    "a@b.example",
+    "é@b.example",
+  ],
+  ...["203.0.113.9", "01.2.3.4", "2001:db8::1", "::ffff:1.2.3.4", "fe80::1%eth0", "not:an:ip", "1.2.3"],
+  ...["true", "FALSE", "12", "-0", "007", "52.50", "52.5244", "1e5", "windows 11", "Mac OS", "admin", "user"],
+  ...[
+    "2026-02-29T00:00:00Z",
+    "2026-02-28T00:00:00.1Z",
+    "2026-11-15T00:00:00+01:00",
+    "2026-11-15",
+    "/SAML2/x",
+  ],
+  ...["\u0000\b\u001f", "\u2028", "\ud800", 'a"b\\c', "\u007f", "success", "failed", "high", "Unheard of"],
+  ...[0, -0, 1, 7, 90, 90.5, 180.5, -77.25, 1e21, 1e-7, 0.000001, 9007199254740992, 123456789012345],
+  ...[true, false, null, [], {}, [1, "a"], { id: "x", type: "admin" }, { geoip: { latitude: "1.5" } }],
+  ...[[{ field: "suspended", from: false, to: true }], [{ field: "Mfa.Exclusion", to: { a: 1 } }]],
+  ...[[{ field: "email", to: "a@b.example" }], [{ field: "role", to: "Manager", from: "Help Desk" }, "x"]],
+] as const;
+
+const texts = fixtureTexts().filter((text) => text.startsWith("{"));
+const change = fc.record({
+  leaf: fc.nat(),
+  how: fc.constantFrom("value", "same", "case", "remove", "add", "order", "word"),
+  value: fc.nat(VALUES.length - 1),
+  other: fc.nat(),
+  word: fc.string({ maxLength: 12 }),
+});
+const mutation = fc.record({
+  text: fc.constantFrom(...texts),
+  changes: fc.array(change, { minLength: 1, maxLength: 3 }),
+});
+
+type Mutation = typeof change extends fc.Arbitrary<infer Value> ? Value : never;
+type Fields = Record<string, unknown>;
+interface Place {
+  readonly holder: Fields;
+  readonly key: string;
+}
+
+function placesOf(value: unknown, found: Place[] = []): Place[] {
+  if (typeof value !== "object" || value === null) return found;
+  for (const key of Object.keys(value)) {
+    found.push({ holder: value as Fields, key });
+    placesOf((value as Fields)[key], found);
+  }
+  return found;
+}
+
+function mutate(event: Fields, changes: readonly Mutation[]): void {
+  for (const { leaf, how, value, other, word } of changes) {
+    const places = placesOf(event);
+    if (places.length === 0) return;
+    const { holder, key } = places[leaf % places.length]!;
+    const second = places[other % places.length]!;
+    switch (how) {
+      case "value":
+        holder[key] = structuredClone(VALUES[value]);
+        break;
+      case "same":
+        holder[key] = structuredClone(second.holder[second.key]);
+        break;
+      case "case":
+        if (typeof holder[key] === "string")
+          holder[key] = other % 2 ? holder[key].toUpperCase() : holder[key].toLowerCase();
+        break;
+      case "remove":
+        delete holder[key];
+        break;
+      case "add":
+        holder[second.key] = structuredClone(VALUES[value]);
+        break;
+      case "order": {
+        const held = holder[key];
+        delete holder[key];
+        holder[key] = held;
+        break;
+      }
+      case "word":
+        holder[key] = word;
+        break;
+    }
+  }
+}
+
+const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 250);
+
+test("a changed event is written as the converter does, whatever was learned before", () => {
+  const kept = withAllRecipes();
+  fc.assert(
+    fc.property(mutation, ({ text, changes }) => {
+      const event = JSON.parse(text) as Fields;
+      mutate(event, changes);
+      const changed = journalEvent(JSON.stringify(event));
+      for (const { converter, recipes } of kept) {
+        const original = journalEvent(text);
+        for (let time = 0; time < 2; time++) recipes.encode(original);
+        const expected = converter(changed);
+        for (let time = 0; time < 3; time++) expect(String(recipes.encode(changed))).toBe(expected);
+        expect(recipes.counts.wrong).toBe(0);
+      }
+    }),
+    { numRuns: RUNS },
+  );
+}, 120_000);
+
+test("events that JSON.stringify would write differently come out as from the converter", () => {
+  const line = JSON.stringify(LOGIN);
+  const odd = [
+    line.replace(/,/g, ", ").replace('{"id"', '{ \n "id"'),
+    line.replace('"miguel"', '"mi\\u0067uel\\/\\u003c"'),
+    line.replace('"mfa":true', '"mfa":false,"mfa":true'),
+    line.replace('"mfa":true', '"mfa":true,"12":{"a":1.0,"b":1e2,"c":-0}'),
+    line.replace('"mfa":true', '"sequence":90071992547409937'),
+    line.replace('"mfa":true', '"__proto__":{"a":1}'),
+    line.replace('"ec7e08698188d712"', `${"[".repeat(60)}${"]".repeat(60)}`),
+  ];
+  for (const { converter, recipes } of withAllRecipes())
+    for (let round = 0; round < 4; round++)
+      for (const text of odd) {
+        const event = journalEvent(text);
+        expect(String(recipes.encode(event))).toBe(converter(event));
+      }
+});
+
+test("broken UTF-8 is replaced as the converter does", () => {
+  const bytes = Buffer.from(JSON.stringify({ ...LOGIN, username: "zoë" }));
+  const broken = Buffer.from(bytes);
+  broken[broken.indexOf(0xc3) + 1] = 0x22 + 0x40;
+  for (const { converter, recipes } of withAllRecipes())
+    for (const body of [bytes, bytes, bytes, broken, broken, broken]) {
+      const event = { ...journalEvent(LOGIN), bytes: body, size: body.length };
+      expect(String(recipes.encode(event))).toBe(converter(event));
+    }
+});
+
+test("a recipe that differs from the converter is noticed, dropped and reported, and the converter's output goes out", () => {
+  // The converter compares this name with the actor's; a recipe that does not know it copies both.
+  const paths = new Map(reads.paths).set("username", "copied");
+  const reported: string[] = [];
+  const recipes = withRecipes(converters.ocsf, { ...reads, paths }, ({ eventType }) =>
+    reported.push(eventType),
+  );
+  const named = { ...LOGIN, initiated_by: { ...LOGIN.initiated_by, username: "somebody" } };
+  const event = journalEvent(named);
+  const failed = journalEvent({ ...named, username: "somebody" });
+  for (let time = 0; time < 2; time++) recipes.encode(event);
+  expect(recipes.counts.learned).toBe(1);
+  expect(String(recipes.encode(failed))).toBe(converters.ocsf(failed));
+  expect(reported).toEqual(["user_login_attempt"]);
+  expect(recipes.counts.wrong).toBe(1);
+  for (const again of [event, failed, event])
+    expect(String(recipes.encode(again))).toBe(converters.ocsf(again));
+  expect(recipes.counts.fast).toBe(1);
+});
+
+test("the first three uses of a recipe are checked, then one in a thousand", () => {
+  let conversions = 0;
+  const recipes = withRecipes((event) => {
+    conversions++;
+    return converters.ocsf(event);
+  }, reads);
+  const event = journalEvent(LOGIN);
+  const conversionsOf = (uses: number) => {
+    const before = conversions;
+    for (let use = 0; use < uses; use++) recipes.encode(event);
+    return conversions - before;
+  };
+  conversionsOf(2);
+  // Trying the recipe on the event that it was learned from is its first use.
+  expect(conversionsOf(2)).toBe(2);
+  expect(conversionsOf(996)).toBe(0);
+  expect(conversionsOf(1)).toBe(1);
+});
+
+test("at most 4,096 recipes are kept, and those that are used survive", () => {
+  const engine = createRecipeEngine(reads);
+  engine.setSpecial(0, "");
+  engine.setSalt("");
+  const convert = (type: string) => engine.convert(Buffer.from(`{"event_type":"${type}"}`), 0);
+  const parts = [{ kind: "literal", bytes: Buffer.from("used") }] as const;
+  convert("used");
+  engine.add(parts);
+  for (let number = 0; number < 6000; number++) {
+    expect(convert(`type ${number}`)).toBe("unknown");
+    engine.add([{ kind: "literal", bytes: Buffer.from(`recipe ${number}`) }]);
+    expect(engine.recipes).toBeLessThanOrEqual(4096);
+    if (number % 100 === 0) convert("used");
+  }
+  expect(engine.out(convert("used") as number).toString()).toBe("used");
+  expect(engine.out(convert("type 5999") as number).toString()).toBe("recipe 5999");
+});
