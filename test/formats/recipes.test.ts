@@ -152,18 +152,18 @@ function mutate(event: Fields, changes: readonly Mutation[]): void {
 const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 250);
 
 test("a changed event is written as the converter does, whatever was learned before", () => {
-  const kept = withAllRecipes();
   fc.assert(
     fc.property(mutation, ({ text, changes }) => {
       const event = JSON.parse(text) as Fields;
       mutate(event, changes);
       const changed = journalEvent(JSON.stringify(event));
-      for (const { converter, recipes } of kept) {
+      for (const { converter, recipes } of withAllRecipes()) {
         const original = journalEvent(text);
         for (let time = 0; time < 2; time++) recipes.encode(original);
         const expected = converter(changed);
-        for (let time = 0; time < 3; time++) expect(String(recipes.encode(changed))).toBe(expected);
+        expect(String(recipes.encode(changed))).toBe(expected);
         expect(recipes.counts.wrong).toBe(0);
+        for (let time = 0; time < 2; time++) expect(String(recipes.encode(changed))).toBe(expected);
       }
     }),
     { numRuns: RUNS },

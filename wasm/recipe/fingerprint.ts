@@ -73,6 +73,7 @@ const EMPTY: u64 = 0x104;
 const SLICE: u64 = 0x105;
 const SAME: u64 = 0x106;
 const WHOLE: u64 = 0x108;
+const QUOTED: u64 = 0x10a;
 const FRACTION: u64 = 0x109;
 const LOWER_SAME: u64 = 0x107;
 
@@ -267,6 +268,8 @@ function addLeaf(start: usize, length: i32, kind: u32): bool {
 
 /** Reads a text with the question of its kind. Without an answer it decides by its value. */
 function readText(start: usize, length: i32, kind: u32): bool {
+  // A text is never taken for the number or word that it spells.
+  hash = mix(hash, QUOTED);
   if (length == 0) {
     hash = mix(hash, EMPTY);
     return true;
