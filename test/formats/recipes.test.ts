@@ -152,12 +152,13 @@ function mutate(event: Fields, changes: readonly Mutation[]): void {
 const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 250);
 
 test("a changed event is written as the converter does, whatever was learned before", () => {
+  const contenders = withAllRecipes();
   fc.assert(
     fc.property(mutation, ({ text, changes }) => {
       const event = JSON.parse(text) as Fields;
       mutate(event, changes);
       const changed = journalEvent(JSON.stringify(event));
-      for (const { converter, recipes } of withAllRecipes()) {
+      for (const { converter, recipes } of contenders) {
         const original = journalEvent(text);
         for (let time = 0; time < 2; time++) recipes.encode(original);
         const expected = converter(changed);
@@ -166,7 +167,8 @@ test("a changed event is written as the converter does, whatever was learned bef
         for (let time = 0; time < 2; time++) expect(String(recipes.encode(changed))).toBe(expected);
       }
     }),
-    { numRuns: RUNS },
+    // A wrong recipe is dropped, so a second try with a smaller example would pass.
+    { numRuns: RUNS, endOnFailure: true },
   );
 }, 120_000);
 
