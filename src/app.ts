@@ -8,16 +8,7 @@ import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
-import {
-  DRIFT,
-  definitionOf,
-  formatOf,
-  mismatchAlarm,
-  ownConfig,
-  placeReaders,
-  sinkConfigs,
-  wantsOf,
-} from "./app/sinks.ts";
+import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
 import type { Config } from "./config/schema.ts";
@@ -185,7 +176,7 @@ async function assemble(
         name: sink.name,
         definition: traces === undefined ? definition : traces.sink(sink.name, definition),
         config: ownConfig(sink),
-        format: formatOf(sink, mismatchAlarm(alarms, sink.name)),
+        format: formatOf(sink, alarms),
         reader,
         journal: journal.id,
         earlierJournals: earlier,

@@ -16,7 +16,7 @@ export const TRACKER = "~imports";
 export const DRIFT = "~drift";
 
 /** The alarm for a sink whose recipe gave something else than the converter. */
-export function mismatchAlarm(alarms: Pick<Alarms, "raise">, sink: string): FormatContext["onMismatch"] {
+function mismatchAlarm(alarms: Pick<Alarms, "raise">, sink: string): FormatContext["onMismatch"] {
   let count = 0;
   return (event) => {
     count++;
@@ -59,11 +59,11 @@ export function ownConfig(sink: SinkConfig): unknown {
   return own;
 }
 
-/** With `onMismatch` the format converts by recipes; without, by the converter alone. */
-export function formatOf(sink: SinkConfig, onMismatch?: FormatContext["onMismatch"]): Format {
+/** With alarms the format converts by recipes and reports a wrong one; without, by the converter alone. */
+export function formatOf(sink: SinkConfig, alarms?: Pick<Alarms, "raise">): Format {
   const chosen = sink.format ?? definitionOf(sink).defaultFormat;
   const { type, ...options } = typeof chosen === "string" ? { type: chosen } : chosen;
-  return createFormat(type, options, onMismatch);
+  return createFormat(type, options, alarms && mismatchAlarm(alarms, sink.name));
 }
 
 export function createFormat(
