@@ -9,6 +9,7 @@ import type { View } from "../core/view.ts";
 import { connectionOf } from "../directory/account.ts";
 import { type ManagementClient, openSystem } from "../directory/management.ts";
 import { openState, openStateForReading, type State } from "../journal/database.ts";
+import { isLocked } from "../journal/lock.ts";
 import { createView } from "../journal/view/view.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
@@ -67,10 +68,20 @@ export async function openManagementContext(configFile: string, io: Io): Promise
 export async function openView(configFile: string, io: Io): Promise<{ view: View; close(): Promise<void> }> {
   const { config } = loadConfig(configFile, io.env);
   const db = openStateForReading(config.state);
+  const options = { ...viewOptions(config, systemClock), isRunning: mayRun(config.state) };
   return {
-    view: createView(db, null, viewOptions(config, systemClock)),
+    view: createView(db, null, options),
     async close() {
       db.close();
     },
   };
+}
+
+/** A running process has the state's lock. Someone who may only read cannot ask; the age of what is stored decides. */
+function mayRun(state: string): boolean {
+  try {
+    return isLocked(state);
+  } catch {
+    return true;
+  }
 }

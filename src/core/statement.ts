@@ -36,6 +36,7 @@ export function statementOf(facts: Facts): Statement {
     ...facts.accounts.flatMap(accountPoints),
   ].sort((a, b) => weight(b) - weight(a));
   const named = points.length;
+  const starting = startingText(facts);
   const critical = facts.alarms.filter(({ severity }) => severity === "critical").length;
   const isBad = critical > 0 || points.some(({ health }) => health === "bad");
   if (facts.startedMs === null)
@@ -43,16 +44,35 @@ export function statementOf(facts: Facts): Statement {
       health: isBad ? "bad" : "degraded",
       headline: sentences(["Tidemark is not running", ...texts(points)]),
     };
-  const health = isBad ? "bad" : named > 0 || facts.alarms.length > 0 ? "degraded" : "good";
-  return { health, headline: headlineOf(facts, points, critical) };
+  const isDegraded = named > 0 || facts.alarms.length > 0 || starting !== undefined;
+  const health = isBad ? "bad" : isDegraded ? "degraded" : "good";
+  return { health, headline: headlineOf(facts, points, critical, starting) };
 }
 
-function headlineOf(facts: Facts, points: readonly Point[], critical: number): string {
+/** Nothing may be said about accounts that have not been read yet, and sinks that are not open yet. */
+function startingText({ accounts, sinks }: Facts): string | undefined {
+  const isUnread = accounts.some(
+    ({ liveLagMs, state, organizations }) =>
+      liveLagMs === null && state !== "paused" && organizations.active > 0,
+  );
+  const opening = sinks.filter(({ state, type }) => type !== null && state === "opening");
+  if (isUnread) return "Starting: the first events are being read";
+  if (opening.length > 0) return `Connecting to ${opening.map(({ name }) => name).join(", ")}`;
+  return undefined;
+}
+
+function headlineOf(
+  facts: Facts,
+  points: readonly Point[],
+  critical: number,
+  starting: string | undefined,
+): string {
   const lost = lostText(facts.gaps);
   if (points.length > 0) return sentences([...texts(points), ...lost]);
   if (critical > 0) return sentences([`${countText(critical, "critical alarm")}`, ...lost]);
   if (facts.alarms.length > 0)
     return sentences([`Events are arriving, with ${countText(facts.alarms.length, "warning")}`, ...lost]);
+  if (starting !== undefined) return sentences([starting, ...lost]);
   if (facts.unreadWindows > 0)
     return sentences(["New events are arriving and being delivered; history is still being read", ...lost]);
   return sentences(["Everything is arriving and being delivered", ...lost]);

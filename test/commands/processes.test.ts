@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openWorld, type World } from "../support/world.ts";
@@ -143,5 +144,68 @@ describe("the program as real processes", () => {
     child.kill("SIGTERM");
     const { code, stdout } = await ended;
     expect([code, stdout]).toEqual([1, expect.stringContaining("dead lacks")]);
+  });
+
+  test("R40 status says that nothing is running as soon as the process is gone, by kill -9 too", async () => {
+    const config = world.configure();
+    const { child, ended } = start(["run", "-c", config]);
+    const status = async () => (await start(["status", "-c", config]).ended).stdout;
+    await until(() => world.lines().length === served().length, "everything is delivered");
+    for (const deadline = Date.now() + 30_000; !(await status()).includes(", up "); )
+      if (Date.now() > deadline) throw new Error("The process never reported itself.");
+    child.kill("SIGKILL");
+    await ended;
+    expect(await status()).toContain("Tidemark is not running.");
+  });
+
+  test.each(["000", "077"])(
+    "umask %s: state, lock, log and output are for the owner, or the group at most",
+    async (umask) => {
+      const config = world.configure();
+      const program = `umask ${umask}; exec "${process.execPath}" dist/src/main.js run --once -c "${config}"`;
+      const env = { ...process.env, KEY: world.simulator.apiKey };
+      const modes = new Map<string, number>();
+      const look = () => {
+        for (const entry of readdirSync(world.at("."), { recursive: true, withFileTypes: true })) {
+          const path = join(entry.parentPath, entry.name);
+          const isOurs = entry.isFile() && (/state\.db/.test(entry.name) || path.includes("/events/"));
+          const { mode } = statSync(path, { throwIfNoEntry: false }) ?? {};
+          if (isOurs && mode !== undefined) modes.set(entry.name, mode & 0o777);
+        }
+      };
+      const child = spawn("bash", ["-c", program], { env, stdio: "ignore" });
+      children.add(child);
+      const timer = setInterval(look, 20);
+      const [code] = (await once(child, "close")) as [number];
+      clearInterval(timer);
+      children.delete(child);
+      look();
+      expect(code).toBe(0);
+      expect([...modes.keys()]).toEqual(expect.arrayContaining(["state.db", "state.db.lock"]));
+      expect([...modes.keys()].some((name) => name.endsWith(".jsonl"))).toBe(true);
+      for (const [name, mode] of modes) expect([0o600, 0o640], `${name} ${mode.toString(8)}`).toContain(mode);
+    },
+  );
+
+  test("run --once shows a bar with rate and remaining time on a terminal, then the report", async () => {
+    world.simulator.control.faults.set([{ kind: "latency", ms: 700 }]);
+    const config = world.configure();
+    const program = `"${process.execPath}" dist/src/main.js run --once -c "${config}"`;
+    const child = spawn("script", ["-qefc", program, "/dev/null"], {
+      env: { ...process.env, KEY: world.simulator.apiKey, TERM: "xterm" },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.add(child);
+    let shown = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      shown += chunk.toString();
+    });
+    const [code] = (await once(child, "close")) as [number];
+    children.delete(child);
+    world.simulator.control.faults.clear();
+    expect(code).toBe(0);
+    expect(shown).toMatch(/\r\x1b\[K\[[#-]{30}\] \d+% read, \d+ events, \d+ a second/);
+    expect(shown).toMatch(/\r\x1b\[KDone in .* Read 400 new events\./);
+    expect(shown).toContain("Nothing is missing.");
   });
 });

@@ -50,6 +50,19 @@ describe("R40 the statement of health", () => {
     });
   });
 
+  test("says nothing about accounts that are not read yet, and sinks that are not open yet", () => {
+    const unread = { accounts: [{ ...account, liveLagMs: null }] };
+    expect(statementOf({ ...fine, ...unread })).toEqual({
+      health: "degraded",
+      headline: "Starting: the first events are being read.",
+    });
+    const opening = { sinks: [{ ...sink, state: "opening" as const }] };
+    expect(statementOf({ ...fine, ...opening })).toEqual({
+      health: "degraded",
+      headline: "Connecting to siem.",
+    });
+  });
+
   test("names a sink that is behind, by age and events", () => {
     const behind = { sinks: [{ ...sink, lagEvents: 55_804, lagMs: 360_000 }] };
     expect(headline(behind)).toBe("siem is 6m behind (55,804 events).");

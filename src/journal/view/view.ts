@@ -32,6 +32,8 @@ export interface ViewOptions {
     readonly guarantee: "exactly_once" | "at_least_once";
     readonly promise: string;
   }[];
+  /** False where no process is known to run: what an ended one has stored is not current (R40). */
+  readonly isRunning?: boolean;
   /** Readers of the journal that are no sinks, beside those whose name begins with ~, as no sink's can. */
   readonly internalReaders?: readonly string[];
 }
@@ -42,7 +44,8 @@ export interface ViewOptions {
  */
 export function createView(db: State, live: LiveView | null, options: ViewOptions): View {
   const { clock } = options;
-  const known = () => live ?? liveFrom(readStoredLive(db), clock.now());
+  const known = () =>
+    live ?? (options.isRunning === false ? null : liveFrom(readStoredLive(db), clock.now()));
   const ledger = createLedgerView(db, clock);
   const backlogs = createBacklogs(db);
   const deadLetters = createDeadLettersView(db);
