@@ -5,7 +5,7 @@ import { ocsf } from "./ocsf.ts";
 export const parquet = defineFormat({
   name: "parquet",
   summary:
-    "OCSF 1.8.0 as columns of Parquet files, compressed with zstd; for `s3`, `security_lake` and `file`.",
+    "OCSF 1.8.0 as columns of Parquet files, compressed with zstd; for `s3`, `gcs`, `azure_blob`, `security_lake` and `file`.",
   options: ocsf.options,
   container: "parquet",
   create(options, context) {

@@ -1,10 +1,13 @@
 import type { SinkDefinition } from "../core/sink.ts";
+import { azureBlob } from "./azure/blob.ts";
 import { elasticsearch } from "./bulk/elasticsearch.ts";
 import { opensearch } from "./bulk/opensearch.ts";
 import { clickhouse } from "./clickhouse.ts";
 import { console } from "./console.ts";
 import { datadog } from "./datadog.ts";
 import { file } from "./file/sink.ts";
+import { gcs } from "./google/gcs.ts";
+import { googleSecops } from "./google/secops.ts";
 import { http } from "./http.ts";
 import { kafka } from "./kafka/sink.ts";
 import { loki } from "./loki.ts";
@@ -22,6 +25,8 @@ export const sinks: readonly SinkDefinition[] = [
   file,
   s3,
   securityLake,
+  gcs,
+  azureBlob,
   splunkHec,
   elasticsearch,
   opensearch,
@@ -29,6 +34,7 @@ export const sinks: readonly SinkDefinition[] = [
   loki,
   syslog,
   sentinel,
+  googleSecops,
   datadog,
   sumo,
   otlp,

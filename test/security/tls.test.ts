@@ -26,6 +26,13 @@ const CONFIGS: Readonly<Record<string, (url: string, port: number) => Record<str
   kafka: (_, port) => ({ brokers: [`127.0.0.1:${port}`], topic: "events", tls: {} }),
   s3: (endpoint) => ({ bucket: "b", endpoint, pathStyle: true, ...KEYS }),
   security_lake: (endpoint) => ({ ...LAKE, endpoint, pathStyle: true, ...KEYS }),
+  gcs: (endpoint) => ({ bucket: "bucket", endpoint, metadataUrl: endpoint }),
+  azure_blob: (endpoint) => ({ account: "abc", container: "logs", endpoint, accountKey: { env: "SECRET" } }),
+  google_secops: (endpoint) => ({
+    ...{ project: "p", location: "eu", instance: "i", logType: "L", forwarder: "f" },
+    endpoint,
+    metadataUrl: endpoint,
+  }),
   splunk_hec: (url) => ({ url, token: { env: "SECRET" } }),
   elasticsearch: (url) => ({ url }),
   opensearch: (url) => ({ url }),

@@ -1,7 +1,17 @@
 import { gunzipSync } from "node:zlib";
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
 import { describe, expect, test } from "vitest";
+import { googleTokenStandIn } from "../stand-ins/google-tokens.ts";
+import { startServer } from "../stand-ins/server.ts";
+import {
+  AZURITE_ACCOUNT,
+  AZURITE_KEY,
+  azuriteRequest,
+  findAzurite,
+  startAzurite,
+} from "../support/azurite.ts";
 import { skipUnless } from "../support/components.ts";
+import { findFakeGcs, startFakeGcs } from "../support/fake-gcs.ts";
 import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
 import { findVersitygw, S3_ACCESS_KEY, S3_SECRET_KEY, startVersitygw } from "../support/versitygw.ts";
 import { KILLS, runCampaign } from "./kill-campaign.ts";
@@ -10,6 +20,10 @@ const opensearch = await findOpenSearch();
 const skipOpenSearch = skipUnless("opensearch", opensearch, "run once with TIDEMARK_REQUIRE=opensearch");
 const versitygw = await findVersitygw();
 const skipVersitygw = skipUnless("versitygw", versitygw, "run once with TIDEMARK_REQUIRE=versitygw");
+const fakeGcs = await findFakeGcs();
+const skipFakeGcs = skipUnless("fake_gcs", fakeGcs, "run once with TIDEMARK_REQUIRE=fake_gcs");
+const azurite = await findAzurite();
+const skipAzurite = skipUnless("azurite", azurite, "run once with TIDEMARK_REQUIRE=azurite");
 const TIMEOUT_MS = 120_000 + KILLS * 20_000;
 
 describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the server", () => {
@@ -75,6 +89,86 @@ describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server",
     TIMEOUT_MS,
   );
 });
+
+describe.skipIf(skipFakeGcs)("gcs under kills of the writer and of the server", () => {
+  test(
+    "R19 R26 the objects hold every event exactly once, byte for byte",
+    async () => {
+      const server = await startFakeGcs(fakeGcs!);
+      const tokens = googleTokenStandIn();
+      const metadata = await startServer((received) => tokens.answer(received) ?? { status: 404 });
+      try {
+        await post(`${server.url}/storage/v1/b?project=p`, { name: "campaign" });
+        const { events, ...figures } = await runCampaign({
+          file: "google/gcs",
+          name: "gcs",
+          config: { bucket: "campaign", endpoint: server.url, metadataUrl: metadata.url },
+          server,
+        });
+        const { items } = (await (await fetch(`${server.url}/storage/v1/b/campaign/o`)).json()) as {
+          items: readonly { name: string }[];
+        };
+        const lines: string[] = [];
+        for (const { name } of items) {
+          const url = `${server.url}/storage/v1/b/campaign/o/${encodeURIComponent(name)}?alt=media`;
+          const bytes = Buffer.from(await (await fetch(url)).arrayBuffer());
+          lines.push(...gunzipSync(bytes).toString().slice(0, -1).split("\n"));
+        }
+        expect(lines).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
+        report("gcs", { events: events.length, ...figures });
+      } finally {
+        await metadata.close();
+        await server.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe.skipIf(skipAzurite)("azure_blob under kills of the writer", () => {
+  test(
+    "R19 R26 the blobs hold every event exactly once, byte for byte",
+    async () => {
+      const server = await startAzurite(azurite!);
+      // The emulator writes its list of blobs every few seconds, so it is ended in order instead of killed.
+      const orderly = { kill: () => server.stop(), restart: () => server.restart() };
+      try {
+        expect((await azuriteRequest(server, "PUT", "/campaign?restype=container")).status).toBe(201);
+        const { events, ...figures } = await runCampaign({
+          file: "azure/blob",
+          name: "azureBlob",
+          config: {
+            account: AZURITE_ACCOUNT,
+            container: "campaign",
+            endpoint: server.url,
+            accountKey: { env: "KEY" },
+          },
+          secrets: { KEY: AZURITE_KEY },
+          server: orderly,
+        });
+        const list = await (
+          await azuriteRequest(server, "GET", "/campaign?restype=container&comp=list")
+        ).text();
+        const lines: string[] = [];
+        for (const [, name] of list.matchAll(/<Name>([^<]+)<\/Name>/g)) {
+          const bytes = await (await azuriteRequest(server, "GET", `/campaign/${name}`)).arrayBuffer();
+          lines.push(...gunzipSync(Buffer.from(bytes)).toString().slice(0, -1).split("\n"));
+        }
+        expect(lines).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
+        report("azure_blob", { events: events.length, ...figures });
+      } finally {
+        await server.close();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
+
+async function post(url: string, body: object): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  expect(answer.status).toBe(200);
+}
 
 /** Every document by its _id; an _id that two indexes hold would show as a wrong count. */
 async function documentsOf(server: OpenSearch): Promise<Map<string, Record<string, unknown>>> {

@@ -59,14 +59,27 @@ interface Token {
 /** A token is renewed this long before its end, or after four fifths of a short life. */
 const RENEWAL_MS_MAX = 300_000;
 
-/** Tokens by client credentials, renewed before they expire, with one request at a time for all callers. */
+/** Tokens by client credentials. */
 export function clientCredentials({ client, clock, send, refused }: TokenOptions): Tokens {
+  return renewedTokens({ clock, ask: () => send(tokenRequest(client)), refused });
+}
+
+export interface RenewedTokensOptions {
+  readonly clock: Clock;
+  /** Asks for a token, with a deadline of its own; all callers share the answer. */
+  ask(): Promise<TokenAnswer>;
+  /** The error for an answer without a token. */
+  refused(answer: TokenAnswer): Error;
+}
+
+/** Tokens that are renewed before they expire, with one request at a time for all callers. */
+export function renewedTokens({ clock, ask, refused }: RenewedTokensOptions): Tokens {
   let token: Token | undefined;
   let renewal: Promise<Token> | undefined;
 
   async function fetchToken(): Promise<Token> {
     const askedMs = clock.now();
-    const answer = await send(tokenRequest(client));
+    const answer = await ask();
     const parsed = answerSchema.safeParse(answer.status === 200 ? jsonOf(answer.text) : undefined);
     if (!parsed.success) throw refused(answer);
     const livesMs = parsed.data.expires_in * 1000;

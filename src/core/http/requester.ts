@@ -24,6 +24,8 @@ export interface Answer {
   readonly dateMs: number | undefined;
   /** The wait that Retry-After asks for. */
   readonly retryAfterMs: number | undefined;
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
 }
 
 export interface Outgoing {
@@ -103,6 +105,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
       isWhole,
       dateMs: dateMsOf(first(response.headers.date)),
       retryAfterMs: retryAfterMsOf(first(response.headers["retry-after"]), clock.now(), RETRY_AFTER_MS_MAX),
+      headers: response.headers,
     };
   }
 

@@ -6,12 +6,12 @@ import { connectionFields } from "../../core/http/config.ts";
 import { type Answer, makeRequester } from "../../core/http/requester.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
+import { entraTokens } from "../azure/entra.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
 import { probeOver } from "../over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
 import { isJson, textOf } from "../shared/body.ts";
-import { entraTokens } from "./token.ts";
 
 const API_VERSION = "2023-01-01";
 /** The limit counts for the compressed and for the plain body. */

@@ -1,0 +1,28 @@
+import { defineSink } from "../../core/sink.ts";
+import { contentOf } from "../objects/content.ts";
+import { OBJECTS_PROMISE, openObjects, probeObjects } from "../objects/sink.ts";
+import { openGoogleBucket } from "./bucket.ts";
+import { gcsSchema } from "./config.ts";
+
+export const gcs = defineSink({
+  type: "gcs",
+  summary: "Writes objects of one event per line, or of Parquet, to Google Cloud Storage.",
+  config: gcsSchema,
+  defaultFormat: "raw",
+  guarantee: "exactly_once",
+  promise: OBJECTS_PROMISE,
+  containers: ["parquet"],
+  boundsFirst: true,
+
+  async open(context) {
+    const { config, format } = context;
+    const content = await contentOf(format, config.compression);
+    const store = await openGoogleBucket(context, config);
+    return openObjects(context, { store, settings: config, content });
+  },
+
+  async probe(context) {
+    const { config } = context;
+    return probeObjects(context, await openGoogleBucket(context, config), config.prefix);
+  },
+});
