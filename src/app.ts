@@ -6,6 +6,7 @@ import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
+import { type SearchProcess, serveSearch } from "./app/search-routes.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
@@ -62,6 +63,8 @@ export interface AppOptions {
   readonly poisonMemory?: boolean;
   /** A lane of a cluster: its state is a copy of its changelog. */
   readonly lane?: LaneParts;
+  /** How the process is started that answers searches; without it the server has no search. */
+  readonly searchProcess?: SearchProcess;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly repairing?: boolean;
 }
@@ -234,7 +237,11 @@ async function assemble(
   };
   const view = createView(db, live, viewOptions(config, clock));
 
-  const serving = { config, telemetry, measured, view, actions, routes: imports.routes, clock, log };
+  const search =
+    options.searchProcess && config.server && serveSearch(config, options.searchProcess, clock, log);
+  const { routes } = imports;
+  const rawRoutes = search?.routes;
+  const serving = { config, telemetry, measured, view, actions, routes, rawRoutes, clock, log };
 
   return {
     config,
@@ -266,7 +273,10 @@ async function assemble(
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
-      ]).finally(() => server?.close());
+      ]).finally(async () => {
+        await search?.close();
+        await server?.close();
+      });
     },
     async once(signal) {
       const startDraining = () => {

@@ -36,6 +36,7 @@ await main(process.argv.slice(2), {
   env: process.env,
   signal: stop.signal,
   interactive: process.stdout.isTTY === true,
+  program: [process.execPath, ...(process.argv[1] === undefined ? [] : [process.argv[1]])],
   setExitCode: (next) => {
     code = next;
   },

@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ArchiveConfig } from "../archive/config.ts";
-import { heldFrame, heldFrames, heldPartsOf } from "../archive/evidence/held-parts.ts";
+import { createPartList, heldFrame, heldFrames } from "../archive/evidence/held-parts.ts";
 import { readLog } from "../archive/evidence/read.ts";
 import { openStore } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
 import type { Config } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
-import type { Holdings } from "../core/holdings.ts";
+import type { HeldPart, Holdings } from "../core/holdings.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { openHeldPages } from "../journal/held-pages.ts";
 import { archiveConfigs, archiveFolder } from "./archives.ts";
@@ -34,12 +34,13 @@ export async function openHoldings(config: Config, name: string | undefined): Pr
           retentionMs: Math.max(...config.accounts.map(({ retention }) => retention)),
         },
   );
+  const partsIn = archive === undefined ? () => [] : createPartList(archive.origin);
   return {
     ...(store === undefined ? noParts : partsOf(store)),
     place: store?.place ?? config.state,
     async snapshot() {
       const { entries, pages: open, erasures } = pages.look();
-      return { parts: archive ? heldPartsOf(entries, archive.origin) : [], pages: open, erasures };
+      return { parts: partsIn(entries), pages: open, erasures };
     },
     page: pages.page,
     async close() {
@@ -51,12 +52,17 @@ export async function openHoldings(config: Config, name: string | undefined): Pr
 
 /** An archive by itself: every part of its log, and no journal. */
 export function storeHoldings(store: ArchiveStore): Holdings {
+  let known: { readonly checkpoint: Buffer; readonly parts: readonly HeldPart[] } | undefined;
   return {
     ...partsOf(store),
     place: store.place,
     async snapshot() {
-      const { entries, checkpoint } = await readLog(store);
-      return { parts: heldPartsOf(entries, checkpoint.origin), pages: [], erasures: "" };
+      const now = await store.read("log/checkpoint");
+      if (known === undefined || !now?.equals(known.checkpoint)) {
+        const { entries, checkpoint } = await readLog(store);
+        known = { checkpoint: checkpoint.bytes, parts: createPartList(checkpoint.origin)(entries) };
+      }
+      return { parts: known.parts, pages: [], erasures: "" };
     },
     page: () => undefined,
     close: () => store.close(),

@@ -86,6 +86,14 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
     register: async (program, io) => (await import("./cluster.ts")).registerCluster(program, io),
   },
   {
+    names: ["tokens"],
+    register: async (program, io) => (await import("./tokens.ts")).registerTokens(program, io),
+  },
+  {
+    names: ["search-process"],
+    register: async (program, io) => (await import("./search-process.ts")).registerSearchProcess(program, io),
+  },
+  {
     names: ["witness"],
     register: async (program, io) => (await import("./witness.ts")).registerWitness(program, io),
   },

@@ -8,6 +8,8 @@ export interface Io {
   readonly signal: AbortSignal;
   /** True where a person watches stdout. */
   readonly interactive: boolean;
+  /** How this program is started: node and the script. Absent where a process of its own cannot be started. */
+  readonly program?: readonly string[];
   /** The exit code that the program will end with; 0 unless a command sets it. */
   setExitCode(code: number): void;
 }

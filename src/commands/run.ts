@@ -45,6 +45,14 @@ export function registerRun(program: Command, io: Io): void {
         log,
         preparer,
         stdout: io.stdout,
+        ...(io.program === undefined
+          ? {}
+          : {
+              searchProcess: {
+                command: [...io.program, "search-process", "--config", flags.config],
+                env: io.env,
+              },
+            }),
         poisonMemory: io.env.TIDEMARK_POISON_MEMORY === "1",
         ...(telemetry === undefined ? {} : { telemetry }),
       });

@@ -1,7 +1,7 @@
 import { QueryError } from "./errors.ts";
 import type { Query } from "./parse-query.ts";
 import { valuesAt } from "./predicate.ts";
-import { matching, slices } from "./read-page.ts";
+import { matching, selectionOf, slices } from "./read-page.ts";
 import type { QueryStore } from "./store.ts";
 
 /** Operations of the vendor's OpenAPI that the specification does not list. */
@@ -41,6 +41,7 @@ export async function aggregate<Event>(
 }
 
 async function count<Event>(store: QueryStore<Event>, query: Query): Promise<number> {
+  if (query.predicate === null && store.count !== undefined) return store.count(selectionOf(query, null));
   const events = matching(store, query, null);
   let found = 0;
   if (Symbol.iterator in events) for (const _ of events) found++;
@@ -56,18 +57,35 @@ async function interval<Event>(store: QueryStore<Event>, query: Query, body: Bod
   }
   const stepMs = unitMs * value;
   const offsetMs = zoneOffsetMs(body.timezone);
-  const buckets = new Map<number, number>();
-  for await (const event of matching(store, query, null)) {
-    const key = Math.floor((store.timeMs(event) + offsetMs) / stepMs) * stepMs - offsetMs;
-    buckets.set(key, (buckets.get(key) ?? 0) + 1);
-    if (buckets.size > BUCKETS_MAX) throw new QueryError(400, "The interval makes too many buckets");
-  }
+  const buckets = await bucketsOf(store, query, stepMs, offsetMs);
+  if (buckets.size > BUCKETS_MAX) throw tooManyBuckets();
   const sorted = [...buckets].sort(([a], [b]) => a - b);
   return sorted.map(([key, docCount]) => ({
     key,
     key_as_string: new Date(key).toISOString(),
     doc_count: docCount,
   }));
+}
+
+async function bucketsOf<Event>(
+  store: QueryStore<Event>,
+  query: Query,
+  stepMs: number,
+  offsetMs: number,
+): Promise<Map<number, number>> {
+  if (query.predicate === null && store.countByTime !== undefined)
+    return store.countByTime(selectionOf(query, null), stepMs, offsetMs);
+  const buckets = new Map<number, number>();
+  for await (const event of matching(store, query, null)) {
+    const key = Math.floor((store.timeMs(event) + offsetMs) / stepMs) * stepMs - offsetMs;
+    buckets.set(key, (buckets.get(key) ?? 0) + 1);
+    if (buckets.size > BUCKETS_MAX) throw tooManyBuckets();
+  }
+  return buckets;
+}
+
+function tooManyBuckets(): QueryError {
+  return new QueryError(400, "The interval makes too many buckets");
 }
 
 /** "+0530" or "-07:00"; anything else counts as UTC. */

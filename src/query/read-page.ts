@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Query } from "./parse-query.ts";
 import type { Predicate } from "./predicate.ts";
-import type { EventPlace, QueryStore } from "./store.ts";
+import type { EventPlace, QueryStore, Selection } from "./store.ts";
 import type { TokenCodec } from "./token.ts";
 
 export interface QueryPage<Event> {
@@ -41,9 +41,14 @@ export function matching<Event>(
   query: Query,
   after: EventPlace | null,
 ): Iterable<Event> | AsyncIterable<Event> {
-  const { services, from, to, descending, search, predicate } = query;
-  const candidates = store.select({ services, from, to, descending, after, search });
+  const { predicate } = query;
+  const candidates = store.select(selectionOf(query, after));
   return predicate === null ? candidates : filtered(store, candidates, predicate);
+}
+
+export function selectionOf(query: Query, after: EventPlace | null): Selection {
+  const { services, from, to, descending, search } = query;
+  return { services, from, to, descending, after, search };
 }
 
 async function* filtered<Event>(

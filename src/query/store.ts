@@ -17,6 +17,10 @@ export interface QueryStore<Event> {
   timeMs(event: Event): number;
   /** The event's place among events of one millisecond. It becomes part of the search_after token. */
   keyOf(event: Event): Uint8Array;
+  /** The number of events, where the store knows it without a look at each; asked only without a search_term. */
+  count?(selection: Selection): Promise<number>;
+  /** The same by the start of steps of equal length in milliseconds, shifted by an offset. */
+  countByTime?(selection: Selection, stepMs: number, offsetMs: number): Promise<Map<number, number>>;
 }
 
 export interface Selection {

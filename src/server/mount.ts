@@ -43,7 +43,7 @@ export function admit({ access }: Pick<MountContext, "access">, request: Fastify
   else throw new RouteError(admitted.status, admitted.message);
 }
 
-function goneSignal(reply: FastifyReply): AbortSignal {
+export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => {
     if (!reply.raw.writableFinished) gone.abort(new Error("The client went away."));

@@ -6,6 +6,7 @@ import type { Actions } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import type { RawRoute } from "../core/raw-route.ts";
 import { type Route, RouteError } from "../core/route.ts";
 import type { View } from "../core/view.ts";
 import { createAccess, createHostCheck } from "./access.ts";
@@ -15,6 +16,7 @@ import { SECURITY_HEADERS } from "./headers.ts";
 import { createRateLimit, limitConnections } from "./limits.ts";
 import { createLiveStream } from "./live-stream.ts";
 import { admit, answerErrors, type MountContext, mountRoute } from "./mount.ts";
+import { mountRawRoutes } from "./mount-raw.ts";
 import { openapiOf } from "./openapi.ts";
 import { createPeers, type Peers } from "./peers.ts";
 import { actionRoutes, peersRoute, viewRoutes } from "./routes.ts";
@@ -26,6 +28,8 @@ export interface ServerOptions {
   readonly actions: Actions;
   /** Further operations, of other parts. */
   readonly routes: readonly Route[];
+  /** Further operations that read bytes. */
+  readonly rawRoutes?: readonly RawRoute[] | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** The metrics in Prometheus' text format. */
@@ -78,6 +82,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   mountHealth(app, options, signal);
   const peers = createPeers(config.peers, options.view, clock);
   mountApi(context, options, stream, peers);
+  mountRawRoutes(context, options.rawRoutes ?? []);
   await listen(app, config);
   const { port } = app.server.address() as AddressInfo;
   const url = `http://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}/`;

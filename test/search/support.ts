@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { heldFrame, heldFrames, heldPartsOf } from "../../src/archive/evidence/held-parts.ts";
+import { createPartList, heldFrame, heldFrames } from "../../src/archive/evidence/held-parts.ts";
 import type { Holdings } from "../../src/core/holdings.ts";
 import { openHeldPages } from "../../src/journal/held-pages.ts";
 import { openSearch, type Search } from "../../src/search/engine/search.ts";
@@ -60,11 +60,12 @@ export function holdingsOf(world: World): Holdings {
     stagingFolder: join(world.folder, "staging"),
     retentionMs: RETENTION_MS,
   });
+  const partsIn = createPartList(ORIGIN);
   return {
     place: world.storeFolder,
     async snapshot() {
       const { entries, pages: open, erasures } = pages.look();
-      return { parts: heldPartsOf(entries, ORIGIN), pages: open, erasures };
+      return { parts: partsIn(entries), pages: open, erasures };
     },
     frames: (part, signal) => heldFrames(world.store, part, signal),
     frame: (part, offset, length) => heldFrame(world.store, part.data, offset, length),

@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { type Actions, UnknownNameError } from "../../src/core/actions.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
+import type { RawRoute } from "../../src/core/raw-route.ts";
 import type { Route } from "../../src/core/route.ts";
 import type { View } from "../../src/core/view.ts";
 import { type ServerConfig, serverSchema } from "../../src/server/config.ts";
@@ -18,6 +19,7 @@ export async function serve(
   more: {
     readonly config?: Partial<ServerConfig>;
     readonly routes?: readonly Route[];
+    readonly rawRoutes?: readonly RawRoute[];
     readonly actions?: Partial<Actions>;
     readonly clock?: Clock;
     readonly signal?: AbortSignal;
@@ -43,6 +45,7 @@ export async function serve(
       ...more.actions,
     },
     routes: more.routes ?? [],
+    rawRoutes: more.rawRoutes ?? [],
     clock: more.clock ?? systemClock,
     log: silentLog,
     metricsText: async () => "# TYPE tidemark_alarms gauge\ntidemark_alarms 1\n",

@@ -2,13 +2,28 @@ import { createHash } from "node:crypto";
 import type { HeldFrame, HeldPart } from "../../core/holdings.ts";
 import { decompress } from "../../core/zstd.ts";
 import { currentParts } from "../log/current-parts.ts";
-import { parseLeaf } from "../log/leaf.ts";
+import { type Leaf, parseLeaf } from "../log/leaf.ts";
 import { type Line, parseManifest } from "../part/manifest.ts";
 import type { ArchiveStore } from "../store/store.ts";
 
-/** The parts of a log as search reads them. */
-export function heldPartsOf(entries: readonly Buffer[], origin: string): HeldPart[] {
-  const leaves = entries.map((entry, index) => parseLeaf(entry, origin, index));
+/** The parts of a log as search reads them. Entries that were parsed before are not parsed again. */
+export function createPartList(origin: string): (entries: readonly Buffer[]) => readonly HeldPart[] {
+  let leaves: Leaf[] = [];
+  let last: Buffer | undefined;
+  let parts: readonly HeldPart[] = [];
+  return (entries) => {
+    // The log only grows; another entry at the same place is of another archive.
+    if (last !== undefined && !entries[leaves.length - 1]?.equals(last)) leaves = [];
+    if (leaves.length === entries.length && leaves.length > 0) return parts;
+    for (let index = leaves.length; index < entries.length; index++)
+      leaves.push(parseLeaf(entries[index]!, origin, index));
+    last = entries.at(-1);
+    parts = partsOf(leaves);
+    return parts;
+  };
+}
+
+function partsOf(leaves: readonly Leaf[]): HeldPart[] {
   return currentParts(leaves).flatMap(({ leaf, files }) =>
     files === undefined || files.events === 0
       ? []

@@ -36,6 +36,7 @@ export async function openInstance(limits: EngineLimits): Promise<DuckDBInstance
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
     allow_community_extensions: "false",
+    parquet_metadata_cache: "true",
   });
 }
 

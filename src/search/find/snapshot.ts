@@ -19,7 +19,7 @@ export async function takeSnapshot(
   connection: DuckDBConnection,
   indexed: IndexedSnapshot,
 ): Promise<QuerySnapshot> {
-  await noteOpenPages(connection, indexed);
+  const isOpen = await openCondition(connection, indexed);
   const overlaps = (fromNs: bigint | undefined, toNs: bigint | undefined) => (file: IndexFile) =>
     file.rows > 0 &&
     (fromNs === undefined || file.lastNs >= fromNs) &&
@@ -31,12 +31,31 @@ export async function takeSnapshot(
       const pages = indexed.pages.filter(overlaps(fromNs, toNs));
       const sources = [
         ...(parts.length > 0 ? [`SELECT * FROM ${filesOf(parts)}`] : []),
-        ...(pages.length > 0 ? [`SELECT p.* FROM ${filesOf(pages)} p WHERE ${IS_OPEN}`] : []),
+        ...(pages.length > 0 ? [`SELECT p.* FROM ${filesOf(pages)} p WHERE ${isOpen}`] : []),
       ];
       return sources.length === 0 ? null : `(${sources.join(" UNION ALL ")})`;
     },
     days: daysOf([...indexed.parts, ...indexed.pages]),
   };
+}
+
+/** Up to so many open pages and days are written into the query itself; more go to tables of the connection. */
+const INLINE_MAX = 500;
+
+/** A page's rows count while the page, or the day of the organization, is open in this snapshot (A28). */
+async function openCondition(connection: DuckDBConnection, indexed: IndexedSnapshot): Promise<string> {
+  const { pages } = indexed.snapshot;
+  const whole = pages.filter(({ open }) => open === null).map(({ number }) => -number);
+  const some = pages.flatMap(({ number, open }) => (open ?? []).map((one) => ({ part: -number, ...one })));
+  if (whole.length + some.length > INLINE_MAX) {
+    await noteOpenPages(connection, indexed);
+    return IS_OPEN;
+  }
+  const days = some.map(
+    ({ part, organization, day }) =>
+      `(p.part = ${part} AND p.organization = ${quoted(organization)} AND p.day = ${quoted(day)})`,
+  );
+  return `(${[...(whole.length > 0 ? [`p.part IN (${whole.join(", ")})`] : []), ...days].join(" OR ") || "false"})`;
 }
 
 const IS_OPEN = `(p.part IN (SELECT part FROM temp.main.open_pages)
@@ -46,7 +65,6 @@ export function filesOf(files: readonly IndexFile[]): string {
   return `read_parquet([${files.map(({ path }) => quoted(path)).join(", ")}])`;
 }
 
-/** A page's rows count while the page, or the day of the organization, is open in this snapshot (A28). */
 async function noteOpenPages(connection: DuckDBConnection, { snapshot }: IndexedSnapshot): Promise<void> {
   const { BIGINT, DuckDBDataChunk, VARCHAR } = await loadDuckDb();
   await connection.run("CREATE OR REPLACE TEMP TABLE open_pages (part BIGINT)");

@@ -1,0 +1,83 @@
+import { appendFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/*
+ * Who looked at archived events: one line of JSON for each query, appended before the answer is given. A file for
+ * each month, beside the state file. Lines are below the size that the system appends in one piece.
+ */
+export interface AccessEntry {
+  readonly time: string;
+  /** The token's name, or the user of the command. */
+  readonly who: string;
+  /** Where the request came from. */
+  readonly address: string | null;
+  readonly operation: string;
+  /** Null for all. */
+  readonly organizations: readonly string[] | null;
+  /** What was asked. */
+  readonly query: unknown;
+  readonly status: number;
+  /** How many events came back; null where the answer is a number or a list of values. */
+  readonly events: number | null;
+}
+
+export interface AccessLog {
+  append(entry: Omit<AccessEntry, "time">): void;
+  /** The newest last. */
+  list(limit: number): AccessEntry[];
+}
+
+const QUERY_LENGTH_MAX = 2000;
+const LISTED_OWNERS = 20;
+
+export function openAccessLog(folder: string, nowMs: () => number): AccessLog {
+  return {
+    append(entry) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      const time = new Date(nowMs()).toISOString();
+      const line = JSON.stringify({ time, ...shortened(entry) });
+      appendFileSync(join(folder, `${time.slice(0, 7)}.jsonl`), `${line}\n`, { mode: 0o600, flush: true });
+    },
+    list(limit) {
+      const entries: AccessEntry[] = [];
+      for (const name of filesIn(folder).toReversed()) {
+        const lines = readFileSync(join(folder, name), "utf8").split("\n").slice(0, -1);
+        entries.unshift(...lines.slice(-(limit - entries.length)).flatMap(entryOf));
+        if (entries.length >= limit) break;
+      }
+      return entries;
+    },
+  };
+}
+
+function shortened({ query, organizations, ...entry }: Omit<AccessEntry, "time">) {
+  const text = JSON.stringify(query) ?? "null";
+  return {
+    ...entry,
+    organizations:
+      organizations === null || organizations.length <= LISTED_OWNERS
+        ? organizations
+        : [...organizations.slice(0, LISTED_OWNERS), `and ${organizations.length - LISTED_OWNERS} more`],
+    query: text.length <= QUERY_LENGTH_MAX ? query : `${text.slice(0, QUERY_LENGTH_MAX)}…`,
+  };
+}
+
+/** A line that a full disk cut off is left out. */
+function entryOf(line: string): AccessEntry[] {
+  try {
+    return [JSON.parse(line) as AccessEntry];
+  } catch {
+    return [];
+  }
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => /^\d{4}-\d\d\.jsonl$/.test(name))
+      .sort();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}

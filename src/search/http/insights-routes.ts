@@ -1,0 +1,68 @@
+import { randomUUID } from "node:crypto";
+import { UsageError } from "../../core/errors.ts";
+import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../../core/raw-route.ts";
+import { AGGREGATES } from "../../query/aggregates.ts";
+import type { Token } from "../access/tokens.ts";
+import { type Answer, refusal } from "../insights/answer.ts";
+import { ask, type HttpContext, ownersOf, Refused } from "./callers.ts";
+
+const PATH = "/insights/directory/v1/events";
+
+/** The service's own Insights interface, over everything that is held. */
+export function insightsRoutes(context: HttpContext): RawRoute[] {
+  return ["page", ...AGGREGATES].map((operation) => ({
+    method: "POST",
+    path: operation === "page" ? PATH : `${PATH}/${operation}`,
+    run: (input) => run(context, operation, input),
+  }));
+}
+
+async function run(context: HttpContext, operation: string, input: RawInput): Promise<RawAnswer> {
+  const token = admitted(context, input);
+  const scope: { owners: readonly string[]; query: unknown } = { owners: [], query: null };
+  let answer: Answer;
+  try {
+    answer = token instanceof Refused ? refusal(token.status, token.message) : await answered(token);
+  } catch (error) {
+    if (!(error instanceof Refused) && !(error instanceof UsageError)) throw error;
+    answer = refusal(error instanceof Refused ? error.status : 503, error.message);
+  }
+  context.accesses.append({
+    who: token instanceof Refused ? "unknown" : token.name,
+    address: input.address,
+    operation: `insights ${operation}`,
+    organizations: scope.owners,
+    query: scope.query,
+    status: answer.status,
+    events: operation === "page" ? answer.events : null,
+  });
+  const { status, headers, body } = answer;
+  return { status, headers: { ...headers, "X-Request-Id": randomUUID() }, body };
+
+  async function answered(caller: Token): Promise<Answer> {
+    scope.owners = await ownersOf(context, input, caller);
+    scope.query = bodyOf(input);
+    const request = { kind: "insights" as const, operation, owners: scope.owners, body: scope.query };
+    return ask(context, request, input.signal);
+  }
+}
+
+function admitted({ tokens }: HttpContext, { rawHeaders }: RawInput): Token | Refused {
+  const keys = headerValues(rawHeaders, "x-api-key");
+  const token = keys.length === 1 ? tokens.admit(keys[0]!) : undefined;
+  if (token === undefined) return new Refused(401, "Unauthorized");
+  return token.rights.includes("insights")
+    ? token
+    : new Refused(403, "Forbidden: the token has no right to the Insights interface");
+}
+
+function bodyOf({ rawHeaders, body }: RawInput): unknown {
+  const [type = ""] = headerValues(rawHeaders, "content-type");
+  if (!/^application\/json\b/i.test(type))
+    throw new Refused(400, "The body must be sent as application/json");
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    throw new Refused(400, "The body is no JSON");
+  }
+}
