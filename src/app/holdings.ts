@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ArchiveConfig } from "../archive/config.ts";
-import { createPartList, heldFrame, heldFrames } from "../archive/evidence/held-parts.ts";
+import { createPartList, heldFrames, storedFrames } from "../archive/evidence/held-parts.ts";
 import { readLog } from "../archive/evidence/read.ts";
 import { openStore } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
@@ -69,16 +69,16 @@ export function storeHoldings(store: ArchiveStore): Holdings {
   };
 }
 
-function partsOf(store: ArchiveStore): Pick<Holdings, "frames" | "frame"> {
+function partsOf(store: ArchiveStore): Pick<Holdings, "frames" | "stored"> {
   return {
     frames: (part, signal) => heldFrames(store, part, signal),
-    frame: (part, offset, storedBytes) => heldFrame(store, part.data, offset, storedBytes),
+    stored: (part, offset, length) => storedFrames(store, part.data, offset, length),
   };
 }
 
-const noParts: Pick<Holdings, "frames" | "frame"> = {
+const noParts: Pick<Holdings, "frames" | "stored"> = {
   async *frames() {},
-  frame: async () => undefined,
+  stored: async () => undefined,
 };
 
 export function chosenArchive(

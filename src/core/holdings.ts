@@ -10,8 +10,8 @@ export interface Holdings {
   snapshot(): Promise<HoldingsSnapshot>;
   /** Every frame of a part in order, after the stored bytes of its organization matched the manifest's hash. */
   frames(part: HeldPart, signal: AbortSignal): AsyncIterable<HeldFrame>;
-  /** One decompressed frame. Undefined when the data file is gone or ends too early. */
-  frame(part: HeldPart, offset: number, storedBytes: number): Promise<Buffer | undefined>;
+  /** Bytes of a part's data file: whole zstd frames. Undefined when the file is gone or ends too early. */
+  stored(part: HeldPart, offset: number, length: number): Promise<Buffer | undefined>;
   /** Undefined when the page was trimmed: its events are closed by now. */
   page(number: number): HeldPageContent | undefined;
   close(): Promise<void>;

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { createPartList, heldFrame, heldFrames } from "../../src/archive/evidence/held-parts.ts";
+import { createPartList, heldFrames, storedFrames } from "../../src/archive/evidence/held-parts.ts";
 import type { Holdings } from "../../src/core/holdings.ts";
 import { openHeldPages } from "../../src/journal/held-pages.ts";
 import { openSearch, type Search } from "../../src/search/engine/search.ts";
@@ -68,7 +68,7 @@ export function holdingsOf(world: World): Holdings {
       return { parts: partsIn(entries), pages: open, erasures };
     },
     frames: (part, signal) => heldFrames(world.store, part, signal),
-    frame: (part, offset, length) => heldFrame(world.store, part.data, offset, length),
+    stored: (part, offset, length) => storedFrames(world.store, part.data, offset, length),
     page: pages.page,
     close: async () => {},
   };

@@ -110,12 +110,12 @@ function slicesOf(content: Buffer, line: Line, firstRow: number): HeldFrame["sli
   return slices;
 }
 
-export async function heldFrame(
+export async function storedFrames(
   store: ArchiveStore,
   data: string,
   offset: number,
   length: number,
 ): Promise<Buffer | undefined> {
-  const frame = await store.read(data, { from: offset, length });
-  return frame?.length === length ? decompress(frame) : undefined;
+  const bytes = await store.read(data, { from: offset, length });
+  return bytes?.length === length ? bytes : undefined;
 }

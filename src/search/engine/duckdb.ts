@@ -29,15 +29,19 @@ export interface EngineLimits {
 export async function openInstance(limits: EngineLimits): Promise<DuckDBInstance> {
   const { DuckDBInstance } = await loadDuckDb();
   mkdirSync(limits.temporaryFolder, { recursive: true, mode: 0o700 });
-  return DuckDBInstance.create(":memory:", {
+  const instance = await DuckDBInstance.create(":memory:", {
     threads: "1",
     memory_limit: `${Math.floor(limits.memoryBytes / 1e6)}MB`,
     temp_directory: limits.temporaryFolder,
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
     allow_community_extensions: "false",
-    parquet_metadata_cache: "true",
   });
+  const connection = await instance.connect();
+  // Index files never change under their name.
+  await connection.run("SET GLOBAL parquet_metadata_cache = true");
+  connection.closeSync();
+  return instance;
 }
 
 /** Runs work that is interrupted when the signal aborts. */

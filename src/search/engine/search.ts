@@ -2,9 +2,11 @@ import { join } from "node:path";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import type { Holdings } from "../../core/holdings.ts";
 import type { Describe } from "../../core/meaning.ts";
-import { createFetcher, type Hit, MismatchError, MovedError } from "../find/fetch.ts";
+import { createFetcher, type Hit, MovedError } from "../find/fetch.ts";
 import { type Condition, conditionOf, type Filter } from "../find/filter.ts";
-import { type FoundRow, type OrderPlace, selectRows } from "../find/select.ts";
+import { createFrameReader, MismatchError } from "../find/frames.ts";
+import { frameCondition } from "../find/scan.ts";
+import { type FoundRow, type OrderPlace, type Slice, selectRows } from "../find/select.ts";
 import { type QuerySnapshot, takeSnapshot } from "../find/snapshot.ts";
 import { type Prefilter, textPrefilter, textTest } from "../find/text.ts";
 import { openCatalog } from "../index/catalog.ts";
@@ -114,10 +116,16 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
   ): AsyncGenerator<readonly Hit[]> {
     const { condition, fromNs, toNs, descending = false, prefilter = null, test = null } = query;
     const snapshot = await takeSnapshot(connection, indexed);
-    const fetcher = createFetcher(holdings, indexed.snapshot.parts);
+    const frames = createFrameReader(holdings, indexed.snapshot.parts);
+    const fetcher = createFetcher(holdings, frames);
     const isScan = test !== null;
     const rowsMax = isScan || !Number.isFinite(limit) ? undefined : limit;
-    const selecting = { condition, fromNs, toNs, descending, after, rowsMax };
+    const narrow = (slice: Slice) =>
+      frameCondition(connection, snapshot, condition, slice, prefilter!, frames, signal);
+    const selecting = {
+      ...{ condition, fromNs, toNs, descending, after, rowsMax },
+      ...(prefilter === null ? {} : { narrow }),
+    };
     const batchRows = prefilter !== null ? SCAN_ROWS : READ_ROWS;
     for await (const rows of batches(selectRows(connection, snapshot, selecting, signal), batchRows)) {
       const hits = await fetcher.fetch(rows, prefilter, signal);

@@ -1,5 +1,6 @@
-import type { HeldPart, Holdings } from "../../core/holdings.ts";
+import type { Holdings } from "../../core/holdings.ts";
 import { hashOf } from "../columns.ts";
+import { type FramePlace, type FrameReader, MismatchError } from "./frames.ts";
 import type { FoundRow } from "./select.ts";
 import { candidates, type Prefilter } from "./text.ts";
 
@@ -8,53 +9,19 @@ export interface Hit extends FoundRow {
   readonly bytes: Buffer;
 }
 
-/** The index and the data disagree about an event: one of them is damaged. */
-export class MismatchError extends Error {
-  override readonly name = "MismatchError";
-  readonly part: number;
-  constructor(part: number, message: string) {
-    super(message);
-    this.part = part;
-  }
-}
-
 /** A page of the journal was trimmed since the snapshot: its events are in a closed part by now. */
 export class MovedError extends Error {
   override readonly name = "MovedError";
 }
 
-const CACHE_BYTES_MAX = 48_000_000;
-
 /** Reads events from where the index says they are. Frames are read once for all rows of a batch. */
-export function createFetcher(holdings: Holdings, parts: readonly HeldPart[]) {
-  const byNumber = new Map(parts.map((part) => [part.number, part]));
-  const cache = new Map<string, Buffer>();
-  let cacheBytes = 0;
-
-  async function frameOf({ part, frameOffset, frameBytes }: FoundRow): Promise<Buffer> {
-    const key = `${part} ${frameOffset}`;
-    const known = cache.get(key);
-    if (known !== undefined) return known;
-    const held = byNumber.get(part);
-    const content = held && (await holdings.frame(held, frameOffset, frameBytes).catch(() => undefined));
-    if (content === undefined)
-      throw new MismatchError(part, `A frame of part ${part} of ${holdings.place} cannot be read.`);
-    cache.set(key, content);
-    cacheBytes += content.length;
-    for (const [oldest, { length }] of cache) {
-      if (cacheBytes <= CACHE_BYTES_MAX) break;
-      cache.delete(oldest);
-      cacheBytes -= length;
-    }
-    return content;
-  }
-
-  async function fromFrame(
+export function createFetcher(holdings: Holdings, frames: FrameReader) {
+  function fromFrame(
+    content: Buffer,
     rows: readonly FoundRow[],
     prefilter: Prefilter,
     hits: Map<FoundRow, Hit>,
-  ): Promise<void> {
-    const content = await frameOf(rows[0]!);
+  ): void {
     const sorted = rows.toSorted((a, b) => a.start - b.start);
     const wanted = prefilter === null ? null : candidates(content, sorted, prefilter);
     for (const [at, row] of sorted.entries()) {
@@ -91,25 +58,29 @@ export function createFetcher(holdings: Holdings, parts: readonly HeldPart[]) {
     /** The hits among the rows, in their order; rows that the prefilter rules out are left out. */
     async fetch(rows: readonly FoundRow[], prefilter: Prefilter, signal: AbortSignal): Promise<Hit[]> {
       const hits = new Map<FoundRow, Hit>();
-      for (const group of groupsOf(rows)) {
-        signal.throwIfAborted();
-        const { part } = group[0]!;
-        if (part < 0) fromPage(-part, group, prefilter, hits);
-        else await fromFrame(group, prefilter, hits);
-      }
+      const groups = groupsOf(rows);
+      for (const { part, rows: own } of groups) if (part < 0) fromPage(-part, own, prefilter, hits);
+      const inFrames = groups.filter(({ part }) => part >= 0);
+      for await (const { place, content } of frames.read(inFrames, signal))
+        fromFrame(content, place.rows, prefilter, hits);
       return rows.flatMap((row) => hits.get(row) ?? []);
     },
   };
 }
 
-/** Rows of one frame or page together, frames in the order of the file. */
-function groupsOf(rows: readonly FoundRow[]): FoundRow[][] {
-  const groups = new Map<string, FoundRow[]>();
+interface Group extends FramePlace {
+  readonly rows: FoundRow[];
+}
+
+/** Rows of one frame or page together. */
+function groupsOf(rows: readonly FoundRow[]): Group[] {
+  const groups = new Map<string, Group>();
   for (const row of rows) {
-    const key = `${row.part} ${row.frameOffset}`;
+    const { part, frameOffset, frameBytes } = row;
+    const key = `${part} ${frameOffset}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, [row]);
-    else group.push(row);
+    if (group === undefined) groups.set(key, { part, frameOffset, frameBytes, rows: [row] });
+    else group.rows.push(row);
   }
-  return [...groups.values()].sort(([a], [b]) => a!.part - b!.part || a!.frameOffset - b!.frameOffset);
+  return [...groups.values()];
 }

@@ -27,6 +27,8 @@ export interface Selecting {
   readonly after: OrderPlace | null;
   /** No more rows are needed than this; undefined where a later test decides. */
   readonly rowsMax: number | undefined;
+  /** A further condition for a slice, found out when it is its turn. */
+  narrow?(slice: Slice): Promise<Condition>;
 }
 
 export interface OrderPlace {
@@ -57,7 +59,8 @@ export async function* selectRows(
   while (days.length > 0 && left > 0) {
     const slice = takeSlice(days, sliceRows);
     let found = 0;
-    for await (const rows of readSlice(connection, snapshot, query, slice, left, signal)) {
+    const narrowed = query.narrow === undefined ? query : await narrowedBy(query, slice);
+    for await (const rows of readSlice(connection, snapshot, narrowed, slice, left, signal)) {
       found += rows.length;
       left -= rows.length;
       yield rows;
@@ -66,12 +69,16 @@ export async function* selectRows(
   }
 }
 
-interface Slice {
+export interface Slice {
   readonly fromNs: bigint | undefined;
   readonly toNs: bigint | undefined;
   readonly rows: number;
 }
 type Day = { readonly fromNs: bigint | undefined; readonly toNs: bigint | undefined; readonly rows: number };
+
+async function narrowedBy(query: Selecting, slice: Slice): Promise<Selecting> {
+  return { ...query, condition: all([query.condition, await query.narrow!(slice)]) };
+}
 
 /** Stretches of the time line that together cover all of it, in the order of the sort. */
 function daysWithin({ days }: QuerySnapshot, query: Selecting): Day[] {
