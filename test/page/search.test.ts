@@ -8,6 +8,8 @@ import { DUCKDB_REMEDY, duckdb } from "../search/support.ts";
 import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
 import { skipUnless } from "../support/components.ts";
 
+/** Pages wait for the search engine, which is slow on a busy machine. */
+const poll = <T>(look: () => T) => expect.poll(look, { timeout: 60_000 });
 const skips = skipBrowser() || skipUnless("duckdb", duckdb, DUCKDB_REMEDY);
 
 describe.skipIf(skips)("the search page", () => {
@@ -58,7 +60,7 @@ describe.skipIf(skips)("the search page", () => {
     });
     await page.fill("#token-input", other.secret);
     await page.click("#token-form button[type=submit]");
-    await expect.poll(() => page.locator("#token-reason").innerText()).toContain("no right to search");
+    await poll(() => page.locator("#token-reason").innerText()).toContain("no right to search");
     await page.fill("#token-input", secret);
     await page.click("#token-form button[type=submit]");
     await page.locator("#found tbody tr").first().waitFor();
@@ -100,7 +102,7 @@ describe.skipIf(skips)("the search page", () => {
     await other.page.locator("#event-dialog[open]").waitFor();
     expect(await other.page.locator("#event-title").innerText()).toContain(event_type!);
     await other.page.keyboard.press("Escape");
-    await expect.poll(() => new URL(other.page.url()).search).not.toContain("event=");
+    await poll(() => new URL(other.page.url()).search).not.toContain("event=");
     const { email } = all.find(({ initiated_by }) => initiated_by?.email)!.initiated_by;
     const story = await open(`?name=${encodeURIComponent(email)}`);
     expect(await story.page.locator(".session h3").first().innerText()).toMatch(/^Session 1: /);
@@ -112,7 +114,7 @@ describe.skipIf(skips)("the search page", () => {
     await page.locator("input[name=service]").focus();
     await page.keyboard.type("ldap");
     await page.keyboard.press("Enter");
-    await expect.poll(() => new URL(page.url()).search).toBe("?service=ldap");
+    await poll(() => new URL(page.url()).search).toBe("?service=ldap");
     await page.locator("#found tbody button").first().waitFor();
     await page.locator("#found tbody button").first().focus();
     await page.keyboard.press("ArrowDown");
@@ -120,16 +122,16 @@ describe.skipIf(skips)("the search page", () => {
     await page.keyboard.press("Enter");
     await page.locator("#event-dialog[open]").waitFor();
     await page.keyboard.press("Escape");
-    await expect.poll(() => page.locator("#event-dialog[open]").count()).toBe(0);
+    await poll(() => page.locator("#event-dialog[open]").count()).toBe(0);
   });
 
   it("says what is wrong with a question, and shows nothing of markup in events", async () => {
     const { page } = await open();
     await page.fill("input[name=text]", "<img src=x onerror=alert(1)>");
     await page.click("#filters button[type=submit]");
-    await expect.poll(() => page.locator("#found").innerText()).toContain("Nothing was found");
+    await poll(() => page.locator("#found").innerText()).toContain("Nothing was found");
     await page.goto(`${world.server.url}search.html?from=tomorrow`);
-    await expect.poll(() => page.locator("#summary").getAttribute("data-state")).toBe("bad");
+    await poll(() => page.locator("#summary").getAttribute("data-state")).toBe("bad");
   });
 
   it.each(["wide", "phone"] as const)(

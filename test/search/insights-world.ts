@@ -90,6 +90,20 @@ export async function openInsightsWorld(events = 6000): Promise<InsightsWorld> {
   };
 }
 
+/** The still world of the simulator in an archive, for questions with fixed answers. */
+export async function openStillArchive(): Promise<{ own: SearchWorld; close(): Promise<void> }> {
+  const simulator = await startStill();
+  const own = await openSearchWorld();
+  await fill(simulator, own, Date.parse(startTime));
+  return {
+    own,
+    async close() {
+      await simulator.close();
+      own.close();
+    },
+  };
+}
+
 /** The first days are closed, the rest is open, and the portal's own events are too. */
 async function fill(simulator: Simulator, own: SearchWorld, nowMs: number): Promise<void> {
   const { world } = own;
