@@ -6,7 +6,7 @@ import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
-import { type SearchProcess, serveSearch } from "./app/search-routes.ts";
+import type { SearchProcess } from "./app/search-routes.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
@@ -237,11 +237,8 @@ async function assemble(
   };
   const view = createView(db, live, viewOptions(config, clock));
 
-  const search =
-    options.searchProcess && config.server && serveSearch(config, options.searchProcess, clock, log);
   const { routes } = imports;
-  const rawRoutes = search?.routes;
-  const serving = { config, telemetry, measured, view, actions, routes, rawRoutes, clock, log };
+  const serving = { ...options, config, telemetry, measured, view, actions, routes, clock, log };
 
   return {
     config,
@@ -273,10 +270,7 @@ async function assemble(
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
-      ]).finally(async () => {
-        await search?.close();
-        await server?.close();
-      });
+      ]).finally(() => server?.close());
     },
     async once(signal) {
       const startDraining = () => {

@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createArchiveReader } from "../archive/evidence/reader.ts";
+import { proveEvent } from "../archive/evidence/prove.ts";
 import { openStore } from "../archive/open.ts";
 import type { Config } from "../config/schema.ts";
+import { dayOf } from "../core/archive.ts";
 import { systemClock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
+import { UNDATED_NS } from "../core/held-event.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { type EventJourney, journeyOf } from "../journal/event-journey.ts";
 import type { Hit } from "../search/find/fetch.ts";
@@ -76,19 +78,11 @@ async function proofOf(config: Config, hit: Hit): Promise<unknown> {
   if (archive === undefined) return undefined;
   const store = await openStore(archive.store, systemClock);
   try {
-    const reader = createArchiveReader(store);
-    const part = (await reader.parts()).find(({ index }) => index === hit.part);
-    const line = part && (await reader.lines(part)).find((one) => one.organization === hit.organization);
-    if (line === undefined) return undefined;
-    return await reader.prove({
-      part: hit.part,
-      line: line.number,
-      event: hit.row,
-      frameFrom: hit.frameOffset,
-      frameBytes: hit.frameBytes,
-      at: hit.start,
-      length: hit.length,
-    });
+    const { organization, identity: event, timeNs } = hit;
+    const day = timeNs === UNDATED_NS ? undefined : dayOf(Number(timeNs / 1_000_000n));
+    const proofs = await proveEvent(store, { event, organization, day });
+    const bytes = hit.bytes.toString("base64");
+    return proofs.find((proof) => proof.event?.bytes === bytes);
   } finally {
     await store.close();
   }

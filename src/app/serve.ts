@@ -3,12 +3,12 @@ import type { Actions } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
-import type { RawRoute } from "../core/raw-route.ts";
 import type { Route } from "../core/route.ts";
 import type { View } from "../core/view.ts";
 import { registerGauges } from "../server/gauges.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
+import { type SearchProcess, serveSearch } from "./search-routes.ts";
 
 export interface Serving {
   readonly config: Config;
@@ -17,24 +17,33 @@ export interface Serving {
   readonly view: View;
   readonly actions: Actions;
   readonly routes: readonly Route[];
-  readonly rawRoutes?: readonly RawRoute[] | undefined;
+  readonly searchProcess?: SearchProcess | undefined;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Starts the server where the config has one. Gauges are registered wherever something is measured. */
 export async function serve(parts: Serving, signal: AbortSignal) {
-  const { config, telemetry, measured, view, actions, routes, rawRoutes, clock, log } = parts;
+  const { config, telemetry, measured, view, actions, routes, clock, log } = parts;
   if (telemetry === undefined) return undefined;
   const gauges = registerGauges(measured, view, clock);
   if (config.server === undefined) return undefined;
   // Loaded only by a run that has a server.
   const { startServer } = await import("../server/server.ts");
-  return startServer({
+  const search = parts.searchProcess && serveSearch(config, parts.searchProcess, clock, log);
+  const rawRoutes = search?.routes;
+  const server = await startServer({
     ...{ config: config.server, version: VERSION, view, actions, routes, rawRoutes, clock, log, signal },
     async metricsText() {
       await gauges.refresh();
       return telemetry.metricsText();
     },
   });
+  return {
+    ...server,
+    async close() {
+      await search?.close();
+      await server.close();
+    },
+  };
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createFormat } from "../app/sinks.ts";
 import { heldEvents, UNDATED_NS } from "../core/held-event.ts";
 import { formatDuration } from "../core/time.ts";
-import { rowOf } from "../search/columns.ts";
+import { indexRowOf } from "../search/columns.ts";
 import type { Hit } from "../search/find/fetch.ts";
 import { type Session, type Shown, shownOf } from "../search/find/story.ts";
 import { describe } from "../services/index.ts";
@@ -14,7 +14,7 @@ export type Output = (typeof OUTPUTS)[number];
 /** What the index says about a hit, made again from its bytes. */
 export function shownHit(hit: Hit): Shown {
   const [event] = heldEvents(hit.organization, [hit.bytes]);
-  return shownOf(rowOf(hit.organization, "", event!, hit, describe));
+  return shownOf(indexRowOf(hit.organization, "", event!, hit, describe));
 }
 
 /** Writes one event as one line, or as a row of a table. */
@@ -40,7 +40,7 @@ export function lineWriter(output: Output): { head: string; line(hit: Hit): stri
 function jsonLine(hit: Hit): string {
   const { organization, identity, timeNs, part, row, bytes } = hit;
   const place = part < 0 ? { journalPage: -part, index: row } : { logEntry: part, index: row };
-  const about = JSON.stringify({ time: timeText(timeNs), organization, identity, ...place });
+  const about = JSON.stringify({ time: searchTime(timeNs), organization, identity, ...place });
   return `${about.slice(0, -1)},"event":${bytes.toString("utf8").replaceAll("\n", " ")}}`;
 }
 
@@ -49,7 +49,7 @@ const WIDTHS = [24, 18, 28, 8, 28, 28, 0];
 
 function tableLine(shown: Shown): string {
   return tableRow([
-    timeText(shown.time_ns as bigint),
+    searchTime(shown.time_ns as bigint),
     ...(["service", "event_type", "outcome", "actor", "target", "ip"] as const).map((name) =>
       String(shown[name] ?? shown.application ?? "-"),
     ),
@@ -68,7 +68,7 @@ export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "\ufffd");
 }
 
-export function timeText(timeNs: bigint): string {
+export function searchTime(timeNs: bigint): string {
   if (timeNs === UNDATED_NS) return "without a time";
   return new Date(Number(timeNs / 1_000_000n)).toISOString();
 }
@@ -79,14 +79,14 @@ export function sessionText(session: Session, number: number): string {
   const length = formatDuration(Number((lastNs - firstNs) / 1_000_000n));
   const from = [listed(ips), countries.length > 0 ? `(${listed(countries)})` : ""].filter(Boolean).join(" ");
   const facts = [
-    `${timeText(firstNs).slice(0, 16).replace("T", " ")} UTC, ${length}`,
+    `${searchTime(firstNs).slice(0, 16).replace("T", " ")} UTC, ${length}`,
     from,
     listed(devices),
     listed(services),
     `${events.length} events${failures > 0 ? `, ${failures} failed` : ""}`,
   ].filter(Boolean);
   const lines = events.map((event) => {
-    const time = timeText(event.time_ns as bigint).slice(11, 19);
+    const time = searchTime(event.time_ns as bigint).slice(11, 19);
     const about = [event.application, event.target, event.device].filter((one) => one !== null);
     const cells = [time, event.service, event.event_type, event.outcome, [...new Set(about)].join(", ")];
     return `  ${cells
@@ -105,7 +105,7 @@ function listed(values: readonly string[]): string {
 }
 
 /** Waits where the reader of the output is slower. */
-export async function writeAll(io: Io, chunk: string | Uint8Array): Promise<void> {
+export async function writeOut(io: Io, chunk: string | Uint8Array): Promise<void> {
   if (io.stdout.write(chunk)) return;
   await once(io.stdout, "drain", { signal: io.signal });
 }

@@ -1,6 +1,6 @@
 import type { SyncProgress } from "../search/index/sync.ts";
 import type { Io } from "./io.ts";
-import { timeText } from "./search-output.ts";
+import { searchTime } from "./search-output.ts";
 
 const SHOW_EVERY_MS = 250;
 const LOG_EVERY_MS = 10_000;
@@ -21,7 +21,7 @@ export function searchProgress(io: Io) {
       show(`Indexing: ${done} of ${total} parts, ${rows} events.`),
     /** On a terminal the events themselves show how far it is. */
     found: (events: number, timeNs: bigint) => {
-      if (!io.interactive) show(`Searching: ${events} events found, at ${timeText(timeNs)}.`);
+      if (!io.interactive) show(`Searching: ${events} events found, at ${searchTime(timeNs)}.`);
     },
     stop() {
       if (io.interactive) io.stderr.write("\r\x1b[K");

@@ -9,7 +9,7 @@ import { findQueryOf } from "../search/engine/search.ts";
 import { costOf, refuseBroad } from "../search/find/cost.ts";
 import { countRows, topValues } from "../search/find/counts.ts";
 import type { Hit } from "../search/find/fetch.ts";
-import { type Filter, fieldOf, OUTCOMES } from "../search/find/filter.ts";
+import { type Filter, fieldOf, SEARCH_OUTCOMES } from "../search/find/filter.ts";
 import { type Shown, sessionsOf } from "../search/find/story.ts";
 import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
@@ -19,10 +19,10 @@ import {
   OUTPUTS,
   type Output,
   printable,
+  searchTime,
   sessionText,
   shownHit,
-  timeText,
-  writeAll,
+  writeOut,
 } from "./search-output.ts";
 import { searchProgress } from "./search-progress.ts";
 
@@ -67,7 +67,7 @@ export function registerSearch(program: Command, io: Io): void {
     .option("--event-type <type>", "the event type (* matches anything)", listOption)
     .option("--service <name>", "the service (* matches anything)", listOption)
     .option("--organization <id>", "the organization", listOption)
-    .option("--outcome <outcome>", `one of ${OUTCOMES.join(", ")}`, listOption)
+    .option("--outcome <outcome>", `one of ${SEARCH_OUTCOMES.join(", ")}`, listOption)
     .option("--application <name>", "an application by name or id", listOption)
     .option("--device <name>", "a device by host name, label or id", listOption)
     .option("--correlation <id>", "the correlation id", listOption)
@@ -122,11 +122,11 @@ export async function openNamedSearch(flags: ArchiveFlags, io: Io): Promise<Open
 }
 
 function filterOf(flags: SearchFlags): Filter {
-  const wrong = flags.outcome?.find((one) => !OUTCOMES.includes(one));
+  const wrong = flags.outcome?.find((one) => !SEARCH_OUTCOMES.includes(one));
   if (wrong !== undefined) {
-    const near = closestOf(wrong, OUTCOMES);
+    const near = closestOf(wrong, SEARCH_OUTCOMES);
     throw new UsageError(
-      `--outcome ${wrong}: use one of ${OUTCOMES.join(", ")}${near === undefined ? "" : `; did you mean ${near}?`}`,
+      `--outcome ${wrong}: use one of ${SEARCH_OUTCOMES.join(", ")}${near === undefined ? "" : `; did you mean ${near}?`}`,
     );
   }
   if (flags.text === "") throw new UsageError("--text needs at least one character.");
@@ -190,7 +190,7 @@ async function list(
       }
       if (shown++ === 0 && head !== "") io.stdout.write(head);
       io.stdout.write(line(hit));
-      await writeAll(io, "\n");
+      await writeOut(io, "\n");
     }
     const last = hits.at(-1);
     if (last !== undefined) onFound(shown, last.timeNs);
@@ -266,12 +266,12 @@ async function tellStory(opened: OpenedSearch, filter: Filter, flags: SearchFlag
     number++;
     if (flags.json || flags.output === "json") {
       const { firstNs, lastNs, events: own, ...facts } = session;
-      const times = { first: timeText(firstNs), last: timeText(lastNs) };
-      await writeAll(
+      const times = { first: searchTime(firstNs), last: searchTime(lastNs) };
+      await writeOut(
         io,
         `${JSON.stringify({ session: number, ...times, ...facts, events: own.map(plain) })}\n`,
       );
-    } else await writeAll(io, `${sessionText(session, number)}\n`);
+    } else await writeOut(io, `${sessionText(session, number)}\n`);
   }
   if (number === 0)
     io.stderr.write(`No event of ${printable(flags.story!)} was found in ${opened.holdings.place}.\n`);
@@ -281,6 +281,6 @@ async function tellStory(opened: OpenedSearch, filter: Filter, flags: SearchFlag
 export function plain(shown: Shown): Record<string, unknown> {
   const { time_ns, service, event_type, outcome, actor, target, ip, country, application, device, id } =
     shown;
-  const time = timeText(time_ns as bigint);
+  const time = searchTime(time_ns as bigint);
   return { time, service, event_type, outcome, actor, target, ip, country, application, device, id };
 }

@@ -8,7 +8,7 @@ import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { durationOption, sizeOption } from "./options.ts";
 import { openNamedSearch } from "./search.ts";
-import { printable, writeAll } from "./search-output.ts";
+import { printable, writeOut } from "./search-output.ts";
 import { searchProgress } from "./search-progress.ts";
 
 interface Flags extends ArchiveFlags {
@@ -53,7 +53,7 @@ async function sql(text: string, flags: Flags, io: Io): Promise<void> {
       if (flags.json) {
         for await (const some of rows)
           for (const row of some)
-            await writeAll(
+            await writeOut(
               io,
               `${JSON.stringify(Object.fromEntries(columns.map((name, at) => [name, row[at]])))}\n`,
             );
@@ -93,7 +93,7 @@ async function table(
       );
       io.stdout.write(line(columns));
     }
-    for (const cells of shown) await writeAll(io, line(cells));
+    for (const cells of shown) await writeOut(io, line(cells));
   }
   if (widths === undefined) io.stderr.write("No rows.\n");
 }

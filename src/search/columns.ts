@@ -49,7 +49,7 @@ export type ColumnName = (typeof COLUMNS)[number]["name"];
 export type Row = (string | number | bigint | null)[];
 
 /** Where an event is: in a frame of a part, or (part below 0) in a page of the journal. */
-export interface Place {
+export interface IndexPlace {
   readonly part: number;
   readonly row: number;
   readonly frameOffset: number;
@@ -59,11 +59,11 @@ export interface Place {
 }
 
 /** The index row of an event. `day` is the day under which it is, or will be, closed. */
-export function rowOf(
+export function indexRowOf(
   owner: string,
   day: string,
   event: JournalEvent,
-  place: Place,
+  place: IndexPlace,
   describe: Describe,
 ): Row {
   const { meaning } = describe(event);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Simulator } from "../../simulator/index.ts";
 import { startStill, startTime } from "../../simulator/test/support.ts";
 import { createFormat } from "../../src/app/sinks.ts";
-import { DAY_MS } from "../../src/core/archive.ts";
+import { DAY_MS } from "../../src/core/time.ts";
 import type { View } from "../../src/core/view.ts";
 import { type AccessLog, openAccessLog } from "../../src/search/access/access-log.ts";
 import { openTokens, type Token, type Tokens } from "../../src/search/access/tokens.ts";

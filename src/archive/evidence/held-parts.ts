@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import type { HeldFrame, HeldPart } from "../../core/holdings.ts";
 import { decompress } from "../../core/zstd.ts";
 import { currentParts } from "../log/current-parts.ts";
-import { type Leaf, parseLeaf } from "../log/leaf.ts";
+import { type LogLeaf, parseLeaf } from "../log/leaf.ts";
 import { type Line, parseManifest } from "../part/manifest.ts";
 import type { ArchiveStore } from "../store/store.ts";
 
 /** The parts of a log as search reads them. Entries that were parsed before are not parsed again. */
 export function createPartList(origin: string): (entries: readonly Buffer[]) => readonly HeldPart[] {
-  let leaves: Leaf[] = [];
+  let leaves: LogLeaf[] = [];
   let last: Buffer | undefined;
   let parts: readonly HeldPart[] = [];
   return (entries) => {
@@ -23,7 +23,7 @@ export function createPartList(origin: string): (entries: readonly Buffer[]) => 
   };
 }
 
-function partsOf(leaves: readonly Leaf[]): HeldPart[] {
+function partsOf(leaves: readonly LogLeaf[]): HeldPart[] {
   return currentParts(leaves).flatMap(({ leaf, files }) =>
     files === undefined || files.events === 0
       ? []

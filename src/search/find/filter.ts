@@ -28,7 +28,7 @@ export interface Condition {
   readonly values: readonly (string | bigint)[];
 }
 
-export const OUTCOMES = ["success", "failure", "unknown"];
+export const SEARCH_OUTCOMES = ["success", "failure", "unknown"];
 
 export function conditionOf(filter: Filter): Condition {
   const parts: Condition[] = [];

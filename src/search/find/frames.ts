@@ -1,5 +1,5 @@
-import { Decompressor } from "zstd-napi";
 import type { HeldPart, Holdings } from "../../core/holdings.ts";
+import { decompress } from "../../core/zstd.ts";
 
 /** The index and the data disagree: one of them is damaged. */
 export class MismatchError extends Error {
@@ -32,7 +32,6 @@ export interface FrameReader {
 
 export function createFrameReader(holdings: Holdings, parts: readonly HeldPart[]): FrameReader {
   const byNumber = new Map(parts.map((part) => [part.number, part]));
-  const decompressor = new Decompressor();
   const cache = new Map<string, Buffer>();
   let cacheBytes = 0;
   const keyOf = ({ part, frameOffset }: FramePlace) => `${part} ${frameOffset}`;
@@ -62,7 +61,7 @@ export function createFrameReader(holdings: Holdings, parts: readonly HeldPart[]
 
   function unpack(place: FramePlace, stored: Buffer): Buffer {
     try {
-      const content = decompressor.decompress(stored);
+      const content = decompress(stored);
       keep(place, content);
       return content;
     } catch {

@@ -4,7 +4,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import { heldEvents } from "../../core/held-event.ts";
 import type { HeldPage, HeldPart, Holdings } from "../../core/holdings.ts";
 import type { Describe } from "../../core/meaning.ts";
-import { type Place, type Row, rowOf } from "../columns.ts";
+import { type IndexPlace, indexRowOf, type Row } from "../columns.ts";
 import type { IndexCatalog, IndexFile } from "./catalog.ts";
 import { createIndexWriter } from "./writer.ts";
 
@@ -35,7 +35,7 @@ export async function buildPart(
       for (const [at, event] of found.entries()) {
         const { row, start, length } = slices[at]!;
         const place = { part: part.number, row, frameOffset: offset, frameBytes: storedBytes, start, length };
-        add(rowOf(organization, dayOfEvent(event), event, place, describe));
+        add(indexRowOf(organization, dayOfEvent(event), event, place, describe));
       }
     }
     if (events !== part.events)
@@ -69,7 +69,7 @@ export async function buildPages(
 function pageRows({ holdings, describe }: BuildContext, number: number): Row[] | undefined {
   const page = holdings.page(number);
   if (page === undefined) return undefined;
-  const owners = new Map<string, { slices: Uint8Array[]; days: string[]; places: Place[] }>();
+  const owners = new Map<string, { slices: Uint8Array[]; days: string[]; places: IndexPlace[] }>();
   for (let index = 0; index < page.count; index++) {
     const event = page.event(index);
     if (page.isErased(event)) continue;
@@ -84,7 +84,7 @@ function pageRows({ holdings, describe }: BuildContext, number: number): Row[] |
     });
   }
   return [...owners].flatMap(([owner, { slices, days, places }]) =>
-    heldEvents(owner, slices).map((event, at) => rowOf(owner, days[at]!, event, places[at]!, describe)),
+    heldEvents(owner, slices).map((event, at) => indexRowOf(owner, days[at]!, event, places[at]!, describe)),
   );
 }
 

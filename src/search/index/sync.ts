@@ -75,7 +75,7 @@ async function syncPages(
   const kept = await keptGroups(context, snapshot);
   const files = kept.map(({ file }) => file);
   const isCovered = (number: number) => kept.some(({ first, last }) => number >= first && number <= last);
-  for (const group of groupsOf(snapshot.pages.filter(({ number }) => !isCovered(number)))) {
+  for (const group of pageGroupsOf(snapshot.pages.filter(({ number }) => !isCovered(number)))) {
     const [first, last] = [group[0]!, group.at(-1)!];
     const name = `pages-${first.number}-${last.number}-${last.key.slice(0, 16)}-${snapshot.erasures}`;
     const file = await buildPages(context, name, group, signal);
@@ -115,7 +115,7 @@ async function keptGroups({ catalog }: BuildContext, snapshot: HoldingsSnapshot)
 }
 
 /** Large groups first, so that they stay the same while pages are added. */
-export function groupsOf(pages: readonly HeldPage[]): HeldPage[][] {
+export function pageGroupsOf(pages: readonly HeldPage[]): HeldPage[][] {
   const [large, rest] = cut(pages, LARGE_GROUP_EVENTS);
   const [small, tail] = cut(rest, SMALL_GROUP_EVENTS);
   return [...large, ...small, ...(tail.length > 0 ? [tail] : [])];

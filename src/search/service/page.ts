@@ -1,5 +1,5 @@
 import { UsageError } from "../../core/errors.ts";
-import { rowOf } from "../columns.ts";
+import { indexRowOf } from "../columns.ts";
 import { type FindQuery, findQueryOf } from "../engine/search.ts";
 import { costOf, refuseBroad } from "../find/cost.ts";
 import { type Bucket, countByTime, countRows } from "../find/counts.ts";
@@ -147,7 +147,7 @@ async function tellStory(
 }
 
 function shownHit({ describe }: ServiceOptions, hit: Hit): Shown {
-  return shownOf(rowOf(hit.organization, "", eventOf(hit), hit, describe));
+  return shownOf(indexRowOf(hit.organization, "", eventOf(hit), hit, describe));
 }
 
 function rowFor(options: ServiceOptions, hit: Hit) {
