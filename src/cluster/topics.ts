@@ -81,14 +81,16 @@ export interface TopicOptions {
 const REPLICATION_MIN = 3;
 const IN_SYNC_MIN = 2;
 
-/** Makes the topics. Refused when one of them is there already. */
+/**
+ * Makes the topics but the last. Refused when one of them is there already. `run` refuses a cluster that lacks a topic, so
+ * one that is only half made does not start.
+ */
 export async function createTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
   const { name, lanes, replication, trial } = options;
   if (replication < REPLICATION_MIN && !trial)
     throw new UsageError(
       `A cluster needs ${REPLICATION_MIN} replicas of its topics, not ${replication}: with fewer, one lost disk loses the state. Pass --trial to try it with one broker.`,
     );
-  const inSync = { name: "min.insync.replicas", value: String(Math.min(IN_SYNC_MIN, replication)) };
   const settings = settingsOf(name);
   await withAdmin(link, async (admin) => {
     const there = await existing(admin, [...settings.keys()]);
@@ -96,17 +98,41 @@ export async function createTopics(link: KafkaLink, options: TopicOptions): Prom
       throw new UsageError(
         `${there.join(", ")} exist already: a cluster named "${name}" was made before. Choose another name, or delete the topics if nothing of them is needed.`,
       );
-    await admin.createTopics({
-      waitForLeaders: false,
-      topics: [...settings].map(([topic, own]) => ({
-        topic,
-        numPartitions: topic === topicsOf(name).machines ? 1 : lanes,
-        replicationFactor: replication,
-        configEntries: [...own, inSync].map((setting) => ({ name: setting.name, value: setting.value })),
-      })),
-    });
-    await untilLed(admin, [...settings.keys()]);
+    await make(
+      admin,
+      options,
+      [...settings].filter(([topic]) => topic !== topicsOf(name).machines),
+      lanes,
+    );
   });
+}
+
+/** Makes the last topic, when every lane has its birth record. */
+export async function finishTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
+  const { machines } = topicsOf(options.name);
+  await withAdmin(link, (admin) =>
+    make(admin, options, [[machines, settingsOf(options.name).get(machines)!]], 1),
+  );
+}
+
+async function make(
+  admin: Admin,
+  { replication }: TopicOptions,
+  topics: readonly (readonly [string, readonly Setting[]])[],
+  numPartitions: number,
+): Promise<void> {
+  const inSync = { name: "min.insync.replicas", value: String(Math.min(IN_SYNC_MIN, replication)) };
+  await admin.createTopics({
+    waitForLeaders: false,
+    topics: topics.map(([topic, own]) => ({
+      ...{ topic, numPartitions, replicationFactor: replication },
+      configEntries: [...own, inSync].map((setting) => ({ name: setting.name, value: setting.value })),
+    })),
+  });
+  await untilLed(
+    admin,
+    topics.map(([topic]) => topic),
+  );
 }
 
 const LED_TRIES = 200;

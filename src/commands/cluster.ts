@@ -8,6 +8,7 @@ import { withConfig } from "./options.ts";
 const LANES = 16;
 const LANES_MAX = 1024;
 const REPLICATION = 3;
+const REPLICATION_MAX = 32;
 
 export function registerCluster(program: Command, io: Io): void {
   const cluster = program
@@ -24,25 +25,49 @@ export function registerCluster(program: Command, io: Io): void {
     .action(async (flags: { config: string; lanes: string; replication: string }) => {
       const config = await clusterConfig(flags.config, io);
       const lanes = numberOf("--lanes", flags.lanes, LANES_MAX);
-      const replication = numberOf("--replication", flags.replication, 32);
+      const replication = numberOf("--replication", flags.replication, REPLICATION_MAX);
       const { name, trial } = config.cluster;
       const { connectKafka } = await import("../app/cluster/connect-kafka.ts");
-      const { createTopics, writeBirths } = await import("../cluster/topics.ts");
+      const { createTopics, finishTopics, writeBirths } = await import("../cluster/topics.ts");
       const { createKafkaChangelog } = await import("../cluster/kafka-changelog.ts");
       const { systemClock } = await import("../core/clock.ts");
       const connect = connectKafka(config.cluster, systemClock, createLog(io, config.log.level));
       const link = await connect(io.signal);
+      const topics = { name, lanes, replication, trial };
+      const changelog = createKafkaChangelog({ name, connect, transactionTimeoutMs: 10_000 });
+      let id: string;
       try {
-        await createTopics(link, { name, lanes, replication, trial });
+        await createTopics(link, topics);
+        id = await writeBirths(changelog, lanes, io.signal);
+        await finishTopics(link, topics);
       } finally {
         link.end();
       }
-      const changelog = createKafkaChangelog({ name, connect, transactionTimeoutMs: 10_000 });
-      const id = await writeBirths(changelog, lanes, io.signal);
       io.stdout.write(
         `The cluster "${name}" is made: ${lanes} lanes, id ${id}. Start "tidemark run" with this config on every machine.\n`,
       );
     });
+  withConfig(cluster.command("adopt"), "tidemark cluster adopt /var/lib/tidemark/tidemark.db --lanes 16")
+    .summary("make a cluster from the state of a single Tidemark or of all shards")
+    .description(
+      "Makes the cluster that the config names and gives it the state of these files: what was read is not read as new again. Everything must be delivered before, so stop the old process and let `tidemark run --once` finish. The files are kept and marked, so that no process goes on with them.",
+    )
+    .argument("<state...>", "the state file of a single Tidemark, or the files of all shards")
+    .option("--lanes <number>", "parts that the work is cut into", String(LANES))
+    .option("--replication <number>", "replicas of each topic", String(REPLICATION))
+    .action(
+      async (files: readonly string[], flags: { config: string; lanes: string; replication: string }) => {
+        const config = await clusterConfig(flags.config, io);
+        const lanes = numberOf("--lanes", flags.lanes, LANES_MAX);
+        const replication = numberOf("--replication", flags.replication, REPLICATION_MAX);
+        const { adopt } = await import("../app/cluster/adopt.ts");
+        const log = createLog(io, config.log.level);
+        const id = await adopt(config, files, { lanes, replication }, { log, signal: io.signal });
+        io.stdout.write(
+          `The cluster "${config.cluster.name}" has the state of ${files.join(", ")}: ${lanes} lanes, id ${id}. Start "tidemark run" with this config on every machine.\n`,
+        );
+      },
+    );
   withConfig(cluster.command("status"), "tidemark cluster status")
     .summary("show machines and lanes")
     .description(

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { connectKafka } from "../../src/app/cluster/connect-kafka.ts";
 import { createKafkaChangelog } from "../../src/cluster/kafka-changelog.ts";
-import { createTopics, writeBirths } from "../../src/cluster/topics.ts";
+import { createTopics, finishTopics, writeBirths } from "../../src/cluster/topics.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 
@@ -13,11 +13,13 @@ export async function newCluster(address: string, lanes: number) {
   const connect = connectKafka({ brokers: address.split(","), clientId: "test" }, systemClock, silentLog);
   const changelog = createKafkaChangelog({ name, connect, transactionTimeoutMs: 10_000 });
   const link = await connect(never);
+  const topics = { name, lanes, replication: 1, trial: true };
   try {
-    await createTopics(link, { name, lanes, replication: 1, trial: true });
+    await createTopics(link, topics);
+    await writeBirths(changelog, lanes, never);
+    await finishTopics(link, topics);
   } finally {
     link.end();
   }
-  await writeBirths(changelog, lanes, never);
   return { name, connect, changelog };
 }

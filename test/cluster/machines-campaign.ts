@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +16,7 @@ export interface ClusterScene {
   start(machine: string): void;
   kill(machine: string, signal?: NodeJS.Signals): Promise<void>;
   status(): Promise<Status>;
-  /** Until every lane runs on some machine; gives the time it took. */
+  /** Until machines have reported since the call that they run every lane; gives the time it took. */
   allRunning(limitMs: number): Promise<number>;
   /** Until the sink has every event that the service has shown; then lost and repeated ones. */
   account(limitMs: number): Promise<Account>;
@@ -29,6 +29,7 @@ export interface Status {
   readonly unowned: readonly number[];
   readonly machines: readonly {
     readonly machine: string;
+    readonly atMs: number;
     readonly lanes: readonly { lane: number; state: string }[];
   }[];
 }
@@ -86,6 +87,18 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     return JSON.parse(stdout) as Status;
   }
 
+  /** Lanes that no machine has reported as running since that time: a killed one cannot take its report back. */
+  async function unownedSince(sinceMs: number): Promise<number[]> {
+    const { machines: all } = await status();
+    const running = new Set(
+      all
+        .filter(({ atMs }) => atMs > sinceMs)
+        .flatMap((machine) => machine.lanes.filter(({ state }) => state === "running"))
+        .map(({ lane }) => lane),
+    );
+    return Array.from({ length: lanes }, (_, lane) => lane).filter((lane) => !running.has(lane));
+  }
+
   async function account(limitMs: number): Promise<Account> {
     simulator.control.setLiveRate(0);
     const deadline = Date.now() + limitMs;
@@ -123,7 +136,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     async allRunning(limitMs) {
       const startMs = Date.now();
       for (;;) {
-        const { unowned } = await status().catch(() => ({ unowned: [0] }));
+        const unowned = await unownedSince(startMs).catch(() => [-1]);
         if (unowned.length === 0) return Date.now() - startMs;
         if (Date.now() - startMs > limitMs)
           throw new Error(
@@ -144,6 +157,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
 
 /** Files of lanes under each other's names, as after a wrong copy. */
 export function swapFiles(folder: string): void {
+  if (!existsSync(join(folder, "state"))) return;
   const files = readdirSync(join(folder, "state")).filter((file) => file.endsWith(".db"));
   if (files.length < 2) return;
   const [one, other] = [join(folder, "state", files[0]!), join(folder, "state", files[1]!)];
