@@ -8,6 +8,8 @@ const LATEST = -1;
 const FETCH_BYTES_MAX = 8_000_000;
 const WAIT_MS = 100;
 const LEADER_TRIES = 100;
+/** A transaction without a marker after this time is not ours: ours are ended before anything is read. */
+const MARKER_MS_MAX = 10_000;
 const LOG_APPEND_TIME = 1;
 /** The type in a control record's key that commits; the other aborts. */
 const COMMIT = 1;
@@ -48,12 +50,15 @@ export async function* readPartition(
     const { first, end } = await endsOf(brokers, topic, partition);
     const decided = createMarkers();
     let at = Math.max(from, first);
-    while (at < end) {
+    let deadlineMs = Number.POSITIVE_INFINITY;
+    // A commit is acknowledged a moment before its marker is written, so markers behind the end are waited for.
+    while (at < end || (decided.producers().length > 0 && Date.now() < deadlineMs)) {
       signal.throwIfAborted();
+      if (at >= end) deadlineMs = Math.min(deadlineMs, Date.now() + MARKER_MS_MAX);
       const fetched = await fetchFrom(brokers, topic, partition, at);
       const slice: StoredRecord[] = [];
       for (const record of fetched) if (Number(record.offset) >= at) slice.push(...decided.take(record));
-      at = nextOffset(fetched, at);
+      if (at < end || fetched.length > 0) at = nextOffset(fetched, at);
       if (slice.length > 0) yield slice;
     }
   } finally {

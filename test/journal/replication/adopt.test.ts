@@ -7,6 +7,7 @@ import { openState } from "../../../src/journal/database.ts";
 import { createJournal } from "../../../src/journal/journal.ts";
 import { adoptStates } from "../../../src/journal/replication/adopt.ts";
 import { openLane } from "../../../src/journal/replication/open.ts";
+import { createRoster } from "../../../src/journal/roster.ts";
 import { eventText, ORGANIZATION, OTHER_ORGANIZATION, pageOf, textsOf } from "../../support/pages.ts";
 import { temporaryFolder } from "../support.ts";
 
@@ -19,6 +20,8 @@ test("C16 every lane gets the identities of its own organizations, so nothing ad
   const source = openState(join(folder.path, "old.db"));
   try {
     const journal = createJournal(source, systemClock);
+    const both = [ORGANIZATION, OTHER_ORGANIZATION].map((id) => ({ id, name: id }));
+    await createRoster(source).seen("acme", both, 1);
     const events = [ORGANIZATION, OTHER_ORGANIZATION].flatMap((organization, of) =>
       Array.from({ length: 20 }, (_, at) => eventText(of * 100 + at, { organization })),
     );
