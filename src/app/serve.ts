@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Route } from "../core/route.ts";
+import type { PeersView } from "../core/view/peers.ts";
 import type { View } from "../core/view.ts";
 import { registerGauges } from "../server/gauges.ts";
 import type { Telemetry } from "../telemetry.ts";
@@ -18,13 +19,15 @@ export interface Serving {
   readonly actions: Actions;
   readonly routes: readonly Route[];
   readonly searchProcess?: SearchProcess | undefined;
+  /** The other machines of a cluster. */
+  readonly others?: ((signal: AbortSignal) => Promise<PeersView>) | undefined;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Starts the server where the config has one. Gauges are registered wherever something is measured. */
 export async function serve(parts: Serving, signal: AbortSignal) {
-  const { config, telemetry, measured, view, actions, routes, clock, log } = parts;
+  const { config, telemetry, measured, view, actions, routes, others, clock, log } = parts;
   if (telemetry === undefined) return undefined;
   const gauges = registerGauges(measured, view, clock);
   if (config.server === undefined) return undefined;
@@ -33,7 +36,18 @@ export async function serve(parts: Serving, signal: AbortSignal) {
   const search = parts.searchProcess && serveSearch(config, parts.searchProcess, clock, log);
   const rawRoutes = search?.routes;
   const server = await startServer({
-    ...{ config: config.server, version: VERSION, view, actions, routes, rawRoutes, clock, log, signal },
+    ...{
+      config: config.server,
+      version: VERSION,
+      view,
+      actions,
+      routes,
+      rawRoutes,
+      others,
+      clock,
+      log,
+      signal,
+    },
     async metricsText() {
       await gauges.refresh();
       return telemetry.metricsText();

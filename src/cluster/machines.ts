@@ -12,6 +12,10 @@ export interface LaneSummary {
   readonly records: number;
   /** Events that the slowest sink has not delivered. */
   readonly behindEvents: number;
+  /** Absent in summaries of earlier versions. */
+  readonly organizations?: number | undefined;
+  readonly events?: number | undefined;
+  readonly deadLetters?: number | undefined;
   readonly reason?: string | undefined;
 }
 

@@ -99,6 +99,7 @@ export function peerOf(address: string | null, status: StatusView, sinks: readon
   const isFine = trouble === undefined || (rankOf(trouble) === 0 && trouble.lagEvents === 0);
   return {
     ...{ address, problem: null, shard, version, health, headline, startedMs, alarms },
+    lanes: null,
     organizations: totals.organizations,
     events: totals.events,
     deadLetters: totals.deadLetters,
@@ -141,27 +142,33 @@ function silent(address: string, problem: string): PeerView {
     ...{ health: "unknown" as const, headline: "It does not answer.", alarms: [] },
     ...{ organizations: 0, events: 0, deadLetters: 0, gaps: 0 },
     sinks: { running: 0, all: 0, worst: null },
+    lanes: null,
   };
 }
 
 const ORDER = { unknown: 0, bad: 1, degraded: 2, good: 3 };
 
 function viewOf(configured: boolean, peers: readonly PeerView[]): PeersView {
-  const sum = (value: (peer: PeerView) => number) => peers.reduce((total, peer) => total + value(peer), 0);
   return {
     configured,
+    kind: "shards",
     problems: configured ? layoutProblems(peers) : [],
-    totals: {
-      processes: peers.length,
-      answering: sum(({ problem }) => (problem === null ? 1 : 0)),
-      organizations: sum(({ organizations }) => organizations),
-      events: sum(({ events }) => events),
-      deadLetters: sum(({ deadLetters }) => deadLetters),
-      alarms: sum(({ alarms }) => alarms.length),
-    },
+    totals: totalsOfPeers(peers),
     peers: [...peers].sort(
       (a, b) => ORDER[a.health] - ORDER[b.health] || indexOf(a) - indexOf(b) || addressOf(a, b),
     ),
+  };
+}
+
+export function totalsOfPeers(peers: readonly PeerView[]): PeersView["totals"] {
+  const sum = (value: (peer: PeerView) => number) => peers.reduce((total, peer) => total + value(peer), 0);
+  return {
+    processes: peers.length,
+    answering: sum(({ problem }) => (problem === null ? 1 : 0)),
+    organizations: sum(({ organizations }) => organizations),
+    events: sum(({ events }) => events),
+    deadLetters: sum(({ deadLetters }) => deadLetters),
+    alarms: sum(({ alarms }) => alarms.length),
   };
 }
 

@@ -8,6 +8,7 @@ import { UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { RawRoute } from "../core/raw-route.ts";
 import { type Route, RouteError } from "../core/route.ts";
+import type { PeersView } from "../core/view/peers.ts";
 import type { View } from "../core/view.ts";
 import { createAccess, createHostCheck } from "./access.ts";
 import { mountAssets } from "./assets.ts";
@@ -30,6 +31,8 @@ export interface ServerOptions {
   readonly routes: readonly Route[];
   /** Further operations that read bytes. */
   readonly rawRoutes?: readonly RawRoute[] | undefined;
+  /** The other processes, where they are not those of config.peers. */
+  readonly others?: ((signal: AbortSignal) => Promise<PeersView>) | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** The metrics in Prometheus' text format. */
@@ -151,7 +154,7 @@ function mountApi(
   const routes = [
     ...viewRoutes(options.view),
     // Others may be waiting for the same answer, so it does not end with the one who asked first.
-    peersRoute(() => peers.list(context.signal)),
+    peersRoute(() => (options.others ?? peers.list)(context.signal)),
     ...actionRoutes(options.actions),
     ...options.routes,
   ];

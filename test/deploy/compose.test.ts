@@ -29,11 +29,13 @@ interface Compose {
 const composeOf = (file: string) => parse(read(file), { merge: true }) as Compose;
 const compose = composeOf("compose.yaml");
 const shards = composeOf("compose-shards.yaml");
+const cluster = composeOf("compose-cluster.yaml");
 const promtool = programOnPath("promtool");
 
 describe.each([
   ["compose.yaml", compose],
   ["compose-shards.yaml", shards],
+  ["compose-cluster.yaml", cluster],
 ])("%s", (_file, { services, volumes, secrets }) => {
   it("names only files, volumes, secrets and services that are there", () => {
     for (const [name, service] of Object.entries(services)) {
@@ -86,6 +88,34 @@ describe("three shards in one stack", () => {
       expect(Object.keys(shards.services)).toContain(hostname);
       expect(server!.hosts).toContain(hostname);
     }
+  });
+});
+
+describe("a cluster in one stack", () => {
+  const text = read("compose/tidemark-cluster.yaml");
+  const machines = [0, 1, 2].map((index) => cluster.services[`tidemark-${index}`]!);
+
+  it("has one config for three machines, each with a volume, and every variable that the config names", () => {
+    const config = parseConfig(text, "deploy/compose/tidemark-cluster.yaml");
+    expect(config.cluster).toMatchObject({ name: "demo", trial: false });
+    expect(new Set(machines.map(({ volumes }) => volumes!.at(-1))).size).toBe(3);
+    for (const { environment } of [...machines, cluster.services.create!])
+      for (const [, name] of text.matchAll(/\{ env: (\w+) \}/g))
+        expect(Object.keys(environment!)).toContain(name);
+  });
+
+  it("has three brokers that the config names, with as many replicas as the cluster wants", () => {
+    const { brokers } = parseConfig(text, "x").cluster!;
+    expect(brokers).toEqual(["kafka-1:9092", "kafka-2:9092", "kafka-3:9092"]);
+    for (const [at, broker] of brokers.entries()) {
+      const [name] = broker.split(":");
+      expect(cluster.services[name!]!.environment).toMatchObject({
+        KAFKA_NODE_ID: String(at + 1),
+        KAFKA_ADVERTISED_LISTENERS: `PLAINTEXT://${broker}`,
+        KAFKA_TRANSACTION_STATE_LOG_MIN_ISR: "2",
+      });
+    }
+    expect(cluster.services.create!.command!.join(" ")).toContain("cluster create --lanes 8 --replication 3");
   });
 });
 

@@ -37,6 +37,8 @@ const FAULTS = [
 /** TIDEMARK_SHARD_KILLS=100 is the long campaign. */
 const KILLS = Number(process.env.TIDEMARK_SHARD_KILLS ?? 6);
 const LATE_MS = 3000;
+/** New events before each kill, some of them late. */
+const BURST = 60;
 
 const jars = await findKafka();
 const versitygw = await findVersitygw();
@@ -60,7 +62,6 @@ describe.skipIf(isMissing)("shards as processes", () => {
       organizations: 12,
       events: 1500 + KILLS * 300,
       days: 10,
-      liveEventsPerSecond: 40,
       lateness: { typicalMs: 200, lateShare: 0.05, lateMs: LATE_MS, tailShare: 0, tailMs: 0 },
       faults: FAULTS,
     });
@@ -124,6 +125,7 @@ describe.skipIf(isMissing)("shards as processes", () => {
     const running: Program[] = Array.from({ length: count }, (_, index) => start(index));
     try {
       for (let kill = 0; kill < kills; kill++) {
+        simulator.control.burst(BURST);
         await sleep(200 + Math.random() * 1800);
         const victim = Math.floor(Math.random() * count);
         await running[victim]!.kill();
@@ -172,17 +174,15 @@ describe.skipIf(isMissing)("shards as processes", () => {
     const owners = new Set(simulator.organizations.map(({ id }) => shareOf(id, 3)));
     expect(owners.size).toBe(3);
     await campaign(3, KILLS);
-    simulator.control.setLiveRate(0);
     await readAll(3);
+    expect(simulator.control.countEvents()).toBeGreaterThanOrEqual(KILLS * BURST);
     await expectEachOnce(`three shards, ${KILLS} kills`);
 
     const copies = [0, 1, 2].map((index) => join(folder, `final-${index}.db`));
     for (const index of [0, 1, 2]) await done(index, 3, "backup", "--final", copies[index]!);
     for (const index of [0, 1]) await done(index, 2, "restore", "--reshard", ...copies);
     simulator.control.faults.set(FAULTS);
-    simulator.control.setLiveRate(40);
     await campaign(2, Math.ceil(KILLS / 3));
-    simulator.control.setLiveRate(0);
     await readAll(2);
     await expectEachOnce(`moved to two shards, ${Math.ceil(KILLS / 3)} more kills`);
   });

@@ -6,7 +6,7 @@ import type { RawRoute } from "../../src/core/raw-route.ts";
 import type { Route } from "../../src/core/route.ts";
 import type { View } from "../../src/core/view.ts";
 import { type ServerConfig, serverSchema } from "../../src/server/config.ts";
-import { type Server, startServer } from "../../src/server/server.ts";
+import { type Server, type ServerOptions, startServer } from "../../src/server/server.ts";
 
 export interface TestServer extends Server {
   /** The actions that were asked for, in order. */
@@ -23,6 +23,7 @@ export async function serve(
     readonly actions?: Partial<Actions>;
     readonly clock?: Clock;
     readonly signal?: AbortSignal;
+    readonly others?: ServerOptions["others"];
   } = {},
 ): Promise<TestServer> {
   const asked: unknown[] = [];
@@ -46,6 +47,7 @@ export async function serve(
     },
     routes: more.routes ?? [],
     rawRoutes: more.rawRoutes ?? [],
+    others: more.others,
     clock: more.clock ?? systemClock,
     log: silentLog,
     metricsText: async () => "# TYPE tidemark_alarms gauge\ntidemark_alarms 1\n",

@@ -83,8 +83,13 @@ async function summaryOf(machine: ReportedMachine): Promise<MachineSummary> {
 async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneStatus): Promise<LaneSummary> {
   // A lane that closes at this moment has no view any more.
   const sinks = await (app?.view.sinks() ?? Promise.resolve([])).catch(() => []);
+  const totals = (await (app?.view.status() ?? Promise.resolve(undefined)).catch(() => undefined))?.totals;
   const behindEvents = Math.max(0, ...sinks.map(({ lagEvents }) => lagEvents));
-  return { lane, state, sinceMs, records, behindEvents, reason };
+  const { organizations, events, deadLetters } = totals ?? {};
+  return {
+    ...{ lane, state, sinceMs, records, behindEvents, reason },
+    ...{ organizations, events, deadLetters },
+  };
 }
 
 function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<number, number>): void {

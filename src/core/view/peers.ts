@@ -28,12 +28,25 @@ export const peerSchema = z.strictObject({
       .nullable()
       .meta({ description: "The sink that is furthest behind or does not run; null: all have everything." }),
   }),
-  alarms: z.array(alarmSchema),
+  lanes: z
+    .array(
+      z.strictObject({
+        lane: count,
+        state: z.string(),
+        sinceMs: ms,
+        behindEvents: count,
+        reason: z.string().nullable(),
+      }),
+    )
+    .nullable()
+    .meta({ description: "The lanes of a machine of a cluster; null: it is a shard." }),
+  alarms: z.array(z.object({ ...alarmSchema.shape, kind: z.string() })),
 });
 export type PeerView = Readonly<z.output<typeof peerSchema>>;
 
 export const peersSchema = z.strictObject({
-  configured: z.boolean().meta({ description: "Whether the config lists other shards." }),
+  configured: z.boolean().meta({ description: "Whether the config lists other shards, or has a cluster." }),
+  kind: z.enum(["shards", "machines"]),
   problems: z
     .array(z.string())
     .meta({ description: "Shards that no listed process reads, and shards that two of them read." }),

@@ -89,7 +89,7 @@ function repeat(work, ms) {
 }
 
 async function refreshShards() {
-  if (peersExist) peersExist = await refreshPeers();
+  if (peersExist) peersExist = await refreshPeers(now());
 }
 
 /** The lists start once the server's clock is known. */

@@ -1,0 +1,145 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { createMachineActions } from "../../src/app/cluster/actions.ts";
+import { machinesView } from "../../src/app/cluster/machines-view.ts";
+import { numberInAll } from "../../src/app/cluster/merge-lists.ts";
+import { createMachineView, type LaneView } from "../../src/app/cluster/view.ts";
+import type { MachineSummary } from "../../src/cluster/machines.ts";
+import type { Actions } from "../../src/core/actions.ts";
+import { createView } from "../../src/journal/view/view.ts";
+import { ask, serve } from "../server/start.ts";
+import { fillSmall, liveOf, makeState, NOW_MS } from "../server/state.ts";
+import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+
+const summary = (machine: string, lanes: MachineSummary["lanes"]): MachineSummary => ({
+  ...{ machine, version: "1.2.3", atMs: NOW_MS },
+  alarms: lanes.some(({ state }) => state === "stopped")
+    ? [{ kind: "lane_stopped", subject: "3", message: "Lane 3 cannot run here." }]
+    : [],
+  lanes,
+});
+const lane = (number: number, state: string, more: object = {}): MachineSummary["lanes"][number] => ({
+  ...{ lane: number, state, sinceMs: NOW_MS - 90_000, records: 10, behindEvents: 0 },
+  ...{ organizations: 4, events: 100, deadLetters: 1, ...more },
+});
+
+describe("the page of a machine of a cluster", () => {
+  const cleanups: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+
+  /** Two lanes run here, each with a state of its own. */
+  async function machine(machines: readonly MachineSummary[]) {
+    const views: LaneView[] = [];
+    for (const number of [0, 1]) {
+      const state = makeState();
+      cleanups.push(() => state.close());
+      await fillSmall(state);
+      views.push({ lane: number, view: createView(state.db, liveOf(state.clock), state.options) });
+    }
+    const clock = { now: () => NOW_MS, sleep: () => Promise.resolve() };
+    const view = createMachineView({
+      ...{ version: "1.2.3", clock, startedMs: NOW_MS - 3_600_000, sinkBehindMs: 300_000 },
+      lanes: () => views,
+      alarms: () => [],
+    });
+    return { views, view, others: async () => machinesView(machines, "machine-a", 4, NOW_MS) };
+  }
+
+  it("adds up the lanes that run here: totals, sinks, organizations, calendar, dead letters", async () => {
+    const { view, views } = await machine([]);
+    const [one, both] = [await views[0]!.view.status(), await view.status()];
+    expect(both.totals.events).toBe(2 * one.totals.events);
+    expect(both.totals.windows.sealed).toBe(2 * one.totals.windows.sealed);
+    expect(both.accounts[0]!.organizations.active).toBe(2 * one.accounts[0]!.organizations.active);
+    expect(both.alarms).toHaveLength(2 * one.alarms.length);
+    expect(both.health).toBe(one.health);
+    const [sink] = await views[0]!.view.sinks();
+    expect((await view.sinks())[0]).toMatchObject({ name: sink!.name, lagEvents: 2 * sink!.lagEvents });
+    const query = { search: "", problems: false, sort: "lag", offset: 0, limit: 100 } as const;
+    const rows = await view.organizations(query);
+    expect(rows.rows).toHaveLength(2 * (await views[0]!.view.organizations(query)).rows.length);
+    const lags = rows.rows.map(({ lagMs }) => lagMs).filter((lagMs) => lagMs !== null);
+    expect(lags).toEqual([...lags].sort((a, b) => b - a));
+    expect(await view.organizations({ ...query, offset: 1, limit: 2 })).toMatchObject({
+      rows: rows.rows.slice(1, 3),
+    });
+    const [day, whole] = [await views[0]!.view.calendar(), await view.calendar()];
+    expect(whole.days.at(-2)!.sealed).toBe(2 * day.days.at(-2)!.sealed);
+    const letters = await view.deadLetters({ limit: 50 });
+    expect(letters.total).toBe(2 * (await views[0]!.view.deadLetters({ limit: 50 })).total);
+    expect(new Set(letters.letters.map(({ id }) => id)).size).toBe(letters.letters.length);
+    expect(await view.deadLetter(letters.letters[0]!.id)).toMatchObject({ id: letters.letters[0]!.id });
+    const first = await view.recent(0, 5);
+    expect(first.events).toHaveLength(5);
+    expect((await view.recent(first.endPage, 5)).events).toEqual([]);
+  });
+
+  it("carries an action out in the lanes that it is about", async () => {
+    const asked: unknown[] = [];
+    const actionsOf = (number: number) =>
+      new Proxy({} as Actions, {
+        get: (_, kind) => async (body: unknown) => {
+          asked.push([number, kind, body]);
+          if (kind === "retry" && number === 1) throw new Error("no such sink here");
+          return { count: 1, message: "Done." };
+        },
+      });
+    const actions = createMachineActions(() =>
+      [0, 1].map((number) => ({ lane: number, actions: actionsOf(number) })),
+    );
+    const signal = new AbortController().signal;
+    await actions.replay({ ids: [numberInAll(1, 7)] }, signal);
+    expect(asked.splice(0)).toEqual([[1, "replay", { ids: [7] }]]);
+    expect(await actions.poll({}, signal)).toMatchObject({ count: 2 });
+    expect(await actions.retry({ sink: "lake" }, signal)).toMatchObject({ count: 1, message: "Done." });
+    await expect(createMachineActions(() => []).poll({}, signal)).rejects.toThrow("No lane runs");
+  });
+
+  describe.skipIf(skipBrowser())("in the browser", () => {
+    let browser: Browser;
+    beforeAll(async () => {
+      browser = await launchChromium();
+    });
+    afterAll(() => browser?.close());
+
+    it("shows the whole cluster: machines, who runs which lane since when, lag, alarms, lanes that no machine runs", async () => {
+      const { view, others } = await machine([
+        summary("machine-a", [lane(0, "running"), lane(1, "running", { behindEvents: 12 })]),
+        summary("machine-b", [lane(2, "opening"), lane(3, "stopped", { reason: "The log is shorter." })]),
+      ]);
+      const server = await serve(view, { others });
+      const { page, problems } = await openPage(browser, server.url);
+      cleanups.push(
+        () => server.close(),
+        () => page.context().close(),
+      );
+      await page.locator("#peers-panel:not([hidden])").waitFor();
+      await expect.poll(() => page.locator("#peers > li").count()).toBe(2);
+      expect(await page.innerText("#peers-title")).toBe("All machines");
+      const [worst, own] = await page.locator("#peers > li").allInnerTexts();
+      expect(worst).toContain("machine-b runs 0 of its 2 lanes.");
+      expect(worst).toContain("Lane 2: opening for 1 min 30 s");
+      expect(worst).toContain("Lane 3: stopped for 1 min 30 s. The log is shorter.");
+      expect(worst).toContain("lane stopped");
+      expect(own).toContain("this page");
+      expect(own).toContain("lane 1 has 12 events to deliver");
+      expect(own).toContain("Lane 1: running for 1 min 30 s, 12 events to deliver");
+      expect(await page.innerText("#peers-problems")).toContain("No machine runs lane 2 just now.");
+      expect(await page.innerText("#peers-total")).toContain("16 organizations, 400 events read");
+      const status = (await ask(server, "/api/status")).json;
+      await expect.poll(() => page.innerText("#headline")).toBe(status.headline);
+      await page.evaluate(
+        readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
+      );
+      const violations = await page.evaluate(
+        "axe.run(document.getElementById('peers-panel')).then((found) => found.violations.map((one) => one.id))",
+      );
+      expect(violations).toEqual([]);
+      expect(problems).toEqual([]);
+    });
+  });
+});
