@@ -1,10 +1,15 @@
 import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { type Described, isFields } from "../core/meaning.ts";
+import { createRecipeEngine } from "../core/recipe-engine.ts";
+import { createShapeEngine } from "../core/shape-engine.ts";
 import { describe, serviceOf, services } from "./index.ts";
+import { reads } from "./read/read-paths.ts";
 import { type JsonType, type Shape, shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
+/** Shapes and fingerprints that are remembered. When there are more, all are forgotten. */
+const REMEMBERED_MAX = 8192;
 const DEPTH_MAX = 6;
 const KEYS_MAX = 300;
 const ELEMENTS_MAX = 50;
@@ -22,62 +27,71 @@ export type LostClass = (event: JournalEvent, described: Described) => string | 
  * however often the same difference occurs in it. When there are `rowsMax` rows, new differences count in
  * a row of the service "(others)", so the sum stays true. With `lostClass`, each new field of an event that
  * lost its class counts in a row of its own too: the field may hold what the class requires.
+ *
+ * The differences of an event depend on its service, its type, its keys and the types of its values. They are
+ * found once for each such shape. Its class depends on its fingerprint. So most events are not parsed: 2 to 3 µs
+ * instead of 15.
  */
 export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
-  const shapes = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
+  const schemas = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
   const known = new Map(services.map((service) => [service.name, new Set(service.eventTypes)]));
   const rows = new Map<string, Counter>();
-  let sequence = 0;
+  const shapes = createShapeEngine();
+  const byShape = new Map<string, Differences>();
+  const lostClasses = lostClass && rememberLostClasses(lostClass);
 
-  function count(kind: DriftRow["kind"], service: string, path: string, detail: string, nowMs: number): void {
+  function rowFor(kind: DriftRow["kind"], service: string, path: string, detail: string): Counter {
     const key = `${service}\0${kind}\0${path}\0${detail}`;
-    let row = rows.get(key);
-    if (row === undefined) {
-      if (rows.size >= rowsMax && service !== OTHERS) {
-        count(kind, OTHERS, "*", "", nowMs);
-        return;
-      }
-      row = newCounter({ service, kind, path, detail }, nowMs);
-      rows.set(key, row);
-    }
-    if (row.sequence === sequence) return;
-    row.sequence = sequence;
-    row.count++;
-    row.changed = true;
-    row.firstSeenMs = Math.min(row.firstSeenMs, nowMs);
-    row.lastSeenMs = Math.max(row.lastSeenMs, nowMs);
+    const found = rows.get(key);
+    if (found !== undefined) return found;
+    if (rows.size >= rowsMax && service !== OTHERS) return rowFor(kind, OTHERS, "*", "");
+    const times = { firstSeenMs: Number.POSITIVE_INFINITY, lastSeenMs: Number.NEGATIVE_INFINITY };
+    const row = { service, kind, path, detail, ...times, count: 0, changed: false };
+    rows.set(key, row);
+    return row;
   }
 
-  function countLostClass(event: JournalEvent, service: string, fields: readonly string[]): void {
-    if (fields.length === 0 || lostClass === undefined) return;
-    const lost = lostClass(event, describe(event));
-    if (lost === undefined) return;
-    const detail = `${safeName(event.eventType)}: ${lost}`;
-    for (const field of fields) count("class", service, field, detail, event.fetchedAtMs);
+  function compareWithSchema(event: JournalEvent, described: Described): Differences {
+    const found = new Set<Counter>();
+    const fields = new Set<string>();
+    const service = serviceOf(event.service);
+    const name = described.service === "fallback" ? safeName(event.service || "unknown") : service.name;
+    const type = event.eventType;
+    if (type !== "" && !known.get(service.name)!.has(type))
+      found.add(rowFor("event_type", name, safeName(type), ""));
+    if (described.unreadable) found.add(rowFor("type", name, "", "object, not text"));
+    else
+      compare(described.event, schemas.get(described.service)!, "", 0, {
+        field(path) {
+          fields.add(path);
+          found.add(rowFor("field", name, path, ""));
+        },
+        type: (path, detail) => found.add(rowFor("type", name, path, detail)),
+      });
+    return { service: name, rows: [...found], fields: [...fields] };
+  }
+
+  function differencesOf(event: JournalEvent, described: Described | undefined): Differences {
+    const shape = shapes.shapeOf(event.bytes);
+    if (shape === undefined) return compareWithSchema(event, described ?? describe(event));
+    const key = `${shape}\0${event.service}\0${event.eventType}`;
+    const remembered = byShape.get(key);
+    if (remembered !== undefined) return remembered;
+    const found = compareWithSchema(event, described ?? describe(event));
+    remember(byShape, key, found);
+    return found;
   }
 
   return {
-    observe(event, described = describe(event)) {
-      sequence++;
+    observe(event, described) {
       const nowMs = event.fetchedAtMs;
-      const service = serviceOf(event.service);
-      const name = described.service === "fallback" ? safeName(event.service || "unknown") : service.name;
-      const type = event.eventType;
-      if (type !== "" && !known.get(service.name)!.has(type))
-        count("event_type", name, safeName(type), "", nowMs);
-      if (described.unreadable) {
-        count("type", name, "", "object, not text", nowMs);
-        return;
-      }
-      const fields: string[] = [];
-      compare(described.event, shapes.get(described.service)!, "", 0, {
-        field: (path) => {
-          fields.push(path);
-          count("field", name, path, "", nowMs);
-        },
-        type: (path, detail) => count("type", name, path, detail, nowMs),
-      });
-      countLostClass(event, name, fields);
+      const { service, rows: found, fields } = differencesOf(event, described);
+      for (const row of found) count(row, nowMs);
+      const lost = fields.length > 0 ? lostClasses?.(event) : undefined;
+      if (lost === undefined) return;
+      const detail = `${safeName(event.eventType)}: ${lost}`;
+      for (const row of new Set(fields.map((field) => rowFor("class", service, field, detail))))
+        count(row, nowMs);
     },
     flush() {
       const changed = [...rows.values()].filter((row) => row.changed);
@@ -85,9 +99,10 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       return changed.map(plain);
     },
     load(stored) {
+      byShape.clear();
       for (const row of stored) {
         const key = `${row.service}\0${row.kind}\0${row.path}\0${row.detail}`;
-        rows.set(key, { ...row, changed: false, sequence: 0 });
+        rows.set(key, { ...row, changed: false });
       }
     },
     rows: () => [...rows.values()].map(plain).sort((a, b) => b.count - a.count),
@@ -99,12 +114,37 @@ interface Counter extends DriftRow {
   firstSeenMs: number;
   count: number;
   changed: boolean;
-  /** The last event that was counted here. */
-  sequence: number;
 }
 
-function newCounter(row: Pick<DriftRow, "service" | "kind" | "path" | "detail">, nowMs: number): Counter {
-  return { ...row, firstSeenMs: nowMs, lastSeenMs: nowMs, count: 0, changed: true, sequence: 0 };
+/** The rows of a shape, and its new fields. */
+interface Differences {
+  readonly service: string;
+  readonly rows: readonly Counter[];
+  readonly fields: readonly string[];
+}
+
+function count(row: Counter, nowMs: number): void {
+  row.count++;
+  row.changed = true;
+  row.firstSeenMs = Math.min(row.firstSeenMs, nowMs);
+  row.lastSeenMs = Math.max(row.lastSeenMs, nowMs);
+}
+
+function remember<Value>(known: Map<string, Value>, key: string, value: Value): void {
+  if (known.size >= REMEMBERED_MAX) known.clear();
+  known.set(key, value);
+}
+
+/** Asks once for each fingerprint, which holds all that a class depends on. */
+function rememberLostClasses(lostClass: LostClass) {
+  const engine = createRecipeEngine(reads);
+  const byFingerprint = new Map<string, string | undefined>();
+  return (event: JournalEvent): string | undefined => {
+    if (engine.convert(event.bytes, 0) === "not_canonical") return lostClass(event, describe(event));
+    const key = engine.fingerprint();
+    if (!byFingerprint.has(key)) remember(byFingerprint, key, lostClass(event, describe(event)));
+    return byFingerprint.get(key);
+  };
 }
 
 function plain({ service, kind, path, detail, firstSeenMs, lastSeenMs, count }: Counter): DriftRow {

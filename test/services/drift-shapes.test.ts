@@ -2,8 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createShapeEngine } from "../../src/core/shape-engine.ts";
+import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift } from "../../src/services/count-drift.ts";
 import { journalEvent } from "../formats/event.ts";
+import { fixtureTexts } from "../formats/recipes-support.ts";
 
 const key = fc.constantFrom(
   "id",
@@ -55,6 +57,41 @@ describe("drift by shape", () => {
         expect(new Map(found)).toEqual(counts);
       }),
       { numRuns: 40 },
+    );
+  });
+
+  test("counts lost classes as asking for every event does", () => {
+    const values = ["", "x", "admin", "user", "203.0.113.9", null, 1, true, {}, { id: "a", type: "user" }];
+    const changed = fc.record({
+      text: fc.constantFrom(...fixtureTexts().filter((text) => text.startsWith("{"))),
+      key: fc.nat(),
+      value: fc.constantFrom(...values),
+    });
+    fc.assert(
+      fc.property(fc.array(changed, { minLength: 1, maxLength: 8 }), (changes) => {
+        const together = createDrift(undefined, lostClass);
+        const counts = new Map<string, number>();
+        const events = changes.map(({ text, key, value }) => {
+          const fields = { ...JSON.parse(text), unheard_of: 1 };
+          const keys = Object.keys(fields);
+          fields[keys[key % keys.length]!] = value;
+          return journalEvent(fields);
+        });
+        for (const one of [...events, ...events]) {
+          together.observe(one);
+          const alone = createDrift(undefined, lostClass);
+          alone.observe(one);
+          for (const row of alone.rows()) {
+            const name = JSON.stringify([row.service, row.kind, row.path, row.detail]);
+            counts.set(name, (counts.get(name) ?? 0) + row.count);
+          }
+        }
+        const found = together.rows().map((row) => {
+          return [JSON.stringify([row.service, row.kind, row.path, row.detail]), row.count] as const;
+        });
+        expect(new Map(found)).toEqual(counts);
+      }),
+      { numRuns: 25 },
     );
   });
 
