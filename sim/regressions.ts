@@ -39,6 +39,41 @@ export const REGRESSIONS: readonly Regression[] = [
     }),
   },
   {
+    name: "a new organization waits for twice the interval of discovery, and the time before is never read",
+    plan: focused(1, {
+      hours: 12,
+      events: { joinsMs: 1_800_000, eventsPerDay: 400 },
+      settings: { sinceMs: HOUR_MS, discoveryMs: 2 * HOUR_MS },
+      service: { latencyMs: 2000 },
+    }),
+  },
+  {
+    name: "an event without a readable time that is shown late is found by no sweep",
+    plan: focused(1, { events: { untimedShare: 0.3, lateShare: 0.5, lateMs: 1_200_000 } }),
+  },
+  {
+    name: "an event that is too large is counted again with every refused cursor",
+    plan: focused(1, {
+      organizations: 1,
+      events: { odd: [{ atMs: 2 * HOUR_MS, kind: "huge" }] },
+      faults: [{ kind: "service", fromMs: HOUR_MS, toMs: 4 * HOUR_MS, effect: { type: "cursors" } }],
+    }),
+  },
+  {
+    name: "a pass that ends at the service's horizon counts one event too few",
+    plan: focused(1, {
+      hours: 56,
+      organizations: 1,
+      events: { eventsPerDay: 400 },
+      settings: { pageSize: 5, retentionMs: 36 * HOUR_MS },
+      service: { latencyMs: 2000 },
+      faults: [
+        { kind: "stop", fromMs: 6 * HOUR_MS, downMs: 14 * HOUR_MS },
+        { kind: "kill", fromMs: 20 * HOUR_MS + 8000, hops: 3, downMs: 30 * HOUR_MS },
+      ],
+    }),
+  },
+  {
     name: "a Retry-After of a day silences the account for a day",
     plan: focused(2, {
       faults: [

@@ -99,7 +99,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     await claimShard(db, config.state, config.shard);
     const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
     const journal = createJournal(db, clock, memory);
-    if (!options.repairing) await placeReaders(config, journal);
+    if (!options.repairing) await placeReaders(config, journal, options.log);
     return await assemble({ ...options, clock, memory }, db, journal, lock);
   } catch (error) {
     db?.close();

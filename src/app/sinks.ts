@@ -2,6 +2,7 @@ import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Format, FormatContext } from "../core/format.ts";
+import type { Log } from "../core/log.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { filterOf } from "../delivery/filter.ts";
@@ -93,12 +94,17 @@ export function wantsOf(sink: SinkConfig) {
  * Positions and sinks belong together (R14): a position whose sink is gone from the config is an error until
  * a person says what becomes of it, and where a new sink begins must be stated when the journal is not empty.
  */
-export async function placeReaders(config: Config, journal: SqliteJournal): Promise<void> {
+export async function placeReaders(config: Config, journal: SqliteJournal, log: Log): Promise<void> {
   const known = new Set(journal.readers.names());
   refuseMisplaced(config, known, journal.end().page === 0);
   for (const sink of sinkConfigs(config)) {
     if (!known.has(sink.name) && sink.start === "now")
       await journal.readers.createAt(sink.name, journal.end());
+    else if (!known.has(sink.name) && journal.pages.isTrimmed())
+      log.warn(
+        { sink: sink.name },
+        "The new sink begins with the oldest event that the journal still holds. `tidemark backfill --sink NAME --since 90d` reads older ones from the service for it.",
+      );
   }
 }
 

@@ -68,7 +68,7 @@ export const sinkCommon = {
     .optional()
     .meta({
       description:
-        "Where a sink begins that is new while the journal is not empty: beginning, now, or a time.",
+        "Where a sink begins that is new while the journal is not empty: beginning, now, or a time. beginning and a time reach back as far as the journal holds events, which it drops once all sinks have them; `tidemark backfill --sink NAME` reads older ones from the service.",
     }),
 } as const;
 

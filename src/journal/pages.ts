@@ -72,6 +72,9 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
     /** A reader asks for what follows a position: decoded pages that no reader wants any more are dropped. */
     passed: decoded.passed,
     forgetReader: decoded.forgetReader,
+    /** Whether the bytes of the first page, and perhaps of more, are gone. */
+    isTrimmed: (): boolean => lastRow.get() !== undefined && oldestBody.get() !== 1,
+
     /** Drops the oldest decoded page; false when there is none. */
     dropOldest: decoded.dropOldest,
 

@@ -5,12 +5,15 @@ const ACCOUNT_PAUSE_MS_MIN = 15_000;
 const ACCOUNT_PAUSE_MS_MAX = 600_000;
 const DISK_PAUSE_MS = 5000;
 
+/** Whether the plan or the reading of a window was refused. */
+type PauseCause = "plan" | "read";
+
 /**
  * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. A
  * Retry-After replaces it, but the service is tried again after ten minutes at the latest (R33).
  */
 export function createPause({ account, clock, alarms }: PollContext) {
-  let pause: { readonly untilMs: number; readonly waitMs: number } | undefined;
+  let pause: { readonly untilMs: number; readonly waitMs: number; readonly cause: PauseCause } | undefined;
   return {
     /** null: not paused, or not any more. Stays set after the wait until something succeeds. */
     get untilMs(): number | null {
@@ -19,10 +22,10 @@ export function createPause({ account, clock, alarms }: PollContext) {
     get isOver(): boolean {
       return pause === undefined || clock.now() >= pause.untilMs;
     },
-    forAccount(fault: SourceFault): void {
+    forAccount(fault: SourceFault, cause: PauseCause): void {
       const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);
       const waitMs = Math.min(ACCOUNT_PAUSE_MS_MAX, fault.retryAfterMs ?? longerMs);
-      pause = { untilMs: clock.now() + waitMs, waitMs: longerMs };
+      pause = { untilMs: clock.now() + waitMs, waitMs: longerMs, cause };
       alarms.raise({
         kind: "account_refused",
         subject: account,
@@ -33,7 +36,7 @@ export function createPause({ account, clock, alarms }: PollContext) {
       });
     },
     forDisk(error: unknown): void {
-      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN };
+      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause: "plan" };
       alarms.raise({
         kind: "state_unwritable",
         subject: account,
@@ -43,8 +46,9 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    end(): void {
-      if (pause === undefined) return;
+    /** A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time. */
+    end(cause: PauseCause): void {
+      if (pause === undefined || (cause === "plan" && pause.cause === "read")) return;
       pause = undefined;
       alarms.clear("account_refused", account);
     },

@@ -91,7 +91,7 @@ export function createPoller(options: PollerOptions) {
       await planWindows(context, scope);
       agenda.changed();
       hasPlan = true;
-      pause.end();
+      pause.end("plan");
     } catch (error) {
       if (signal.aborted) throw error;
       // A window was finished while the plan was made of it.
@@ -100,7 +100,7 @@ export function createPoller(options: PollerOptions) {
       else {
         const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
-        pauseAccount(fault);
+        pauseAccount(fault, "plan");
       }
     }
   }
@@ -125,7 +125,7 @@ export function createPoller(options: PollerOptions) {
     agenda.succeeded(work, startedMs);
     alarms.clear("window_failing", subjectOf(context, work.window.stream));
     canaries.worked(work.window.stream.organizations);
-    pause.end();
+    pause.end("read");
   }
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
@@ -143,9 +143,9 @@ export function createPoller(options: PollerOptions) {
         planDueMs = 0;
         return agenda.changed(work.window);
       case "again":
-        return agenda.changed(work.window);
+        return agenda.goesOn(work.window);
       case "account":
-        return pauseAccount(consequence.fault);
+        return pauseAccount(consequence.fault, "read");
       case "soon":
       case "later":
         return warnOfFailures(
@@ -173,8 +173,8 @@ export function createPoller(options: PollerOptions) {
   }
 
   /** The first thing after the pause is a new plan. */
-  function pauseAccount(fault: SourceFault): void {
-    pause.forAccount(fault);
+  function pauseAccount(fault: SourceFault, cause: "plan" | "read"): void {
+    pause.forAccount(fault, cause);
     planDueMs = 0;
   }
 

@@ -257,6 +257,22 @@ describe("refused cursors", () => {
   });
 });
 
+test("R5 the first start reports no gap, although time passes while it plans", async () => {
+  const it = await open({
+    simulator: { organizations: 30, events: 100, days: 89 },
+    account: { since: "90d" },
+    polling: { headerBytes: 1024 },
+  });
+  const clock = it.clock as { now(): number };
+  const { now } = clock;
+  let calls = 0;
+  // Every look at the clock is a millisecond later.
+  clock.now = () => now.call(clock) + calls++;
+  await it.drain();
+  expect(await it.journal.gaps()).toEqual([]);
+  expect(calls).toBeGreaterThan(30);
+});
+
 describe("R36 counts are counted", () => {
   test("R36 two events with one identity and other bytes are counted as two, after a sweep too", async () => {
     const it = await open({ simulator: { organizations: 2, events: 20 } });

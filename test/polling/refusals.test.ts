@@ -132,6 +132,23 @@ describe("R6 an organization at fault", () => {
     expect([...roster(it).values()].every(({ state }) => state === "active")).toBe(true);
   });
 
+  test("R6 a service that answers 400 to everything is asked less and less often", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 50 } });
+    it.simulator.control.faults.add({ kind: "status", status: 400, api: "insights", message: "No" });
+    const counts: number[] = [];
+    for (let quarter = 0; quarter < 8; quarter++) {
+      const before = it.simulator.control.requests().length;
+      await it.pass(15 * MINUTE, 15 * SECOND);
+      counts.push(it.simulator.control.requests().length - before);
+    }
+    expect(Math.max(...counts.slice(2))).toBeLessThan(counts[0]! / 2);
+    expect(kinds(it)).toEqual(["account_refused"]);
+    it.simulator.control.faults.clear();
+    await it.pass(15 * MINUTE, MINUTE);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(kinds(it)).toEqual([]);
+  });
+
   test("R6 a 400 about one organization sets aside that one alone", async () => {
     const it = await open({ simulator: { organizations: 3, events: 50 } });
     await it.restart({ account: { organizations: [...it.organizations, "not-an-id"] } });

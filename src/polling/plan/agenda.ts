@@ -161,6 +161,13 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       if (replaced !== undefined) later.delete(replaced.id);
     },
 
+    /** The window, or what replaced it, is tried again at once. Its failures still count: the next wait is not the shortest. */
+    goesOn({ id }: Window): void {
+      live = undefined;
+      const known = later.get(id);
+      if (known !== undefined) later.set(id, { ...known, untilMs: 0 });
+    },
+
     isRunning: ({ id }: Window) => running.has(id),
     get running(): number {
       return running.size;

@@ -76,7 +76,7 @@ function progress(
 ): Window {
   // After a restart the events of the edge come again: these are no repeats of the service's own.
   const isRestart = pass.cursor === null && pass.pages > 0;
-  const expected = isRestart ? Math.min(found.repeated, pass.edge.length) : 0;
+  const expected = isRestart ? found.repeated : 0;
   return {
     ...window,
     late: window.late + found.late,

@@ -31,7 +31,7 @@ export function ownerAt(page: PreparedPage, index: number): string {
   return page.organizations[page.organizationIndexes[index]!] ?? "";
 }
 
-export function sumOf(shown: Shown): number {
+function sumOf(shown: Shown): number {
   return Object.values(shown).reduce((sum, count) => sum + count, 0);
 }
 

@@ -5,7 +5,7 @@ import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
 
-import { combined, countsFrom, heldQuery, sumOf } from "./counts.ts";
+import { combined, countsFrom, heldQuery } from "./counts.ts";
 import { skippedIn } from "./pass.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
@@ -52,23 +52,21 @@ export async function cutForgotten(
 /** The part of a window before the place of its pass. The events at that very time are not in it. */
 async function readPart(context: PollContext, window: Window, toMs: number): Promise<NewWindow> {
   const { id: _, ...rest } = window;
-  const pass = window.pass!;
-  const { shown = {} } = pass;
-  const held = await context.journal.countHeld(
-    heldQuery(window.stream, { fromMs: window.fromMs, toMs }, shown),
-  );
-  const { heldCount } = countsFrom(window.stream, {}, held, 0);
-  const apiCount = Math.max(0, sumOf(shown) + skippedIn(pass) - pass.edge.length);
-  const isKnown = pass.shown !== undefined;
-  const read = {
-    ...rest,
-    toMs,
-    pass: null,
-    apiCount: isKnown ? apiCount : null,
-    heldCount: isKnown ? heldCount : null,
-    counts: null,
-  };
-  return settledAfter(read, pass.begunMs, 0, context.settings);
+  const counts = await countsBefore(context, window, toMs);
+  return settledAfter({ ...rest, toMs, pass: null, ...counts }, window.pass!.begunMs, 0, context.settings);
+}
+
+/** Everything that the pass was shown at the time of its place is held: that much less was shown before it. */
+async function countsBefore({ journal }: PollContext, { stream, fromMs, pass }: Window, toMs: number) {
+  const shown = pass?.shown;
+  if (shown === undefined) return { apiCount: null, heldCount: null, counts: null };
+  const held = await journal.countHeld(heldQuery(stream, { fromMs, toMs }, shown));
+  const atEdge = await journal.countHeld(heldQuery(stream, { fromMs: toMs, toMs: toMs + 1 }, shown));
+  const before = Object.entries(shown).map(([owner, count]) => [
+    owner,
+    difference(count, atEdge.get(owner) ?? 0),
+  ]);
+  return countsFrom(stream, Object.fromEntries(before), held, skippedIn(pass!));
 }
 
 /**

@@ -146,13 +146,15 @@ async function compare(
   let withoutId = 0;
   const events: { timeMs: number; owner: string }[] = [];
   const skips: NewGap[] = [];
-  const doubtful: number[] = [];
+  const doubtful: TimeStretch[] = [];
+  const undated = createUndated(context, stretch);
   const repeats = createRepeats();
   const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
   let begunMs: number | undefined;
   for await (const { page, askedMs, againMs } of pagesOf(context, window, walk)) {
     begunMs ??= askedMs;
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
+    await undated.look(page, doubtful);
     for (let index = 0; index < page.scanned.count; index++) {
       const timeMs = page.timesMs[index]!;
       if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;
@@ -164,9 +166,10 @@ async function compare(
       if (isRepeat && timeMs === againMs) continue;
       if (isUnsure) withoutId++;
       if (!isRepeat) events.push({ timeMs, owner: ownerAt(page, index) });
-      if (isUnsure || isRepeat || !isHeld) doubtful.push(timeMs);
+      if (isUnsure || isRepeat || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
     }
   }
+  undated.end(doubtful);
   const everywhere = withoutId * 4 > events.length && withoutId > 100;
   return {
     events,
@@ -205,12 +208,41 @@ function spanOf(timesMs: Float64Array): [number, number] {
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
 }
 
-function slicesOf(timesMs: number[]): TimeStretch[] {
+/**
+ * Events without a readable time have no place of their own (R35). One that is not held is looked for between the
+ * events around it.
+ */
+function createUndated({ journal }: PollContext, stretch: TimeStretch) {
+  let lastMs = stretch.fromMs;
+  /** Set while an event without a time is missing and none with a time has followed yet. */
+  let fromMs: number | undefined;
+  const end = (doubtful: TimeStretch[], toMs: number) => {
+    const endMs = Math.min(stretch.toMs, toMs);
+    if (fromMs !== undefined && fromMs < endMs) doubtful.push({ fromMs, toMs: endMs });
+    fromMs = undefined;
+  };
+  return {
+    async look(page: PreparedPage, doubtful: TimeStretch[]): Promise<void> {
+      const held =
+        page.undated === 0 ? undefined : await journal.held(page.organizations, UNDATED_MS, UNDATED_MS + 1);
+      for (let index = 0; index < page.scanned.count; index++) {
+        const timeMs = page.timesMs[index]!;
+        if (timeMs !== UNDATED_MS) {
+          end(doubtful, timeMs + 1);
+          lastMs = Math.max(lastMs, timeMs);
+        } else if (!held?.has(identityAt(page, index))) fromMs ??= lastMs;
+      }
+    },
+    end: (doubtful: TimeStretch[]) => end(doubtful, stretch.toMs),
+  };
+}
+
+function slicesOf(stretches: readonly TimeStretch[]): TimeStretch[] {
   const slices: { fromMs: number; toMs: number }[] = [];
-  for (const timeMs of timesMs.sort((a, b) => a - b)) {
+  for (const { fromMs, toMs } of [...stretches].sort((a, b) => a.fromMs - b.fromMs)) {
     const last = slices.at(-1);
-    if (last !== undefined && timeMs - last.toMs <= SLICE_GAP_MS) last.toMs = timeMs + 1;
-    else slices.push({ fromMs: timeMs, toMs: timeMs + 1 });
+    if (last !== undefined && fromMs - last.toMs <= SLICE_GAP_MS) last.toMs = Math.max(last.toMs, toMs);
+    else slices.push({ fromMs, toMs });
   }
   return slices;
 }

@@ -1,0 +1,35 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { placeReaders } from "../../src/app/sinks.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import { type Log, silentLog } from "../../src/core/log.ts";
+import { createSpace } from "../../src/journal/space.ts";
+import { type JournalFixture, openFixture } from "../journal/support.ts";
+import { eventTexts, pageOf } from "../support/pages.ts";
+
+let fixture: JournalFixture;
+beforeEach(() => {
+  fixture = openFixture();
+});
+afterEach(() => fixture.close());
+
+async function warningsFor(sinks: string): Promise<unknown[]> {
+  const warnings: unknown[] = [];
+  const log: Log = { ...silentLog, warn: (fields) => warnings.push(fields) };
+  const text = `accounts: [{ name: acme, region: us, apiKey: { env: KEY } }]\nsinks: [${sinks}]\n`;
+  await placeReaders(parseConfig(text, "tidemark.yaml"), fixture.journal, log);
+  return warnings;
+}
+
+test("R14 a new sink that asks for the beginning of a trimmed journal is told that older events are missing", async () => {
+  const { journal, db, file } = fixture;
+  await journal.append(pageOf(eventTexts(0, 10)));
+  await journal.append(pageOf(eventTexts(10, 10)));
+  const late = "{ name: late, type: console, start: beginning }";
+  expect(await warningsFor(late)).toEqual([]);
+  const reader = await journal.reader("old");
+  await reader.commit((await reader.read(reader.position))!.after(9), undefined);
+  await createSpace(db, file, 1_000_000_000).trim();
+  const old = "{ name: old, type: console }";
+  expect(await warningsFor(`${old}, ${late}`)).toEqual([{ sink: "late" }]);
+  expect(await warningsFor(`${old}, { name: new, type: console, start: now }`)).toEqual([]);
+});
