@@ -1,20 +1,14 @@
-import type { Alarms } from "../core/alarms.ts";
-import type { Clock } from "../core/clock.ts";
 import { RetryableError } from "../core/errors.ts";
-import type { JournalEvent } from "../core/event.ts";
-import type { Format } from "../core/format.ts";
-import type { DeadLetter, JournalReader } from "../core/journal.ts";
-import type { Log } from "../core/log.ts";
-import type { Metrics } from "../core/metrics.ts";
+import type { DeadLetter } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position } from "../core/position.ts";
 import { runSteps } from "../core/run-steps.ts";
-import { type Batch, type Sink, type SinkDefinition, type SinkState, totalsOf } from "../core/sink.ts";
+import { type Batch, type Sink, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
-import type { Wake } from "../core/wake.ts";
 import type { LeasedBatch } from "./batching.ts";
 import { type Consequence, consequenceOf, createRefusals } from "./consequence.ts";
-import { createHealth, type DeliveryState } from "./health.ts";
+import { createHealth } from "./health.ts";
 import { createNextBatch, release } from "./next-batch.ts";
+import type { DeliveryOptions, DeliveryStatus } from "./options.ts";
 import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
 import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
@@ -31,43 +25,6 @@ import { createQueue } from "./queue.ts";
  *
  * The step decides; core/run-steps.ts owns pace and waiting. A delivery knows nothing of other sinks.
  */
-export interface DeliveryOptions {
-  readonly name: string;
-  readonly definition: SinkDefinition;
-  readonly config: unknown;
-  readonly format: Format;
-  readonly reader: JournalReader;
-  readonly journal: string;
-  /** Journals that this one continues, all of them delivered to their ends. */
-  readonly earlierJournals?: ReadonlySet<string> | undefined;
-  wants(event: JournalEvent): boolean;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly alarms: Alarms;
-  readonly metrics: Metrics;
-  readonly stdout: NodeJS.WritableStream;
-  readonly wake: Wake;
-  /** The journal's end, where a sink continues that is to skip everything. */
-  end(): Position;
-  /** True while the state was put in place of another one and the reader has committed nothing since (R20). */
-  isAsRestored?(): boolean;
-  /** True while nothing more will come: an unfilled batch need not wait. */
-  draining(): boolean;
-}
-
-export interface DeliveryStatus {
-  readonly name: string;
-  readonly type: string;
-  readonly state: DeliveryState;
-  readonly sinceMs: number;
-  readonly reason: string | null;
-  readonly remedy: string | null;
-  readonly position: Position;
-  readonly sentEvents: number;
-  readonly deadLetters: number;
-  readonly lastWriteMs: number | null;
-}
-
 export function createDelivery(options: DeliveryOptions) {
   const { name, definition, reader, clock, log, metrics, wake } = options;
   const exactlyOnce = definition.guarantee === "exactly_once";
