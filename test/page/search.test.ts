@@ -73,9 +73,9 @@ describe.skipIf(skips)("the search page", () => {
     await page.fill("input[name=service]", "sso");
     await page.click("#filters button[type=submit]");
     const count = all.filter(({ service }) => service === "sso").length;
-    await expect
-      .poll(() => summary(page))
-      .toBe(`${count.toLocaleString("en")} events (from the index), the newest first.`);
+    await poll(() => summary(page)).toBe(
+      `${count.toLocaleString("en")} events (from the index), the newest first.`,
+    );
     expect(new URL(page.url()).search).toBe("?service=sso");
     expect(await page.locator("#histogram button").count()).toBeGreaterThan(5);
     await page.locator("#found tbody button").first().click();

@@ -106,7 +106,11 @@ export function byTime(texts: readonly string[]): { readonly text: string; reado
 }
 
 /** Runs the exporter once, with a file sink and an archive that closes what it can. */
-export async function archivedWorld(world: CommandWorld, more: readonly string[] = []): Promise<string> {
+export async function archivedWorld(
+  world: CommandWorld,
+  more: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const key = world.at("archive.key");
   const made = await world.run(["archive", "keys", "new", key, "--origin", "example.com/evidence"]);
   world.configure({
@@ -116,7 +120,7 @@ export async function archivedWorld(world: CommandWorld, more: readonly string[]
     ],
     more,
   });
-  const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")]);
+  const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")], { env });
   if (ran.code !== 0) throw new Error(ran.stderr);
   return made.stdout.trim();
 }

@@ -25,8 +25,10 @@ let running = new AbortController();
 
 const queryOf = () => new URLSearchParams(location.search);
 
+/** Empty for a time that cannot be read: the server says what is wrong with it. */
 function toUtc(ms) {
-  return new Date(ms).toISOString().slice(0, 19);
+  const time = new Date(ms);
+  return Number.isNaN(time.getTime()) ? "" : time.toISOString().slice(0, 19);
 }
 
 /** The filters of the address, in the form. */
