@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { topicsOf } from "../../src/cluster/topic-names.ts";
+import { checkTopics, createTopics } from "../../src/cluster/topics.ts";
+import { useKafka } from "../support/kafka-suite.ts";
+import { newCluster } from "./kafka-support.ts";
+
+const suite = await useKafka();
+const never = new AbortController().signal;
+
+describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
+  test("C7 settings that would lose data are named, and too few replicas unless it is a trial", async () => {
+    const { name, connect } = await newCluster(suite.address, 2);
+    const link = await connect(never);
+    try {
+      expect(await checkTopics(link, name, true)).toEqual({ lanes: 2, problems: [] });
+      const { problems } = await checkTopics(link, name, false);
+      expect(problems.join("\n")).toContain(`${topicsOf(name).state} has 1 replicas instead of 3`);
+      await suite.admin.alterConfigs({
+        validateOnly: false,
+        resources: [
+          {
+            type: 2,
+            name: topicsOf(name).state,
+            configEntries: [{ name: "cleanup.policy", value: "delete" }],
+          },
+        ],
+      });
+      await expect
+        .poll(async () => (await checkTopics(link, name, true)).problems.join("\n"), { timeout: 20_000 })
+        .toContain("cleanup.policy=delete instead of compact");
+    } finally {
+      link.end();
+    }
+  });
+
+  test("C7 a cluster is not made twice, and one whose topic was lost is not begun anew", async () => {
+    const { name, connect } = await newCluster(suite.address, 2);
+    const link = await connect(never);
+    try {
+      const again = createTopics(link, { name, lanes: 2, replication: 1, trial: true });
+      await expect(again).rejects.toThrow("exist already");
+      await suite.admin.deleteTopics({ topics: [topicsOf(name).pages] });
+      await expect
+        .poll(() => checkTopics(link, name, true).catch((error: Error) => error.message), { timeout: 20_000 })
+        .toContain(`lacks the topic ${topicsOf(name).pages}`);
+    } finally {
+      link.end();
+    }
+  });
+
+  test("fewer than three replicas are refused unless it is a trial", async () => {
+    const { connect } = await newCluster(suite.address, 1);
+    const link = await connect(never);
+    const made = createTopics(link, { name: "none", lanes: 1, replication: 1, trial: false });
+    await expect(made).rejects.toThrow("one lost disk loses the state");
+    link.end();
+  });
+});
