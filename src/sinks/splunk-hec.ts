@@ -31,6 +31,14 @@ const splunkSchema = z.strictObject({
     .url({ protocol: /^https?$/ })
     .meta({ description: "The collector's address, such as https://splunk.example:8088." }),
   token: secretSchema("The collector's token."),
+  path: z
+    .string()
+    .regex(/^\/[\w./-]*[\w-]$/, { error: "a path such as /services/collector/event" })
+    .default("/services/collector/event")
+    .meta({ description: "The path that takes events; other receivers of the protocol may have another." }),
+  scheme: z.enum(["Splunk", "Bearer"]).default("Splunk").meta({
+    description: "The word before the token in the Authorization header: Splunk, or Bearer for LogScale.",
+  }),
   index: z.string().min(1).optional().meta({ description: "The index; by default the token's own." }),
   source: z.string().min(1).default("tidemark").meta({ description: "The events' source." }),
   sourcetype: z.string().min(1).optional().meta({
@@ -141,11 +149,11 @@ async function connect(config: SplunkConfig, clock: Clock) {
   });
   const channel = randomUUID();
   const headers = {
-    authorization: `Splunk ${config.token.reveal()}`,
+    authorization: `${config.scheme} ${config.token.reveal()}`,
     "content-type": "application/json",
     ...(config.acknowledge && { "x-splunk-request-channel": channel }),
   };
-  return { requester, origin, base, url: `${base}/services/collector/event`, channel, headers };
+  return { requester, origin, base, url: `${base}${config.path}`, channel, headers };
 }
 
 class NamedRefusal extends Error {

@@ -170,6 +170,51 @@ describe.skipIf(skip)("s3 as a lake", () => {
   });
 });
 
+/** TIDEMARK_TENANTS=3000 for the size that docs/s3.md names. */
+const TENANTS = Number(process.env.TIDEMARK_TENANTS ?? 300);
+
+describe.skipIf(skip)("a lake of many tenants", () => {
+  test(
+    "R22 R19 every tenant has its folder, a few objects are in flight at once, and a repeat adds none",
+    async () => {
+      const target = await newTarget({ partition: "org={organization}/dt={date}", compression: "zstd" });
+      const events = makeEvents(TENANTS * 3).map((event, at) => ({
+        ...event,
+        organization: `tenant${at % TENANTS}`,
+      }));
+      const sink = await openSink(target);
+      const batch = makeBatch(sink, events);
+      const startedMs = Date.now();
+      expect(await attempt(sink, batch)).toBeUndefined();
+      const seconds = (Date.now() - startedMs) / 1000;
+      const before = await keysOf(target.bucket);
+      const wanted = new Set(events.map((event) => `org=${event.organization}/dt=${dayOfEvent(event)}`));
+      expect(new Set(before.map((key) => key.split("/").slice(1, 3).join("/")))).toEqual(wanted);
+      expect(await attempt(sink, batch)).toBeUndefined();
+      expect(await keysOf(target.bucket)).toEqual(before);
+      await sink.close();
+      const figures = { tenants: TENANTS, objects: before.length, seconds: Math.round(seconds) };
+      process.stderr.write(`Lake of many tenants: ${JSON.stringify(figures)}\n`);
+    },
+    Math.max(180_000, TENANTS * 400),
+  );
+});
+
+const dayOfEvent = ({ timestampMs }: JournalEvent) => new Date(timestampMs).toISOString().slice(0, 10);
+
+async function keysOf(Bucket: string): Promise<string[]> {
+  const keys: string[] = [];
+  let token: string | undefined;
+  do {
+    const page = await reader.send(
+      new ListObjectsV2Command({ Bucket, ...(token !== undefined && { ContinuationToken: token }) }),
+    );
+    keys.push(...(page.Contents ?? []).map(({ Key }) => Key!));
+    token = page.NextContinuationToken;
+  } while (token !== undefined);
+  return keys;
+}
+
 test.each(["{date}/", "/x", "a b", "x//{date}", "{nope}", "{organization}{service}"])(
   "refuses the partition %s",
   (partition) => {

@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { splunkHec } from "../../src/sinks/splunk-hec.ts";
@@ -64,6 +66,42 @@ testSink("splunk_hec with acknowledgement, against a stand-in", {
   can: ABILITIES,
   start: () => startDestination({ acknowledge: { interval: "10ms", timeout: "100ms" }, gzip: false }),
 });
+
+/** The config of that name in the guide, for a stand-in at this address. */
+function recipe(name: string, url: string): Record<string, unknown> {
+  const guide = readFileSync("docs/splunk.md", "utf8");
+  const blocks = [...guide.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => parse(text!));
+  const found = blocks.flatMap(({ sinks }) => sinks).find((sink) => sink.name === name);
+  const { name: _, type, ...config } = found as Record<string, unknown>;
+  expect(type).toBe("splunk_hec");
+  return { ...config, url };
+}
+
+test.each([
+  ["logscale", "LOGSCALE_INGEST_TOKEN", { path: "/services/collector", scheme: "Bearer" }],
+  ["cribl", "CRIBL_HEC_TOKEN", {}],
+])(
+  "the guide's recipe for %s delivers, probes, and names refused events",
+  async (name, variable, dialect) => {
+    const splunk = await startSplunk({ token: SECRETS.HEC_TOKEN, ...dialect });
+    const target = {
+      definition: splunkHec,
+      config: recipe(name, splunk.server.url),
+      secrets: { [variable]: SECRETS.HEC_TOKEN },
+    };
+    await probeSink(target);
+    expect(splunk.envelopes()).toEqual([]);
+    const events = makeEvents(40);
+    splunk.state.refusedIds = [events[7]!.id!];
+    const driven = await drive(target, events, { batchEvents: 20 });
+    expect([...driven.deadLetters.keys()]).toEqual([events[7]!.identity]);
+    const held = events.filter((_, at) => at !== 7).map(({ bytes }) => Buffer.from(bytes).toString());
+    expect(splunk.events()).toEqual(held);
+    splunk.state.token = "another";
+    expect(await probeSink(target).catch((error) => error)).toBeInstanceOf(PausedError);
+    await splunk.server.close();
+  },
+);
 
 test("a probe finds an index that the token does not allow, without an event", async () => {
   const destination = await startDestination({ index: "audit" });

@@ -5,7 +5,14 @@ import { type Received, type Reply, startServer } from "./server.ts";
  * A stand-in for Splunk's HTTP Event Collector, after its documentation: the event endpoint with its reply
  * codes, indexer acknowledgement, and max_content_length. A request with an invalid event stores nothing.
  */
-export async function startSplunk(options: { token: string; acknowledgement?: boolean }) {
+export async function startSplunk(options: {
+  token: string;
+  acknowledgement?: boolean;
+  /** Other receivers of the protocol differ in these. */
+  path?: string;
+  scheme?: string;
+}) {
+  const { path = "/services/collector/event", scheme = "Splunk" } = options;
   const stored: string[] = [];
   const pending: { readonly ackId: number; readonly events: readonly string[] }[] = [];
   const state = {
@@ -26,7 +33,7 @@ export async function startSplunk(options: { token: string; acknowledgement?: bo
     if (state.isBusy) return reply(503, 9, "Server is busy");
     if (options.acknowledgement && !channelOf(received)) return reply(400, 10, "Data channel is missing");
     switch (received.path) {
-      case "/services/collector/event":
+      case path:
         return takeEvents(received);
       case "/services/collector/ack":
         return tellAcks(received);
@@ -38,8 +45,8 @@ export async function startSplunk(options: { token: string; acknowledgement?: bo
   function authorize(received: Received): Reply | undefined {
     const header = received.headers.authorization;
     if (header === undefined) return reply(401, 2, "Token is required");
-    if (!header.startsWith("Splunk ")) return reply(401, 3, "Invalid authorization");
-    if (header !== `Splunk ${state.token}`) return reply(403, 4, "Invalid token");
+    if (!header.startsWith(`${scheme} `)) return reply(401, 3, "Invalid authorization");
+    if (header !== `${scheme} ${state.token}`) return reply(403, 4, "Invalid token");
     if (state.tokenDisabled) return reply(403, 1, "Token disabled");
     return undefined;
   }
