@@ -10,9 +10,9 @@ const WRITE_BYTES_MIN = 1 << 20;
 const CANNOT = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP"]);
 
 /**
- * Writes large pieces past the page cache, which saves 8% of the processor time of a raw export: copying them into fresh memory costs more than all else that is
- * done for a file, and a backfill would push out of memory what others have there. Where that cannot be done
- * (not on Linux, not on every file system) the file's own handle does all.
+ * Writes large pieces past the page cache, which saves 8% of the processor time of a raw export. Copying them into
+ * the cache is the most expensive step of a write, and a backfill would push other programs' data out of it. Where
+ * this is not possible (not on Linux, not on every file system), the file's own handle writes everything.
  */
 export interface DirectWrites {
   /** How many bytes of the buffer are written, which may be few; undefined where nothing was tried. */
