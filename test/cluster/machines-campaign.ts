@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,6 +14,8 @@ export interface ClusterScene {
   readonly simulator: Simulator;
   readonly machines: Map<string, Program>;
   configOf(machine: string): string;
+  /** What the page of a machine gets from its server. */
+  api(machine: string, path: string): Promise<unknown>;
   folderOf(machine: string): string;
   start(machine: string): void;
   kill(machine: string, signal?: NodeJS.Signals): Promise<void>;
@@ -56,6 +60,8 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
   });
   const env = { KEY: simulator.apiKey };
   const machines = new Map<string, Program>();
+  const ports = new Map<string, number>();
+  for (const machine of ["one", "two", "three"]) ports.set(machine, await freePort());
   const folderOf = (machine: string) => join(folder, machine);
   const configOf = (machine: string) => {
     mkdirSync(folderOf(machine), { recursive: true });
@@ -68,6 +74,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
         `state: ${join(folderOf(machine), "state")}`,
         `cluster: { name: ${name}, brokers: ['${broker.address}'], machine: ${machine}, sessionTimeout: ${SESSION_MS / 1000}s, trial: true }`,
         "polling: { interval: 2s }",
+        ...(ports.has(machine) ? [`server: { port: ${ports.get(machine)} }`] : []),
         "log: { level: info }",
         "drift: false",
         "sinks:",
@@ -125,6 +132,8 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     machines,
     configOf,
     folderOf,
+    api: async (machine, path) =>
+      (await fetch(`http://127.0.0.1:${ports.get(machine)}${path}`)).json() as Promise<unknown>,
     start(machine) {
       machines.set(machine, startProgram(["run", "--config", configOf(machine)], env));
     },
@@ -153,6 +162,14 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
 }
 
 /** Files of lanes under each other's names, as after a wrong copy. */

@@ -6,7 +6,7 @@ import { type ClusterScene, deleteFiles, openClusterScene, swapFiles } from "./m
 
 const jars = await findKafka();
 /** How many faults the campaign has. CI runs a short one. */
-const FAULTS = Number(process.env.TIDEMARK_CLUSTER_FAULTS ?? 4);
+const FAULTS = Number(process.env.TIDEMARK_CLUSTER_FAULTS ?? 3);
 const LANES = Number(process.env.TIDEMARK_CLUSTER_LANES ?? 4);
 const EVENTS = Number(process.env.TIDEMARK_CLUSTER_EVENTS ?? 3000);
 const SEED = Number(process.env.TIDEMARK_CLUSTER_SEED ?? 1);
@@ -83,6 +83,19 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
     },
     600_000 + FAULTS * 60_000,
   );
+
+  test("the page of one machine shows every machine and lane", async () => {
+    const view = (await scene.api("one", "/api/peers")) as {
+      readonly kind: string;
+      readonly peers: readonly {
+        readonly lanes: readonly { readonly lane: number; readonly state: string }[];
+      }[];
+    };
+    expect([view.kind, view.peers.length]).toEqual(["machines", MACHINES.length]);
+    const running = view.peers.flatMap(({ lanes }) => lanes.filter(({ state }) => state === "running"));
+    expect(new Set(running.map(({ lane }) => lane)).size).toBe(LANES);
+    expect(await scene.api("one", "/api/status")).toMatchObject({ version: expect.any(String) });
+  });
 
   test("a command that needs one state file says what to do instead", async () => {
     const { code, stderr } = await scene.command("status");
