@@ -122,7 +122,7 @@ export interface SinkDefinition<Config = unknown> {
   readonly defaultFormat: string;
   /**
    * exactly_once: after any error in `write` and after a failed position commit the sink is closed and
-   * opened again, and goes on from the position that yields (R17). at_least_once: the same batch again.
+   * opened again, and continues from the position that it then reports (R17). at_least_once: the same batch again.
    */
   readonly guarantee: "exactly_once" | "at_least_once";
   /** The guarantee in one sentence, for the documentation. */

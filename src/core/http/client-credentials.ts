@@ -145,7 +145,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The shared request goes on for the others when one caller stops waiting. */
+/** The shared request continues for the other callers when one stops waiting. */
 function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);

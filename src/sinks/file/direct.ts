@@ -31,7 +31,7 @@ export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
     const file = await open(path, constants.O_WRONLY | constants.O_DIRECT).catch(() => undefined);
     if (file === undefined) return undefined;
     const [there, own] = await Promise.all([file.stat(), handle.stat()]);
-    // Somebody has moved the file and put another in its place.
+    // Another file was put in its place.
     if (there.ino !== own.ino || there.dev !== own.dev) await file.close();
     else direct = file;
     return direct;

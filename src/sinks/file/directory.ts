@@ -54,7 +54,7 @@ async function makeDirectory(directory: string, system: FileSystem): Promise<voi
   });
 }
 
-/** The files that go on growing; old ones, and those of another format, are finished instead. */
+/** The files that keep growing. Old ones and those of another format are finished. */
 export function activeFilesOf(
   model: LedgerModel,
   extension: string,

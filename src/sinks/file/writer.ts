@@ -134,7 +134,7 @@ export function createWriter(opened: Opened): Sink {
       try {
         await handles.make(at(name));
       } catch (error) {
-        // Somebody else's file: opening must not take it for a leftover of ours.
+        // Another program's file: opening must not remove it as a leftover.
         if (errnoOf(error) === "EEXIST") await ledger.append([{ forget: [number] }]);
         throw error;
       }

@@ -21,7 +21,7 @@ const saslSchema = z
       mechanism: z.literal("oauthbearer").meta({ description: "By a token of an authorization server." }),
       tokenUrl: z
         .url({ protocol: /^https?$/ })
-        .meta({ description: "Where tokens are had, by the client credentials grant." }),
+        .meta({ description: "The token endpoint of the authorization server (client credentials grant)." }),
       clientId: z.string().min(1).meta({ description: "The client's id at the authorization server." }),
       clientSecret: secretSchema("The client's secret at the authorization server."),
       scope: z.string().optional().meta({ description: "The scope to ask for." }),

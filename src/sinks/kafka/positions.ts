@@ -230,7 +230,7 @@ async function fetchFrom(broker: InternalBroker, topic: string, partition: numbe
 }
 
 function decode(record: FetchedRecord, partition: number, topic: string): HeldPosition | undefined {
-  // A tombstone: somebody has forgotten the sink on purpose.
+  // A tombstone: the position was deleted on purpose.
   if (record.value === null) return undefined;
   const held = parse(record);
   if (!held) {

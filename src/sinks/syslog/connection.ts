@@ -18,7 +18,7 @@ export interface ConnectionOptions {
 /** One connection to a receiver that never answers; made anew whenever it is gone. */
 export interface SyslogConnection {
   connect(signal: AbortSignal): Promise<void>;
-  /** Resolves when the kernel has taken all bytes and the connection still stands. */
+  /** Resolves when the kernel has taken all bytes and the connection is still open. */
   send(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
