@@ -31,7 +31,10 @@ export interface InsightsWorld {
 const ADMINISTRATOR = "an-administrator-of-everything";
 const CLOSED_DAYS = 14;
 
-export async function openInsightsWorld(events = 6000): Promise<InsightsWorld> {
+export async function openInsightsWorld(
+  events = 6000,
+  serviceNow: () => number = () => Date.parse(startTime),
+): Promise<InsightsWorld> {
   const first = await startStill({ events: 0 });
   await first.close();
   const simulator = await startStill({
@@ -64,7 +67,7 @@ export async function openInsightsWorld(events = 6000): Promise<InsightsWorld> {
     },
     scanMax: 1e9,
     cursorSecret: "a secret of the test",
-    nowMs: () => nowMs,
+    nowMs: serviceNow,
   });
   const context = { service, tokens, accesses, timeoutMs: 60_000 };
   const server = await serve({} as View, {

@@ -124,7 +124,7 @@ export async function runMain(
   return outcome;
 }
 
-function linesBelow(directory: string): string[] {
+export function linesBelow(directory: string): string[] {
   if (!existsSync(directory)) return [];
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.jsonl(\.gz)?$/.test(entry.name))
