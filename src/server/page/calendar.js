@@ -106,13 +106,17 @@ export function createCalendar(box, detail, { unit }) {
   return { show };
 }
 
+/** A smaller share would read "0 %", such as the live seconds of a day. Trouble is always named. */
+const SHOWN_SHARE = 0.001;
 const TROUBLE = new Set(["unread", "refused", "expired"]);
 const total = (day) => STATES.reduce((sum, [state]) => sum + day[state], 0);
 
 /** A day in a sentence: its state, and the counts of both sides. */
 export function words(day, unit, nowMs) {
   const all = total(day);
-  const parts = STATES.filter(([state]) => day[state] > 0.0005).map(([state, name]) => {
+  const parts = STATES.filter(
+    ([state]) => day[state] > 0.0005 && (TROUBLE.has(state) || day[state] / all >= SHOWN_SHARE),
+  ).map(([state, name]) => {
     const share = `${name.toLowerCase()} ${percent(day[state] / all)}`;
     if (unit === "share" || !TROUBLE.has(state)) return share;
     return `${share} (${plural(Math.ceil(day[state] - 0.0005), "organization")})`;

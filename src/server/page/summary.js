@@ -104,10 +104,11 @@ function tilesOf({ journal, totals }, rates, { loss, lag, read, used, sink }) {
     },
     {
       key: "complete",
-      name: "Read of 90 days",
+      name: "Read of the time wanted",
       figure: read === null ? "–" : percent(read.share),
       hint: lostHint(gaps, read),
-      meaning: "How much of the time that the service keeps has been read, over all organizations.",
+      meaning:
+        "How much of the time that is to be read, from `since` up to now, has been read, over all organizations.",
     },
     {
       key: "held",
