@@ -1,6 +1,6 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
-import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
+import { archiveConfigs, oldestOpenMs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
@@ -147,6 +147,9 @@ async function assemble(
     metrics,
     config.server?.organizationLabels ?? 0,
   );
+  const space = createSpace(db, config.state, config.journal.budget);
+  const usedShare = () => space.usedBytes() / config.journal.budget;
+  const archives: RunningArchive[] = [];
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
       journal,
@@ -160,7 +163,11 @@ async function assemble(
       memory,
       traces,
       shard: config.shard,
-      polling: { ...config.polling, archived: archiveConfigs(config).length > 0 },
+      polling: {
+        ...config.polling,
+        archived: archiveConfigs(config).length > 0,
+        oldestOpenMs: () => oldestOpenMs(archives, usedShare()),
+      },
       dispatcher: options.dispatcher,
       lane: options.lane,
       keepUnattributed: (stream, bytes, reason) =>
@@ -197,10 +204,7 @@ async function assemble(
     );
   }
 
-  const space = createSpace(db, config.state, config.journal.budget);
-  const archives: RunningArchive[] = [];
   for (const own of options.repairing ? [] : archiveConfigs(config)) {
-    const usedShare = () => space.usedBytes() / config.journal.budget;
     const parts = { db, journal: journal.id, retentionMs, clock, alarms, metrics, log, usedShare };
     archives.push(await openRunningArchive(config, own, parts));
   }
@@ -232,7 +236,7 @@ async function assemble(
     startedMs: clock.now(),
     alarms: () => alarms.list(),
     accounts: () => accounts.map(({ name, poller }) => ({ name, ...poller.status() })),
-    deliveries: () => deliveries.map((delivery) => delivery.status()),
+    deliveries: () => [...deliveries, ...archives].map((one) => one.status()),
     rates: rates.view,
   };
   const view = createView(db, live, viewOptions(config, clock));
@@ -256,7 +260,7 @@ async function assemble(
       await together(signal, (stop) => [
         ...accounts.map((account) => account.poller.run(stop)),
         ...deliveries.map((delivery) => delivery.run(stop)),
-        ...archives.map((archive) => archive.run(stop)),
+        ...archives.map((archive) => archive.run(stop, { verifies: true })),
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
         loops.every(SECOND_MS, stop, async () => {
           await keeper.turn();

@@ -1,21 +1,24 @@
 import { dirname, join } from "node:path";
 import type { Archive } from "../archive/archive.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
-import { createDeletions, type Deletions } from "../archive/deletion/deletion.ts";
+import { createDeletions } from "../archive/deletion/deletion.ts";
 import { openConfigured, openStore, signerOf } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
 import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
-import { type ActionBody, type Actions, UnknownNameError } from "../core/actions.ts";
+import { type Actions, UnknownNameError } from "../core/actions.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { ArchiveState } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
-import { DecisionNeededError, explain } from "../core/errors.ts";
+import { explain } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { DAY_MS } from "../core/time.ts";
+import type { LiveDelivery } from "../core/view.ts";
 import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
+import { createArchiveAlarms } from "./archive-alarms.ts";
+import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
 
 /*
  * An archive of the config at work. Its states:
@@ -30,12 +33,15 @@ import type { State } from "../journal/database.ts";
 export interface RunningArchive {
   readonly name: string;
   readonly state: ArchiveState;
-  run(signal: AbortSignal): Promise<void>;
+  /** Closes days until the signal ends it. `verifies`: also verifies the archive once a day. */
+  run(signal: AbortSignal, options: { readonly verifies: boolean }): Promise<void>;
   /** Closes all that can be closed now; false when it had to stop, with an alarm. */
   drain(signal: AbortSignal): Promise<boolean>;
   /** Between two turns of closing. */
   change(operation: ArchiveOperation, signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
+  /** As the page shows it among the sinks. */
+  status(): LiveDelivery;
 }
 
 export interface ArchiveParts {
@@ -50,16 +56,15 @@ export interface ArchiveParts {
   usedShare(): number;
 }
 
-export type ArchiveOperation = ActionBody<"archive">["operation"];
-
 const IDLE_MS = 60_000;
 const RETRY_MS = 30_000;
 const STOPPED_MS = 600_000;
 /** From this share on, pages that only archives hold move to files of their own (A4). */
 const STAGE_SHARE = 0.4;
 const STAGED_PAGES = 50;
-/** A day that is open longer than this beyond `settle` raises an alarm. */
-const BEHIND_DAYS = 5;
+const LOOK_MS = 1000;
+/** From this share on, polling begins no further stretch of history (A4). */
+const NARROW_SHARE = 0.7;
 
 export function archiveConfigs(config: Config): readonly (SinkConfig & ArchiveConfig)[] {
   return (config.sinks as unknown as readonly SinkConfig[]).filter(({ type }) => type === "archive") as never;
@@ -89,17 +94,30 @@ export async function openRunningArchive(
   own: SinkConfig & ArchiveConfig,
   parts: ArchiveParts,
 ): Promise<RunningArchive> {
-  const { clock, alarms, metrics, log } = parts;
+  const { clock, metrics, log } = parts;
   const { name } = own;
+  const alarmed = createArchiveAlarms(parts.alarms, clock, name);
   const state = await archiveStateOf(config, name, parts);
   const workFolder = join(archiveFolder(config.state, name), "work");
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
 
+  let shown: Pick<LiveDelivery, "state" | "sinceMs" | "reason"> = {
+    state: "opening",
+    sinceMs: clock.now(),
+    reason: null,
+  };
+  let closedEvents = 0;
+  let lastWriteMs: number | null = null;
+
+  function enter(to: LiveDelivery["state"], reason: string | null): void {
+    shown = { state: to, sinceMs: to === shown.state ? shown.sinceMs : clock.now(), reason };
+  }
+
   async function open(signal: AbortSignal) {
     if (opened !== undefined) return opened;
     const store = await openStore(own.store, clock);
-    const archive = await openConfigured(own, state, store, clock, workFolder, reportWitnesses, signal);
+    const archive = await openConfigured(own, state, store, clock, workFolder, alarmed.witnesses, signal);
     opened = { archive, store };
     return opened;
   }
@@ -109,20 +127,6 @@ export async function openRunningArchive(
     opened = undefined;
   }
 
-  function reportWitnesses(away: readonly { readonly name: string; readonly reason: string }[]): void {
-    if (away.length === 0) {
-      alarms.clear("witness_away", name);
-      return;
-    }
-    alarms.raise({
-      kind: "witness_away",
-      subject: name,
-      severity: "warning",
-      message: `${away.map((one) => `${one.name}: ${one.reason}`).join("; ")}. The archive goes on; checkpoints lack this cosignature.`,
-      remedy: "Check that the witness runs and knows this log. The next checkpoint is cosigned again.",
-    });
-  }
-
   /** Turns and other uses take place one after the other. */
   function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = last.then(work);
@@ -130,21 +134,41 @@ export async function openRunningArchive(
     return turn;
   }
 
+  /** Makes room in the journal; it needs no store, so a store that is away does not fill the journal. */
+  async function stage(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && parts.usedShare() > STAGE_SHARE && (await state.stage(STAGED_PAGES)));
+  }
+
+  /** New pages are noted and staged while there is nothing to close, or nothing can be closed. */
+  async function rest(waitMs: number, signal: AbortSignal): Promise<void> {
+    const untilMs = clock.now() + waitMs;
+    while (!signal.aborted && clock.now() < untilMs) {
+      await clock.sleep(Math.min(LOOK_MS, untilMs - clock.now()), signal).catch(() => {});
+      if (signal.aborted || parts.usedShare() <= STAGE_SHARE) continue;
+      await inTurn(async () => {
+        while (!signal.aborted && (await state.noteArrivals(STAGED_PAGES)));
+        await stage(signal);
+      });
+    }
+  }
+
   async function turn(signal: AbortSignal): Promise<"again" | "idle"> {
-    if (parts.usedShare() > STAGE_SHARE) await state.stage(STAGED_PAGES);
+    await stage(signal);
     const { archive } = await open(signal);
     const before = state.head()?.size ?? 0;
     const result = await archive.closeStep(signal);
     count(archive, before);
-    alarms.clear("archive_stopped", name);
-    alarms.clear("archive_failing", name);
+    alarmed.worked();
+    enter("running", null);
     return result;
   }
 
   function count(archive: Archive, before: number): void {
     if ((state.head()?.size ?? 0) === before) return;
+    lastWriteMs = clock.now();
     for (const leaf of archive.leaves().slice(before)) {
       if (!("events" in leaf)) continue;
+      closedEvents += leaf.events;
       metrics.add("tidemark_archive_closed_events_total", leaf.events, { sink: name });
       metrics.add("tidemark_archive_closed_parts_total", 1, { sink: name });
       log.info(
@@ -152,23 +176,6 @@ export async function openRunningArchive(
         "A part of a day was closed.",
       );
     }
-  }
-
-  function reportBacklog(): void {
-    const { oldestDay, events } = state.backlog();
-    const behindMs = oldestDay === null ? 0 : clock.now() - Date.parse(oldestDay) - DAY_MS - own.settle;
-    if (behindMs < BEHIND_DAYS * DAY_MS) {
-      alarms.clear("archive_behind", name);
-      return;
-    }
-    alarms.raise({
-      kind: "archive_behind",
-      subject: name,
-      severity: "warning",
-      message: `The day ${oldestDay} is not closed: the windows of some of its organizations are not sealed. ${events} events wait in the journal.`,
-      remedy:
-        "See `tidemark coverage` for windows that are refused or unread, and the alarms of their accounts.",
-    });
   }
 
   /** Once a day: log, manifests and the store's own hashes, without reading data files. */
@@ -183,55 +190,41 @@ export async function openRunningArchive(
       "verified",
       JSON.stringify({ isValid: result.isValid, findings: result.findings.length }),
     );
-    if (result.isValid) {
-      alarms.clear("archive_invalid", name);
-      return;
-    }
-    const [first] = result.findings;
-    alarms.raise({
-      kind: "archive_invalid",
-      subject: name,
-      severity: "critical",
-      message: `${result.findings.length} findings in ${store.place}; the first: ${first!.subject}: ${first!.message}`,
-      remedy:
-        "Run `tidemark archive verify` to see all of them. Keep the archive as it is, and restore what is damaged from a copy.",
-    });
+    alarmed.verified(result, store.place);
   }
 
   /** How long to wait before the next try. */
   async function fail(error: unknown): Promise<number> {
     await close();
-    const isDecision = error instanceof DecisionNeededError;
-    alarms.raise({
-      kind: isDecision ? "archive_stopped" : "archive_failing",
-      subject: name,
-      severity: isDecision ? "critical" : "warning",
-      message: explain(error),
-      remedy: isDecision
-        ? `Choose one: ${(error as DecisionNeededError).choices.join("; ")}. Nothing is lost meanwhile: the journal keeps what is not closed.`
-        : "Retrying automatically. If this persists, check the disk and that the store can be reached. The journal keeps what is not closed.",
-    });
-    return isDecision ? STOPPED_MS : RETRY_MS;
+    const isStopped = alarmed.failed(error) === "stopped";
+    enter(isStopped ? "stopped" : "retrying", explain(error));
+    return isStopped ? STOPPED_MS : RETRY_MS;
   }
 
   return {
     name,
     state,
-    async run(signal) {
+    async run(signal, { verifies }) {
       while (!signal.aborted) {
         let waitMs = 0;
         try {
           const result = await inTurn(() => turn(signal));
           if (result === "idle") {
-            reportBacklog();
-            await inTurn(() => verifyDaily(signal));
+            alarmed.backlog(state.backlog(), own.settle);
+            if (verifies) await inTurn(() => verifyDaily(signal));
             waitMs = IDLE_MS;
           }
         } catch (error) {
           if (signal.aborted) return;
           waitMs = await fail(error);
         }
-        if (waitMs > 0) await clock.sleep(waitMs, signal).catch(() => {});
+        if (waitMs > 0)
+          await rest(waitMs, signal).catch((error) =>
+            log.warn(
+              { err: error, archive: name },
+              "Pages of the journal could not be staged; trying again.",
+            ),
+          );
         else await new Promise((resolve) => setImmediate(resolve));
       }
     },
@@ -248,47 +241,21 @@ export async function openRunningArchive(
     change: (operation, signal) =>
       inTurn(async () => {
         const { archive, store } = await open(signal);
-        if (operation.kind === "reconcile") return recordReconcile(archive, operation, signal);
         const folder = join(archiveFolder(config.state, name), "deletions");
-        return carryOut(
-          createDeletions({ archive, store, state, config: own, clock, workFolder: folder }),
-          operation,
-          signal,
-        );
+        const deletions = () =>
+          createDeletions({ archive, store, state, config: own, clock, workFolder: folder });
+        return carryOut(archive, deletions, operation, signal);
       }),
     close,
+    status: () => ({ name, ...shown, remedy: null, sentEvents: closedEvents, lastWriteMs }),
   };
 }
 
-type ReconcileOperation = Extract<ArchiveOperation, { readonly kind: "reconcile" }>;
-
-async function recordReconcile(
-  { log }: Archive,
-  { from, to, askedMs, days, organizations, returned, held, erased, onlyHeld, missing }: ReconcileOperation,
-  signal: AbortSignal,
-): Promise<string> {
-  const counts = { days, organizations, returned, held, erased, only_held: onlyHeld, missing };
-  const asked = new Date(askedMs).toISOString();
-  const body = { kind: "reconcile", from, to, asked, compared: "identities", ...counts } as const;
-  await log.append([{ body }], signal);
-  return "The result is in the log.";
-}
-
-function carryOut(
-  deletions: Deletions,
-  operation: Exclude<ArchiveOperation, ReconcileOperation>,
-  signal: AbortSignal,
-): Promise<string> {
-  switch (operation.kind) {
-    case "hold":
-      return deletions.hold(operation, signal).then((id) => `The hold ${id} is in force and in the log.`);
-    case "release":
-      return deletions.release(operation.hold, signal);
-    case "prune":
-      return deletions.prune(operation.dryRun, signal);
-    case "erase":
-      return deletions.erase(operation, signal);
-  }
+/** The start of the oldest day that is open, while the journal is nearly full; polling completes it first (A4). */
+export function oldestOpenMs(archives: readonly RunningArchive[], usedShare: number): number | undefined {
+  if (usedShare < NARROW_SHARE) return undefined;
+  const days = archives.flatMap(({ state }) => state.oldestDay() ?? []).sort();
+  return days[0] === undefined ? undefined : Date.parse(days[0]);
 }
 
 export function archiveActions(archives: readonly RunningArchive[]): Pick<Actions, "archive"> {

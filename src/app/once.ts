@@ -8,7 +8,7 @@ import type { Loops } from "./loops.ts";
 /*
  * `run --once`, step by step (R39):
  *
- *   1. Every account reads what there is, while sinks and followers work on it.
+ *   1. Every account reads what there is, while sinks, followers and archives work on it.
  *   2. When all accounts have ended, well or not, the sinks are drained: no batch waits to be filled any more.
  *   3. A sink ends when everything is delivered, or when it cannot go on: it needs the operator, or it has failed
  *      for a minute. That stops neither the other sinks nor the reading.
@@ -18,8 +18,15 @@ export interface OnceParts {
   readonly accounts: readonly Pick<Account, "name" | "poller">[];
   readonly deliveries: readonly Pick<Delivery, "drain">[];
   readonly followers: readonly Follower[];
-  /** Archives close what they can when everything else is done; false: one could not. */
-  readonly archives: readonly { readonly name: string; drain(signal: AbortSignal): Promise<boolean> }[];
+  /**
+   * Archives close days while accounts are read, because a backfill may be larger than the journal. Once
+   * everything else is done, `drain` closes the rest; false: an archive could not.
+   */
+  readonly archives: readonly {
+    readonly name: string;
+    run(signal: AbortSignal, options: { readonly verifies: boolean }): Promise<void>;
+    drain(signal: AbortSignal): Promise<boolean>;
+  }[];
   readonly loops: Loops;
   readonly wake: Wake;
   /** From now on nothing more will come. */
@@ -56,10 +63,14 @@ export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promi
     ...deliveries.map((delivery) => noting(delivery.drain(signal))),
     ...followers.map(({ step }) => noting(loops.follow(step, signal, parts.isDraining))),
   ];
-  const space = loops.every(SECOND_MS, AbortSignal.any([signal, done.signal]), parts.keepSpace);
+  const untilDone = AbortSignal.any([signal, done.signal]);
+  const beside = [
+    loops.every(SECOND_MS, untilDone, parts.keepSpace),
+    ...parts.archives.map((archive) => archive.run(untilDone, { verifies: false })),
+  ];
   await Promise.all(work);
   done.abort();
-  await noting(space);
+  await Promise.all(beside.map(noting));
   signal.throwIfAborted();
   for (const { name, drain } of parts.archives)
     if (!(await drain(signal)))

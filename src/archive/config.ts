@@ -16,7 +16,7 @@ const objectLockSchema = z
   .strictObject({
     mode: z.enum(["governance", "compliance"]).meta({
       description:
-        "Who may delete a file before its time: with governance some users, with compliance nobody.",
+        "Who may delete a file before its time: with governance some users, with compliance no user.",
     }),
     days: z
       .int()

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ArchiveOperation } from "../app/archives.ts";
+import type { ArchiveOperation } from "../app/archive-operations.ts";
 import { loadConfig } from "../config/load.ts";
 import { archiveFactOf } from "../journal/archive/state.ts";
 import { openStateForReading } from "../journal/database.ts";

@@ -1,12 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { exportRanges } from "../archive/evidence/export.ts";
 import { checkProof, proveEvent } from "../archive/evidence/prove.ts";
 import { reportHtml } from "../archive/evidence/report.ts";
-import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import { registerDeletions } from "./archive-deletions.ts";
+import { registerKeys } from "./archive-keys.ts";
 import { registerReconcile } from "./archive-reconcile.ts";
 import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
 import { registerVerify } from "./archive-verify.ts";
@@ -134,41 +134,5 @@ function registerReport(archive: Command, io: Io): void {
       await store.close();
       io.stdout.write(html);
       if (!isValid) io.setExitCode(1);
-    });
-}
-
-function registerKeys(archive: Command, io: Io): void {
-  const keys = archive.command("keys").summary("make and show signing keys");
-  keys
-    .command("new")
-    .summary("make a signing key")
-    .description(
-      "Writes a new signing key into a file that only its owner can read, and prints the public key. Keep a copy of the file offline: without it the archive cannot be continued.",
-    )
-    .argument("<file>", "where the key goes; must not be there yet")
-    .requiredOption("--origin <origin>", "the archive's origin, as in the config; for a witness its name")
-    .option("--witness", "a key for `tidemark witness`")
-    .addHelpText(
-      "after",
-      "\nExample:\n  $ tidemark archive keys new archive.key --origin example.com/audit-archive",
-    )
-    .action((file: string, flags: { origin: string; witness?: boolean }) => {
-      const text = newSignerText(flags.origin, flags.witness ? COSIGNATURE : undefined);
-      try {
-        writeFileSync(file, `${text}\n`, { flag: "wx", mode: 0o600 });
-      } catch (error) {
-        throw new UsageError(
-          `${file} was not written: ${(error as Error).message}. A key is never overwritten.`,
-        );
-      }
-      io.stdout.write(`${parseSigner(text).verifier.text}\n`);
-    });
-  keys
-    .command("show")
-    .summary("print the public key of a signing key")
-    .argument("<file>", "the signing key")
-    .addHelpText("after", "\nExample:\n  $ tidemark archive keys show archive.key")
-    .action((file: string) => {
-      io.stdout.write(`${parseSigner(readFileSync(file, "utf8")).verifier.text}\n`);
     });
 }

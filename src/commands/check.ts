@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { checkAccount } from "../app/check/account.ts";
+import { checkArchives } from "../app/check/archives.ts";
 import type { CheckFinding } from "../app/check/finding.ts";
 import { checkServer } from "../app/check/server.ts";
 import { advice, checkSinks } from "../app/check/sinks.ts";
@@ -66,6 +67,7 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   }
   const { signal, stderr: stdout } = io;
   yield* checkSinks(config, { log: createLog(io, "error"), signal, stdout });
+  yield* checkArchives(config);
 }
 
 function refuseMismatch(config: Config): void {

@@ -68,6 +68,8 @@ export const ACTIONS = {
         to: day.nullable(),
         reason: z.string().min(1),
       }),
+      /** Opens the archive, which writes a new key of the config into the log. */
+      z.strictObject({ kind: z.literal("keys") }),
       /** The result of a comparison with the service, for the log. */
       z.strictObject({
         kind: z.literal("reconcile"),

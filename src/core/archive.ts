@@ -21,7 +21,7 @@ export interface ArchiveState {
 
   /** Notes what new pages hold, a bounded number in one call; true when there may be more. */
   noteArrivals(pagesMax: number): Promise<boolean>;
-  /** What can be closed now, oldest day first, at most about `eventsMax` events in all. */
+  /** Days that can be closed now, oldest first, at most about `eventsMax` events in all. */
   closable(query: ClosableQuery): Promise<readonly ClosableDay[]>;
   /** Makes plans durable; from then on later events of these organizations and days are additions (A7, A12). */
   plan(plans: readonly NewPlan[]): Promise<void>;
@@ -33,6 +33,8 @@ export interface ArchiveState {
   setBuilt(plan: number, built: object): Promise<void>;
   /** How many events wait, in how many pages, and the oldest day that is open. */
   backlog(): ArchiveBacklog;
+  /** The oldest day with events that are not closed, as 2026-11-15; cheap. */
+  oldestDay(): string | null;
   /** Moves pages that only archives hold to files of their own; true when there may be more (A4). */
   stage(limitPages: number): Promise<boolean>;
 
@@ -81,7 +83,7 @@ export interface ClosableDay {
   readonly organizations: readonly Claim[];
 }
 
-/** What is known about one organization's day, before its events are counted. */
+/** The facts about one organization's day, before its events are counted. */
 export interface Claim {
   /** An organization's id, `provider:` and a portal's id, or `account:` and a name. */
   readonly organization: string;

@@ -69,6 +69,48 @@ export const METRICS = {
     description: "Events that appeared in the service after their time range was read.",
     labels: ["account"],
   },
+  tidemark_archive_days: {
+    kind: "gauge",
+    unit: "",
+    description: "Days of which an archive has closed at least one part.",
+    labels: ["sink"],
+  },
+  tidemark_archive_waiting_events: {
+    kind: "gauge",
+    unit: "",
+    description: "Events that wait for their day to be closed.",
+    labels: ["sink"],
+  },
+  tidemark_archive_staged_bytes: {
+    kind: "gauge",
+    unit: "By",
+    description: "Pages that were moved out of the journal until their days close.",
+    labels: ["sink"],
+  },
+  tidemark_archive_checkpoint_age_seconds: {
+    kind: "gauge",
+    unit: "s",
+    description: "Age of the newest entry of the archive's log.",
+    labels: ["sink"],
+  },
+  tidemark_archive_verification_age_seconds: {
+    kind: "gauge",
+    unit: "s",
+    description: "Time since the last daily verification.",
+    labels: ["sink"],
+  },
+  tidemark_archive_findings: {
+    kind: "gauge",
+    unit: "",
+    description: "Findings of the last daily verification; 0: the archive is valid.",
+    labels: ["sink"],
+  },
+  tidemark_archive_holds: {
+    kind: "gauge",
+    unit: "",
+    description: "Legal holds in force.",
+    labels: ["sink"],
+  },
   tidemark_journal_used_bytes: {
     kind: "gauge",
     unit: "By",

@@ -1,3 +1,4 @@
+import type { ArchiveView } from "./view/archives.ts";
 import type { DeadLetterBodyView, DeadLettersQuery, DeadLettersView } from "./view/dead-letters.ts";
 import type { DriftView, RecentView } from "./view/events.ts";
 import type { GapsQuery, GapsView } from "./view/gaps.ts";
@@ -22,6 +23,7 @@ export interface View {
   /** What is missing, oldest first, with the sums of all that the query finds. */
   gaps(query: GapsQuery): Promise<GapsView>;
   sinks(): Promise<readonly SinkView[]>;
+  archives(): Promise<readonly ArchiveView[]>;
   deadLetters(query: DeadLettersQuery): Promise<DeadLettersView>;
   /** One with its event's exact bytes, as text. */
   deadLetter(id: number): Promise<DeadLetterBodyView | undefined>;

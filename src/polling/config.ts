@@ -78,6 +78,8 @@ export const pollingSchema = z
 export type PollingConfig = z.output<typeof pollingSchema> & {
   /** Whether an archive closes days: then windows of history are cut at midnights (A1). */
   readonly archived?: boolean;
+  /** The start of the oldest day that an archive waits for, while the journal is nearly full (A4). */
+  readonly oldestOpenMs?: () => number | undefined;
 };
 
 /** The reading part of an account; the directory part describes its connection. */
@@ -127,6 +129,7 @@ export function settingsOf(account: AccountReading, polling: PollingConfig): Pol
     services: account.services,
     order: polling.order,
     archived: polling.archived ?? false,
+    ...(polling.oldestOpenMs && { oldestOpenMs: polling.oldestOpenMs }),
   };
 }
 

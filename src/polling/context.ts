@@ -22,6 +22,8 @@ export interface PollingSettings extends Times {
   readonly order: "newest_first" | "oldest_first";
   /** An archive closes days: windows of history are cut at midnights (A1). */
   readonly archived?: boolean;
+  /** The start of the oldest day that an archive waits for, while the journal is nearly full (A4). */
+  readonly oldestOpenMs?: () => number | undefined;
 }
 
 /** Facts about the service that polling has found out since the process started. */

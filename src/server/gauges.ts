@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { GaugeReading, Metrics } from "../core/metrics.ts";
+import type { ArchiveView } from "../core/view/archives.ts";
 import type { OrganizationView } from "../core/view/organizations.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import type { StatusView } from "../core/view/status.ts";
@@ -11,10 +12,28 @@ const SINK_STATES: readonly SinkView["state"][] = ["opening", "running", "retryi
 /** Series for each organization are many; of more than this only the incomplete ones have any. */
 const ORGANIZATIONS_MAX = 200;
 
+const seconds = (fromMs: number | null, nowMs: number) => (fromMs === null ? null : (nowMs - fromMs) / 1000);
+const ARCHIVE_GAUGES = [
+  ["tidemark_archive_days", ({ daysClosed }: ArchiveView) => daysClosed],
+  ["tidemark_archive_waiting_events", ({ waitingEvents }: ArchiveView) => waitingEvents],
+  ["tidemark_archive_staged_bytes", ({ stagedBytes }: ArchiveView) => stagedBytes],
+  [
+    "tidemark_archive_checkpoint_age_seconds",
+    ({ checkpointMs }: ArchiveView, nowMs: number) => seconds(checkpointMs, nowMs),
+  ],
+  [
+    "tidemark_archive_verification_age_seconds",
+    ({ verifiedMs }: ArchiveView, nowMs: number) => seconds(verifiedMs, nowMs),
+  ],
+  ["tidemark_archive_findings", ({ findings }: ArchiveView) => findings],
+  ["tidemark_archive_holds", ({ holds }: ArchiveView) => holds],
+] as const;
+
 interface Seen {
   readonly status: StatusView;
   readonly sinks: readonly SinkView[];
   readonly organizations: readonly OrganizationView[];
+  readonly archives: readonly ArchiveView[];
   readonly ms: number;
 }
 
@@ -35,7 +54,8 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
 
   async function look(): Promise<void> {
     const [status, sinks] = [await view.status(), await view.sinks()];
-    seen = { status, sinks, organizations: await countedOf(view), ms: clock.now() };
+    const archives = await view.archives();
+    seen = { status, sinks, archives, organizations: await countedOf(view), ms: clock.now() };
   }
 
   function readings(
@@ -56,6 +76,16 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
     "tidemark_journal_budget_bytes",
     readings(({ journal }) => (journal.budgetBytes === null ? [] : [{ value: journal.budgetBytes }])),
   );
+  for (const [name, read] of ARCHIVE_GAUGES)
+    metrics.gauge(
+      name,
+      readings((_, __, { archives }) =>
+        archives.flatMap((archive) => {
+          const value = read(archive, clock.now());
+          return value === null ? [] : [{ value, attributes: { sink: archive.name } }];
+        }),
+      ),
+    );
   metrics.gauge(
     "tidemark_windows",
     readings(({ accounts }) => accounts.flatMap(({ name, windows }) => byState(windows, { account: name }))),

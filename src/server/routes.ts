@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ACTIONS, type Actions } from "../core/actions.ts";
 import { defineRoute, type Route, RouteError, type RouteInput } from "../core/route.ts";
+import { archiveViewSchema } from "../core/view/archives.ts";
 import {
   deadLetterBodySchema,
   deadLettersQuerySchema,
@@ -76,6 +77,13 @@ export function viewRoutes(view: View): readonly Route[] {
       sinks: [...(await view.sinks())],
     })),
     read(
+      "/api/archives",
+      "Every archive: days closed, last checkpoint, last verification, holds.",
+      none,
+      archivesSchema,
+      async () => ({ archives: [...(await view.archives())] }),
+    ),
+    read(
       "/api/dead-letters",
       "Events that a sink refused, newest first and grouped by reason, without their contents.",
       deadLettersQuerySchema,
@@ -111,6 +119,7 @@ export function viewRoutes(view: View): readonly Route[] {
   ];
 }
 
+const archivesSchema = z.strictObject({ archives: z.array(archiveViewSchema) });
 const sinksSchema = z.strictObject({ sinks: z.array(sinkSchema) });
 const alarmsSchema = z.strictObject({ alarms: z.array(alarmSchema) });
 

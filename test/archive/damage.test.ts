@@ -3,14 +3,13 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFi
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { signCheckpoint } from "../../src/archive/log/checkpoint.ts";
-import { encodeLeaf, type LeafBody, parseLeaf } from "../../src/archive/log/leaf.ts";
+import type { LeafBody } from "../../src/archive/log/leaf.ts";
 import { newSignerText, parseSigner } from "../../src/archive/log/note.ts";
-import { createTiler } from "../../src/archive/log/tiles.ts";
-import { leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
+import { leafHash } from "../../src/archive/log/tree.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
 import type { ArchiveStore } from "../../src/archive/store/store.ts";
-import type { Check } from "../../src/archive/verify/findings.ts";
 import { type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
+import { rebuildLog } from "./forge.ts";
 import { A, B, DAY, ORIGIN, openWorld, type World } from "./world.ts";
 
 /*
@@ -42,6 +41,19 @@ afterAll(() => world.end());
 async function verify(options: Partial<VerifyOptions> = {}, place = folder) {
   const store = await openDirectory(place);
   return verifyArchive(store, { key: signer.verifier, since: kept, nowMs: world.nowMs, ...options });
+}
+
+/** A copy of the archive with a log over other entries. */
+function forged(
+  name: string,
+  change: (bodies: LeafBody[]) => LeafBody[],
+  by = signer,
+  batches?: readonly number[],
+): string {
+  const place = join(world.folder, name);
+  cpSync(folder, place, { recursive: true });
+  rebuildLog(place, change, { by, batches, timeMs: world.nowMs });
+  return place;
 }
 
 /** Changes a file, verifies, and puts it back; gives what was named. */
@@ -146,7 +158,7 @@ describe("verify names the damage", () => {
   });
 
   test("a leaf removed and the tree rebuilt and signed again: the kept checkpoint shows it", async () => {
-    const place = rebuilt("removed", (bodies) => bodies.filter((_, index) => index !== 2));
+    const place = forged("removed", (bodies) => bodies.filter((_, index) => index !== 2));
     const found = (await verify({}, place)).findings.filter(({ check }) => check === "earlier checkpoint");
     expect(found).toMatchObject([{ subject: "log entries 0 to 2" }]);
     expect((await verify({ since: undefined, disabled: ["unexpected files"] }, place)).findings).toEqual([]);
@@ -160,48 +172,12 @@ describe("verify names the damage", () => {
       ...leaves.slice(1),
     ];
     for (const batches of [[1, 2, 5], [2, 5], [5]]) {
-      const place = rebuilt(`forged-${batches.length}`, forge, own, batches);
+      const place = forged(`forged-${batches.length}`, forge, own, batches);
       expect(
         (await verify({ since: undefined, disabled: ["unexpected files"] }, place)).isValid,
         `${batches}`,
       ).toBe(false);
     }
-  });
-});
-
-describe("each check is needed", () => {
-  // A damage that one check alone finds. Without it the archive would pass.
-  const cases: [Check, (place: string) => void, Partial<VerifyOptions>?][] = [
-    ["leaves.jsonl", (place) => writeFileSync(join(place, "log/leaves.jsonl"), "")],
-    ["keys.txt", (place) => writeFileSync(join(place, "keys.txt"), "another key\n")],
-    ["policy.json", (place) => writeFileSync(join(place, "policy.json"), "{}")],
-    ["unexpected files", (place) => writeFileSync(join(place, "events/strange"), "x")],
-    [
-      "numbered checkpoints",
-      (place) => cpSync(join(place, "log/checkpoint.3"), join(place, "log/checkpoint.4")),
-    ],
-    ["log files", (place) => writeFileSync(join(place, "log/tile/0/000.p/2"), "x")],
-    [
-      "earlier checkpoint",
-      () => {},
-      { since: Buffer.from(signCheckpoint({ origin: ORIGIN, size: 2, root: leafHash() }, [signer])) },
-    ],
-    ["age", () => {}, { maxAgeMs: -1 }],
-    [
-      "checkpoint signature",
-      () => {},
-      { key: parseSigner(newSignerText(ORIGIN)).verifier, since: undefined },
-    ],
-  ];
-
-  test.each(cases)("%s", async (check, damage, options = {}) => {
-    const place = join(world.folder, `check-${check}`);
-    cpSync(folder, place, { recursive: true });
-    damage(place);
-    const { findings } = await verify(options, place);
-    expect(findings.length).toBeGreaterThan(0);
-    expect(new Set(findings.map((finding) => finding.check))).toEqual(new Set([check]));
-    expect((await verify({ ...options, disabled: [check] }, place)).findings).toEqual([]);
   });
 });
 
@@ -227,46 +203,4 @@ function inMemory(contents: ReadonlyMap<string, Buffer>): ArchiveStore {
     },
     close: async () => {},
   };
-}
-
-/** A log over other entries, with tiles, checkpoints and texts that fit. */
-function rebuilt(
-  name: string,
-  change: (bodies: LeafBody[]) => LeafBody[],
-  by = signer,
-  batches?: readonly number[],
-): string {
-  const place = join(world.folder, name);
-  cpSync(folder, place, { recursive: true });
-  const entries = readFileSync(join(folder, "log/leaves.jsonl"), "utf8")
-    .trimEnd()
-    .split("\n")
-    .map((line) => Buffer.from(line));
-  const leaves = entries.map((entry, index) => parseLeaf(entry, ORIGIN, index));
-  const bodies = change(
-    leaves.map(({ type: _t, origin: _o, index: _i, size: _s, time: _m, ...body }) => body as LeafBody),
-  );
-  const sizes = batches ?? Array.from({ length: bodies.length }, (_, index) => index + 1);
-  const own = bodies.map((body, index) =>
-    encodeLeaf(
-      { origin: ORIGIN, index, size: sizes.find((size) => size > index)!, timeMs: world.nowMs },
-      body,
-    ),
-  );
-  rmSync(join(place, "log"), { recursive: true });
-  const write = (path: string, bytes: Uint8Array | string) => {
-    mkdirSync(dirname(join(place, path)), { recursive: true });
-    writeFileSync(join(place, path), bytes);
-  };
-  const hashes = leavesOf(Buffer.concat(own.map((entry) => leafHash(entry))));
-  const tiler = createTiler(hashes, (index) => own[index]!);
-  for (const size of sizes) {
-    for (const { path, bytes } of tiler.grow(size)) write(`log/${path}`, bytes);
-    const checkpoint = signCheckpoint({ origin: ORIGIN, size, root: rootOf(hashes, 0, size) }, [by]);
-    write(`log/checkpoint.${size}`, checkpoint);
-    write("log/checkpoint", checkpoint);
-  }
-  write("log/leaves.jsonl", own.map((entry) => `${entry}\n`).join(""));
-  write("keys.txt", bodies.flatMap((body) => (body.kind === "key" ? [`${body.key}\n`] : [])).join(""));
-  return place;
 }

@@ -3,9 +3,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { skipUnless } from "../support/components.ts";
-import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
+import { findFsck, findPython, PYTHON_REMEDY } from "../support/tessera.ts";
 import { openWorld, type World } from "../support/world.ts";
 
+const fsck = await findFsck();
 const python = await findPython();
 const skipsPython = skipUnless("python", python, PYTHON_REMEDY);
 
@@ -149,13 +150,81 @@ describe("an archive of the simulated service", () => {
       "example.com/evidence",
     ]);
     expect(other.code).toBe(0);
+    const check = () => world.run(["check", "--online", "--config", world.at("tidemark.yaml")]);
+    const fine = (await check()).stdout;
+    expect(fine).toMatch(/archive evidence.*\d+ log entries, signed with the key of the config/);
+    expect(fine).toContain("no witness is named");
     const config = readFileSync(world.at("tidemark.yaml"), "utf8");
     writeFileSync(world.at("tidemark.yaml"), config.replace("archive.key", "other.key"));
     const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")]);
     expect(ran.stderr).toContain("archive_stopped");
     expect(ran.stderr).toContain("not the one that this archive was signed with");
     expect(ran.code).toBe(1);
+    const wrong = await check();
+    expect(wrong.code).toBe(1);
+    expect(wrong.stdout).toContain("no signature of a known key");
   }, 120_000);
+
+  test("a store that cannot be written is an alarm, and the run says that the archive could not continue", async () => {
+    await archived();
+    const config = readFileSync(world.at("tidemark.yaml"), "utf8");
+    writeFileSync(world.at("file"), "not a directory");
+    writeFileSync(world.at("tidemark.yaml"), config.replace(world.at("archive "), world.at("file ")));
+    const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")]);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain("archive_failing");
+    writeFileSync(world.at("tidemark.yaml"), config);
+    expect((await world.run(["run", "--once", "--config", world.at("tidemark.yaml")])).code).toBe(0);
+  }, 120_000);
+
+  test.skipIf(skipUnless("fsck", fsck, "set TIDEMARK_REQUIRE=fsck to build it with Go"))(
+    "the fsck of Tessera accepts the log of closed days",
+    async () => {
+      const key = await archived();
+      writeFileSync(world.at("key.txt"), key);
+      const args = ["--ui=false", "--storage_url", `file://${world.at("archive/log")}/`];
+      const checked = spawnSync(fsck!, [...args, "--public_key", world.at("key.txt")], { encoding: "utf8" });
+      expect(checked.stderr).toContain("Successfully fsck'd");
+    },
+    120_000,
+  );
+
+  test("A20 keys are rotated and backed up with commands, and the pinned old key still verifies", async () => {
+    const key = await archived();
+    const config = ["--config", world.at("tidemark.yaml")];
+    const passphrase = ["--passphrase-env", "PASSPHRASE"];
+    const env = { PASSPHRASE: "correct horse battery" };
+    const old = world.at("archive.key");
+    const short = await world.run(["archive", "keys", "backup", old, world.at("x"), ...passphrase], {
+      env: { PASSPHRASE: "short" },
+    });
+    expect(short.code).toBe(2);
+    const backup = world.at("archive.key.backup");
+    expect((await world.run(["archive", "keys", "backup", old, backup, ...passphrase], { env })).stdout).toBe(
+      `${key}\n`,
+    );
+    expect(readFileSync(backup, "utf8")).not.toContain(readFileSync(old, "utf8").trim().split("+").at(-1));
+    const restored = world.at("restored.key");
+    await world.run(["archive", "keys", "restore", backup, restored, ...passphrase], { env });
+    expect(readFileSync(restored, "utf8")).toBe(readFileSync(old, "utf8"));
+    const wrong = await world.run(["archive", "keys", "restore", backup, world.at("y"), ...passphrase], {
+      env: { PASSPHRASE: "another passphrase" },
+    });
+    expect(wrong.code).not.toBe(0);
+    expect(wrong.stderr).toContain("The passphrase is wrong, or the backup is damaged");
+
+    const rotated = await world.run(["archive", "keys", "rotate", world.at("second.key"), ...config]);
+    expect(rotated.stderr).toBe("");
+    expect(rotated.stdout).toContain("The newest key of the log is example.com/evidence+");
+    expect(rotated.stdout).toContain("name");
+    const refused = await world.run(["run", "--once", ...config]);
+    expect(refused.code).not.toBe(0);
+    const text = readFileSync(world.at("tidemark.yaml"), "utf8");
+    writeFileSync(world.at("tidemark.yaml"), text.replace("archive.key", "second.key"));
+    expect((await world.run(["run", "--once", ...config])).code).toBe(0);
+    const verified = await world.run(["archive", "verify", "--key", key, "--json", ...config]);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ isValid: true, isPinned: true });
+  }, 180_000);
 
   test("holds, prunes and erases with commands, and says what it did", async () => {
     const key = await archived(", keep: 1d");

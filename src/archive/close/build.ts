@@ -147,7 +147,7 @@ export function organizationSecret(plan: Pick<Plan, "seed">, organization: strin
   );
 }
 
-/** What the line says about completeness (A10); `held` was counted from the file. */
+/** The claim of the line about completeness (A10); `held` was counted from the file. */
 export function claimOf(plan: Plan, claim: Claim, held: number) {
   const isAddition = plan.kind !== "day";
   const returned = !isAddition && claim.matches ? claim.events : null;

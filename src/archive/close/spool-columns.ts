@@ -9,7 +9,7 @@ export interface SpooledPlace {
   readonly timestampLength: number;
 }
 
-/** What stays in memory of each spooled event, in columns that grow together. */
+/** The part of each spooled event that stays in memory, in columns that grow together. */
 export function createColumns() {
   let capacity = 4096;
   let count = 0;

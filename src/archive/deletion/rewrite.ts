@@ -9,7 +9,7 @@ import { encodeManifest, entryOf, type Line, type ManifestEntry } from "../part/
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
 
-/** What becomes of a line: kept, gone, or kept without these events. */
+/** The fate of a line: kept, gone, or kept without these events. */
 export type Fate = "keep" | "gone" | { readonly without: ReadonlySet<number> };
 
 export interface Rewritten {

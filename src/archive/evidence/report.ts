@@ -1,4 +1,5 @@
 import { currentParts } from "../log/current-parts.ts";
+import type { LogLeaf } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Verification, verifyArchive } from "../verify/verify.ts";
@@ -57,7 +58,7 @@ export async function reportHtml(
   );
   const keys = log.leaves.flatMap((leaf) => (leaf.kind === "key" ? [leaf] : []));
   const html = page(store.place, result, [
-    section("Is it whole?", verdict(result, options)),
+    section("Is it whole?", verdict(result, options, log.leaves)),
     section(
       "What is held?",
       table(
@@ -107,9 +108,17 @@ export async function reportHtml(
   return { html, isValid: result.isValid };
 }
 
-function verdict(result: Verification, options: ReportOptions): string {
+function comparison(leaves: readonly LogLeaf[]): string {
+  const newest = leaves.findLast((leaf) => leaf.kind === "reconcile");
+  if (newest?.kind !== "reconcile") return "never";
+  const { asked, from, to, returned, held, missing } = newest;
+  return `${asked}: ${from} to ${to}, by identities; returned ${count(returned)}, held ${count(held)}, missing ${count(missing)}`;
+}
+
+function verdict(result: Verification, options: ReportOptions, leaves: readonly LogLeaf[]): string {
   const { days, findings, events, size, isPinned, witnessedMs, newestMs } = result;
   const rows = [
+    ["Verified", new Date(options.nowMs).toISOString()],
     ["Days valid", `${count(days.valid)} of ${count(days.total)}`],
     ["Log entries", count(size)],
     ["Events read and checked", options.quick ? "none: quick verification" : count(events)],
@@ -121,6 +130,7 @@ function verdict(result: Verification, options: ReportOptions): string {
         ? "none: times are the operator's claim"
         : new Date(witnessedMs).toISOString(),
     ],
+    ["Last comparison with the service", comparison(leaves)],
   ];
   const list =
     findings.length === 0
@@ -142,7 +152,7 @@ h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bot
 table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.3rem .6rem .3rem 0;border-bottom:1px solid #e5e5e5;vertical-align:top;overflow-wrap:anywhere}
 pre{background:#f5f5f5;padding:.8rem;overflow-wrap:anywhere;white-space:pre-wrap;font-size:.8rem}
 .good,.bad{font-weight:600;font-size:1.1rem}.good{color:#0a6b2d}.bad{color:#a31515}
-@media print{body{margin:0;max-width:none;font-size:11px}h2{break-after:avoid}tr,pre{break-inside:avoid}}
+@media print{html{font-size:11px}body{margin:0;max-width:none;font-size:1rem}h2{break-after:avoid}tr,pre{break-inside:avoid}}
 </style></head><body>
 <h1>${escaped(origin ?? "Archive")}</h1><p>${escaped(place)}</p>
 ${sections.join("\n")}

@@ -32,9 +32,9 @@ const part = {
 const kinds = {
   /** A part of a day: the organizations that were sealed. */
   day: z.strictObject({ kind: z.literal("day"), ...part, incomplete: count }),
-  /** What arrived on one day for days that were closed before. */
+  /** Events that arrived on one day for days that were closed before. */
   late: z.strictObject({ kind: z.literal("late"), ...part, incomplete: count }),
-  /** What arrived on one day without a usable time. */
+  /** Events that arrived on one day without a usable time. */
   undated: z.strictObject({ kind: z.literal("undated"), ...part, incomplete: count }),
   /** The service forgot these before they were read; the lines of that manifest say which. */
   gap: z.strictObject({ kind: z.literal("gap"), day, part: name, manifest: name, organizations: count }),

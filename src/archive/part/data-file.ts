@@ -18,7 +18,7 @@ export interface Codec {
 }
 export const CODEC: Codec = { level: 3, frameBytes: 1_000_000 };
 
-/** What the file says about a range, for its manifest line. */
+/** The facts of a range for its manifest line. */
 export interface RangeFacts {
   readonly events: number;
   readonly offset: number;

@@ -29,14 +29,15 @@ export interface EventHasher {
 /** With one scratch buffer for all events, because an allocation for each would cost as much as the hash. */
 export function createEventHasher(nonceOf: (index: number) => Buffer): EventHasher {
   const start = EVENT_LEAF.length + NONCE_BYTES;
-  let scratch = Buffer.alloc(16_384);
+  // Small, so that it comes from the pool: there is one for each line.
+  let scratch = Buffer.allocUnsafe(2048);
   EVENT_LEAF.copy(scratch);
   return {
     nonce: nonceOf,
     leaf(index, slice) {
       const length = start + slice.length;
       if (scratch.length < length) {
-        scratch = Buffer.alloc(length * 2);
+        scratch = Buffer.allocUnsafe(length * 2);
         EVENT_LEAF.copy(scratch);
       }
       nonceOf(index).copy(scratch, EVENT_LEAF.length);

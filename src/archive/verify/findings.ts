@@ -4,7 +4,6 @@ export const CHECKS = [
   "earlier checkpoint",
   "numbered checkpoints",
   "log entries",
-  "log tree",
   "log files",
   "leaves.jsonl",
   "keys.txt",

@@ -5,6 +5,8 @@ const BLOCK_BYTES = 4_000_000;
 
 /** Reads a stored file from its start to its end in blocks, and hashes it on the way. */
 export interface SequentialFile {
+  /** Bytes that were taken so far. */
+  readonly taken: number;
   /** Exactly so many bytes, valid until the next call; undefined where the file ends before. */
   take(length: number): Promise<Buffer | undefined>;
   /** Hashes what is left, and gives the hash of the whole file and its length. */
@@ -16,7 +18,7 @@ export async function openSequential(store: ArchiveStore, path: string): Promise
   let next = await store.read(path, { from: 0, length: BLOCK_BYTES });
   if (next === undefined) return undefined;
   let block: Buffer = Buffer.alloc(0);
-  let [used, read] = [0, 0];
+  let [used, read, taken] = [0, 0, 0];
 
   async function fill(length: number): Promise<boolean> {
     while (block.length - used < length) {
@@ -32,9 +34,13 @@ export async function openSequential(store: ArchiveStore, path: string): Promise
   }
 
   return {
+    get taken() {
+      return taken;
+    },
     async take(length) {
       if (!(await fill(length))) return undefined;
       used += length;
+      taken += length;
       return block.subarray(used - length, used);
     },
     async finish() {

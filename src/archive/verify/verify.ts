@@ -21,7 +21,7 @@ export interface VerifyOptions {
   /** Days as 2026-11-15, both included. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;
-  /** Of the data files, between 0 and 100; chosen by the root, so that nobody can predict them. */
+  /** Of the data files, between 0 and 100; chosen by the root, so that they cannot be predicted. */
   readonly samplePercent?: number | undefined;
   readonly maxAgeMs?: number | undefined;
   readonly nowMs: number;

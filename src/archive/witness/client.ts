@@ -15,7 +15,7 @@ const ANSWER_LENGTH_MAX = 100_000;
 
 export function createWitnessClient(url: string, verifier: Verifier): WitnessClient {
   const dispatcher = new Agent({ connect: { rejectUnauthorized: true } });
-  // What the witness saw last. Unknown at first: its answer to size 0 says.
+  // The size that the witness saw last. Unknown at first: its answer to size 0 names it.
   let knownSize = 0;
 
   async function ask(body: string, signal: AbortSignal) {

@@ -223,7 +223,7 @@ function overlaps(a: Stretch, b: Stretch): boolean {
   return a.fromMs < b.toMs && a.toMs > b.fromMs;
 }
 
-/** What of a stretch is in none of the others. */
+/** The pieces of a stretch that are in none of the others. */
 function without(whole: Stretch, others: readonly Stretch[]): Stretch[] {
   let left = [whole];
   for (const { fromMs, toMs } of others)

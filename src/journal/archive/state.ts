@@ -35,6 +35,9 @@ export async function openArchiveState(
   const pagesOf = db
     .prepare("SELECT DISTINCT page FROM archive_open WHERE archive = ? AND plan = ? ORDER BY page")
     .pluck();
+  const oldestDay = db
+    .prepare("SELECT MIN(bucket) FROM archive_open WHERE archive = ? AND kind = 'day'")
+    .pluck();
   const { change } = db;
 
   function propose(entries: readonly ProposedEntry[]): void {
@@ -126,6 +129,7 @@ export async function openArchiveState(
           void db.prepare("UPDATE archive_plans SET built = ? WHERE id = ?").run(JSON.stringify(built), id),
       ),
     backlog: () => arrivals.backlog(),
+    oldestDay: () => oldestDay.get(name) as string | null,
     stage: (limit) => pages.stage(limit),
     tombstone: (organization, event, from, to) =>
       change(() => {

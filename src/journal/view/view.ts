@@ -7,6 +7,7 @@ import type { LiveAccount, LiveView, View } from "../../core/view.ts";
 import type { State } from "../database.ts";
 import { createGapQueries } from "../gaps.ts";
 import { createSpace } from "../space.ts";
+import { createArchivesView } from "./archives.ts";
 import { noWindows } from "./days.ts";
 import { createDeadLettersView } from "./dead-letters.ts";
 import { createLedgerView, type Survey } from "./ledger.ts";
@@ -52,6 +53,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const gaps = createGapQueries(db);
   const space = createSpace(db, options.file, options.budgetBytes ?? 0);
   const recent = createRecent(db);
+  const archives = createArchivesView(db);
   const accountOf = (name: string) =>
     known()
       ?.accounts()
@@ -206,6 +208,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   return {
     status,
     sinks,
+    archives: async () => archives(),
     rates: () =>
       known()?.rates() ?? { bucketMs: 5000, fromMs: clock.now(), received: [], live: [], sent: {} },
     organizations: (query) => organizations.list(query),

@@ -1,3 +1,4 @@
+import { DAY_MS } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 
@@ -87,7 +88,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   }
 
   /** The stream with the fewest windows under way comes first, so that no organization waits for another's history. */
-  async function nextHistory(): Promise<Window | undefined> {
+  async function nextHistory(onceOnly: boolean): Promise<Window | undefined> {
     const underWay = new Map<number, number>();
     let count = 0;
     for (const { kind, window } of running.values()) {
@@ -98,6 +99,8 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     if (count >= options.workers) return undefined;
     const limit = running.size + later.size + CHOICE;
     const newestFirst = settings.order === "newest_first";
+    // `run --once` cannot wait until open days settle.
+    const openMs = onceOnly ? undefined : settings.oldestOpenMs?.();
     let best: Window | undefined;
     let least = Number.POSITIVE_INFINITY;
     for (const window of await journal.windows({
@@ -107,6 +110,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       newestFirst,
       limit,
     })) {
+      if (openMs !== undefined && isBeyond(window, openMs, newestFirst)) continue;
       const under = underWay.get(window.stream.id) ?? 0;
       if (isFree(window.id) && under < least) [best, least] = [window, under];
     }
@@ -119,7 +123,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       const finders = [
         ["live", () => nextLive(onceOnly)],
         ["sweep", nextSweep],
-        ["history", nextHistory],
+        ["history", () => nextHistory(onceOnly)],
       ] as const;
       for (const [kind, find] of finders) {
         const window = await find();
@@ -189,6 +193,14 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       return Math.max(IDLE_MS_MIN, nextMs - nowMs);
     },
   };
+}
+
+/**
+ * With an archive, and a journal that is nearly full, no further stretch of history is begun: only windows that
+ * the oldest open day and those read before it need (A4). Their days can then be closed, which frees the journal.
+ */
+function isBeyond({ fromMs, toMs }: Window, openMs: number, newestFirst: boolean): boolean {
+  return newestFirst ? toMs <= openMs : fromMs >= openMs + DAY_MS;
 }
 
 export type Agenda = ReturnType<typeof createAgenda>;

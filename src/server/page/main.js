@@ -1,5 +1,6 @@
 import { showAccounts } from "./accounts.js";
 import { follow, get, Refusal } from "./api.js";
+import { refreshArchives } from "./archives.js";
 import { createCalendar, showCalendarLegend } from "./calendar.js";
 import { createChart, createRates } from "./chart.js";
 import { createLetters } from "./dead-letters.js";
@@ -69,6 +70,7 @@ async function refreshLists() {
   await organizations.refresh(now());
   await letters.refresh();
   await refreshDrift(now());
+  await refreshArchives(now());
   if (jobsExist) jobsExist = await refreshJobs(now());
   show();
 }

@@ -1,0 +1,47 @@
+import type { Archive } from "../archive/archive.ts";
+import type { Deletions } from "../archive/deletion/deletion.ts";
+import type { ActionBody } from "../core/actions.ts";
+
+/** A change of an archive that its log has to record. */
+export type ArchiveOperation = ActionBody<"archive">["operation"];
+
+type ReconcileOperation = Extract<ArchiveOperation, { readonly kind: "reconcile" }>;
+
+async function recordReconcile(
+  { log }: Archive,
+  { from, to, askedMs, days, organizations, returned, held, erased, onlyHeld, missing }: ReconcileOperation,
+  signal: AbortSignal,
+): Promise<string> {
+  const counts = { days, organizations, returned, held, erased, only_held: onlyHeld, missing };
+  const asked = new Date(askedMs).toISOString();
+  const body = { kind: "reconcile", from, to, asked, compared: "identities", ...counts } as const;
+  await log.append([{ body }], signal);
+  return "The result is in the log.";
+}
+
+function newestKey(archive: Archive): string {
+  const leaf = archive.leaves().findLast(({ kind }) => kind === "key");
+  return `The newest key of the log is ${leaf?.kind === "key" ? leaf.key : "none"}, in entry ${leaf?.index}.`;
+}
+
+/** Carries an operation out and says what was done. */
+export function carryOut(
+  archive: Archive,
+  open: () => Deletions,
+  operation: ArchiveOperation,
+  signal: AbortSignal,
+): Promise<string> {
+  if (operation.kind === "reconcile") return recordReconcile(archive, operation, signal);
+  if (operation.kind === "keys") return Promise.resolve(newestKey(archive));
+  const deletions = open();
+  switch (operation.kind) {
+    case "hold":
+      return deletions.hold(operation, signal).then((id) => `The hold ${id} is in force and in the log.`);
+    case "release":
+      return deletions.release(operation.hold, signal);
+    case "prune":
+      return deletions.prune(operation.dryRun, signal);
+    case "erase":
+      return deletions.erase(operation, signal);
+  }
+}

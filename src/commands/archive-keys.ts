@@ -1,0 +1,137 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import type { Command } from "commander";
+import { openKey, sealKey } from "../archive/log/key-backup.ts";
+import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts";
+import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
+import { UsageError } from "../core/errors.ts";
+import { secretOf } from "../core/secret.ts";
+import { isLocked } from "../journal/lock.ts";
+import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
+import { change } from "./change.ts";
+import type { Io } from "./io.ts";
+import { withConfig } from "./options.ts";
+
+export function registerKeys(archive: Command, io: Io): void {
+  const keys = archive.command("keys").summary("make, show, rotate and back up signing keys");
+  registerNew(keys, io);
+  registerRotate(keys, io);
+  registerBackup(keys, io);
+}
+
+function registerNew(keys: Command, io: Io): void {
+  keys
+    .command("new")
+    .summary("make a signing key")
+    .description(
+      "Writes a new signing key into a file that only its owner can read, and prints the public key. Keep a copy of the file offline: without it the archive cannot be continued.",
+    )
+    .argument("<file>", "where the key goes; must not be there yet")
+    .requiredOption("--origin <origin>", "the archive's origin, as in the config; for a witness its name")
+    .option("--witness", "a key for `tidemark witness`")
+    .addHelpText(
+      "after",
+      "\nExample:\n  $ tidemark archive keys new archive.key --origin example.com/audit-archive",
+    )
+    .action((file: string, flags: { origin: string; witness?: boolean }) => {
+      const text = newSignerText(flags.origin, flags.witness ? COSIGNATURE : undefined);
+      writeKey(file, text);
+      io.stdout.write(`${parseSigner(text).verifier.text}\n`);
+    });
+  keys
+    .command("show")
+    .summary("print the public key of a signing key")
+    .argument("<file>", "the signing key")
+    .addHelpText("after", "\nExample:\n  $ tidemark archive keys show archive.key")
+    .action((file: string) => {
+      io.stdout.write(`${parseSigner(readFileSync(file, "utf8")).verifier.text}\n`);
+    });
+}
+
+function registerRotate(keys: Command, io: Io): void {
+  withConfig(keys.command("rotate"), "tidemark archive keys rotate archive-2027.key")
+    .summary("change the signing key; the old key confirms the new one")
+    .description(
+      "Makes a new signing key and writes it into the log, in a checkpoint that both keys sign. Stop the running process first. Afterwards name the new file as `key` in the config. Everybody who pinned the old key can still verify.",
+    )
+    .argument("<file>", "where the new key goes; must not be there yet")
+    .option("--archive <name>", "the archive, where the config has more than one")
+    .action((file: string, flags: ArchiveFlags) => rotate(file, flags, io));
+}
+
+async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> {
+  const { config } = loadConfig(flags.config, io.env);
+  const own = archiveOf(flags, io);
+  if (isLocked(config.state))
+    throw new UsageError(
+      "A process is running with this state file: stop it, rotate, change `key` in the config, and start it again.",
+    );
+  const text = newSignerText(own.origin);
+  // On disk before the log names it: a key that is lost could not continue the archive.
+  writeKey(file, text);
+  const sinks = config.sinks.map((sink) =>
+    sink.name === own.name ? { ...sink, key: secretOf(text), previousKey: own.key } : sink,
+  );
+  await change(io, { ...config, sinks } as unknown as Config, "archive", {
+    archive: own.name,
+    operation: { kind: "keys" },
+  });
+  io.stdout.write(
+    `Now name ${file} as \`key\` in the config, remove \`previousKey\`, and keep a backup of the new key elsewhere.\n`,
+  );
+}
+
+interface PassphraseFlags {
+  readonly passphraseEnv: string;
+}
+
+function registerBackup(keys: Command, io: Io): void {
+  const passphrase = ({ passphraseEnv }: PassphraseFlags) => {
+    const text = io.env[passphraseEnv] ?? "";
+    if (text.length >= 12) return text;
+    throw new UsageError(`Set ${passphraseEnv} to a passphrase of at least 12 characters.`);
+  };
+  keys
+    .command("backup")
+    .summary("write an encrypted copy of a signing key")
+    .description(
+      "Encrypts the key with a passphrase, reads the copy back, and prints the public key. Keep the copy and the passphrase in two places away from this machine.",
+    )
+    .argument("<key>", "the signing key")
+    .argument("<backup>", "where the copy goes; must not be there yet")
+    .requiredOption("--passphrase-env <variable>", "the environment variable with the passphrase")
+    .addHelpText(
+      "after",
+      "\nExample:\n  $ tidemark archive keys backup archive.key archive.key.backup --passphrase-env PASSPHRASE",
+    )
+    .action((key: string, backup: string, flags: PassphraseFlags) => {
+      const text = readFileSync(key, "utf8").trim();
+      writeKey(backup, sealKey(text, passphrase(flags)));
+      if (openKey(readFileSync(backup, "utf8"), passphrase(flags)) !== text)
+        throw new Error(`${backup} does not give the key back: do not rely on it.`);
+      io.stdout.write(`${parseSigner(text).verifier.text}\n`);
+    });
+  keys
+    .command("restore")
+    .summary("get a signing key back from its encrypted copy")
+    .argument("<backup>", "the copy")
+    .argument("<key>", "where the key goes; must not be there yet")
+    .requiredOption("--passphrase-env <variable>", "the environment variable with the passphrase")
+    .addHelpText(
+      "after",
+      "\nExample:\n  $ tidemark archive keys restore archive.key.backup archive.key --passphrase-env PASSPHRASE",
+    )
+    .action((backup: string, key: string, flags: PassphraseFlags) => {
+      const text = openKey(readFileSync(backup, "utf8"), passphrase(flags));
+      writeKey(key, text);
+      io.stdout.write(`${parseSigner(text).verifier.text}\n`);
+    });
+}
+
+function writeKey(file: string, text: string): void {
+  try {
+    writeFileSync(file, `${text}\n`, { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    throw new UsageError(`${file} was not written: ${(error as Error).message}. A key is never overwritten.`);
+  }
+}
