@@ -1,0 +1,91 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { randomBytes } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { afterEach, describe, expect, test } from "vitest";
+import { type App, openApp } from "../../src/app.ts";
+import { openDirectory } from "../../src/archive/store/directory.ts";
+import { verifyArchive } from "../../src/archive/verify/verify.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { DAY_MS } from "../../src/core/time.ts";
+import { createSpace } from "../../src/journal/space.ts";
+import { openWorld, type World } from "../support/world.ts";
+
+/** TIDEMARK_ARCHIVE_BACKFILL: how many organizations; each has events on every one of 90 days. */
+const ORGANIZATIONS = Number(process.env.TIDEMARK_ARCHIVE_BACKFILL ?? 20);
+const DAYS = 88;
+const EVENTS_A_DAY = 60;
+/** Random text, so that a stored event has about this many bytes however well it is compressed. */
+const EVENT_BYTES = 10_000;
+
+let world: World;
+let app: App | undefined;
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  await world.close();
+});
+
+/** Events on every day; gives their number. */
+function fill(): number {
+  const nowMs = Date.now();
+  const organizations = world.simulator.organizations.map(({ id }) => id);
+  let count = 0;
+  for (let day = 1; day <= DAYS; day++)
+    for (let at = 0; at < EVENTS_A_DAY; at++) {
+      const timestamp = new Date(nowMs - day * DAY_MS + at * 60_000).toISOString();
+      const detail = randomBytes(EVENT_BYTES).toString("base64");
+      world.simulator.control.append(organizations[count++ % organizations.length]!, [
+        { id: `event-${count}`, service: "directory", event_type: "user_update", timestamp, detail },
+      ]);
+    }
+  return count;
+}
+
+async function openWithBudget(budget: number): Promise<App> {
+  const key = world.at("archive.key");
+  await world.run(["archive", "keys", "new", key, "--origin", "example.com/backfill"]);
+  const file = world.configure({
+    account: "organizations: all, since: 90d",
+    polling: "interval: 1s, pageSize: 25, pagesInFlight: 2, concurrency: 2",
+    sinks: [
+      `{ name: evidence, type: archive, origin: example.com/backfill, key: { file: ${key} }, store: { directory: ${world.at("archive")} }, settle: 0s }`,
+    ],
+  });
+  const { config } = loadConfig(file, { KEY: world.simulator.apiKey });
+  return openApp({ config: { ...config, journal: { budget } }, log: silentLog, stdout: process.stdout });
+}
+
+describe("A4 a first backfill ten times as large as the journal's budget", () => {
+  test("closes days while it goes on, stays within the budget, and ends complete", async () => {
+    world = await openWorld({ organizations: ORGANIZATIONS, events: 0, days: 90 });
+    const events = fill();
+    const storedBytes = events * EVENT_BYTES;
+    const budget = Math.floor(storedBytes / 10);
+    app = await openWithBudget(budget);
+    const { db } = app;
+    const space = createSpace(db, world.at("state.db"), budget);
+    const unread = db.prepare("SELECT COUNT(*) FROM windows WHERE state = 'unread' AND live = 0").pluck();
+    const closed = db.prepare("SELECT COUNT(DISTINCT day) FROM archive_closed").pluck();
+    const used: number[] = [];
+    let closedMeanwhile = 0;
+    const timer = setInterval(() => {
+      used.push(space.usedBytes());
+      if ((unread.get() as number) > 0) closedMeanwhile = Math.max(closedMeanwhile, closed.get() as number);
+    }, 20);
+    await app.once(new AbortController().signal).finally(() => clearInterval(timer));
+    // The budget is looked at once a second, and the write-ahead log counts, so with this small budget a second of
+    // reading is several times as much; without the archive's closing it would be ten times.
+    expect(Math.max(...used)).toBeLessThan(5 * budget);
+    expect(closedMeanwhile).toBeGreaterThan(5);
+    const result = await verifyArchive(await openDirectory(world.at("archive")), { nowMs: Date.now() });
+    expect(result.findings).toEqual([]);
+    // Yesterday and the day before it are open until their windows are compared once more.
+    const open = new Date(Date.now() - 2 * DAY_MS).toISOString().slice(0, 10);
+    const expected = world.served().filter((text) => JSON.parse(text).timestamp.slice(0, 10) < open).length;
+    expect(result.events).toBeGreaterThanOrEqual(expected);
+    expect(result.gaps.filter(({ reason }) => reason !== "not asked for")).toEqual([]);
+    expect(db.prepare("SELECT COUNT(*) FROM archive_staged").pluck().get()).toBeLessThan(10);
+    expect(readdirSync(world.at("evidence.archive/pages")).length).toBeLessThan(10);
+  }, 900_000);
+});
