@@ -1,6 +1,6 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
-import { archiveConfigs, oldestOpenMs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
+import { archiveConfigs, archivePolling, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
@@ -163,11 +163,7 @@ async function assemble(
       memory,
       traces,
       shard: config.shard,
-      polling: {
-        ...config.polling,
-        archived: archiveConfigs(config).length > 0,
-        oldestOpenMs: () => oldestOpenMs(archives, usedShare()),
-      },
+      polling: { ...config.polling, ...archivePolling(config, archives, usedShare) },
       dispatcher: options.dispatcher,
       lane: options.lane,
       keepUnattributed: (stream, bytes, reason) =>

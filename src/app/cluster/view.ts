@@ -96,6 +96,7 @@ export function createMachineView(options: MachineViewOptions): View {
     },
     gaps: async (query) => mergeGaps(await found((one) => one.gaps(query)), query),
     sinks: async () => mergeSinks((await found((one) => one.sinks())).flat()),
+    archives: async () => (await found((one) => one.archives())).flat(),
     async deadLetters(query) {
       const { before: _, ...rest } = query;
       const lists = await all((one) => one.deadLetters(rest));
