@@ -45,7 +45,8 @@ export interface Account {
   readonly twice: number;
 }
 
-const SESSION_MS = 6000;
+/** Long enough for a busy machine: a late heartbeat moves lanes. */
+const SESSION_MS = 10_000;
 
 export async function openClusterScene(broker: Broker, lanes: number, events: number): Promise<ClusterScene> {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
