@@ -36,7 +36,7 @@ const BINDING = "src/core/sqlite.ts";
 const OUTSIDE = ["src/server/page", "simulator/test"];
 
 /** Tables may be long: they are read line by line. */
-const TABLES: readonly string[] = ["src/core/metrics.ts", "src/journal/replication/open.ts"];
+const TABLES: readonly string[] = ["src/core/metrics.ts"];
 /** ClickHouse and DuckDB are asked in their own SQL. */
 const SQL_PLACES =
   /^src\/(journal|imports\/store)\/|^simulator\/|^src\/sinks\/clickhouse|^src\/search\/|^src\/commands\/sql\.ts/;
@@ -127,6 +127,17 @@ describe("the architecture", () => {
     const sql = /\b(SELECT .* FROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
     const elsewhere = files.filter((file) => !SQL_PLACES.test(file) && sql.test(codeOf(file)));
     expect(elsewhere).toEqual([]);
+  });
+
+  test("a name that is exported from src/ means one thing", () => {
+    const places = new Map<string, string[]>();
+    for (const file of files.filter((name) => name.startsWith("src/")))
+      for (const [, name] of codeOf(file).matchAll(
+        /^export (?:async )?(?:function\*?|interface|type|class|const) (\w+)/gm,
+      ))
+        places.set(name!, [...(places.get(name!) ?? []), file]);
+    const twice = [...places].filter(([, list]) => list.length > 1);
+    expect(twice.map(([name, list]) => `${name}: ${list.join(", ")}`)).toEqual([]);
   });
 
   test("no two migrations have the same number", () => {

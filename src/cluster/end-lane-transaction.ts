@@ -1,6 +1,6 @@
 import { OPENED_KEY, type StoredRecord } from "../core/changelog.ts";
 import type { Brokers, KafkaLink } from "./link.ts";
-import { createMarkers, endsOf, rawRecords } from "./read-partition.ts";
+import { createCommitMarkers, endsOf, rawRecords } from "./read-partition.ts";
 import type { ClusterTopics } from "./topic-names.ts";
 
 /*
@@ -93,7 +93,7 @@ async function openRecords(
   for (;;) {
     const { end, stable } = await endsOf(brokers, topic, partition);
     if (stable >= end) return [];
-    const markers = createMarkers();
+    const markers = createCommitMarkers();
     for (const record of await rawRecords(brokers, topic, partition, stable, end)) markers.take(record);
     const open = markers.openOf(producerId);
     // Markers of the last writer may be on their way for a moment.

@@ -1,7 +1,7 @@
 import type { Consumer, PartitionAssigner } from "kafkajs";
 import { assignLanes, type GroupMember, type MemberFacts } from "./assign.ts";
 import type { ConnectKafka, KafkaLink } from "./link.ts";
-import type { Instant } from "./self-fence.ts";
+import type { FenceInstant } from "./self-fence.ts";
 import { topicsOf } from "./topic-names.ts";
 
 /*
@@ -19,7 +19,7 @@ export interface MembershipOptions {
   /** The lanes that this machine should run now. */
   assigned(lanes: readonly number[]): void;
   /** A heartbeat that was sent at this time has succeeded. */
-  alive(sentAt: Instant): void;
+  alive(sentAt: FenceInstant): void;
   /** The client reports; for the log. */
   trouble(error: unknown): void;
 }
@@ -28,7 +28,7 @@ const ASSIGNER = "tidemark-lanes";
 const AGAIN_MS = 2000;
 
 /** Takes part in the group until the signal aborts. */
-export async function takePart(options: MembershipOptions, signal: AbortSignal): Promise<void> {
+export async function joinGroup(options: MembershipOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await joinOnce(options, signal).catch(options.trouble);
     await Promise.race([new Promise((resolve) => setTimeout(resolve, AGAIN_MS)), untilAborted(signal)]);
@@ -69,7 +69,7 @@ async function leave(consumer: Consumer, link: KafkaLink): Promise<void> {
 
 /** Resolves when the client has given up. */
 function watch(consumer: Consumer, options: MembershipOptions): Promise<void> {
-  let sentAt: Instant | undefined;
+  let sentAt: FenceInstant | undefined;
   consumer.on(consumer.events.REQUEST, ({ payload }) => {
     if (payload.apiName !== "Heartbeat") return;
     const wallMs = payload.sentAt;

@@ -48,7 +48,7 @@ export async function* readPartition(
   try {
     const brokers = await lent.brokers;
     const { first, end } = await endsOf(brokers, topic, partition);
-    const decided = createMarkers();
+    const decided = createCommitMarkers();
     let at = Math.max(from, first);
     let deadlineMs = Number.POSITIVE_INFINITY;
     // A commit is acknowledged a moment before its marker is written, so markers behind the end are waited for.
@@ -94,7 +94,7 @@ function nextOffset(fetched: readonly RawRecord[], at: number): number {
 }
 
 /** Keeps the records of open transactions until their marker comes. */
-export function createMarkers() {
+export function createCommitMarkers() {
   const open = new Map<string, StoredRecord[]>();
   return {
     take(record: RawRecord): readonly StoredRecord[] {

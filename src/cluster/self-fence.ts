@@ -1,12 +1,12 @@
 import { RetryableError } from "../core/errors.ts";
 
 /** The time on two clocks. A stopped process shows on both; a clock that is set back shows on one. */
-export interface Instant {
+export interface FenceInstant {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
 
-export function instantNow(): Instant {
+export function instantNow(): FenceInstant {
   return { wallMs: Date.now(), monotonicMs: performance.now() };
 }
 
@@ -15,15 +15,15 @@ export function instantNow(): Instant {
  * from the moment in which they were asked for. A process that is stopped between this check and what follows it can
  * still repeat one write; exactly-once destinations refuse it.
  */
-export function createSelfFence(limitMs: number, now: () => Instant = instantNow) {
-  let last: Instant = { wallMs: Number.NEGATIVE_INFINITY, monotonicMs: Number.NEGATIVE_INFINITY };
+export function createSelfFence(limitMs: number, now: () => FenceInstant = instantNow) {
+  let last: FenceInstant = { wallMs: Number.NEGATIVE_INFINITY, monotonicMs: Number.NEGATIVE_INFINITY };
   /** By the larger of both clocks; a wall clock that was set back counts as no time. */
   const silentMs = () => {
     const { wallMs, monotonicMs } = now();
     return Math.max(wallMs - last.wallMs, monotonicMs - last.monotonicMs);
   };
   return {
-    confirm(askedAt: Instant): void {
+    confirm(askedAt: FenceInstant): void {
       if (askedAt.monotonicMs > last.monotonicMs) last = askedAt;
     },
     silentMs,

@@ -4,7 +4,7 @@ import { heldEvents, UNDATED_NS } from "../core/held-event.ts";
 import { formatDuration } from "../core/time.ts";
 import { indexRowOf } from "../search/columns.ts";
 import type { Hit } from "../search/find/fetch.ts";
-import { type Session, type Shown, shownOf } from "../search/find/story.ts";
+import { type Session, type ShownEvent, shownOf } from "../search/find/story.ts";
 import { describe } from "../services/index.ts";
 import type { Io } from "./io.ts";
 
@@ -12,7 +12,7 @@ export const OUTPUTS = ["table", "raw", "ocsf", "json"] as const;
 export type Output = (typeof OUTPUTS)[number];
 
 /** What the index says about a hit, made again from its bytes. */
-export function shownHit(hit: Hit): Shown {
+export function shownHit(hit: Hit): ShownEvent {
   const [event] = heldEvents(hit.organization, [hit.bytes]);
   return shownOf(indexRowOf(hit.organization, "", event!, hit, describe));
 }
@@ -47,7 +47,7 @@ function jsonLine(hit: Hit): string {
 const HEAD = ["TIME", "SERVICE", "EVENT TYPE", "OUTCOME", "ACTOR", "TARGET", "IP"];
 const WIDTHS = [24, 18, 28, 8, 28, 28, 0];
 
-function tableLine(shown: Shown): string {
+function tableLine(shown: ShownEvent): string {
   return tableRow([
     searchTime(shown.time_ns as bigint),
     ...(["service", "event_type", "outcome", "actor", "target", "ip"] as const).map((name) =>

@@ -10,7 +10,7 @@ import { costOf, refuseBroad } from "../search/find/cost.ts";
 import { countRows, topValues } from "../search/find/counts.ts";
 import type { Hit } from "../search/find/fetch.ts";
 import { type Filter, fieldOf, SEARCH_OUTCOMES } from "../search/find/filter.ts";
-import { type Shown, sessionsOf } from "../search/find/story.ts";
+import { type ShownEvent, sessionsOf } from "../search/find/story.ts";
 import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, sizeOption, timeOption } from "./options.ts";
@@ -230,7 +230,7 @@ async function countBy(
       ? await opened.search.query(io.signal, (connection, snapshot) =>
           topValues(connection, snapshot, query, field, limit),
         )
-      : await countedHits(opened.search.find(query, io.signal), field as keyof Shown, limit);
+      : await countedHits(opened.search.find(query, io.signal), field as keyof ShownEvent, limit);
   if (flags.json) {
     io.stdout.write(`${JSON.stringify({ field, from: fromOf(filter), values })}\n`);
     return;
@@ -241,7 +241,7 @@ async function countBy(
     io.stdout.write(`${String(found).padStart(width)}  ${printable(value ?? "-")}\n`);
 }
 
-async function countedHits(found: AsyncIterable<readonly Hit[]>, field: keyof Shown, limit: number) {
+async function countedHits(found: AsyncIterable<readonly Hit[]>, field: keyof ShownEvent, limit: number) {
   const counts = new Map<string | null, number>();
   for await (const hits of found)
     for (const hit of hits) {
@@ -256,7 +256,7 @@ async function countedHits(found: AsyncIterable<readonly Hit[]>, field: keyof Sh
 }
 
 async function tellStory(opened: OpenedSearch, filter: Filter, flags: SearchFlags, io: Io): Promise<void> {
-  async function* events(): AsyncGenerator<Shown> {
+  async function* events(): AsyncGenerator<ShownEvent> {
     const query = { ...findQueryOf(filter), limit: flags.limit };
     for await (const hits of opened.search.find(query, io.signal))
       for (const hit of hits) yield shownHit(hit);
@@ -278,7 +278,7 @@ async function tellStory(opened: OpenedSearch, filter: Filter, flags: SearchFlag
 }
 
 /** Without the columns that only the index needs. */
-export function plain(shown: Shown): Record<string, unknown> {
+export function plain(shown: ShownEvent): Record<string, unknown> {
   const { time_ns, service, event_type, outcome, actor, target, ip, country, application, device, id } =
     shown;
   const time = searchTime(time_ns as bigint);

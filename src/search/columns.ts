@@ -46,7 +46,7 @@ export const COLUMNS = [
 ] as const satisfies readonly Column[];
 
 export type ColumnName = (typeof COLUMNS)[number]["name"];
-export type Row = (string | number | bigint | null)[];
+export type IndexRow = (string | number | bigint | null)[];
 
 /** Where an event is: in a frame of a part, or (part below 0) in a page of the journal. */
 export interface IndexPlace {
@@ -65,7 +65,7 @@ export function indexRowOf(
   event: JournalEvent,
   place: IndexPlace,
   describe: Describe,
-): Row {
+): IndexRow {
   const { meaning } = describe(event);
   const { actor = meaning.subject, target, origin, device, application } = meaning;
   return [

@@ -7,7 +7,7 @@ import { createFormat } from "../../src/app/sinks.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import type { View } from "../../src/core/view.ts";
 import { type AccessLog, openAccessLog } from "../../src/search/access/access-log.ts";
-import { openTokens, type Token, type Tokens } from "../../src/search/access/tokens.ts";
+import { openTokens, type SearchTokens, type Token } from "../../src/search/access/tokens.ts";
 import { insightsRoutes } from "../../src/search/http/insights-routes.ts";
 import { pageRoutes } from "../../src/search/http/page-routes.ts";
 import { createSearchService } from "../../src/search/service/service.ts";
@@ -23,7 +23,7 @@ export interface InsightsWorld {
   readonly archived: Simulator;
   readonly own: SearchWorld;
   readonly server: TestServer;
-  readonly tokens: Tokens;
+  readonly tokens: SearchTokens;
   readonly accesses: AccessLog;
   close(): Promise<void>;
 }

@@ -2,14 +2,14 @@ import { parquetMetadata } from "hyparquet";
 import { expect, test } from "vitest";
 import { parquet } from "../../src/formats/parquet.ts";
 import { describe as describeEvent, services } from "../../src/services/index.ts";
-import { rowOf } from "../../src/sinks/parquet/row.ts";
+import { parquetRowOf } from "../../src/sinks/parquet/row.ts";
 import { schemaElements } from "../../src/sinks/parquet/schema.ts";
 import { parquetOf } from "../../src/sinks/parquet/write.ts";
 import { fixturesOf } from "../contract/service.ts";
 import { journalEvent } from "../formats/event.ts";
 import { restored } from "./parquet-rows.ts";
 
-const row = (line: string) => rowOf(Buffer.from(line));
+const row = (line: string) => parquetRowOf(Buffer.from(line));
 
 test("every fixture's OCSF is whole in its row, and what has a column is not in unmapped", () => {
   const format = parquet.create(parquet.options.parse({}), { describe: describeEvent });

@@ -1,4 +1,4 @@
-import { COLUMNS } from "../../src/sinks/parquet/schema.ts";
+import { PARQUET_COLUMNS } from "../../src/sinks/parquet/schema.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -12,7 +12,7 @@ export function restored(event: unknown): unknown {
   const rest = (typeof unmapped === "string" ? JSON.parse(unmapped) : (unmapped ?? {})) as Fields;
   for (const [path, value] of Object.entries(rest)) {
     const steps = path.split(/\.|\[(\d+)\]/).filter((step) => step !== undefined && step !== "");
-    if (!Object.hasOwn(COLUMNS, steps[0] ?? "")) continue;
+    if (!Object.hasOwn(PARQUET_COLUMNS, steps[0] ?? "")) continue;
     if (putBack(fields, steps, value)) delete rest[path];
   }
   return withoutNulls({ ...fields, unmapped: rest });

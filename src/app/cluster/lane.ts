@@ -1,5 +1,5 @@
 import type { App } from "../../app.ts";
-import { createSelfFence, type Instant, instantNow } from "../../cluster/self-fence.ts";
+import { createSelfFence, type FenceInstant, instantNow } from "../../cluster/self-fence.ts";
 import { type Changelog, FencedError, LostLogError } from "../../core/changelog.ts";
 import { UsageError } from "../../core/errors.ts";
 import type { State } from "../../journal/database.ts";
@@ -48,7 +48,7 @@ export interface LaneRunnerOptions {
 export interface LaneRunner {
   readonly status: LaneStatus;
   /** The group confirms the assignment: a heartbeat of this time succeeded, or a new assignment came. */
-  confirm(at: Instant): void;
+  confirm(at: FenceInstant): void;
   close(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
   const fence = createSelfFence(options.sessionTimeoutMs / 3);
   let status: LaneStatus = { lane: options.lane, state: "opening", sinceMs: Date.now(), records: 0 };
   /** After a fence: the moment after which the group has to confirm. */
-  let fencedAt: Instant | undefined;
+  let fencedAt: FenceInstant | undefined;
 
   function set(next: Partial<LaneStatus>): void {
     const sinceMs = next.state === undefined || next.state === status.state ? status.sinceMs : Date.now();

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { openApp } from "../../app.ts";
 import { createKafkaChangelog } from "../../cluster/kafka-changelog.ts";
 import { createMachineBoard } from "../../cluster/machines.ts";
-import { takePart } from "../../cluster/membership.ts";
+import { joinGroup } from "../../cluster/membership.ts";
 import { instantNow } from "../../cluster/self-fence.ts";
 import { checkTopics } from "../../cluster/topics.ts";
 import { configDigest, configOfLane, laneFile } from "../../config/cluster.ts";
@@ -147,7 +147,7 @@ function createMachine(
     };
     while (!signal.aborted) {
       rejoin = new AbortController();
-      await takePart(
+      await joinGroup(
         {
           ...{ name: cluster.name, lanes, connect, sessionTimeoutMs: cluster.sessionTimeout },
           facts: () => ({

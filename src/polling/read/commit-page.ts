@@ -5,7 +5,7 @@ import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
-import { addShown, countsFrom, heldQuery, type Shown } from "./counts.ts";
+import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { movedBy, skippedIn } from "./pass.ts";
 
@@ -123,7 +123,7 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
 }
 
 /** What is held is counted from identities (R36). A pass of an older version did not count what it was shown. */
-function countsOf(window: Window, found: Appended, shown: Shown | undefined, skipped: number) {
+function countsOf(window: Window, found: Appended, shown: ShownCounts | undefined, skipped: number) {
   if (shown === undefined) return { apiCount: null, heldCount: null, counts: null };
   return countsFrom(window.stream, shown, found.countHeld(heldQuery(window.stream, window, shown)), skipped);
 }

@@ -4,18 +4,18 @@ import type { OwnerCounts, Stream, Window } from "../../core/window.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 
 /** How many events the service showed, by owner: an organization, or "" where an event names none. */
-export type Shown = Readonly<Record<string, number>>;
+export type ShownCounts = Readonly<Record<string, number>>;
 
 /** The counts of a window after a whole pass or sweep. */
-export type Counts = Pick<Window, "counts"> & { readonly apiCount: number; readonly heldCount: number };
+export type PassCounts = Pick<Window, "counts"> & { readonly apiCount: number; readonly heldCount: number };
 
 /** Adds the events of a page that lie in the stretch; `leftOut` are the indexes of repeats. */
 export function addShown(
-  shown: Shown,
+  shown: ShownCounts,
   page: PreparedPage,
   { fromMs, toMs }: TimeStretch,
   leftOut: readonly number[],
-): Shown {
+): ShownCounts {
   const counts: Record<string, number> = { ...shown };
   const without = new Set(leftOut);
   for (let index = 0; index < page.scanned.count; index++) {
@@ -31,12 +31,12 @@ export function ownerAt(page: PreparedPage, index: number): string {
   return page.organizations[page.organizationIndexes[index]!] ?? "";
 }
 
-function sumOf(shown: Shown): number {
+function sumOf(shown: ShownCounts): number {
   return Object.values(shown).reduce((sum, count) => sum + count, 0);
 }
 
 /** Asks for everything that is held of a stretch. A query without organizations is answered for the owners that it showed. */
-export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: Shown): HeldQuery {
+export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: ShownCounts): HeldQuery {
   const { organizations, account, provider } = stream;
   const owners = organizations.length > 0 ? organizations : Object.keys(shown);
   return { owners, account, provider, fromMs, toMs };
@@ -45,10 +45,10 @@ export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: 
 /** The service's count beside ours. Skipped events belong to no owner, and none of them is held. */
 export function countsFrom(
   stream: Stream,
-  shown: Shown,
+  shown: ShownCounts,
   held: ReadonlyMap<string, number>,
   skipped: number,
-): Counts {
+): PassCounts {
   let heldCount = 0;
   for (const count of held.values()) heldCount += count;
   const apiCount = sumOf(shown) + skipped;

@@ -7,7 +7,7 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { type Counts, combined, countsFrom, heldQuery, ownerAt } from "./counts.ts";
+import { combined, countsFrom, heldQuery, ownerAt, type PassCounts } from "./counts.ts";
 import { cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
@@ -99,7 +99,7 @@ function isInside({ fromMs, toMs }: TimeStretch, timeMs: number): boolean {
 }
 
 /** When the service shows fewer events than before, it has forgotten some: the former count stays. */
-function largerCounts(window: Window, counts: Counts): Counts {
+function largerCounts(window: Window, counts: PassCounts): PassCounts {
   return {
     ...counts,
     apiCount: Math.max(counts.apiCount, window.apiCount ?? 0),
@@ -110,7 +110,7 @@ function largerCounts(window: Window, counts: Counts): Counts {
 }
 
 /** The compared day becomes a window of its own; the rest keeps what is left of the counts. */
-function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Counts, found: number) {
+function cutOff(context: PollContext, window: Window, edgeMs: number, counts: PassCounts, found: number) {
   const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,

@@ -24,7 +24,7 @@ const tokenSchema = z.strictObject({
 });
 export type Token = z.output<typeof tokenSchema>;
 
-export interface Tokens {
+export interface SearchTokens {
   list(): Token[];
   /** The secret is given here and nowhere else. */
   create(token: Pick<Token, "name" | "organizations" | "rights" | "expiresMs">): {
@@ -39,7 +39,7 @@ export interface Tokens {
 const SECRET_PREFIX = "tmk_";
 const REREAD_MS = 1000;
 
-export function openTokens(folder: string, nowMs: () => number): Tokens {
+export function openTokens(folder: string, nowMs: () => number): SearchTokens {
   let read: { readonly tokens: readonly Token[]; readonly atMs: number } | undefined;
 
   function write(token: Token): void {

@@ -1,10 +1,10 @@
-import { COLUMNS, type ColumnName, type Row } from "../columns.ts";
+import { COLUMNS, type ColumnName, type IndexRow } from "../columns.ts";
 
 /** An event as a table or a story shows it. */
-export type Shown = Readonly<Record<ColumnName, string | number | bigint | null>>;
+export type ShownEvent = Readonly<Record<ColumnName, string | number | bigint | null>>;
 
-export function shownOf(row: Row): Shown {
-  return Object.fromEntries(COLUMNS.map(({ name }, at) => [name, row[at]!])) as Shown;
+export function shownOf(row: IndexRow): ShownEvent {
+  return Object.fromEntries(COLUMNS.map(({ name }, at) => [name, row[at]!])) as ShownEvent;
 }
 
 /** What a person did in one go: events with no long pause between them. */
@@ -16,7 +16,7 @@ export interface Session {
   readonly devices: readonly string[];
   readonly services: readonly string[];
   readonly failures: number;
-  readonly events: readonly Shown[];
+  readonly events: readonly ShownEvent[];
 }
 
 /** A longer pause begins a new session. */
@@ -24,8 +24,8 @@ export const PAUSE_MINUTES = 30;
 const PAUSE_NS = BigInt(PAUSE_MINUTES) * 60_000_000_000n;
 
 /** Groups events, which come in time order, into sessions; each is given as soon as it has ended. */
-export async function* sessionsOf(events: AsyncIterable<Shown>): AsyncGenerator<Session> {
-  let open: Shown[] = [];
+export async function* sessionsOf(events: AsyncIterable<ShownEvent>): AsyncGenerator<Session> {
+  let open: ShownEvent[] = [];
   for await (const event of events) {
     const before = open.at(-1);
     if (before !== undefined && (event.time_ns as bigint) - (before.time_ns as bigint) > PAUSE_NS) {
@@ -37,7 +37,7 @@ export async function* sessionsOf(events: AsyncIterable<Shown>): AsyncGenerator<
   if (open.length > 0) yield sessionOf(open);
 }
 
-function sessionOf(events: readonly Shown[]): Session {
+function sessionOf(events: readonly ShownEvent[]): Session {
   const distinct = (name: ColumnName) => [
     ...new Set(events.flatMap((event) => (event[name] === null ? [] : [String(event[name])]))),
   ];

@@ -1,12 +1,12 @@
 import { headerValues, type RawInput } from "../../core/raw-route.ts";
 import type { AccessLog } from "../access/access-log.ts";
-import { maySee, type Token, type Tokens } from "../access/tokens.ts";
-import { type Answer, refusal } from "../insights/answer.ts";
+import { maySee, type SearchTokens, type Token } from "../access/tokens.ts";
+import { type InsightsAnswer, refusal } from "../insights/answer.ts";
 import type { SearchService, ServiceRequest } from "../service/service.ts";
 
 export interface HttpContext {
   readonly service: SearchService;
-  readonly tokens: Tokens;
+  readonly tokens: SearchTokens;
   readonly accesses: AccessLog;
   /** How long one question may take. */
   readonly timeoutMs: number;
@@ -28,7 +28,7 @@ const ID = /^[0-9a-f]{24}$/;
  * The owners that a request is about: those of x-org-id, or of x-provider-id, or the only one of the token. An id
  * that the token may not see is refused in the same words whether it exists or not.
  */
-export async function ownersOf(
+export async function callerOrganizations(
   { service }: HttpContext,
   { rawHeaders, signal }: RawInput,
   token: Token,
@@ -61,11 +61,11 @@ function own({ organizations }: Token): string {
 }
 
 /** Asks the service within the time limit, and turns its failures into answers. */
-export async function ask(
+export async function askSearch(
   { service, timeoutMs }: HttpContext,
   request: ServiceRequest,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     return await service.answer(request, AbortSignal.any([signal, timeout]));

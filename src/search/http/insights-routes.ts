@@ -3,8 +3,8 @@ import { UsageError } from "../../core/errors.ts";
 import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../../core/raw-route.ts";
 import { AGGREGATES } from "../../query/aggregates.ts";
 import type { Token } from "../access/tokens.ts";
-import { type Answer, refusal } from "../insights/answer.ts";
-import { ask, type HttpContext, ownersOf, Refused } from "./callers.ts";
+import { type InsightsAnswer, refusal } from "../insights/answer.ts";
+import { askSearch, callerOrganizations, type HttpContext, Refused } from "./callers.ts";
 
 const PATH = "/insights/directory/v1/events";
 
@@ -20,7 +20,7 @@ export function insightsRoutes(context: HttpContext): RawRoute[] {
 async function run(context: HttpContext, operation: string, input: RawInput): Promise<RawAnswer> {
   const token = admitted(context, input);
   const scope: { owners: readonly string[]; query: unknown } = { owners: [], query: null };
-  let answer: Answer;
+  let answer: InsightsAnswer;
   try {
     answer = token instanceof Refused ? refusal(token.status, token.message) : await answered(token);
   } catch (error) {
@@ -39,11 +39,11 @@ async function run(context: HttpContext, operation: string, input: RawInput): Pr
   const { status, headers, body } = answer;
   return { status, headers: { ...headers, "X-Request-Id": randomUUID() }, body };
 
-  async function answered(caller: Token): Promise<Answer> {
-    scope.owners = await ownersOf(context, input, caller);
+  async function answered(caller: Token): Promise<InsightsAnswer> {
+    scope.owners = await callerOrganizations(context, input, caller);
     scope.query = bodyOf(input);
     const request = { kind: "insights" as const, operation, owners: scope.owners, body: scope.query };
-    return ask(context, request, input.signal);
+    return askSearch(context, request, input.signal);
   }
 }
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { UsageError } from "../../core/errors.ts";
 import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../../core/raw-route.ts";
-import { type Answer, refusal } from "../insights/answer.ts";
+import { type InsightsAnswer, refusal } from "../insights/answer.ts";
 import type { PageQuestion } from "../service/page.ts";
-import { ask, type HttpContext, Refused } from "./callers.ts";
+import { askSearch, type HttpContext, Refused } from "./callers.ts";
 
 const values = z
   .union([z.string(), z.array(z.string())])
@@ -90,9 +90,9 @@ async function run(
   });
   return answer;
 
-  async function answered(): Promise<Answer> {
+  async function answered(): Promise<InsightsAnswer> {
     if (caller instanceof Refused) return refusal(caller.status, caller.message);
-    return ask(context, { kind: "page", ...questionOf(operation, input, caller) }, input.signal);
+    return askSearch(context, { kind: "page", ...questionOf(operation, input, caller) }, input.signal);
   }
 }
 

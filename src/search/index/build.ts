@@ -4,7 +4,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import { heldEvents } from "../../core/held-event.ts";
 import type { HeldPage, HeldPart, Holdings } from "../../core/holdings.ts";
 import type { Describe } from "../../core/meaning.ts";
-import { type IndexPlace, indexRowOf, type Row } from "../columns.ts";
+import { type IndexPlace, type IndexRow, indexRowOf } from "../columns.ts";
 import type { IndexCatalog, IndexFile } from "./catalog.ts";
 import { createIndexWriter } from "./writer.ts";
 
@@ -66,7 +66,7 @@ export async function buildPages(
   return isWhole ? file : undefined;
 }
 
-function pageRows({ holdings, describe }: BuildContext, number: number): Row[] | undefined {
+function pageRows({ holdings, describe }: BuildContext, number: number): IndexRow[] | undefined {
   const page = holdings.page(number);
   if (page === undefined) return undefined;
   const owners = new Map<string, { slices: Uint8Array[]; days: string[]; places: IndexPlace[] }>();
@@ -91,7 +91,7 @@ function pageRows({ holdings, describe }: BuildContext, number: number): Row[] |
 async function write(
   { connection, catalog }: BuildContext,
   name: string,
-  fill: (add: (row: Row) => void) => Promise<void>,
+  fill: (add: (row: IndexRow) => void) => Promise<void>,
 ): Promise<IndexFile> {
   const writer = await createIndexWriter(connection, "new_index");
   let [firstNs, lastNs]: [bigint, bigint] = [2n ** 62n, -(2n ** 62n)];

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DuckDBAppender, DuckDBConnection, DuckDBType } from "@duckdb/node-api";
-import { COLUMNS, type Row } from "../columns.ts";
+import { COLUMNS, type IndexRow } from "../columns.ts";
 import { loadDuckDb, quoted } from "../engine/duckdb.ts";
 
 const CHUNK_ROWS = 2000;
@@ -10,7 +10,7 @@ const ROW_GROUP_ROWS = 50_000;
 /** Writes rows to one Parquet file, which appears under its name when it is complete and on disk. */
 export interface IndexWriter {
   readonly rows: number;
-  add(row: Row): void;
+  add(row: IndexRow): void;
   finish(path: string): Promise<void>;
   discard(): Promise<void>;
 }
@@ -22,7 +22,7 @@ export async function createIndexWriter(connection: DuckDBConnection, table: str
     `CREATE OR REPLACE TEMP TABLE ${table} (${COLUMNS.map(({ name, type }) => `"${name}" ${type}`).join(", ")})`,
   );
   const appender: DuckDBAppender = await connection.createAppender(table, "main", "temp");
-  let columns: Row[] = COLUMNS.map(() => []);
+  let columns: IndexRow[] = COLUMNS.map(() => []);
   let rows = 0;
 
   function flush(): void {

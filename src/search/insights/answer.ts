@@ -17,7 +17,7 @@ export interface InsightsQuestion {
   readonly body: unknown;
 }
 
-export interface Answer {
+export interface InsightsAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
@@ -43,7 +43,7 @@ export async function answerInsights(
   context: InsightsContext,
   question: InsightsQuestion,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   try {
     return await answered(context, question, signal);
   } catch (error) {
@@ -57,7 +57,7 @@ export function refusal(
   status: number,
   message: string,
   extra: Readonly<Record<string, unknown>> = {},
-): Answer {
+): InsightsAnswer {
   return { status, headers: JSON_TYPE, body: Buffer.from(JSON.stringify({ message, ...extra })), events: 0 };
 }
 
@@ -67,7 +67,7 @@ async function answered(
   context: InsightsContext,
   { operation, owners, body }: InsightsQuestion,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   const query = parseQuery(body, {
     nowMs: context.nowMs(),
     limitDefault: LIMIT_DEFAULT,

@@ -10,7 +10,7 @@ import type { OrderPlace } from "../find/select.ts";
 import { prefilterOf, safeRun } from "../find/text.ts";
 
 /** Owners as the index has them: organizations in lower case, or `provider:ID`. */
-export interface InsightsScope {
+export interface ArchiveScope {
   readonly owners: readonly string[];
   /** No more events are needed than this where no search_term decides. */
   readonly limit: number;
@@ -21,7 +21,7 @@ export interface InsightsScope {
 const KEY_BYTES = 35;
 
 /** Everything that is held, as the query language reads it. */
-export function createHeldStore(search: Search, scope: InsightsScope): QueryStore<Hit> {
+export function createHeldStore(search: Search, scope: ArchiveScope): QueryStore<Hit> {
   const { owners, limit, signal } = scope;
 
   function rangeOf({ services, from, to, search: term }: Selection) {
@@ -42,7 +42,7 @@ export function createHeldStore(search: Search, scope: InsightsScope): QueryStor
       const query = {
         ...rangeOf(selection),
         descending,
-        after: placeOf(after),
+        after: resultPlaceOf(after),
         prefilter,
         // The caller's predicate decides; here nothing is left out but what cannot match.
         ...(term === null ? { limit } : { test: () => true }),
@@ -51,7 +51,7 @@ export function createHeldStore(search: Search, scope: InsightsScope): QueryStor
     },
     parse: (hits) => hits.map(({ bytes }) => parsed(bytes)),
     timeMs: ({ timeNs }) => Number(floorDivide(timeNs)),
-    keyOf,
+    keyOf: sortKeyOf,
     count: (selection) =>
       search.query(signal, (connection, snapshot) => countRows(connection, snapshot, rangeOf(selection))),
     countByTime: (selection, stepMs, offsetMs) =>
@@ -132,7 +132,7 @@ function floorDivide(timeNs: bigint): bigint {
   return (timeNs - (rest < 0n ? rest + 1_000_000n : rest)) / 1_000_000n;
 }
 
-export function keyOf({ timeNs, identity, bytesHash }: OrderPlace): Uint8Array {
+export function sortKeyOf({ timeNs, identity, bytesHash }: OrderPlace): Uint8Array {
   const key = Buffer.alloc(KEY_BYTES);
   key.writeUIntBE(Number(timeNs - floorDivide(timeNs) * 1_000_000n), 0, 3);
   key.write(identity, 3, "hex");
@@ -140,7 +140,7 @@ export function keyOf({ timeNs, identity, bytesHash }: OrderPlace): Uint8Array {
   return key;
 }
 
-export function placeOf(after: EventPlace | null): OrderPlace | null {
+export function resultPlaceOf(after: EventPlace | null): OrderPlace | null {
   if (after === null || after.key === null) return null;
   if (after.key.length !== KEY_BYTES || !Number.isSafeInteger(after.ms))
     throw new QueryError(400, "Invalid search_after: it does not belong to this query");

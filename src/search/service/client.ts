@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import type { Answer } from "../insights/answer.ts";
+import type { InsightsAnswer } from "../insights/answer.ts";
 import { encodeMessage, messagesOf } from "./frames.ts";
 import type { SearchService, ServiceRequest } from "./service.ts";
 
@@ -15,7 +15,7 @@ export interface ProcessOptions {
 }
 
 interface Waiting {
-  resolve(answer: Answer): void;
+  resolve(answer: InsightsAnswer): void;
   reject(error: unknown): void;
 }
 
@@ -59,7 +59,7 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
 
   async function receive(own: ChildProcess): Promise<void> {
     for await (const { head, body } of messagesOf(own.stdout!)) {
-      const { id, error, isUsage, status, headers, events } = head as unknown as Answer & {
+      const { id, error, isUsage, status, headers, events } = head as unknown as InsightsAnswer & {
         id: number;
         error?: string;
         isUsage?: boolean;
@@ -80,12 +80,12 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
   }
 
   return {
-    answer(request: ServiceRequest, signal: AbortSignal): Promise<Answer> {
+    answer(request: ServiceRequest, signal: AbortSignal): Promise<InsightsAnswer> {
       signal.throwIfAborted();
       const id = ++asked;
       const own = started();
       restartIdle();
-      return new Promise<Answer>((resolve, reject) => {
+      return new Promise<InsightsAnswer>((resolve, reject) => {
         waiting.set(id, { resolve, reject });
         const cancel = () => {
           waiting.delete(id);

@@ -5,9 +5,9 @@ import { costOf, refuseBroad } from "../find/cost.ts";
 import { type Bucket, countByTime, countRows } from "../find/counts.ts";
 import type { Hit } from "../find/fetch.ts";
 import type { Filter } from "../find/filter.ts";
-import { type Shown, sessionsOf, shownOf } from "../find/story.ts";
-import { type Answer, refusal } from "../insights/answer.ts";
-import { keyOf, placeOf } from "../insights/store.ts";
+import { type ShownEvent, sessionsOf, shownOf } from "../find/story.ts";
+import { type InsightsAnswer, refusal } from "../insights/answer.ts";
+import { resultPlaceOf, sortKeyOf } from "../insights/store.ts";
 import type { ServiceOptions } from "./options.ts";
 import { eventOf, json } from "./reply.ts";
 
@@ -31,7 +31,7 @@ export async function answerPage(
   options: ServiceOptions,
   question: PageQuestion,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   try {
     const query = queryOf(question);
     if (query.test != null)
@@ -68,7 +68,7 @@ async function listEvents(
   { limit, after }: PageQuestion,
   query: FindQuery,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   const hits: Hit[] = [];
   for await (const some of options.search.find({ ...query, limit: limit + 1 }, signal)) hits.push(...some);
   const shown = hits.slice(0, limit);
@@ -106,7 +106,11 @@ async function histogramOf(
   return { stepMs, buckets: buckets.filter(({ startMs }) => startMs > -8e12) };
 }
 
-async function showEvent(options: ServiceOptions, query: FindQuery, signal: AbortSignal): Promise<Answer> {
+async function showEvent(
+  options: ServiceOptions,
+  query: FindQuery,
+  signal: AbortSignal,
+): Promise<InsightsAnswer> {
   for await (const hits of options.search.find({ ...query, limit: 1 }, signal)) {
     const hit = hits[0]!;
     const event = eventOf(hit);
@@ -131,9 +135,9 @@ async function tellStory(
   { limit }: PageQuestion,
   query: FindQuery,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<InsightsAnswer> {
   let count = 0;
-  async function* events(): AsyncGenerator<Shown> {
+  async function* events(): AsyncGenerator<ShownEvent> {
     for await (const hits of options.search.find({ ...query, descending: false, limit }, signal))
       for (const hit of hits) {
         count++;
@@ -146,7 +150,7 @@ async function tellStory(
   return json({ sessions, events: count, isCut: count === limit }, count);
 }
 
-function shownHit({ describe }: ServiceOptions, hit: Hit): Shown {
+function shownHit({ describe }: ServiceOptions, hit: Hit): ShownEvent {
   return shownOf(indexRowOf(hit.organization, "", eventOf(hit), hit, describe));
 }
 
@@ -155,7 +159,7 @@ function rowFor(options: ServiceOptions, hit: Hit) {
 }
 
 /** The cells of the page's tables. */
-function cellsOf(shown: Shown) {
+function cellsOf(shown: ShownEvent) {
   const { time_ns, organization, service, event_type, outcome, actor, target, ip, country } = shown;
   const { application, device, id, identity } = shown;
   return {
@@ -182,7 +186,7 @@ function msOf(timeNs: bigint): number | null {
 }
 
 function textOfPlace(hit: Hit): string {
-  return `${Number(hit.timeNs / 1_000_000n)}.${Buffer.from(keyOf(hit)).toString("base64url")}`;
+  return `${Number(hit.timeNs / 1_000_000n)}.${Buffer.from(sortKeyOf(hit)).toString("base64url")}`;
 }
 
 function placeText(text: string | null) {
@@ -191,7 +195,7 @@ function placeText(text: string | null) {
   if (!/^-?\d{1,15}$/.test(ms ?? "") || key === undefined)
     throw new UsageError("The place to go on from is not one of ours.");
   try {
-    return placeOf({ ms: Number(ms), key: Buffer.from(key, "base64url") });
+    return resultPlaceOf({ ms: Number(ms), key: Buffer.from(key, "base64url") });
   } catch (error) {
     throw new UsageError((error as Error).message);
   }

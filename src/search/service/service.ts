@@ -1,5 +1,5 @@
 import { createTokenCodec } from "../../query/token.ts";
-import { type Answer, answerInsights } from "../insights/answer.ts";
+import { answerInsights, type InsightsAnswer } from "../insights/answer.ts";
 import type { ServiceOptions } from "./options.ts";
 import { answerPage, type PageQuestion } from "./page.ts";
 import { json } from "./reply.ts";
@@ -17,7 +17,7 @@ export type ServiceRequest =
 
 /** Questions about everything that is held. In the exporter it is a client of a process of its own. */
 export interface SearchService {
-  answer(request: ServiceRequest, signal: AbortSignal): Promise<Answer>;
+  answer(request: ServiceRequest, signal: AbortSignal): Promise<InsightsAnswer>;
 }
 
 export function createSearchService(options: ServiceOptions): SearchService {

@@ -3,9 +3,9 @@ import {
   isArrayAt,
   isObjectAt,
   isStringAt,
-  type Member,
+  type JsonMember,
+  type JsonSlice,
   membersOf,
-  type Slice,
   skipSpace,
   stringAt,
   textAt,
@@ -25,10 +25,10 @@ const CUT_CHARACTERS = 1024;
 
 interface LongValue {
   readonly path: string;
-  readonly value: Slice;
+  readonly value: JsonSlice;
 }
 
-interface Edit extends Slice {
+interface Edit extends JsonSlice {
   readonly text: string;
 }
 
@@ -64,7 +64,7 @@ function createCutter(document: Uint8Array) {
     }
   }
 
-  function cut(value: Slice, path: string): void {
+  function cut(value: JsonSlice, path: string): void {
     if (isStringAt(document, value.from)) cutText(value, path);
     else if (isObjectAt(document, value.from)) cutObject(value.from, path);
     else if (isArrayAt(document, value.from))
@@ -86,7 +86,7 @@ function createCutter(document: Uint8Array) {
     edits.push(...removals(members, removed, at + 1));
   }
 
-  function cutText(value: Slice, path: string): void {
+  function cutText(value: JsonSlice, path: string): void {
     // One byte for the sign between path and value, and some for names that the server puts in front.
     const bytesMax = TERM_BYTES_MAX - Buffer.byteLength(path) - 64;
     // Escapes only make the written form longer.
@@ -102,7 +102,7 @@ function createCutter(document: Uint8Array) {
 }
 
 /** Takes members out with one of the commas beside them. */
-function removals(members: readonly Member[], removed: ReadonlySet<number>, start: number): Edit[] {
+function removals(members: readonly JsonMember[], removed: ReadonlySet<number>, start: number): Edit[] {
   const edits: Edit[] = [];
   let keptEnd = start;
   for (let index = 0; index < members.length; index++) {

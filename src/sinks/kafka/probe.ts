@@ -4,7 +4,13 @@ import { type InternalCluster, TRANSACTION_COORDINATOR, withCluster } from "./cl
 import type { KafkaContext } from "./config.ts";
 import { connect, type KafkaConnection } from "./connect.ts";
 import { inTermsOfDelivery } from "./errors.ts";
-import { missingTopics, POSITIONS_PARTITIONS, partitionsOf, requirePolicies, settingsOf } from "./topics.ts";
+import {
+  missingTopics,
+  POSITIONS_PARTITIONS,
+  partitionsOf,
+  requirePolicies,
+  topicSettingsOf,
+} from "./topics.ts";
 import { defaultId } from "./transactions.ts";
 
 const PROBE_MS_MAX = 60_000;
@@ -52,7 +58,7 @@ async function probe(cluster: InternalCluster, connection: KafkaConnection, cont
     for (const name of missing) remarks.push(`The topic ${name} does not exist yet; \`run\` creates it.`);
     for (const topic of rights ?? []) requireRights(topic, config.positionsTopic);
     const there = names.filter((name) => found.has(name));
-    if (there.length > 0) requirePolicies(await settingsOf(connection, admin, there), config);
+    if (there.length > 0) requirePolicies(await topicSettingsOf(connection, admin, there), config);
   } finally {
     await admin.disconnect();
   }

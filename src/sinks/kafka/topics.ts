@@ -64,7 +64,7 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
   async function prepareSome(admin: Admin, names: readonly string[]): Promise<void> {
     const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
     const partitions = await existing(admin, context, names, wanted);
-    const settings = await settingsOf(connection, admin, names);
+    const settings = await topicSettingsOf(connection, admin, names);
     for (const name of names) {
       if (config.key !== "identity") requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
       const chunkBytesMax = chunkBytesMaxOf(settings.get(name)?.get("max.message.bytes"));
@@ -85,7 +85,7 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
         const partitions = await existing(admin, context, [name], wanted);
         requireCompaction(
           name,
-          (await settingsOf(connection, admin, [name])).get(name)?.get("cleanup.policy"),
+          (await topicSettingsOf(connection, admin, [name])).get(name)?.get("cleanup.policy"),
         );
         return partitions.get(name)!;
       }),
@@ -236,7 +236,7 @@ function chunkBytesMaxOf(setting: string | undefined): number {
 }
 
 /** The settings of each topic that matter here; empty where the broker does not tell them to this user. */
-export async function settingsOf(
+export async function topicSettingsOf(
   connection: KafkaConnection,
   admin: Admin,
   names: readonly string[],

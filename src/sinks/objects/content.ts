@@ -5,7 +5,7 @@ import { isJson } from "../shared/body.ts";
 import type { Compression } from "./config.ts";
 
 /** How the lines of an object become its body. */
-export interface Content {
+export interface ObjectContent {
   /** Of the object's name, without the first dot. */
   readonly extension: string;
   readonly contentType: string;
@@ -16,7 +16,7 @@ export interface Content {
 const EXTENSIONS = { gzip: ".gz", zstd: ".zst", none: "" };
 const CONTENT_TYPES = { gzip: "application/gzip", zstd: "application/zstd", none: "application/x-ndjson" };
 
-export async function contentOf(format: Format, compression: Compression): Promise<Content> {
+export async function contentOf(format: Format, compression: Compression): Promise<ObjectContent> {
   if (format.container === "parquet") {
     const { parquetOf } = await import("../parquet/write.ts");
     const contentType = "application/vnd.apache.parquet";

@@ -5,7 +5,7 @@ import { compileTemplate } from "../../core/names.ts";
 import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
 import { inParallel } from "../shared/in-parallel.ts";
-import type { Content } from "./content.ts";
+import type { ObjectContent } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
 import type { ObjectStore } from "./store.ts";
 
@@ -32,7 +32,7 @@ export interface ObjectSettings {
 export interface ObjectSinkParts {
   readonly store: ObjectStore;
   readonly settings: ObjectSettings;
-  readonly content: Content;
+  readonly content: ObjectContent;
   /** The folder of a record, where a template does not say it. */
   partitionOf?(record: SinkRecord): string;
   /** The order of the records in an object; the journal's where it is left out. */

@@ -1,21 +1,21 @@
 import { membersOf, skipSpace, stringAt, textAt } from "../shared/json-slices.ts";
-import { COLUMNS, type Column, type Leaf, UNMAPPED } from "./schema.ts";
+import { type Column, PARQUET_COLUMNS, type ParquetLeaf, UNMAPPED } from "./schema.ts";
 
 /** The values of a line by column; null where it has none. */
-export type Row = Readonly<Record<string, unknown>>;
+export type ParquetRow = Readonly<Record<string, unknown>>;
 
 /**
  * The row of one line of OCSF. A member that has no column, or a value that does not fit its column's type, goes
  * to `unmapped` under its path, so that nothing of the event is missing. The text of `unmapped` itself is cut
  * from the line: its numbers keep their digits.
  */
-export function rowOf(line: Uint8Array): Row {
+export function parquetRowOf(line: Uint8Array): ParquetRow {
   const row: Record<string, unknown> = {};
   const rest: string[] = [];
   let unmapped = "";
   for (const { name, value } of membersOf(line, skipSpace(line, 0))) {
     const own = stringAt(line, name);
-    const column = Object.hasOwn(COLUMNS, own) ? COLUMNS[own]! : undefined;
+    const column = Object.hasOwn(PARQUET_COLUMNS, own) ? PARQUET_COLUMNS[own]! : undefined;
     if (own === UNMAPPED) unmapped = textAt(line, value);
     else if (column === undefined) rest.push(`${textAt(line, name)}:${textAt(line, value)}`);
     else row[own] = fitted(JSON.parse(textAt(line, value)), column, own, rest);
@@ -56,7 +56,7 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 const INT_MAX = 2 ** 31 - 1;
 
 /** Undefined where the value is of another type. */
-function leafOf(value: unknown, leaf: Leaf): unknown {
+function leafOf(value: unknown, leaf: ParquetLeaf): unknown {
   switch (leaf) {
     case "string":
       // Half a surrogate pair has no form in UTF-8; as JSON text it keeps its escape.

@@ -6,8 +6,8 @@ import type { SchemaElement } from "hyparquet";
  * else of an event is JSON text in `unmapped`.
  */
 
-export type Leaf = "string" | "int" | "long" | "double" | "boolean" | "json";
-export type Column = Leaf | ListColumn | StructColumn;
+export type ParquetLeaf = "string" | "int" | "long" | "double" | "boolean" | "json";
+export type Column = ParquetLeaf | ListColumn | StructColumn;
 export interface ListColumn {
   readonly list: Column;
 }
@@ -62,7 +62,7 @@ const entity = struct({ name: "string", uid: "string", type: "string", type_id: 
 /** The column for what no other column can hold. */
 export const UNMAPPED = "unmapped";
 
-export const COLUMNS: Readonly<Record<string, Column>> = {
+export const PARQUET_COLUMNS: Readonly<Record<string, Column>> = {
   class_uid: "int",
   class_name: "string",
   category_uid: "int",
@@ -121,7 +121,7 @@ export const COLUMNS: Readonly<Record<string, Column>> = {
   [UNMAPPED]: "json",
 };
 
-const LEAVES: Readonly<Record<Leaf, Partial<SchemaElement>>> = {
+const LEAVES: Readonly<Record<ParquetLeaf, Partial<SchemaElement>>> = {
   string: { type: "BYTE_ARRAY", converted_type: "UTF8", logical_type: { type: "STRING" } },
   // Readers that know no JSON type see text.
   json: { type: "BYTE_ARRAY", converted_type: "UTF8", logical_type: { type: "STRING" } },
@@ -132,7 +132,7 @@ const LEAVES: Readonly<Record<Leaf, Partial<SchemaElement>>> = {
 };
 
 /** The schema in the form of a file's footer: a tree in preorder. */
-export function schemaElements(columns: Readonly<Record<string, Column>> = COLUMNS): SchemaElement[] {
+export function schemaElements(columns: Readonly<Record<string, Column>> = PARQUET_COLUMNS): SchemaElement[] {
   const names = Object.keys(columns);
   return [
     { name: "ocsf", num_children: names.length },

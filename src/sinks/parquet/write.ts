@@ -1,7 +1,7 @@
 import type { ByteWriter, ParquetWriter } from "hyparquet-writer";
 import { createCompressor } from "../../core/zstd.ts";
-import { type Row, rowOf } from "./row.ts";
-import { COLUMNS, schemaElements } from "./schema.ts";
+import { type ParquetRow, parquetRowOf } from "./row.ts";
+import { PARQUET_COLUMNS, schemaElements } from "./schema.ts";
 
 /*
  * Lines of OCSF as one Parquet file. Memory is bounded by a row group: lines are collected up to a number of rows
@@ -40,19 +40,19 @@ export async function createParquetFile(limits: GroupLimits = GROUP_LIMITS): Pro
       ZSTD: (input: Uint8Array) => new Uint8Array(compress(input)),
     },
   });
-  let rows: Row[] = [];
+  let rows: ParquetRow[] = [];
   let rowBytes = 0;
   let partial: Uint8Array[] = [];
 
   function addLine(line: Uint8Array): void {
     if (line.length === 0) return;
-    rows.push(rowOf(line));
+    rows.push(parquetRowOf(line));
     rowBytes += line.length;
   }
 
   function writeGroup(): Uint8Array[] {
     if (rows.length === 0) return [];
-    const columnData = Object.keys(COLUMNS).map((name) => ({
+    const columnData = Object.keys(PARQUET_COLUMNS).map((name) => ({
       name,
       data: rows.map((row) => row[name] ?? null),
       // A dictionary pays off for everything but long texts that never repeat.

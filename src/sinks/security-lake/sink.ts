@@ -5,7 +5,7 @@ import { contentOf } from "../objects/content.ts";
 import { OBJECTS_PROMISE, openObjects, probeObjects } from "../objects/sink.ts";
 import { bucketFields } from "../s3/config.ts";
 import { openBucket } from "../s3/store.ts";
-import { classUidOf, sourceOf } from "./sources.ts";
+import { classUidOf, lakeSourceOf } from "./sources.ts";
 
 const { region: _region, bucket: _bucket, ...fields } = bucketFields;
 
@@ -81,7 +81,7 @@ export const securityLake = defineSink({
       settings: { ...config, prefix: PREFIX },
       partitionOf({ body, event }: SinkRecord) {
         const day = new Date(event.timestampMs).toISOString().slice(0, 10).replaceAll("-", "");
-        const source = sourceOf(classUidOf(body), config);
+        const source = lakeSourceOf(classUidOf(body), config);
         return `${source}${version}/region=${config.region}/accountId=${config.accountId}/eventDay=${day}`;
       },
       order: (a, b) => a.timestampMs - b.timestampMs,
@@ -90,7 +90,7 @@ export const securityLake = defineSink({
 
   async probe(context) {
     const { config } = context;
-    const prefix = `${PREFIX}${sourceOf(AUTHENTICATION, config)}/`;
+    const prefix = `${PREFIX}${lakeSourceOf(AUTHENTICATION, config)}/`;
     return probeObjects(context, await openBucket(context, config, prefix), prefix);
   },
 });

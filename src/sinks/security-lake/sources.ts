@@ -23,7 +23,7 @@ export function classUidOf(line: Uint8Array): number {
 }
 
 /** The custom source of a class. A class without a name has its number in the source's name. */
-export function sourceOf(
+export function lakeSourceOf(
   classUid: number,
   config: { readonly sourcePrefix: string; readonly sources: Readonly<Record<string, string>> },
 ): string {

@@ -4,15 +4,15 @@
  */
 
 /** A half-open range of bytes. */
-export interface Slice {
+export interface JsonSlice {
   readonly from: number;
   readonly to: number;
 }
 
-export interface Member {
+export interface JsonMember {
   /** With its quotation marks. */
-  readonly name: Slice;
-  readonly value: Slice;
+  readonly name: JsonSlice;
+  readonly value: JsonSlice;
 }
 
 const QUOTE = 0x22;
@@ -44,8 +44,8 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
 }
 
 /** The members of the object that begins at `at`, in their order, duplicates included. */
-export function membersOf(bytes: Uint8Array, at: number): Member[] {
-  const members: Member[] = [];
+export function membersOf(bytes: Uint8Array, at: number): JsonMember[] {
+  const members: JsonMember[] = [];
   let next = skipSpace(bytes, at + 1);
   while (next < bytes.length && bytes[next] !== CLOSE_OBJECT) {
     const name = { from: next, to: endOfValue(bytes, next) };
@@ -59,8 +59,8 @@ export function membersOf(bytes: Uint8Array, at: number): Member[] {
 }
 
 /** The elements of the array that begins at `at`. */
-export function elementsOf(bytes: Uint8Array, at: number): Slice[] {
-  const elements: Slice[] = [];
+export function elementsOf(bytes: Uint8Array, at: number): JsonSlice[] {
+  const elements: JsonSlice[] = [];
   let next = skipSpace(bytes, at + 1);
   while (next < bytes.length && bytes[next] !== CLOSE_ARRAY) {
     const element = { from: next, to: endOfValue(bytes, next) };
@@ -99,11 +99,11 @@ function endOfString(bytes: Uint8Array, at: number): number {
 }
 
 /** The text of a slice. */
-export function textAt(bytes: Uint8Array, { from, to }: Slice): string {
+export function textAt(bytes: Uint8Array, { from, to }: JsonSlice): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString();
 }
 
 /** The string that begins and ends with the slice's quotation marks. */
-export function stringAt(bytes: Uint8Array, slice: Slice): string {
+export function stringAt(bytes: Uint8Array, slice: JsonSlice): string {
   return JSON.parse(textAt(bytes, slice)) as string;
 }
