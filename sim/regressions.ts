@@ -74,6 +74,16 @@ export const REGRESSIONS: readonly Regression[] = [
     }),
   },
   {
+    name: "an organization that left while the program was stopped is missing without a gap",
+    plan: focused(1, {
+      hours: 130,
+      organizations: 2,
+      events: { eventsPerDay: 100, leavesMs: 40 * HOUR_MS },
+      settings: { retentionMs: 48 * HOUR_MS, sinceMs: HOUR_MS },
+      faults: [{ kind: "stop", fromMs: 20 * HOUR_MS, downMs: 100 * HOUR_MS }],
+    }),
+  },
+  {
     name: "a Retry-After of a day silences the account for a day",
     plan: focused(2, {
       faults: [

@@ -12,6 +12,7 @@ import { type AccountScope, activeOf, streamOf } from "./scope.ts";
 const LIVE_BEHIND_MS_MAX = 3_600_000;
 
 export const NOT_IN_CONFIG = "not in the config any more";
+const VANISHED = "gone from the service's list of organizations";
 
 /**
  * Brings the ledger in line with the config, the organizations that exist and the time.
@@ -42,6 +43,7 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
   const reasons = new Map(
     (scope.organizations ?? []).map((entry) => [entry.id, entry.reason ?? entry.state]),
   );
+  const vanished = (scope.organizations ?? []).filter((entry) => entry.state === "vanished");
   for (const window of await journal.windows({ account, states: ["unread", "refused"] })) {
     const { organizations } = window.stream;
     if (organizations.length === 0) continue;
@@ -49,13 +51,34 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
     if (window.state === "refused" && (here.length === 0 || !isTriedAgain(window, nowMs))) continue;
     if (window.state === "unread" && here.length === organizations.length) continue;
     const add = window.live ? endedWindow(context, window, window.toMs) : [];
-    if (!window.live) {
+    if (window.live) add.push(...(await untilGone(context, window, vanished, nowMs)));
+    else {
       if (here.length > 0) add.push(await part(context, window, here, null));
       for (const id of organizations.filter((id) => !active.has(id)))
         add.push(await part(context, window, [id], reasons.get(id) ?? NOT_IN_CONFIG));
     }
     await journal.changeWindows({ remove: [window.id], add });
   }
+}
+
+/**
+ * An organization may have had events between its last live read and its end, for instance while the program was
+ * stopped. That time is refused, and becomes a gap unless the organization comes back (R29).
+ */
+async function untilGone(
+  context: PollContext,
+  { stream, toMs, reader }: Window,
+  vanished: readonly RosterEntry[],
+  nowMs: number,
+): Promise<NewWindow[]> {
+  const windows: NewWindow[] = [];
+  for (const { id, reason } of toMs < nowMs ? vanished : [])
+    if (stream.organizations.includes(id)) {
+      const own = await streamOf(context, stream, [id]);
+      const why = reason ?? VANISHED;
+      windows.push(newWindow(own, toMs, nowMs, { reader, state: "refused", reason: why, nextMs: nowMs }));
+    }
+  return windows;
 }
 
 /** A limit of history is tried again when its time has come, every other refusal as soon as the organization is back (R34). */
