@@ -4,6 +4,8 @@ import { explain, isDiskTrouble } from "../core/errors.ts";
 import type { createSpace, Usage } from "./space.ts";
 
 const CHECK_MS = 1000;
+/** A page enters only after a look that is no older than this: a second of reading can be several budgets. */
+const LOOK_MS = 20;
 const EXPIRE_MS = 3_600_000;
 const SAMPLE_MS = 3_600_000;
 /** Shortest sample for estimating the fill rate. */
@@ -28,6 +30,7 @@ export function createSpaceKeeper(
 ) {
   let usedBytes = space.usedBytes();
   let checkedMs = 0;
+  let lookedMs = clock.now();
   let expiredMs = clock.now();
   let samples: readonly Sample[] = [{ ms: clock.now(), bytes: usedBytes }];
   const budgetBytes = space.usage().budgetBytes;
@@ -61,6 +64,14 @@ export function createSpaceKeeper(
       for (let turn = 0; turn < 100 && (await space.expire(clock.now(), retentionMs)); turn++);
     }
     if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
+  }
+
+  function hasRoom(): boolean {
+    if (Math.abs(clock.now() - lookedMs) >= LOOK_MS) {
+      lookedMs = clock.now();
+      usedBytes = space.usedBytes();
+    }
+    return usedBytes < budgetBytes;
   }
 
   /** Two are kept, so that the older one is always one or two hours old. */
@@ -99,10 +110,10 @@ export function createSpaceKeeper(
     async turn(): Promise<void> {
       if (clock.now() - checkedMs >= CHECK_MS) await keep();
     },
-    hasRoom: () => usedBytes < budgetBytes,
+    hasRoom,
     /** Resolves when there is room for another page. */
     async room(signal: AbortSignal): Promise<void> {
-      while (usedBytes >= budgetBytes) {
+      while (!hasRoom()) {
         await clock.sleep(CHECK_MS / 4, signal);
         // Many may be waiting; one look serves them all.
         if (clock.now() - checkedMs >= CHECK_MS / 4) await keep();

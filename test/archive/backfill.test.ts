@@ -57,7 +57,7 @@ async function openWithBudget(budget: number): Promise<App> {
 }
 
 describe("A4 a first backfill ten times as large as the journal's budget", () => {
-  test("closes days while it goes on, stays within the budget, and ends complete", async () => {
+  test("stays below twice the budget and ends complete", async () => {
     world = await openWorld({ organizations: ORGANIZATIONS, events: 0, days: 90 });
     const events = fill();
     const storedBytes = events * EVENT_BYTES;
@@ -65,19 +65,11 @@ describe("A4 a first backfill ten times as large as the journal's budget", () =>
     app = await openWithBudget(budget);
     const { db } = app;
     const space = createSpace(db, world.at("state.db"), budget);
-    const unread = db.prepare("SELECT COUNT(*) FROM windows WHERE state = 'unread' AND live = 0").pluck();
-    const closed = db.prepare("SELECT COUNT(DISTINCT day) FROM archive_closed").pluck();
     const used: number[] = [];
-    let closedMeanwhile = 0;
-    const timer = setInterval(() => {
-      used.push(space.usedBytes());
-      if ((unread.get() as number) > 0) closedMeanwhile = Math.max(closedMeanwhile, closed.get() as number);
-    }, 20);
+    const timer = setInterval(() => used.push(space.usedBytes()), 20);
     await app.once(new AbortController().signal).finally(() => clearInterval(timer));
-    // The budget is looked at once a second, and the write-ahead log counts, so with this small budget a second of
-    // reading is several times as much; without the archive's closing it would be ten times.
-    expect(Math.max(...used)).toBeLessThan(5 * budget);
-    expect(closedMeanwhile).toBeGreaterThan(5);
+    // Pages in flight and the write-ahead log come on top of the budget; all events would be ten times as much.
+    expect(Math.max(...used)).toBeLessThan(2 * budget);
     const result = await verifyArchive(await openDirectory(world.at("archive")), { nowMs: Date.now() });
     expect(result.findings).toEqual([]);
     // Yesterday and the day before it are open until their windows are compared once more.
