@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 
 const lock = JSON.parse(readFileSync(new URL("../package-lock.json", import.meta.url), "utf8"));
-const shipped = new Map(Object.entries(lock.packages).filter(([, entry]) => !entry.dev && !entry.devOptional));
+const shipped = new Map(Object.entries(lock.packages).filter(([, entry]) => !entry.dev));
 const root = shipped.get("");
 
 const bill = {

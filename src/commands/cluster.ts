@@ -152,7 +152,13 @@ export async function refuseInCluster(name: string, configFile: string | undefin
   const { existsSync } = await import("node:fs");
   if (!existsSync(configFile)) return;
   const { loadConfig } = await import("../config/load.ts");
-  if (loadConfig(configFile, io.env).config.cluster === undefined) return;
+  let isCluster = false;
+  try {
+    isCluster = loadConfig(configFile, io.env).config.cluster !== undefined;
+  } catch {
+    // The command itself reports a config that cannot be loaded.
+  }
+  if (!isCluster) return;
   throw new UsageError(
     `"tidemark ${name}" works on one state file, and this config runs a cluster, whose state is in Kafka. See the machines with "tidemark cluster status", and look at the page of a machine for the rest.`,
   );

@@ -94,7 +94,7 @@ describe("the image", () => {
 
 /** The init container's and the unit's command: what the platform mounts too openly becomes the owner's alone. */
 describe("secrets that a platform mounts with a group bit", () => {
-  const chart = readFileSync(join(ROOT, "deploy/kubernetes/tidemark/templates/statefulset.yaml"), "utf8");
+  const chart = readFileSync(join(ROOT, "deploy/kubernetes/tidemark/templates/_pod.tpl"), "utf8");
   const unit = readFileSync(join(ROOT, "deploy/systemd/tidemark.service"), "utf8");
   const commands = {
     "the chart": /command: \[sh, -c, "(.*)"\]/.exec(chart)![1]!,
