@@ -45,8 +45,8 @@ describe("what can be scraped", () => {
     const names = [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1]!);
     for (const name of names) expect([...Object.keys(METRICS), "target_info"]).toContain(name);
     const gauges = Object.entries(METRICS).filter(([, { kind }]) => kind === "gauge");
-    // The gauges of a cluster are those of its machines.
-    const isEmpty = (name: string) => name === "tidemark_import_jobs" || name.startsWith("tidemark_cluster_");
+    // The gauges of archives, clusters and imports are tested with those.
+    const isEmpty = (name: string) => /^tidemark_(import_jobs|cluster_|archive_)/.test(name);
     for (const [name] of gauges) if (!isEmpty(name)) expect(names).toContain(name);
   });
 
