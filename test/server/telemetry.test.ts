@@ -8,6 +8,7 @@ import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import type { SinkDefinition } from "../../src/core/sink.ts";
 import { createTraces } from "../../src/core/traces.ts";
+import type { ArchiveView } from "../../src/core/view/archives.ts";
 import { createRoster } from "../../src/journal/roster.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { registerGauges } from "../../src/server/gauges.ts";
@@ -29,7 +30,24 @@ describe("what can be scraped", () => {
     const telemetry = startTelemetry({}, "1.2.3");
     cleanups.push(telemetry.close);
     const metrics = createMetrics(telemetry.meter);
-    const view = createView(state.db, liveOf(state.clock), state.options);
+    const archive: ArchiveView = {
+      name: "evidence",
+      daysClosed: 40,
+      newestDay: "2025-02-10",
+      oldestOpenDay: "2025-02-11",
+      waitingEvents: 12,
+      stagedBytes: 4096,
+      logEntries: 44,
+      checkpointMs: state.clock.now() - 120_000,
+      verifiedMs: state.clock.now() - 60_000,
+      findings: 0,
+      holds: 1,
+      dueRemovals: 0,
+    };
+    const view = {
+      ...createView(state.db, liveOf(state.clock), state.options),
+      archives: async () => [archive],
+    };
     await registerGauges(metrics, view, state.clock).refresh();
     metrics.add("tidemark_sink_sent_events_total", 7, { sink: "lake" });
     metrics.record("tidemark_sink_write_seconds", 0.2, { sink: "lake" });
@@ -41,12 +59,14 @@ describe("what can be scraped", () => {
     expect(text).toContain('tidemark_windows{account="acme",state="sealed"} 1\n');
     expect(text).toContain('tidemark_alarms{kind="sink_paused",severity="critical"} 1\n');
     expect(text).toContain('tidemark_dead_letters{sink="siem"} 2\n');
+    expect(text).toContain('tidemark_archive_days{sink="evidence"} 40\n');
+    expect(text).toContain('tidemark_archive_verification_age_seconds{sink="evidence"} 60\n');
     expect(text).toMatch(/service_name="tidemark"/);
     const names = [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1]!);
     for (const name of names) expect([...Object.keys(METRICS), "target_info"]).toContain(name);
     const gauges = Object.entries(METRICS).filter(([, { kind }]) => kind === "gauge");
-    // The gauges of archives, clusters and imports are tested with those.
-    const isEmpty = (name: string) => /^tidemark_(import_jobs|cluster_|archive_)/.test(name);
+    // The gauges of a cluster are those of its machines.
+    const isEmpty = (name: string) => name === "tidemark_import_jobs" || name.startsWith("tidemark_cluster_");
     for (const [name] of gauges) if (!isEmpty(name)) expect(names).toContain(name);
   });
 
