@@ -84,6 +84,21 @@ export const REGRESSIONS: readonly Regression[] = [
     }),
   },
   {
+    name: "a local clock that is set back by days stops the requests for as long",
+    plan: focused(1, {
+      hours: 26,
+      faults: [
+        { kind: "clock", fromMs: 2 * HOUR_MS, toMs: 12 * HOUR_MS, skewMs: 70 * HOUR_MS },
+        {
+          kind: "service",
+          fromMs: 6 * HOUR_MS,
+          toMs: 7 * HOUR_MS,
+          effect: { type: "unavailable", share: 0.8, status: 503 },
+        },
+      ],
+    }),
+  },
+  {
     name: "a Retry-After of a day silences the account for a day",
     plan: focused(2, {
       faults: [

@@ -65,6 +65,8 @@ export function createPace(clock: Clock, options: PaceOptions) {
       const nowMs = clock.now();
       const runningMax = nowMs < askedUntilMs ? 1 : Math.floor(concurrency);
       if (first === undefined || running >= runningMax) return;
+      // A longer pause is never set: the local clock was set back meanwhile.
+      if (pausedUntilMs - nowMs > PROBE_MS) pausedUntilMs = nowMs;
       const readyMs = Math.max(pausedUntilMs, rate.nextStartMs());
       if (readyMs > nowMs) {
         wakeAfter(readyMs - nowMs);
@@ -91,11 +93,16 @@ export function createPace(clock: Clock, options: PaceOptions) {
     );
   }
 
+  /** After the last refusal that counted, or the local clock was set back since. */
+  function isAfterCounted(startedMs: number): boolean {
+    return startedMs >= countedMs || countedMs > clock.now();
+  }
+
   function succeeded(startedMs: number): void {
     const tookMs = clock.now() - startedMs;
     rate.accepted();
     // A request that was under way when the service refused another says nothing about how long to wait.
-    if (startedMs >= countedMs) {
+    if (isAfterCounted(startedMs)) {
       backOffMs = BACK_OFF_MS_MIN;
       if (askedUntilMs > 0) options.onLongWait?.(null);
       askedUntilMs = 0;
@@ -109,7 +116,7 @@ export function createPace(clock: Clock, options: PaceOptions) {
     const nowMs = clock.now();
     refused++;
     // Those under way at the same time are refused together: that is one refusal, not many.
-    const counts = startedMs >= countedMs;
+    const counts = isAfterCounted(startedMs);
     const waitMs = retryAfterMs ?? (counts ? backOffMs * (0.5 + Math.random() / 2) : 0);
     pausedUntilMs = Math.max(pausedUntilMs, nowMs + Math.min(waitMs, PROBE_MS));
     if (waitMs > LONG_WAIT_MS) {
@@ -204,7 +211,7 @@ const BURST_MS = 100;
 /**
  * Learns a rate limit that is not published. The rate at which the service refused is the ceiling:
  * requests go on a little below it, approach it slowly, stay near it and then try beyond, along a cubic.
- * So they settledAfter there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
+ * So they settle there with few refusals, and a ceiling that was a mistake is left behind in a minute or two.
  */
 function createRate(clock: Clock, perSecondMax: number) {
   const lately: number[] = [];
@@ -214,19 +221,25 @@ function createRate(clock: Clock, perSecondMax: number) {
 
   function perSecond(): number {
     if (ceiling === Number.POSITIVE_INFINITY) return perSecondMax;
-    const seconds = Math.max(0, clock.now() - refusedMs) / 1000;
+    // A refusal in the future comes from a clock that was set back.
+    refusedMs = Math.min(refusedMs, clock.now());
+    const seconds = (clock.now() - refusedMs) / 1000;
     const grown = ceiling * (1 + BACK * ((seconds - RETURN_S) / RETURN_S) ** 3);
     return Math.min(perSecondMax, Math.max(RATE_MIN, grown));
   }
 
   function forgetOld(): void {
-    const sinceMs = clock.now() - SPAN_MS;
-    while (lately.length > 0 && lately[0]! < sinceMs) lately.shift();
+    const nowMs = clock.now();
+    while (lately.length > 0 && (lately[0]! < nowMs - SPAN_MS || lately[0]! > nowMs)) lately.shift();
   }
 
   return {
     perSecond,
-    nextStartMs: () => nextStartMs,
+    nextStartMs(): number {
+      // Further away than one request: the local clock was set back.
+      if (nextStartMs - clock.now() > 1000 / Math.min(RATE_MIN, perSecondMax)) nextStartMs = clock.now();
+      return nextStartMs;
+    },
     started(): void {
       const rate = perSecond();
       if (rate !== Number.POSITIVE_INFINITY)
