@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { testJournal } from "../../contract/journal.ts";
 import { laneFixture } from "./support.ts";
 
