@@ -15,26 +15,27 @@ export type Exchange = (request: TransportRequest) => Promise<TransportResponse>
  */
 export function exchangeOf(transport: Transport, auth: Auth, clock: Clock): Exchange {
   return async (request) => {
-    const first = await sendAlong(transport, auth, request);
-    if (first.response.status !== 401) return accepted(first.response, request, auth, clock);
-    const refusal = await refused(first.response, request, auth, clock);
-    if (!(await auth.renew(first.proof, request.signal))) throw refusal;
-    const second = await sendAlong(transport, auth, request);
-    return accepted(second.response, request, auth, clock);
+    let url = request.url;
+    let mayRenew = true;
+    for (let redirects = 0; ; ) {
+      const proof = await auth.prove({ method: request.method, url }, request.signal);
+      const response = await transport.send({ ...request, url, headers: [...proof, ...request.headers] });
+      const target = redirectOf(response, request, url);
+      if (target !== undefined) {
+        response.discard();
+        if (redirects++ === REDIRECTS_MAX)
+          throw new NonsenseError(`${whereOf(request)}: redirected in circles`);
+        url = target;
+        continue;
+      }
+      if (response.status >= 200 && response.status < 300) return response;
+      const refusal = await refused(response, request, auth, clock);
+      if (response.status !== 401 || !mayRenew || !(await auth.renew(proof, request.signal))) throw refusal;
+      mayRenew = false;
+      redirects = 0;
+      url = request.url;
+    }
   };
-}
-
-async function sendAlong(transport: Transport, auth: Auth, request: TransportRequest) {
-  let url = request.url;
-  for (let redirects = 0; ; redirects++) {
-    const proof = await auth.prove({ method: request.method, url }, request.signal);
-    const response = await transport.send({ ...request, url, headers: [...proof, ...request.headers] });
-    const target = redirectOf(response, request, url);
-    if (target === undefined) return { response, proof };
-    response.discard();
-    if (redirects === REDIRECTS_MAX) throw new NonsenseError(`${whereOf(request)}: redirected in circles`);
-    url = target;
-  }
 }
 
 /** Where a redirect leads, if it may be followed: never to another origin, and a write only where it stays one. */
@@ -52,16 +53,6 @@ function redirectOf(response: TransportResponse, request: TransportRequest, from
   }
   const keepsMethod = response.status === 307 || response.status === 308;
   return keepsMethod || request.method === "GET" ? target : undefined;
-}
-
-async function accepted(
-  response: TransportResponse,
-  request: TransportRequest,
-  auth: Auth,
-  clock: Clock,
-): Promise<TransportResponse> {
-  if (response.status >= 200 && response.status < 300) return response;
-  throw await refused(response, request, auth, clock);
 }
 
 async function refused(

@@ -43,25 +43,13 @@ export function queryOf(
   };
 }
 
-export async function fetchPage(context: PollContext, request: PageRequest): Promise<Fetched> {
-  const { query, priority, signal } = request;
-  return fetchWith(context, request, await context.gate.enter(query.limit, priority, signal));
-}
-
-/** Asks for the next page, unless there is no memory for it. Its failure shows when its turn comes. */
-export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
-  const release = context.gate.tryEnter(request.query.limit);
-  if (release === undefined) return undefined;
-  const ahead = fetchWith(context, request, release);
-  ahead.catch(() => {});
-  return ahead;
-}
-
-async function fetchWith(
+/** Asks for a page when there is memory for it, or at once with memory that `release` gives back. */
+export async function fetchPage(
   context: PollContext,
   { window, query, cursor, priority, signal, mayExceed }: PageRequest,
-  release: () => void,
+  release?: () => void,
 ): Promise<Fetched> {
+  release ??= await context.gate.enter(query.limit, priority, signal);
   try {
     const guessMs = context.serviceClock.now();
     const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
@@ -72,6 +60,15 @@ async function fetchWith(
     release();
     throw error;
   }
+}
+
+/** Asks for the next page, unless there is no memory for it. Its failure shows when its turn comes. */
+export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
+  const release = context.gate.tryEnter(request.query.limit);
+  if (release === undefined) return undefined;
+  const ahead = fetchPage(context, request, release);
+  ahead.catch(() => {});
+  return ahead;
 }
 
 /** A prepared page, and how many events the service sent in it. The receiver releases the lease. */
