@@ -26,12 +26,13 @@ const WANTS_ARRAY_END: i32 = 11;
 const WANTS_TEXT_END: i32 = 12;
 const WANTS_LESS_DEPTH: i32 = 13;
 
-/** Where in the array the text is, between calls. */
+/** Where in the array, or in the lines, the text is between calls. */
 const BEFORE: i32 = 0;
 const AT_FIRST: i32 = 1;
 const BEHIND_EVENT: i32 = 2;
 const AT_EVENT: i32 = 3;
 const AFTER: i32 = 4;
+const AT_LINE: i32 = 5;
 
 let place: i32 = BEFORE;
 let hasBreaks: bool = false;
@@ -44,9 +45,9 @@ let reached: usize = 0;
 
 let consumed: i32 = 0;
 
-/** A new text. */
-export function begin(): void {
-  place = BEFORE;
+/** A new text: an array of events, or lines with one event each. */
+export function begin(isLines: bool): void {
+  place = isLines ? AT_LINE : BEFORE;
   hasBreaks = false;
 }
 
@@ -81,7 +82,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
   while (true) {
     at = skipBlank(at);
     const byte = load<u8>(at);
-    if (at == end && (!isLast || place == AFTER)) break;
+    if (at == end && (!isLast || place == AFTER || place == AT_LINE)) break;
     if (place == BEFORE) {
       if (byte != 0x5b) {
         fail(WANTS_ARRAY, at);
@@ -92,7 +93,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
     } else if (place == AT_FIRST && byte == 0x5d) {
       at++;
       place = AFTER;
-    } else if (place == AT_FIRST || place == AT_EVENT) {
+    } else if (place == AT_FIRST || place == AT_EVENT || place == AT_LINE) {
       if (byte != 0x7b) {
         fail(WANTS_OBJECT, at);
         break;
@@ -110,7 +111,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
       rebase(row, base - <i32>TEXT);
       at = behind;
       rows++;
-      place = BEHIND_EVENT;
+      if (place != AT_LINE) place = BEHIND_EVENT;
     } else if (place == BEHIND_EVENT) {
       if (byte != 0x2c && byte != 0x5d) {
         fail(WANTS_ARRAY_END, at);

@@ -174,6 +174,8 @@ export interface Lines {
   size(from: number, to: number): number;
   /** The end of those neighbours from `from` on, `to` at most, that share its organization and its day in UTC. */
   alikeFrom(from: number, to: number): number;
+  /** Whole zstd frames with exactly these lines, where the journal has such; shares the page's memory. */
+  frames?(from: number, to: number): Uint8Array | undefined;
 }
 
 export interface DeadLetter {

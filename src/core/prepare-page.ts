@@ -1,5 +1,6 @@
 import { type Allocate, allocateAnew } from "./buffer-pool.ts";
 import { identityDigest, ownerBytes } from "./identity.ts";
+import type { PageBody } from "./page-body.ts";
 import { IDENTITY_BYTES } from "./page-scratch.ts";
 import { EVENTS_MAX, FIELD, fieldText, type ScannedPage, type Scanning, scanWith } from "./scanner.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
@@ -23,8 +24,8 @@ export interface PreparedPage {
   readonly organizationIndexes: Uint16Array;
   /** For each of the organizations, how many events it has, and between which times those that have one. */
   readonly spans: readonly Span[];
-  /** All of the page, compressed as the journal stores it, where that was done already. */
-  readonly compressed?: Buffer | undefined;
+  /** All of the page as the journal stores it, where that was made already. The page is lines then, if it can be. */
+  readonly body?: PageBody | undefined;
 }
 
 export interface Span {

@@ -4,9 +4,9 @@ import { numberMsOf, timestampMsOf } from "./time.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
 
 /**
- * Cuts a page, the JSON text of an array of objects, into the exact slices of its events, and notes where
- * the few top-level fields stand that the program steers by. The whole text is held against the JSON
- * grammar, so what is cut here can be parsed later; nothing is decoded or copied.
+ * Cuts a page, the JSON text of an array of objects, into the exact slices of its events, and notes the places
+ * of the few top-level fields that the program steers by. The whole text is checked against the JSON grammar, so
+ * every slice can be parsed later. Nothing is decoded or copied.
  */
 export interface ScannedPage {
   readonly bytes: Buffer;
@@ -51,24 +51,34 @@ export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX): ScannedPage {
   });
 }
 
+/** Scans lines with one event each, none of which contains a line break. */
+export function scanLines(bytes: Buffer): ScannedPage {
+  return withEngine((engine) => {
+    const scanned = scanWith(engine, bytes, EVENTS_MAX, allocateAnew, undefined, true);
+    engine.scratch.done(scanned.count);
+    return { ...scanned, hasLineBreaks: false };
+  });
+}
+
 /** The parts of a page that exist while it is scanned. */
 export type Scanning = Pick<ScannedPage, "bytes" | "columns" | "runs">;
 
 /** Called with events while they are in the engine: the first is event `first`, the text starts at `base`. */
 export type OnEvents = (scanning: Scanning, first: number, count: number, base: number) => void;
 
-/** Scans stretch by stretch; an event that the end of one cuts off is the first of the next. */
+/** Scans stretch by stretch. An event that is cut off at the end of one is the first of the next. */
 export function scanWith(
   engine: Engine,
   bytes: Buffer,
   eventsMax: number,
   allocate: Allocate,
   onEvents: OnEvents = () => {},
+  isLines = false,
 ): ScannedPage {
   const { call } = engine;
   let count = 0;
   let at = 0;
-  call.begin();
+  call.begin(isLines ? 1 : 0);
   for (;;) {
     const end = Math.min(bytes.length, at + engine.textBytesMax);
     engine.putText(bytes, at, end);
@@ -85,7 +95,7 @@ export function scanWith(
     if (rows > 0) onEvents({ bytes, columns, runs }, count - rows, rows, at);
     at += consumed;
     if (at === bytes.length) break;
-    // Neither a whole event nor anything between events: this one needs more room.
+    // Nothing was consumed, so this event needs more memory.
     if (consumed === 0) engine.grow(engine.textBytesMax * 2);
   }
   const columns = allocate(Int32Array, count * STRIDE);

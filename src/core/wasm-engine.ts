@@ -19,7 +19,7 @@ interface Exports {
   readonly IDENTITIES: Place;
   readonly DIGESTS: Place;
   readonly PADDING_BYTES: Place;
-  begin(): void;
+  begin(isLines: number): void;
   scan(length: number, isLast: number, base: number): number;
   consumedBytes(): number;
   failureKind(): number;

@@ -3,7 +3,7 @@ import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
-import { type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import { createVersions } from "./archive/versions.ts";
 import type { Connection, State } from "./database.ts";
@@ -40,6 +40,8 @@ export interface SqliteJournal extends Journal {
 interface Stored {
   readonly number: number;
   readonly scanned: ScannedPage;
+  readonly body: Buffer;
+  readonly identities: Buffer;
 }
 
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
@@ -98,12 +100,13 @@ export function createJournal(
     const newestMs = newestOf(commit, deduped);
     const whole = isWhole(page, deduped);
     const scanned = whole ? page.scanned : subset(page.scanned, deduped.fresh);
-    const number = pages.insert(
+    const inserted = pages.insert(
       { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
       scanned,
-      whole ? page.compressed : undefined,
+      whole ? page.body : undefined,
     );
-    return { number, scanned };
+    const identities = whole ? page.identities : identitiesOf(page, deduped.fresh);
+    return { ...inserted, scanned, identities };
   }
 
   /** Other bytes of held events, for archives alone: sinks have delivered the event (A9). */
@@ -112,13 +115,14 @@ export function createJournal(
     for (const { archive: reader, indexes } of versions.note(commit, changed)) {
       const newestMs = Math.max(...indexes.map((index) => page.timesMs[index]!));
       const row = { account, organization, provider, reader, fetchedMs, newestMs, twins: null };
-      pages.insert(row, subset(page.scanned, indexes), undefined);
+      pages.insert(row, subset(page.scanned, indexes));
     }
   }
 
-  function keepDecoded(commit: PageCommit, { number, scanned }: Stored): void {
+  function keepDecoded(commit: PageCommit, { number, scanned, body, identities }: Stored): void {
     const isWholePage = scanned === commit.page.scanned;
-    pages.keepDecoded(number, scanned, isWholePage ? commit.lease.retain() : memory.adopt(scanned.bytes));
+    const lease = isWholePage ? commit.lease.retain() : memory.adopt(scanned.bytes);
+    pages.keepDecoded(number, { scanned, lease, body, identities });
   }
 
   return {
@@ -176,6 +180,13 @@ function subset(scanned: ScannedPage, indexes: Iterable<number>): ScannedPage {
   const parts: Uint8Array[] = [];
   for (const index of indexes) parts.push(parts.length === 0 ? OPEN : COMMA, eventBytes(scanned, index));
   return scanPage(Buffer.concat([...parts, CLOSE]));
+}
+
+function identitiesOf({ identities }: PreparedPage, indexes: Uint32Array): Buffer {
+  const chosen = Buffer.allocUnsafe(indexes.length * IDENTITY_BYTES);
+  for (const [at, index] of indexes.entries())
+    identities.copy(chosen, at * IDENTITY_BYTES, index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+  return chosen;
 }
 
 const NOTHING_HELD: Held = new Map();

@@ -1,27 +1,21 @@
 import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
-import type { PageLease } from "../core/page-lease.ts";
+import { checksumOf, decodeBody, encodeBody, type PageBody } from "../core/page-body.ts";
 import type { Position } from "../core/position.ts";
 import { COMPRESSION } from "../core/prepare-page.ts";
-import { type ScannedPage, scanPage } from "../core/scanner.ts";
-import { createCompressor, decompress } from "../core/zstd.ts";
+import type { ScannedPage } from "../core/scanner.ts";
+import { createCompressor } from "../core/zstd.ts";
 import type { State } from "./database.ts";
-import { type PageRow, storedPage } from "./stored-page.ts";
-import { checksumOf, rollingOf } from "./verify.ts";
+import { type Decoded, type PageRow, storedPage } from "./stored-page.ts";
+import { rollingOf } from "./verify.ts";
 
 /** Pages that were decoded again from disk are kept up to this. */
 const REREAD_BYTES_MAX = 24_000_000;
 /** A reader keeps up while it is at most so many pages behind the newest. */
 const NEAR_PAGES = 8;
 
-/** A decoded page with a lease on its bytes. */
-interface Decoded {
-  readonly scanned: ScannedPage;
-  readonly lease: PageLease;
-}
-
-/** Writes and reads pages: a JSON array of the events' exact bytes, compressed, with a checksum (R16). */
+/** Writes and reads pages: the events' exact bytes, compressed (core/page-body.ts), with a checksum (R16). */
 export function createPages(db: State, journalId: string, memory: PageMemory = ordinaryMemory) {
   const compress = createCompressor(COMPRESSION);
   const decoded = createDecodedPages();
@@ -44,12 +38,11 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
     insert(
       page: Omit<PageRow, "number" | "checksum" | "rolling" | "bytes" | "events">,
       scanned: ScannedPage,
-      compressed?: Buffer,
-    ): number {
+      encoded?: PageBody,
+    ): { readonly number: number; readonly body: Buffer } {
       const last = lastRow.get() as { number: number; rolling: string } | undefined;
       const number = (last?.number ?? 0) + 1;
-      const body = compressed ?? compress(scanned.bytes);
-      const checksum = checksumOf(body);
+      const { bytes: body, checksum } = encoded ?? encodeBody(scanned, compress);
       const rolling = rollingOf(last?.rolling ?? "", checksum);
       const row: PageRow = {
         ...page,
@@ -61,13 +54,11 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
       };
       insertPage.run(row);
       insertBody.run(number, body);
-      return number;
+      return { number, body };
     },
 
     /** Keeps a committed page decoded for its readers. Takes over the lease. */
-    keepDecoded(number: number, scanned: ScannedPage, lease: PageLease): void {
-      decoded.putNew(number, { scanned, lease });
-    },
+    keepDecoded: decoded.putNew,
 
     /** A reader asks for what follows a position: decoded pages that no reader wants any more are dropped. */
     passed: decoded.passed,
@@ -82,8 +73,7 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
     next(reader: string, after: Position): JournalPage | null {
       const row = rowAfter(reader, after);
       if (row === undefined) return null;
-      const { scanned, lease } = read(row);
-      return storedPage(journalId, row, scanned, lease, row.number === after.page ? after.event : 0);
+      return storedPage(journalId, row, read(row), row.number === after.page ? after.event : 0);
     },
 
     /** Whether `next` would give a page. Reads none. */
@@ -121,16 +111,16 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
   /** The lease in the result is the caller's. */
   function read(row: PageRow): Decoded {
     const cached = decoded.get(row.number);
-    if (cached !== undefined) return { scanned: cached.scanned, lease: cached.lease.retain() };
+    if (cached !== undefined) return { ...cached, lease: cached.lease.retain() };
     const body = bodyOf.get(row.number) as Buffer | undefined;
     if (body === undefined) {
       throw unreadable(row, "is needed by a reader and not there");
     }
     if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
-    const scanned = scanPage(decompress(body));
+    const scanned = decodeBody(body);
     const lease = memory.adopt(scanned.bytes);
-    decoded.putOld(row.number, { scanned, lease: lease.retain() });
-    return { scanned, lease };
+    decoded.putOld(row.number, { scanned, body, lease: lease.retain() });
+    return { scanned, body, lease };
   }
 }
 

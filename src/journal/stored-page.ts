@@ -1,7 +1,9 @@
 import type { JournalEvent } from "../core/event.ts";
 import { identityAt } from "../core/identity.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
+import { alikeFrom, framesOf, makeLines } from "../core/page-body.ts";
 import type { PageLease } from "../core/page-lease.ts";
+import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import {
   eventSize,
   eventTimeMs,
@@ -11,7 +13,6 @@ import {
   type ScannedPage,
   STRIDE,
 } from "../core/scanner.ts";
-import { DAY_MS } from "../core/time.ts";
 
 /** The row of a page: everything but its events. */
 export interface PageRow {
@@ -29,17 +30,28 @@ export interface PageRow {
   readonly rolling: string;
 }
 
-/** A page as readers see it, from the event at `first` on; `lease` becomes the reader's. */
+/** A decoded page with a lease on its bytes. */
+export interface Decoded {
+  readonly scanned: ScannedPage;
+  readonly lease: PageLease;
+  /** As it is stored, where that is at hand. */
+  readonly body?: Buffer | undefined;
+  /** Sixteen bytes an event, where these were made already. */
+  readonly identities?: Buffer | undefined;
+}
+
+/** A page as readers see it, from the event at `first` on. Its lease becomes the reader's. */
 export function storedPage(
   journal: string,
   row: PageRow,
-  scanned: ScannedPage,
-  lease: PageLease,
+  { scanned, lease, body, identities }: Decoded,
   first: number,
 ): JournalPage {
   const stored: StoredPage = {
     row,
     scanned,
+    body,
+    identities,
     twins: row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>),
     organizations: organizationsOf(scanned, row.organization),
   };
@@ -50,7 +62,7 @@ export function storedPage(
     count: row.events - first,
     event: (index) => new StoredEvent(stored, index),
     get lines() {
-      return areLines(scanned) ? new StoredLines(stored) : undefined;
+      return makeLines(scanned) ? new StoredLines(stored) : undefined;
     },
     hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
     after: (index) => ({ journal, page: row.number, event: index + 1, hash: row.rolling }),
@@ -60,6 +72,8 @@ export function storedPage(
 interface StoredPage {
   readonly row: PageRow;
   readonly scanned: ScannedPage;
+  readonly body: Buffer | undefined;
+  readonly identities: Buffer | undefined;
   /** By index, the identities of events that share another's. */
   readonly twins: Readonly<Record<string, string>>;
   organizations(index: number): string | null;
@@ -100,40 +114,14 @@ class StoredLines implements Lines {
     return columns[(to - 1) * STRIDE + 1]! + 1 - columns[from * STRIDE]!;
   }
   alikeFrom(from: number, to: number): number {
-    const { runs, timesMs } = this.#stored.scanned;
-    const dayMs = Math.floor(timesMs[from]! / DAY_MS) * DAY_MS;
-    let index = from + 1;
-    // A time that cannot be read is NaN, and so on no day.
-    while (index < to && runs[index] === 1 && timesMs[index]! >= dayMs && timesMs[index]! < dayMs + DAY_MS)
-      index++;
-    return index;
+    return alikeFrom(this.#stored.scanned, from, to);
   }
-}
-
-const known = new WeakMap<ScannedPage, boolean>();
-
-/**
- * Makes lines of a page whose events stand side by side: what separates them, a single byte that belongs to
- * none of them, becomes a line break. The page is no longer a JSON array, and nothing reads it as one.
- */
-function areLines(scanned: ScannedPage): boolean {
-  const before = known.get(scanned);
-  if (before !== undefined) return before;
-  const are = !scanned.hasLineBreaks && standSideBySide(scanned);
-  if (are) {
-    const { bytes, columns, count } = scanned;
-    for (let index = 0; index < count; index++) bytes[columns[index * STRIDE + 1]!] = LINE_BREAK;
+  frames(from: number, to: number): Uint8Array | undefined {
+    const { body, scanned } = this.#stored;
+    if (body === undefined) return undefined;
+    const start = scanned.columns[from * STRIDE]! - scanned.columns[0]!;
+    return framesOf(body, start, start + this.size(from, to));
   }
-  known.set(scanned, are);
-  return are;
-}
-
-const LINE_BREAK = 0x0a;
-
-function standSideBySide({ columns, count }: ScannedPage): boolean {
-  for (let index = 1; index < count; index++)
-    if (columns[index * STRIDE]! !== columns[(index - 1) * STRIDE + 1]! + 1) return false;
-  return true;
 }
 
 /** Decodes a field when it is asked for: most sinks need few of them. */
@@ -188,6 +176,9 @@ class StoredEvent implements JournalEvent {
   get identity(): string {
     const twin = this.#stored.twins[this.index];
     if (twin !== undefined) return twin;
+    const { identities } = this.#stored;
+    if (identities !== undefined)
+      return identities.toString("hex", this.index * IDENTITY_BYTES, (this.index + 1) * IDENTITY_BYTES);
     return identityAt(this.#stored.scanned, this.index, this.organization, this.#stored.row.provider);
   }
   get fetchedAtMs(): number {

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { explain } from "../core/errors.ts";
+import { checksumOf } from "../core/page-body.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import type { Connection } from "./database.ts";
 import { MIGRATIONS_TABLE, migrations } from "./migrations.ts";
@@ -208,11 +209,6 @@ function named(numbers: readonly number[]): string {
   const shown = numbers.slice(0, NAMED_MAX).join(", ");
   const more = numbers.length > NAMED_MAX ? ` and ${numbers.length - NAMED_MAX} more` : "";
   return `${numbers.length === 1 ? "page" : "pages"} ${shown}${more}`;
-}
-
-/** The checksum of a page's stored bytes. */
-export function checksumOf(body: Uint8Array): Buffer {
-  return Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
 }
 
 /** The rolling hash of all pages up to and including the one with this checksum. */

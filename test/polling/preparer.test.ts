@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
+import { checksumOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
-import { decompress } from "../../src/core/zstd.ts";
+import { eventBytes, type ScannedPage } from "../../src/core/scanner.ts";
+import { createCompressor } from "../../src/core/zstd.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventTexts, ORGANIZATION } from "../support/pages.ts";
@@ -35,13 +37,22 @@ describe("the thread for large pages", () => {
   };
   const large = (from: number) => `[${eventTexts(from, 1200).join(",")}]`;
 
-  test("makes what this thread would make, and the page compressed", async () => {
+  test("makes what this thread would make, and the stored form of the page with its checksum", async () => {
     await open();
-    for (const text of [large(0), large(5000), `[${eventTexts(9, 3).join(",")}]`]) {
+    const texts = (page: ScannedPage) =>
+      Array.from({ length: page.count }, (_, index) => eventBytes(page, index).toString());
+    const oneLine = large(0).replaceAll("\n", "");
+    for (const text of [large(0), large(5000), oneLine, `[${eventTexts(9, 3).join(",")}]`]) {
       const page = await preparer.prepare(bodyOf(text), ATTRIBUTION);
-      const { compressed, ...rest } = page;
-      expect(rest).toEqual(preparePage(Buffer.from(text), ATTRIBUTION));
-      if (text.length > 200_000) expect(decompress(compressed!).toString()).toBe(text);
+      const { body, ...rest } = page;
+      const expected = preparePage(Buffer.from(text), ATTRIBUTION);
+      // Pages of one-line events become lines in place.
+      if (text === oneLine) encodeBody(expected.scanned, createCompressor());
+      expect(rest).toEqual(expected);
+      expect(body !== undefined).toBe(text.length > 200_000);
+      if (body === undefined) continue;
+      expect(texts(decodeBody(body.bytes))).toEqual(texts(expected.scanned));
+      expect(body.checksum).toEqual(checksumOf(body.bytes));
     }
   });
 

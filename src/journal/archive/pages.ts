@@ -12,12 +12,11 @@ import {
 import { join } from "node:path";
 import { type ArchivePage, dayOf, isUndated } from "../../core/archive.ts";
 import { ordinaryMemory } from "../../core/buffer-pool.ts";
-import { eventTimeMs, type ScannedPage, scanPage } from "../../core/scanner.ts";
+import { checksumOf, decodeBody } from "../../core/page-body.ts";
+import { eventTimeMs, type ScannedPage } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
-import { decompress } from "../../core/zstd.ts";
 import type { State } from "../database.ts";
 import { type PageRow, storedPage } from "../stored-page.ts";
-import { checksumOf } from "../verify.ts";
 
 export interface PageOptions {
   readonly name: string;
@@ -38,13 +37,13 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
   );
   const fileOf = (number: number) => join(stagingFolder, `${number}.page`);
 
-  function load(row: PageRow): Buffer {
+  function load(row: PageRow): ScannedPage {
     const body = (bodyOf.get(row.number) as Buffer | undefined) ?? readFileSync(fileOf(row.number));
     if (!checksumOf(body).equals(row.checksum))
       throw new Error(
         `Page ${row.number} of the journal does not match its checksum: restore the state file from a backup.`,
       );
-    return decompress(body);
+    return decodeBody(body);
   }
 
   const tombstones = db.prepare(
@@ -81,9 +80,8 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
 
   function read(number: number): ArchivePage {
     const row = rowOf.get(number) as PageRow;
-    const bytes = load(row);
-    const scanned = scanPage(bytes);
-    const page = storedPage(journal, row, scanned, ordinaryMemory.adopt(bytes), 0);
+    const scanned = load(row);
+    const page = storedPage(journal, row, { scanned, lease: ordinaryMemory.adopt(scanned.bytes) }, 0);
     const dayAt = daysOf(scanned, row);
     const plans = new Map<string, number>();
     for (const { owner, day, plan } of assigned.all(name, number) as {

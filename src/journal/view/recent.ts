@@ -1,6 +1,6 @@
-import { eventTimeMs, FIELD, fieldText, scanPage } from "../../core/scanner.ts";
+import { decodeBody } from "../../core/page-body.ts";
+import { eventTimeMs, FIELD, fieldText } from "../../core/scanner.ts";
 import type { RecentView } from "../../core/view/events.ts";
-import { decompress } from "../../core/zstd.ts";
 import type { State } from "../database.ts";
 
 /** A page of history may be large, and its events pass too fast to be read one by one. */
@@ -40,7 +40,7 @@ export function createRecent(db: State) {
   };
 
   function lastOf(row: PageRow, limit: number) {
-    const scanned = scanPage(decompress(row.body));
+    const scanned = decodeBody(row.body);
     const first = Math.max(0, row.events - limit);
     return Array.from({ length: row.events - first }, (_, at) => {
       const index = first + at;

@@ -131,7 +131,8 @@ function pageOf({
   organizations,
   organizationIndexes,
   spans,
-  compressed,
+  stored,
+  checksum,
 }: WorkerAnswer & { kind: "page" }): PreparedPage {
   return {
     scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs, runs },
@@ -142,6 +143,6 @@ function pageOf({
     organizations,
     organizationIndexes,
     spans,
-    compressed: bufferOf(compressed),
+    body: { bytes: bufferOf(stored), checksum: bufferOf(checksum) },
   };
 }

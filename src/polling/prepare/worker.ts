@@ -1,5 +1,6 @@
 import { parentPort } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
+import { encodeBody } from "../../core/page-body.ts";
 import {
   type Attribution,
   COMPRESSION,
@@ -34,7 +35,8 @@ export type WorkerAnswer =
       readonly organizations: readonly (string | null)[];
       readonly organizationIndexes: Uint16Array;
       readonly spans: readonly Span[];
-      readonly compressed: Uint8Array;
+      readonly stored: Uint8Array;
+      readonly checksum: Uint8Array;
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
 
@@ -59,9 +61,9 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
   } catch {
     return { id, kind: "failed", body };
   }
-  const packed = compress(bytes);
-  const compressed = allocate(Uint8Array, packed.length);
-  compressed.set(packed);
+  const { bytes: packed, checksum } = encodeBody(page.scanned, compress);
+  const stored = allocate(Uint8Array, packed.length);
+  stored.set(packed);
   return {
     id,
     kind: "page",
@@ -78,6 +80,7 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     organizations: page.organizations,
     organizationIndexes: page.organizationIndexes,
     spans: page.spans,
-    compressed,
+    stored,
+    checksum: new Uint8Array(checksum),
   };
 }

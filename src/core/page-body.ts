@@ -1,0 +1,108 @@
+import { hash } from "node:crypto";
+import { type ScannedPage, STRIDE, scanLines, scanPage } from "./scanner.ts";
+import { DAY_MS } from "./time.ts";
+import { type Compress, decompress } from "./zstd.ts";
+import { endOfFrame, frameContentSize } from "./zstd-frame.ts";
+
+/*
+ * The stored form of a page: zstd frames with one of two contents. The first byte of the content is the mark.
+ *
+ *   {   JSON lines: each event's exact bytes and a line break. The default. A file or object of zstd lines takes
+ *       such frames as they are.
+ *   [   The service's JSON array. For events with line breaks inside them or space between them, and for all
+ *       pages of builds before the lines.
+ */
+export interface PageBody {
+  readonly bytes: Buffer;
+  readonly checksum: Buffer;
+}
+
+/** A page with at most so many neighbours of one organization and day gets a frame for each. */
+const FRAMES_MAX = 8;
+
+/** Turns the page into lines where it can. `compress` may overwrite its last result with the next. */
+export function encodeBody(scanned: ScannedPage, compress: Compress): PageBody {
+  const bytes = makeLines(scanned) ? compressLines(scanned, compress) : compress(scanned.bytes);
+  return { bytes, checksum: checksumOf(bytes) };
+}
+
+function compressLines(scanned: ScannedPage, compress: Compress): Buffer {
+  const { bytes, columns, count } = scanned;
+  const ends = endsOfAlike(scanned);
+  const frames: Buffer[] = [];
+  let from = 0;
+  for (const to of ends) {
+    const packed = compress(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]! + 1));
+    if (to === count && from === 0) return packed;
+    frames.push(Buffer.from(packed));
+    from = to;
+  }
+  return Buffer.concat(frames);
+}
+
+/** The ends of neighbours that go to one file; only the end of the page where these are many. */
+function endsOfAlike(scanned: ScannedPage): number[] {
+  const ends: number[] = [];
+  for (let from = 0; from < scanned.count; from = ends.at(-1)!) {
+    if (ends.length === FRAMES_MAX) return [scanned.count];
+    ends.push(alikeFrom(scanned, from, scanned.count));
+  }
+  return ends;
+}
+
+/** The end of the neighbours from `from` on, `to` at most, that share its organization and its day in UTC. */
+export function alikeFrom({ runs, timesMs }: ScannedPage, from: number, to: number): number {
+  const dayMs = Math.floor(timesMs[from]! / DAY_MS) * DAY_MS;
+  let index = from + 1;
+  // A time that cannot be read is NaN, and so on no day.
+  while (index < to && runs[index] === 1 && timesMs[index]! >= dayMs && timesMs[index]! < dayMs + DAY_MS)
+    index++;
+  return index;
+}
+
+/** The page of a stored body. */
+export function decodeBody(body: Buffer): ScannedPage {
+  const content = decompress(body);
+  return content[0] === OBJECT ? scanLines(content) : scanPage(content);
+}
+
+const OBJECT = 0x7b;
+const LINE_BREAK = 0x0a;
+
+/**
+ * Makes lines of a page whose events are side by side: the single byte that separates them becomes a line break.
+ * The page is then no JSON array any more, and nothing reads it as one. False where this is not possible.
+ */
+export function makeLines(scanned: ScannedPage): boolean {
+  const { bytes, columns, count, hasLineBreaks } = scanned;
+  if (hasLineBreaks || !areSideBySide(scanned)) return false;
+  for (let index = 0; index < count; index++) bytes[columns[index * STRIDE + 1]!] = LINE_BREAK;
+  return true;
+}
+
+function areSideBySide({ columns, count }: ScannedPage): boolean {
+  for (let index = 1; index < count; index++)
+    if (columns[index * STRIDE]! !== columns[(index - 1) * STRIDE + 1]! + 1) return false;
+  return true;
+}
+
+/** The stored frames whose content is exactly these bytes of the lines; undefined where a frame has more. */
+export function framesOf(body: Buffer, start: number, end: number): Buffer | undefined {
+  let content = 0;
+  let first: number | undefined;
+  for (let at = 0; at < body.length && content < end; ) {
+    if (content === start) first = at;
+    const behind = endOfFrame(body, at);
+    const size = behind === undefined ? undefined : frameContentSize(body.subarray(at, behind));
+    if (behind === undefined || size === undefined) return undefined;
+    content += size;
+    at = behind;
+    if (content === end && first !== undefined) return body.subarray(first, at);
+  }
+  return undefined;
+}
+
+/** The checksum of a page's stored bytes (R16). */
+export function checksumOf(body: Uint8Array): Buffer {
+  return Buffer.from(hash("sha256", body, "hex"), "hex").subarray(0, 16);
+}
