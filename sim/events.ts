@@ -17,7 +17,7 @@ export interface ModelEvent {
 }
 
 /** `workflows` is not part of `all`: it has to be named. */
-export const SERVICES = ["directory", "sso", "ldap", "systems", "workflows"] as const;
+const SERVICES = ["directory", "sso", "ldap", "systems", "workflows"] as const;
 const TYPES: Readonly<Record<string, readonly string[]>> = {
   directory: ["user_create", "user_update", "association_change"],
   sso: ["sso_auth"],

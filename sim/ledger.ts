@@ -37,7 +37,7 @@ export async function readLedger(app: App): Promise<LedgerFacts> {
   };
 }
 
-export function covers({ fromMs, toMs, live, stream }: Window, event: ModelEvent): boolean {
+function covers({ fromMs, toMs, live, stream }: Window, event: ModelEvent): boolean {
   return fromMs <= event.timeMs && (event.timeMs < toMs || live) && isAskedFor(event, stream.services);
 }
 

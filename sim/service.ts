@@ -275,7 +275,7 @@ const MESSAGES: Readonly<Record<number, string>> = {
   500: "Internal Server Error",
 };
 
-export function isVisible(event: ModelEvent, nowMs: number, retentionMs: number): boolean {
+function isVisible(event: ModelEvent, nowMs: number, retentionMs: number): boolean {
   return event.shownMs <= nowMs && event.timeMs >= nowMs - retentionMs;
 }
 

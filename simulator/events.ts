@@ -111,7 +111,7 @@ export function createEvents(parts: EventsParts): Events {
 }
 
 /** Adds an event of foreign making: its timestamp and service are read from its own JSON. */
-export function addRaw(
+function addRaw(
   store: EventStore,
   text: string | Uint8Array,
   organization: number,

@@ -119,7 +119,7 @@ function headerBytes(request: IncomingMessage): number {
   );
 }
 
-export function pathOf(request: IncomingMessage): string {
+function pathOf(request: IncomingMessage): string {
   const url = request.url ?? "/";
   const question = url.indexOf("?");
   return question === -1 ? url : url.slice(0, question);

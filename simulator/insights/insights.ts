@@ -34,7 +34,7 @@ export interface InsightsCall {
 
 export type Insights = (call: InsightsCall) => Promise<Answer>;
 
-export const insightsPath = "/insights/directory/v1/events";
+const insightsPath = "/insights/directory/v1/events";
 
 /** POST {insights_url}/insights/directory/v1/events, and its optional siblings. */
 export function createInsights(parts: InsightsParts): Insights {

@@ -103,6 +103,6 @@ export function createUsers(world: World, provisioning: Provisioning): Users {
   };
 }
 
-export function resourceOf(user: Pick<User, "id" | "username">): Readonly<Record<string, unknown>> {
+function resourceOf(user: Pick<User, "id" | "username">): Readonly<Record<string, unknown>> {
   return { type: "user", id: user.id, username: user.username };
 }

@@ -103,7 +103,7 @@ export function openClients(
   };
 }
 
-export function sourceOf(insights: InsightsClient, account: string, traces: Traces | undefined): Source {
+function sourceOf(insights: InsightsClient, account: string, traces: Traces | undefined): Source {
   return {
     events:
       traces === undefined

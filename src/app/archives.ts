@@ -75,7 +75,7 @@ export function archiveFolder(stateFile: string, name: string): string {
   return join(dirname(stateFile), `${name}.archive`);
 }
 
-export function archiveStateOf(
+function archiveStateOf(
   config: Config,
   name: string,
   parts: Pick<ArchiveParts, "db" | "journal" | "retentionMs">,

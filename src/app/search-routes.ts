@@ -38,7 +38,7 @@ export function serveSearch(config: Config, process: SearchProcess, clock: Clock
   };
 }
 
-export function searchRoutes(config: Config, service: SearchService, clock: Clock): RawRoute[] {
+function searchRoutes(config: Config, service: SearchService, clock: Clock): RawRoute[] {
   const folder = searchFolder(config);
   const context = {
     service,

@@ -33,7 +33,7 @@ function mismatchAlarm(alarms: Pick<Alarms, "raise">, sink: string): FormatConte
 }
 
 /** With the archives, which read the journal in their own way. */
-export function allSinks(config: Config): readonly SinkConfig[] {
+function allSinks(config: Config): readonly SinkConfig[] {
   return config.sinks as unknown as readonly SinkConfig[];
 }
 

@@ -250,10 +250,7 @@ async function describe(admin: Admin, names: readonly string[]) {
   );
 }
 
-export async function withAdmin<Value>(
-  link: KafkaLink,
-  work: (admin: Admin) => Promise<Value>,
-): Promise<Value> {
+async function withAdmin<Value>(link: KafkaLink, work: (admin: Admin) => Promise<Value>): Promise<Value> {
   const admin = link.kafka.admin();
   await admin.connect();
   try {

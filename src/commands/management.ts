@@ -101,7 +101,7 @@ export function printTable(io: Io, head: readonly string[], rows: readonly (read
   io.stdout.write(tableText(head, rows));
 }
 
-export function tableText(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+function tableText(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const cells = [head, ...rows].map((row) => row.map(cellText));
   const widths = head.map((_, at) => Math.max(...cells.map((row) => row[at]?.length ?? 0)));
   const line = (row: readonly string[]) =>

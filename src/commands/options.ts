@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { sizeOf } from "../core/schema.ts";
 import { durationMsOf, timestampMsOf } from "../core/time.ts";
 
-export const CONFIG_DEFAULT = "tidemark.yaml";
+const CONFIG_DEFAULT = "tidemark.yaml";
 
 /** Every command that works with a config has this option, and an example in its help. */
 export function withConfig(command: Command, example: string): Command {

@@ -38,7 +38,7 @@ function formatSchemaOf(allowed: readonly FormatDefinition[]) {
     });
 }
 
-export const formatSchema = formatSchemaOf(formats);
+const formatSchema = formatSchemaOf(formats);
 
 /** The formats that a sink can write: Parquet needs one that writes files or objects. */
 function formatsOf({ containers = [], containersOnly }: SinkDefinition): readonly FormatDefinition[] {

@@ -8,7 +8,7 @@ export interface Shard {
 }
 
 /** The most shards that a config may name. */
-export const SHARDS_MAX = 1024;
+const SHARDS_MAX = 1024;
 const HASH_BYTES = 6;
 
 /**

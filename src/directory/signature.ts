@@ -27,7 +27,7 @@ export function signedHeaders(
   return ["date", date, "authorization", `Signature ${parameters.join(",")}`];
 }
 
-export function signedText(method: string, path: string, date: string): string {
+function signedText(method: string, path: string, date: string): string {
   return `${method} ${path} HTTP/1.1\ndate: ${date}`;
 }
 

@@ -51,7 +51,7 @@ export type Choice = z.output<typeof choiceSchema>;
 
 const time = z.iso.datetime();
 
-export const countsSchema = z
+const countsSchema = z
   .strictObject({
     created: z.int(),
     updated: z.int(),
@@ -65,7 +65,7 @@ export const countsSchema = z
 export type Counts = z.output<typeof countsSchema>;
 
 /** One request to the service: a Workday import is posted in several. */
-export const partSchema = z.strictObject({
+const partSchema = z.strictObject({
   part: z.int(),
   state: z.enum(["planned", "sent", "taken", "refused", "uncertain"]),
   serviceJob: z.string().nullable(),

@@ -22,7 +22,7 @@ export type OfferRead =
   | { readonly kind: "unknown"; readonly note: string }
   | { readonly kind: "failed"; readonly reason: string };
 
-export const UNSURE_QUERY =
+const UNSURE_QUERY =
   "The list of users on offer is the same with and without queryString, so it may contain users that the import leaves out.";
 
 export async function readOffer(context: StartContext, job: JobRow, signal: AbortSignal): Promise<OfferRead> {

@@ -15,7 +15,7 @@ import { createReaders, type Readers } from "./readers.ts";
 import { createWindows } from "./windows.ts";
 
 /** Upper bounds of the histogram of delays; the last takes the rest. */
-export const LATENESS_MS = [
+const LATENESS_MS = [
   10_000,
   60_000,
   300_000,

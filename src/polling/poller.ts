@@ -260,7 +260,7 @@ function replacedMeanwhile(error: unknown): FaultConsequence {
 }
 
 /** `run --once` cannot go on: the service refuses the account, or something cannot be read. */
-export class AccountRefusedError extends Error {
+class AccountRefusedError extends Error {
   override readonly name = "AccountRefusedError";
 }
 

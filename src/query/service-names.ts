@@ -1,7 +1,7 @@
 import { QueryError } from "./errors.ts";
 
 /** The values of a query's `service` that the specification lists. */
-export const SERVICE_NAMES: readonly string[] = [
+const SERVICE_NAMES: readonly string[] = [
   "access_management",
   "alert",
   "all",

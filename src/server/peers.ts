@@ -93,7 +93,7 @@ function isSame(peer: PeerView, own: PeerView): boolean {
   return peer.problem === null && peer.shard === own.shard && peer.startedMs === own.startedMs;
 }
 
-export function peerOf(address: string | null, status: StatusView, sinks: readonly SinkView[]): PeerView {
+function peerOf(address: string | null, status: StatusView, sinks: readonly SinkView[]): PeerView {
   const { version, shard, health, headline, startedMs, alarms, accounts, totals } = status;
   const trouble = [...sinks].sort((a, b) => rankOf(b) - rankOf(a) || b.lagMs - a.lagMs)[0];
   const isFine = trouble === undefined || (rankOf(trouble) === 0 && trouble.lagEvents === 0);

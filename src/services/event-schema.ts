@@ -6,10 +6,10 @@ export const wholeNumber = z.union([z.number(), z.string()]);
 /** An integer or a string: both are served. */
 export const schemaVersion = wholeNumber;
 /** Null, "" or absent where there is none. */
-export const provider = z.string().nullable();
+const provider = z.string().nullable();
 
 /** `from` and `to` hold any type, or are absent. */
-export const changeList = z.array(
+const changeList = z.array(
   z.looseObject({ field: z.string().optional(), from: z.unknown().optional(), to: z.unknown().optional() }),
 );
 
@@ -25,7 +25,7 @@ const place = {
   longitude: coordinates,
 };
 /** Flat, or nested one level deeper. */
-export const geoip = z.looseObject({ ...place, geoip: z.looseObject(place).optional() });
+const geoip = z.looseObject({ ...place, geoip: z.looseObject(place).optional() });
 
 const agent = {
   os: anyText.optional(),
@@ -53,7 +53,7 @@ export const userAgent = z.union([
   }),
 ]);
 
-export const initiatedBy = z.looseObject({
+const initiatedBy = z.looseObject({
   id: anyText.optional(),
   type: anyText.optional(),
   email: anyText.optional(),

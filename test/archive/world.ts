@@ -15,7 +15,7 @@ import { type EventFields, eventText, pageOf } from "../support/pages.ts";
 
 export const ORIGIN = "example.com/archive";
 export const RETENTION_MS = 90 * DAY_MS;
-export const SETTLE_MS = 2 * DAY_MS;
+const SETTLE_MS = 2 * DAY_MS;
 export const DAY = "2026-03-10";
 export const A = "aaaaaaaaaaaaaaaaaaaaaaaa";
 export const B = "bbbbbbbbbbbbbbbbbbbbbbbb";

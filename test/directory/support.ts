@@ -53,7 +53,7 @@ export async function serve(
   return { url, seen, close: () => close(server) };
 }
 
-export function listen(server: Server): Promise<string> {
+function listen(server: Server): Promise<string> {
   return new Promise((resolve) => {
     server.listen(0, "127.0.0.1", () =>
       resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),

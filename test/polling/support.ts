@@ -22,7 +22,7 @@ import { createPageGate } from "../../src/journal/page-gate.ts";
 import { createRoster } from "../../src/journal/roster.ts";
 import { inlinePreparer } from "../../src/polling/prepare/preparer.ts";
 
-export const START = "2025-03-01T12:00:00Z";
+const START = "2025-03-01T12:00:00Z";
 export const START_MS = Date.parse(START);
 export const SECOND = 1000;
 export const MINUTE = 60_000;
@@ -229,7 +229,7 @@ function clockOf(simulator: Simulator, skewMs: number): World["clock"] {
   };
 }
 
-export function configOf(simulator: Simulator, folder: string, options: WorldOptions): Config {
+function configOf(simulator: Simulator, folder: string, options: WorldOptions): Config {
   const account = {
     name: "acme",
     insightsUrl: simulator.insightsUrl,

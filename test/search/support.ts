@@ -54,7 +54,7 @@ export async function openSearchWorld(options: WorldOptions = {}): Promise<Searc
   };
 }
 
-export function holdingsOf(world: World): Holdings {
+function holdingsOf(world: World): Holdings {
   const pages = openHeldPages(world.db, {
     name: "evidence",
     stagingFolder: join(world.folder, "staging"),

@@ -95,7 +95,7 @@ export async function append(
   });
 }
 
-export function streamOf({ journal }: TestState, organizations: readonly string[]): Promise<Stream> {
+function streamOf({ journal }: TestState, organizations: readonly string[]): Promise<Stream> {
   return journal.stream({ account: "acme", provider: null, organizations, services: ["all"] });
 }
 

@@ -108,7 +108,7 @@ function textOf(key: string, random: Random): string {
   return pick(random, WORDS);
 }
 
-export function pick<Value>(random: Random, values: readonly Value[]): Value {
+function pick<Value>(random: Random, values: readonly Value[]): Value {
   return values[Math.floor(random() * values.length)]!;
 }
 

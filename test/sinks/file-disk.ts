@@ -137,7 +137,7 @@ function fail(code: string, path: string): never {
 }
 
 /** The process dies here; every call after it fails in the same way. */
-export class CrashError extends Error {}
+class CrashError extends Error {}
 
 /**
  * The same file system until its `callsMax`-th change, which is not made (a write: only its first half);

@@ -11,7 +11,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-export const chromiumPath = programOnPath("chromium") ?? programOnPath("chromium-browser");
+const chromiumPath = programOnPath("chromium") ?? programOnPath("chromium-browser");
 
 /** The argument for `describe.skipIf`. */
 export const skipBrowser = (): boolean =>

@@ -46,7 +46,7 @@ export function required(component: Component): boolean {
 }
 
 /** The folder of that name in the cache, made if it is not there. */
-export function cacheFolder(name: string): string {
+function cacheFolder(name: string): string {
   const root = process.env.TIDEMARK_TEST_CACHE || join(homedir(), ".cache", "tidemark-tests");
   const folder = join(root, name);
   mkdirSync(folder, { recursive: true });

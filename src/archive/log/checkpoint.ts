@@ -25,7 +25,7 @@ export interface SignedCheckpoint extends Checkpoint {
   readonly bytes: Buffer;
 }
 
-export function checkpointText({ origin, size, root }: Checkpoint): string {
+function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${root.toString("base64")}\n`;
 }
 

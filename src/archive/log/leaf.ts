@@ -5,7 +5,7 @@ import { z } from "zod";
  * label of this level (A16); origin and index make each leaf unique to its place.
  */
 
-export const LEAF_TYPE = "tidemark/log-leaf/v1";
+const LEAF_TYPE = "tidemark/log-leaf/v1";
 
 const hex = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.int().min(0);

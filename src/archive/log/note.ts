@@ -109,7 +109,7 @@ export function parseVerifier(text: string): Verifier {
   return verifier;
 }
 
-export function verifierOf(name: string, type: SignatureType, publicKey: Uint8Array): Verifier {
+function verifierOf(name: string, type: SignatureType, publicKey: Uint8Array): Verifier {
   if (!/^[^\s+]+$/u.test(name) || hasControlCharacters(name))
     throw new NoteError("A key's name has no spaces and no plus sign.");
   const key = Buffer.concat([Buffer.from([type]), publicKey]);

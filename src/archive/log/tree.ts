@@ -18,7 +18,7 @@ export function leafHash(...parts: readonly Uint8Array[]): Buffer {
   return hash("sha256", Buffer.concat([LEAF, ...parts]), "buffer");
 }
 
-export function nodeHash(left: Uint8Array, right: Uint8Array, input: Buffer = nodeInput()): Buffer {
+function nodeHash(left: Uint8Array, right: Uint8Array, input: Buffer = nodeInput()): Buffer {
   input.set(left, 1);
   input.set(right, 1 + HASH_BYTES);
   return hash("sha256", input, "buffer");

@@ -44,12 +44,6 @@ export function parseKeyFrame(bytes: Buffer, events: number): RangeKey | undefin
   return { kind: "nonces", line, events: content.subarray(NONCES_LABEL.length + NONCE_BYTES) };
 }
 
-/** The whole length of the key frame that begins here. */
-export function keyFrameBytes(start: Buffer): number | undefined {
-  if (start.length < HEADER_BYTES || start.readUInt32LE(0) !== KEY_MAGIC) return undefined;
-  return HEADER_BYTES + start.readUInt32LE(4);
-}
-
 export interface FrameSizes {
   readonly stored: number;
   /** 0 for a key frame. */

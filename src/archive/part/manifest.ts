@@ -135,7 +135,7 @@ export type ManifestEntry =
     }
   | { readonly leaf: string; readonly gone: number };
 
-export function encodeLine(line: Line): Buffer {
+function encodeLine(line: Line): Buffer {
   return Buffer.from(JSON.stringify(Object.fromEntries(NAMES.map((name) => [name, line[name]]))));
 }
 

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { type ArchiveStore, type Content, ForeignFileError, type StoredFile } from "./store.ts";
 
 /** Files that are being written. Readers and `verify` leave it out. */
-export const WORK_FOLDER = ".work";
+const WORK_FOLDER = ".work";
 
 /** An archive in a directory: write to a temporary file, sync, link to the final name, sync the folder. */
 export async function openDirectory(directory: string): Promise<ArchiveStore> {

@@ -13,7 +13,7 @@ export const deadLettersQuerySchema = z.strictObject({
 });
 export type DeadLettersQuery = z.output<typeof deadLettersQuerySchema>;
 
-export const deadLetterSchema = z.strictObject({
+const deadLetterSchema = z.strictObject({
   id: count,
   sink: z.string(),
   reason: z.string(),
@@ -31,7 +31,7 @@ export const deadLetterSchema = z.strictObject({
 export type DeadLetterView = Readonly<z.output<typeof deadLetterSchema>>;
 export const deadLetterBodySchema = deadLetterSchema.extend({ body: z.string() });
 export type DeadLetterBodyView = Readonly<z.output<typeof deadLetterBodySchema>>;
-export const deadLetterGroupSchema = z.strictObject({
+const deadLetterGroupSchema = z.strictObject({
   id: z.string(),
   sink: z.string(),
   reason: z.string().meta({ description: "Without the parts that differ from event to event." }),

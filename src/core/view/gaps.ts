@@ -28,7 +28,7 @@ export const gapsQuerySchema = z.strictObject({
 });
 export type GapsQuery = z.output<typeof gapsQuerySchema>;
 
-export const gapSchema = z.strictObject({
+const gapSchema = z.strictObject({
   id: count.nullable().meta({ description: "null while the gap is open." }),
   account: z.string(),
   provider: z.string().nullable(),

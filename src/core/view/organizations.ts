@@ -25,7 +25,7 @@ export const organizationsQuerySchema = z.strictObject({
 });
 export type OrganizationsQuery = z.output<typeof organizationsQuerySchema>;
 
-export const organizationSchema = z.strictObject({
+const organizationSchema = z.strictObject({
   account: z.string(),
   id: z.string().meta({ description: "Empty for the key's own organization." }),
   kind: z.enum(["organization", "own", "provider"]),

@@ -3,7 +3,7 @@ import { count, ms } from "./fields.ts";
 import { alarmSchema } from "./status.ts";
 
 /** One process as the page of another shows it. */
-export const peerSchema = z.strictObject({
+const peerSchema = z.strictObject({
   address: z.string().nullable().meta({ description: "null: the process that answers." }),
   problem: z
     .string()

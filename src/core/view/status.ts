@@ -25,7 +25,7 @@ const windowCountsSchema = z
   .meta({ description: "Windows by state; live ones are counted as live alone." });
 export type WindowCounts = z.output<typeof windowCountsSchema>;
 
-export const accountSchema = z.strictObject({
+const accountSchema = z.strictObject({
   name: z.string(),
   state: z.enum(["reading", "paused", "unknown"]).meta({
     description: "paused: the service refuses the account for now. unknown: no process is running.",

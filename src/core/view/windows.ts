@@ -44,7 +44,7 @@ export const windowsQuerySchema = z.strictObject({
 });
 export type WindowsQuery = z.output<typeof windowsQuerySchema>;
 
-export const windowSchema = z.strictObject({
+const windowSchema = z.strictObject({
   id: count,
   fromMs: ms,
   toMs: ms,

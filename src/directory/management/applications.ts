@@ -4,7 +4,7 @@ import { flagField, type Raw, rawField, record, records, textField } from "./fie
 import { merged } from "./merge.ts";
 import { listSchema, paged } from "./paging.ts";
 
-export const applicationSchema = z.looseObject({
+const applicationSchema = z.looseObject({
   _id: z.string().min(1),
   active: flagField,
   beta: flagField,

@@ -3,7 +3,6 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -171,9 +170,4 @@ function writeDurably(folder: string, file: string, bytes: Uint8Array): void {
   const handle = openSync(folder, "r");
   fsyncSync(handle);
   closeSync(handle);
-}
-
-/** For tests and `doctor`: which pages have a file. */
-export function stagedFiles(folder: string): readonly string[] {
-  return readdirSync(folder).filter((file) => file.endsWith(".page"));
 }

@@ -13,7 +13,7 @@ import { encodeRow, type ReplicatedRow } from "./rows.ts";
 const INLINE_BYTES_MAX = 700_000;
 const CHUNK_BYTES = 700_000;
 /** The newest tips stay in the log under this many keys. */
-export const RING_SIZE = 256;
+const RING_SIZE = 256;
 /** The bytes of pages are dropped soon, so they are never kept in the compacted log. */
 const BODY_TABLE = "bodies";
 
@@ -81,7 +81,7 @@ function planBatch(
   return { batch: { rows, bodies }, tip, placed, removed };
 }
 
-export function tipRecord(tip: Tip): LogRecord {
+function tipRecord(tip: Tip): LogRecord {
   return { key: tipKey(tip.sequence), value: Buffer.from(JSON.stringify(tip)) };
 }
 

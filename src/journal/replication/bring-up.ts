@@ -41,7 +41,7 @@ export interface LaneOptions {
 export class NewerLaneError extends UsageError {}
 
 /** Half of the seven days for which Kafka keeps removals. */
-export const CONTINUE_MS = 3.5 * 86_400_000;
+const CONTINUE_MS = 3.5 * 86_400_000;
 
 export interface Brought {
   readonly applied: Applied;

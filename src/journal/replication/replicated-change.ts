@@ -41,7 +41,7 @@ export interface ReplicatedChange {
 }
 
 /** A change that could not be committed in the log. The lane has to be opened again. */
-export class LostLaneError extends Error {
+class LostLaneError extends Error {
   override readonly name = "LostLaneError";
 }
 

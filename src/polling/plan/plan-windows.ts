@@ -11,7 +11,7 @@ import { type AccountScope, activeOf, streamOf } from "./scope.ts";
 /** A live window further behind than this is closed, and what it missed is read as history, in parallel. */
 const LIVE_BEHIND_MS_MAX = 3_600_000;
 
-export const NOT_IN_CONFIG = "not in the config any more";
+const NOT_IN_CONFIG = "not in the config any more";
 const VANISHED = "gone from the service's list of organizations";
 
 /**

@@ -136,7 +136,7 @@ function byService(services: readonly string[], missingOf: (service: string) => 
 }
 
 /** The owners of a stream's events: its organizations, or "" for a provider's portal and a key's own one. */
-export function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
+function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
   return stream.organizations.length > 0 ? stream.organizations : [""];
 }
 

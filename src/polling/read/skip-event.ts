@@ -148,7 +148,7 @@ function skippedOf(error: unknown): SkippedEvent {
 }
 
 /** The bytes between the brackets of an array of one element; undefined where there is no closing bracket. */
-export function elementOf(body: Buffer): Buffer | undefined {
+function elementOf(body: Buffer): Buffer | undefined {
   let from = 0;
   let to = body.length;
   const trim = () => {

@@ -33,7 +33,7 @@ export function refuseBroad({ events, bytes }: Cost, bytesMax: number, how: stri
   );
 }
 
-export function sizeText(bytes: number): string {
+function sizeText(bytes: number): string {
   if (bytes >= 1e9) return `${(bytes / 1e9).toFixed(1)} GB`;
   return bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${bytes} bytes`;
 }

@@ -88,7 +88,7 @@ function patternOf(text: string): string {
 }
 
 /** The fields that events can be counted by. */
-export const FIELDS: readonly string[] = COLUMNS.flatMap((column) =>
+const FIELDS: readonly string[] = COLUMNS.flatMap((column) =>
   "description" in column && column.name !== "length" ? [column.name] : [],
 );
 

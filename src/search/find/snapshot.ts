@@ -61,7 +61,7 @@ async function openCondition(connection: DuckDBConnection, indexed: IndexedSnaps
 const IS_OPEN = `(p.part IN (SELECT part FROM temp.main.open_pages)
   OR EXISTS (SELECT 1 FROM temp.main.open_days d WHERE d.part = p.part AND d.organization = p.organization AND d.day = p.day))`;
 
-export function filesOf(files: readonly IndexFile[]): string {
+function filesOf(files: readonly IndexFile[]): string {
   return `read_parquet([${files.map(({ path }) => quoted(path)).join(", ")}])`;
 }
 
@@ -95,13 +95,9 @@ async function noteOpenPages(connection: DuckDBConnection, { snapshot }: Indexed
   days.closeSync();
 }
 
-export function startOfDay(ns: bigint): bigint {
+function startOfDay(ns: bigint): bigint {
   const rest = ns % DAY_NS;
   return rest < 0n ? ns - rest - DAY_NS : ns - rest;
-}
-
-export function nextDay(startNs: bigint): bigint {
-  return startNs + DAY_NS;
 }
 
 function daysOf(files: readonly IndexFile[]): { startNs: bigint; rows: number }[] {

@@ -20,7 +20,7 @@ export interface Session {
 }
 
 /** A longer pause begins a new session. */
-export const PAUSE_MINUTES = 30;
+const PAUSE_MINUTES = 30;
 const PAUSE_NS = BigInt(PAUSE_MINUTES) * 60_000_000_000n;
 
 /** Groups events, which come in time order, into sessions; each is given as soon as it has ended. */

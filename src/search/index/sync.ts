@@ -115,7 +115,7 @@ async function keptGroups({ catalog }: BuildContext, snapshot: HoldingsSnapshot)
 }
 
 /** Large groups first, so that they stay the same while pages are added. */
-export function pageGroupsOf(pages: readonly HeldPage[]): HeldPage[][] {
+function pageGroupsOf(pages: readonly HeldPage[]): HeldPage[][] {
   const [large, rest] = cut(pages, LARGE_GROUP_EVENTS);
   const [small, tail] = cut(rest, SMALL_GROUP_EVENTS);
   return [...large, ...small, ...(tail.length > 0 ? [tail] : [])];

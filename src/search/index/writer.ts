@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DuckDBAppender, DuckDBConnection, DuckDBType } from "@duckdb/node-api";
 import { COLUMNS, type IndexRow } from "../columns.ts";
@@ -63,7 +63,7 @@ export async function createIndexWriter(connection: DuckDBConnection, table: str
   };
 }
 
-export function makeDurable(temporary: string, path: string): void {
+function makeDurable(temporary: string, path: string): void {
   sync(temporary);
   renameSync(temporary, path);
   sync(dirname(path));
@@ -76,8 +76,4 @@ function sync(path: string): void {
   } finally {
     closeSync(fd);
   }
-}
-
-export function removeFile(path: string): void {
-  rmSync(path, { force: true });
 }

@@ -55,7 +55,7 @@ export async function rightsOf(
   });
 }
 
-export function decodeRights(raw: Buffer): readonly TopicRights[] {
+function decodeRights(raw: Buffer): readonly TopicRights[] {
   let at = 0;
   const passed = (length: number) => {
     at += length;

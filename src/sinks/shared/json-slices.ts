@@ -72,7 +72,7 @@ export function elementsOf(bytes: Uint8Array, at: number): JsonSlice[] {
 }
 
 /** The end of the value that begins at `at`. */
-export function endOfValue(bytes: Uint8Array, at: number): number {
+function endOfValue(bytes: Uint8Array, at: number): number {
   let depth = 0;
   for (let next = at; next < bytes.length; next++) {
     const byte = bytes[next]!;
