@@ -6,7 +6,7 @@ import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
-import type { SearchProcess } from "./app/search-routes.ts";
+import { openSearchProcess, type SearchProcess } from "./app/search-process.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
 import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
@@ -63,7 +63,7 @@ export interface AppOptions {
   readonly poisonMemory?: boolean;
   /** A lane of a cluster: its state is a copy of its changelog. */
   readonly lane?: LaneParts;
-  /** How the process is started that answers searches; without it the server has no search. */
+  /** How the process is started that answers searches and keeps the index; without it there is neither. */
   readonly searchProcess?: SearchProcess;
   /** Opened only to bring the state in line with the sinks: that they do not fit is no error then. */
   readonly repairing?: boolean;
@@ -238,7 +238,8 @@ async function assemble(
   const view = createView(db, live, viewOptions(config, clock));
 
   const { routes } = imports;
-  const serving = { ...options, config, telemetry, measured, view, actions, routes, clock, log };
+  const search = openSearchProcess(config, options.searchProcess, { clock, alarms, log, archives, journal });
+  const serving = { config, telemetry, measured, view, actions, routes, search: search?.service, clock, log };
 
   return {
     config,
@@ -270,7 +271,8 @@ async function assemble(
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
-      ]).finally(() => server?.close());
+        search?.keepIndex(stop) ?? Promise.resolve(),
+      ]).finally(() => Promise.allSettled([search?.close(), server?.close()]));
     },
     async once(signal) {
       const startDraining = () => {

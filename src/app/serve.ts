@@ -6,10 +6,11 @@ import type { Metrics } from "../core/metrics.ts";
 import type { Route } from "../core/route.ts";
 import type { PeersView } from "../core/view/peers.ts";
 import type { View } from "../core/view.ts";
+import type { SearchService } from "../search/service/service.ts";
 import { registerGauges } from "../server/gauges.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
-import { type SearchProcess, serveSearch } from "./search-routes.ts";
+import { searchRoutes } from "./search-routes.ts";
 
 export interface Serving {
   readonly config: Config;
@@ -18,7 +19,8 @@ export interface Serving {
   readonly view: View;
   readonly actions: Actions;
   readonly routes: readonly Route[];
-  readonly searchProcess?: SearchProcess | undefined;
+  /** Answers searches; without it the server has none. */
+  readonly search?: SearchService | undefined;
   /** The other machines of a cluster. */
   readonly others?: ((signal: AbortSignal) => Promise<PeersView>) | undefined;
   readonly clock: Clock;
@@ -33,9 +35,8 @@ export async function serve(parts: Serving, signal: AbortSignal) {
   if (config.server === undefined) return undefined;
   // Loaded only by a run that has a server.
   const { startServer } = await import("../server/server.ts");
-  const search = parts.searchProcess && serveSearch(config, parts.searchProcess, clock, log);
-  const rawRoutes = search?.routes;
-  const server = await startServer({
+  const rawRoutes = parts.search && searchRoutes(config, parts.search, clock);
+  return startServer({
     ...{
       config: config.server,
       version: VERSION,
@@ -53,11 +54,4 @@ export async function serve(parts: Serving, signal: AbortSignal) {
       return telemetry.metricsText();
     },
   });
-  return {
-    ...server,
-    async close() {
-      await search?.close();
-      await server.close();
-    },
-  };
 }

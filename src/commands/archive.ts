@@ -6,6 +6,7 @@ import { reportHtml } from "../archive/evidence/report.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import { registerDeletions } from "./archive-deletions.ts";
+import { registerRebuildIndex } from "./archive-index.ts";
 import { registerKeys } from "./archive-keys.ts";
 import { registerReconcile } from "./archive-reconcile.ts";
 import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
@@ -22,6 +23,7 @@ export function registerArchive(program: Command, io: Io): void {
   registerReconcile(archive, io);
   registerKeys(archive, io);
   registerDeletions(archive, io);
+  registerRebuildIndex(archive, io);
 }
 
 function registerProve(archive: Command, io: Io): void {

@@ -24,6 +24,7 @@ export const ALARM_KINDS = [
   "archive_behind",
   "archive_invalid",
   "witness_away",
+  "index_failing",
   "sink_behind",
   "sink_limited",
   "conversion_differs",

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { skipUnless } from "../support/components.ts";
@@ -150,6 +150,51 @@ describe.skipIf(skips)("tidemark search", () => {
     expect(Number(stdout)).toBe(
       served.filter(({ event }) => event.timestamp.slice(0, 10) < yesterday).length,
     );
+  });
+});
+
+describe.skipIf(skips)("tidemark archive rebuild-index", () => {
+  const rebuild = (...args: string[]) =>
+    world.run(["archive", "rebuild-index", "--config", world.at("tidemark.yaml"), ...args]);
+  const folder = () => world.at("state.db.search/index/default");
+  const content = () =>
+    Object.fromEntries(
+      readdirSync(folder())
+        .filter((name) => name.endsWith(".parquet"))
+        .map((name) => [name, readFileSync(join(folder(), name)).toString("base64")]),
+    );
+
+  test("A25 makes every file again, with the same content, from the data files and the journal", async () => {
+    await search("--count");
+    const before = content();
+    const [some] = Object.keys(before);
+    writeFileSync(join(folder(), some!), "no Parquet");
+    const { code, stdout } = await rebuild("--json");
+    expect(code).toBe(0);
+    const { parts, closedEvents, openEvents } = JSON.parse(stdout);
+    expect(closedEvents + openEvents).toBe(served.length);
+    expect(parts).toBe(Object.keys(before).filter((name) => name.startsWith("part-")).length);
+    expect(content()).toEqual(before);
+    expect((await rebuild()).stdout).toContain(`${parts} closed parts with ${closedEvents} events`);
+  });
+
+  test("works on an archive by itself, and ends with the damaged data file where there is one", async () => {
+    const alone = (directory: string) =>
+      world.run(["archive", "rebuild-index", "--json", "--store", directory], {
+        env: { XDG_CACHE_HOME: world.at("cache") },
+      });
+    expect(JSON.parse((await alone(world.at("archive"))).stdout)).toMatchObject({ openEvents: 0 });
+    cpSync(world.at("archive"), world.at("damaged"), { recursive: true });
+    const data = readdirSync(world.at("damaged/events"), { recursive: true, encoding: "utf8" })
+      .map((name) => join(world.at("damaged/events"), name))
+      .find((path) => path.endsWith(".zst") && statSync(path).size > 1000)!;
+    const bytes = readFileSync(data);
+    bytes[200] = bytes[200]! ^ 1;
+    rmSync(data);
+    writeFileSync(data, bytes);
+    const { code, stderr } = await alone(world.at("damaged"));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/damaged at .*: run `archive verify`/);
   });
 });
 

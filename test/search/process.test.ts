@@ -1,3 +1,5 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { skipUnless } from "../support/components.ts";
 import { freePort } from "../support/process.ts";
@@ -14,6 +16,12 @@ describe.skipIf(skips)("the search of a running exporter", () => {
   const env = () => ({ KEY: world.simulator.apiKey, SERVER_TOKEN: "a-server-token-0123456789" });
   const config = () => ["--config", world.at("tidemark.yaml")];
 
+  // ps fails where there are no such processes.
+  const searchProcesses = () =>
+    spawnSync("ps", ["-o", "pid=,ni=,args=", "--ppid", String(program.child.pid)], { encoding: "utf8" })
+      .stdout.split("\n")
+      .filter((line) => line.includes("search-process"));
+
   beforeAll(async () => {
     world = await openWorld();
     const port = await freePort();
@@ -28,6 +36,18 @@ describe.skipIf(skips)("the search of a running exporter", () => {
   afterAll(async () => {
     await program?.kill("SIGTERM");
     await world?.close();
+  });
+
+  test("keeps the index up to date without a search, in a process that ends afterwards", async () => {
+    const files = () => {
+      const folder = world.at("state.db.search/index/default");
+      return existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".parquet")) : [];
+    };
+    await expect
+      .poll(() => files().some((name) => name.startsWith("pages-")), { timeout: 60_000 })
+      .toBe(true);
+    expect(files().filter((name) => name.startsWith("part-")).length).toBeGreaterThan(5);
+    await expect.poll(searchProcesses, { timeout: 60_000 }).toEqual([]);
   });
 
   test("answers in a process of its own, with a token that a command made, until it is revoked", async () => {
@@ -72,13 +92,8 @@ describe.skipIf(skips)("the search of a running exporter", () => {
   });
 
   test("a search beside it disturbs nothing, and the exporter goes on when its search process is killed", async () => {
-    const { execFileSync } = await import("node:child_process");
-    const pids = () =>
-      execFileSync("ps", ["-o", "pid=,ni=,args=", "--ppid", String(program.child.pid)], { encoding: "utf8" })
-        .split("\n")
-        .filter((line) => line.includes("search-process"));
-    expect(pids()).toHaveLength(1);
-    const [pid, nice] = pids()[0]!.trim().split(/\s+/).map(Number) as [number, number];
+    expect(searchProcesses()).toHaveLength(1);
+    const [pid, nice] = searchProcesses()[0]!.trim().split(/\s+/).map(Number) as [number, number];
     expect(nice).toBe(19);
     process.kill(pid, "SIGKILL");
     const headers = { authorization: `Bearer ${env().SERVER_TOKEN}` };

@@ -1,4 +1,5 @@
 import { mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { UsageError } from "../../core/errors.ts";
 
@@ -16,6 +17,16 @@ export async function loadDuckDb(): Promise<DuckDb> {
       `Search needs the package ${PACKAGE}, which is not installed. Install it beside Tidemark with "npm install ${PACKAGE}@${PACKAGE_VERSION}". Everything else works without it.`,
       { cause: error },
     );
+  }
+}
+
+/** True where the package can be loaded; it is not loaded. */
+export function isEngineInstalled(): boolean {
+  try {
+    createRequire(import.meta.url).resolve(PACKAGE);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -27,6 +27,8 @@ import { interruptible, openInstance } from "./duckdb.ts";
 export interface Search {
   /** Brings the index up to date. */
   sync(signal: AbortSignal, onProgress?: (progress: SyncProgress) => void): Promise<IndexedSnapshot>;
+  /** Removes every file of the index and makes it from the data files and the journal. */
+  rebuild(signal: AbortSignal, onProgress?: (progress: SyncProgress) => void): Promise<IndexedSnapshot>;
   find(query: FindQuery, signal: AbortSignal): AsyncGenerator<readonly Hit[]>;
   /** Runs work over one snapshot with a connection of its own. */
   query<Result>(
@@ -72,7 +74,11 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
   let last: Promise<unknown> = Promise.resolve();
 
   function sync(signal: AbortSignal, onProgress: (progress: SyncProgress) => void = () => {}) {
-    const turn = last.then(() => syncIndex(context, signal, onProgress));
+    return inTurn(() => syncIndex(context, signal, onProgress));
+  }
+
+  function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = last.then(work);
     last = turn.catch(() => {});
     return turn;
   }
@@ -135,6 +141,11 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
 
   return {
     sync,
+    rebuild: (signal, onProgress = () => {}) =>
+      inTurn(() => {
+        catalog.clear();
+        return syncIndex(context, signal, onProgress);
+      }),
     async *find(query, signal) {
       let after = query.after ?? null;
       let left = query.limit ?? Number.POSITIVE_INFINITY;

@@ -106,8 +106,9 @@ async function write(
     await writer.discard();
     throw error;
   }
-  await writer.finish(catalog.pathOf(name));
-  return catalog.note(name, { rows: writer.rows, firstNs, lastNs });
+  const temporary = catalog.temporaryPath();
+  await writer.finish(temporary);
+  return catalog.add(name, temporary, { rows: writer.rows, firstNs, lastNs });
 }
 
 function dayOfEvent({ timestampMs }: JournalEvent): string {

@@ -1,15 +1,17 @@
-import { createHash, hash } from "node:crypto";
+import { createHash, hash, randomUUID } from "node:crypto";
 import {
   createReadStream,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { INDEX_VERSION } from "../columns.ts";
+import { syncFile } from "./writer.ts";
 
 /*
  * The files of an index. Each Parquet file has a note beside it with its length and SHA-256.
@@ -19,7 +21,8 @@ import { INDEX_VERSION } from "../columns.ts";
  *   damaged    the hash differs: it is made anew
  *   checked    it is used
  *
- * A file is complete when its note exists. Two processes that make the same file write the same content.
+ * The note appears before the file, both by a rename, so a file that has its name has its note. Two processes that
+ * make the same file write the same content, and the later one replaces the other's.
  */
 export interface IndexFile {
   readonly name: string;
@@ -35,12 +38,20 @@ export interface IndexCatalog {
   find(name: string): Promise<IndexFile | undefined>;
   /** The names that begin like this, intact or not. */
   names(prefix: string): string[];
-  pathOf(name: string): string;
-  note(name: string, facts: { rows: number; firstNs: bigint; lastNs: bigint }): Promise<IndexFile>;
+  /** A new name for a file that is not complete yet. */
+  temporaryPath(): string;
+  /** Gives a complete file its name. */
+  add(
+    name: string,
+    temporary: string,
+    facts: { rows: number; firstNs: bigint; lastNs: bigint },
+  ): Promise<IndexFile>;
   /** Hashes the file whatever its note says; removes it when it is damaged. */
   check(name: string): Promise<boolean>;
-  /** Removes every file but these. */
+  /** Removes every file but these, and what processes that ended left unfinished. */
   keep(names: ReadonlySet<string>): void;
+  /** Removes every file. */
+  clear(): void;
 }
 
 interface Note {
@@ -57,6 +68,9 @@ interface Note {
 const CHECK_EVERY_MS = 86_400_000;
 const NOTE = ".json";
 const PARQUET = ".parquet";
+const UNFINISHED = ".new";
+/** No file takes longer than this to write. */
+const ABANDONED_MS = 3_600_000;
 
 export function openCatalog(folder: string, nowMs: () => number): IndexCatalog {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -66,11 +80,17 @@ export function openCatalog(folder: string, nowMs: () => number): IndexCatalog {
   >();
   const pathOf = (name: string) => join(folder, `${name}${PARQUET}`);
   const notePath = (name: string) => join(folder, `${name}${NOTE}`);
+  const temporaryPath = () => join(folder, `${randomUUID()}${UNFINISHED}`);
 
   function remove(name: string): void {
     known.delete(name);
     rmSync(notePath(name), { force: true });
     rmSync(pathOf(name), { force: true });
+  }
+
+  function removeAbandoned(path: string): void {
+    const found = statOf(path);
+    if (found !== undefined && nowMs() - found.mtimeMs > ABANDONED_MS) rmSync(path, { force: true });
   }
 
   function read(name: string): Note | undefined {
@@ -87,7 +107,9 @@ export function openCatalog(folder: string, nowMs: () => number): IndexCatalog {
 
   function write(name: string, content: Note): IndexFile {
     const sha256 = hash("sha256", JSON.stringify(content), "hex");
-    writeFileSync(notePath(name), JSON.stringify({ content, sha256 }), { mode: 0o600 });
+    const temporary = temporaryPath();
+    writeFileSync(temporary, JSON.stringify({ content, sha256 }), { mode: 0o600 });
+    renameSync(temporary, notePath(name));
     return remember(name, content);
   }
 
@@ -109,7 +131,7 @@ export function openCatalog(folder: string, nowMs: () => number): IndexCatalog {
   }
 
   return {
-    pathOf,
+    temporaryPath,
     check,
     names: (prefix) =>
       readdirSync(folder)
@@ -121,33 +143,37 @@ export function openCatalog(folder: string, nowMs: () => number): IndexCatalog {
       if (found !== undefined && before?.changedMs === found.mtimeMs && before.bytes === found.size)
         return before.file;
       const content = read(name);
-      if (content?.version !== INDEX_VERSION || found?.size !== content.bytes) {
-        remove(name);
-        return undefined;
-      }
+      if (content?.version !== INDEX_VERSION || found?.size !== content.bytes) return undefined;
       const isFresh = found.mtimeMs === content.changedMs && nowMs() - content.checkedMs < CHECK_EVERY_MS;
       if (!isFresh && !(await check(name))) return undefined;
       return known.get(name)?.file ?? remember(name, content);
     },
-    async note(name, { rows, firstNs, lastNs }) {
-      const { size, mtimeMs } = statSync(pathOf(name));
-      return write(name, {
+    async add(name, temporary, { rows, firstNs, lastNs }) {
+      const { size, mtimeMs } = statSync(temporary);
+      const file = write(name, {
         version: INDEX_VERSION,
         rows,
         bytes: size,
-        sha256: await sha256Of(pathOf(name)),
+        sha256: await sha256Of(temporary),
         firstNs: String(firstNs),
         lastNs: String(lastNs),
         changedMs: mtimeMs,
         checkedMs: nowMs(),
       });
+      renameSync(temporary, pathOf(name));
+      syncFile(folder);
+      return file;
     },
     keep(names) {
       for (const file of readdirSync(folder)) {
         const name = file.replace(/(\.parquet|\.json)$/, "");
-        // A file that is being written by another process has a third ending.
         if (name !== file && !names.has(name)) remove(name);
+        if (file.endsWith(UNFINISHED)) removeAbandoned(join(folder, file));
       }
+    },
+    clear() {
+      for (const file of readdirSync(folder))
+        if (file.endsWith(NOTE) || file.endsWith(PARQUET)) remove(file.replace(/(\.parquet|\.json)$/, ""));
     },
   };
 }

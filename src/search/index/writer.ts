@@ -1,5 +1,4 @@
-import { closeSync, fsyncSync, openSync, renameSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, fsyncSync, openSync } from "node:fs";
 import type { DuckDBAppender, DuckDBConnection, DuckDBType } from "@duckdb/node-api";
 import { COLUMNS, type IndexRow } from "../columns.ts";
 import { loadDuckDb, quoted } from "../engine/duckdb.ts";
@@ -7,7 +6,7 @@ import { loadDuckDb, quoted } from "../engine/duckdb.ts";
 const CHUNK_ROWS = 2000;
 const ROW_GROUP_ROWS = 50_000;
 
-/** Writes rows to one Parquet file, which appears under its name when it is complete and on disk. */
+/** Writes rows to one Parquet file; after `finish` it is on disk. */
 export interface IndexWriter {
   readonly rows: number;
   add(row: IndexRow): void;
@@ -49,12 +48,11 @@ export async function createIndexWriter(connection: DuckDBConnection, table: str
     async finish(path) {
       flush();
       appender.closeSync();
-      const temporary = `${path}.new`;
       await connection.run(
-        `COPY (SELECT * FROM temp.main.${table}) TO ${quoted(temporary)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${ROW_GROUP_ROWS})`,
+        `COPY (SELECT * FROM temp.main.${table}) TO ${quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${ROW_GROUP_ROWS})`,
       );
       await connection.run(`DROP TABLE temp.main.${table}`);
-      makeDurable(temporary, path);
+      syncFile(path);
     },
     async discard() {
       appender.closeSync();
@@ -63,13 +61,8 @@ export async function createIndexWriter(connection: DuckDBConnection, table: str
   };
 }
 
-function makeDurable(temporary: string, path: string): void {
-  sync(temporary);
-  renameSync(temporary, path);
-  sync(dirname(path));
-}
-
-function sync(path: string): void {
+/** Waits until a file, or the names in a folder, are on disk. */
+export function syncFile(path: string): void {
   const fd = openSync(path, "r");
   try {
     fsyncSync(fd);

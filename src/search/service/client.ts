@@ -19,6 +19,9 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
+/** After bringing the index up to date the process ends at once, unless somebody has been searching. */
+const SYNC_IDLE_MS = 1000;
+
 /**
  * The search process as seen by the exporter. It is started by the first question. When it ends, waiting questions
  * fail, and the next question starts it again.
@@ -29,6 +32,7 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
   let child: ChildProcess | undefined;
   let asked = 0;
   let idle: NodeJS.Timeout | undefined;
+  let keptUntilMs = 0;
 
   function started(): ChildProcess {
     if (child !== undefined) return child;
@@ -71,11 +75,16 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
     }
   }
 
-  function restartIdle(): void {
+  function restartIdle({ kind }: ServiceRequest): void {
     clearTimeout(idle);
+    const nowMs = performance.now();
+    keptUntilMs = Math.max(keptUntilMs, nowMs + (kind === "sync" ? SYNC_IDLE_MS : idleMs));
     idle = setTimeout(() => {
-      if (waiting.size === 0) child?.stdin?.end();
-    }, idleMs);
+      if (waiting.size > 0) return;
+      // A question that comes while it ends starts another one.
+      child?.stdin?.end();
+      child = undefined;
+    }, keptUntilMs - nowMs);
     idle.unref();
   }
 
@@ -84,17 +93,21 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
       signal.throwIfAborted();
       const id = ++asked;
       const own = started();
-      restartIdle();
+      restartIdle(request);
+      let cancel = () => {};
       return new Promise<InsightsAnswer>((resolve, reject) => {
         waiting.set(id, { resolve, reject });
-        const cancel = () => {
+        cancel = () => {
           waiting.delete(id);
           for (const piece of encodeMessage({ id, cancel: true })) own.stdin!.write(piece);
           reject(signal.reason);
         };
         signal.addEventListener("abort", cancel, { once: true });
         for (const piece of encodeMessage({ id, request })) own.stdin!.write(piece);
-      }).finally(restartIdle);
+      }).finally(() => {
+        signal.removeEventListener("abort", cancel);
+        restartIdle(request);
+      });
     },
     async close() {
       clearTimeout(idle);
