@@ -138,7 +138,7 @@ describe.skipIf(isMissing)("shards as processes", () => {
 
   async function readAll(count: number): Promise<void> {
     simulator.control.faults.set([]);
-    // What is indexed last is visible before the last read.
+    // The last indexed events are visible before the last read.
     await sleep(LATE_MS + 1500);
     for (let index = 0; index < count; index++) await done(index, count, "run", "--once");
   }
