@@ -35,7 +35,9 @@ interface BindFlags extends AccountFlags {
 
 /** `tidemark apps`: applications and whom they are bound to. */
 export function registerApps(program: Command, io: Io, open: OpenManagement): void {
-  const apps = program.command("apps").description("Applications of an account, and whom they are bound to.");
+  const apps = program
+    .command("apps")
+    .description("list, make and change applications, and bind users to them");
   const add = (name: string, summary: string, example: string) =>
     withAccount(subcommand(apps, name, summary, `tidemark apps ${example}`));
 

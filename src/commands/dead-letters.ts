@@ -28,6 +28,7 @@ interface Flags {
 export function registerDeadLetters(program: Command, io: Io): void {
   const group = program
     .command("dead-letters")
+    .summary("events that a sink refused: list, show, replay or delete them")
     .description("Events that a sink refused: list them, show one, return them to the sink, or delete them.");
   registerList(group, io);
   registerShow(group, io);

@@ -13,7 +13,7 @@ import {
 
 /** `tidemark directories`: the directories of an organization. */
 export function registerDirectories(program: Command, io: Io, open: OpenManagement): void {
-  const directories = program.command("directories").description("Directories of an organization.");
+  const directories = program.command("directories").description("list the directories of an organization");
   withAccount(
     subcommand(
       directories,

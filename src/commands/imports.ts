@@ -23,6 +23,7 @@ import { watchJob } from "./watch-import.ts";
 export function registerImports(program: Command, io: Io, open: OpenManagement): void {
   const imports = program
     .command("imports")
+    .summary("user imports: start them, follow them, account for every user")
     .description("User imports: start them, follow them, see what became of every user.");
   const add = (name: string, summary: string, example: string) =>
     subcommand(imports, name, summary, `tidemark imports ${example}`);

@@ -9,6 +9,7 @@ import { withConfig } from "./options.ts";
 export function registerSinks(program: Command, io: Io): void {
   const group = program
     .command("sinks")
+    .summary("rename, resume or forget the positions of sinks")
     .description("Sinks that were renamed or removed, wait, or do not match their destination.");
   withConfig(group.command("rename"), "tidemark sinks rename disk archive")
     .summary("keep a sink's position under its new name")

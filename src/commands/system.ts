@@ -33,6 +33,7 @@ export function registerSystem(
 ): void {
   const system = program
     .command("system")
+    .summary("show or change this Linux system in the directory, as its agent")
     .description(
       "This Linux system in the directory, by its own signed requests; needs root to read the agent's key.",
     );

@@ -20,7 +20,7 @@ interface ActivateFlags extends AccountFlags {
 
 /** `tidemark users`: activation of users that an import left staged. */
 export function registerUsers(program: Command, io: Io, open: OpenManagement): void {
-  const users = program.command("users").description("Users of an account.");
+  const users = program.command("users").description("activate staged users of an account");
   withAccount(
     subcommand(
       users,

@@ -83,10 +83,13 @@ function readConfig(file: string): string {
     if (size > CONFIG_BYTES_MAX) throw new Error(`it has ${size} bytes`);
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new UsageError(
-      `The config file ${file} cannot be read (${(error as Error).message}). Name another with --config FILE, or write one with "tidemark init".`,
-      { cause: error },
-    );
+    const why =
+      (error as NodeJS.ErrnoException).code === "ENOENT"
+        ? `There is no config file ${file}.`
+        : `The config file ${file} cannot be read (${(error as Error).message}).`;
+    throw new UsageError(`${why} Name another with --config FILE, or write one with "tidemark init".`, {
+      cause: error,
+    });
   }
 }
 

@@ -311,7 +311,9 @@ sinks: [{ name: s, type: kafka, brokers: ['a:1'], topic: t, sasl: { mechanism: p
   });
 
   test("a file that is not there, or far too large, is refused with what to do", () => {
-    expect(() => loadConfig(at("nothing.yaml"), {})).toThrow(/cannot be read .*--config FILE.*tidemark init/);
+    expect(() => loadConfig(at("nothing.yaml"), {})).toThrow(
+      /There is no config file .*--config FILE.*tidemark init/,
+    );
     writeFileSync(at("large.yaml"), Buffer.alloc(10_000_001, 0x20));
     expect(() => loadConfig(at("large.yaml"), {})).toThrow(/10000001 bytes/);
   });
