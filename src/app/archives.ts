@@ -19,6 +19,7 @@ import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
 import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
+import { type CountingAccount, countEventsWith } from "./count-events.ts";
 
 /*
  * An archive of the config at work. Its states:
@@ -52,6 +53,7 @@ export interface ArchiveParts {
   readonly alarms: Alarms;
   readonly metrics: Metrics;
   readonly log: Log;
+  readonly accounts: readonly CountingAccount[];
   /** The share of the journal's budget that is used. */
   usedShare(): number;
 }
@@ -99,6 +101,7 @@ export async function openRunningArchive(
   const alarmed = createArchiveAlarms(parts.alarms, clock, name);
   const state = await archiveStateOf(config, name, parts);
   const workFolder = join(archiveFolder(config.state, name), "work");
+  const countEvents = countEventsWith(parts.accounts, clock);
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
 
@@ -117,7 +120,17 @@ export async function openRunningArchive(
   async function open(signal: AbortSignal) {
     if (opened !== undefined) return opened;
     const store = await openStore(own.store, clock);
-    const archive = await openConfigured(own, state, store, clock, workFolder, alarmed.witnesses, signal);
+    const { witnesses } = alarmed;
+    const archive = await openConfigured(
+      own,
+      state,
+      store,
+      clock,
+      workFolder,
+      witnesses,
+      countEvents,
+      signal,
+    );
     opened = { archive, store };
     return opened;
   }

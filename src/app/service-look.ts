@@ -7,6 +7,7 @@ import { FIELD, fieldText } from "../core/scanner.ts";
 import { DirectoryError } from "../directory/errors.ts";
 import type { InsightsClient, InsightsScope, Page } from "../directory/insights.ts";
 import { openClients } from "./account.ts";
+import { scopeOf } from "./count-events.ts";
 
 const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 const PAGE_EVENTS = 10_000;
@@ -73,7 +74,8 @@ interface Look {
 
 async function* walk(look: Look, fields: readonly string[] | undefined): AsyncIterable<ReturnedEvent> {
   const { fromMs, toMs } = look;
-  const { scope, attribution } = scopeOf(look);
+  const scope = scopeOf(look.account, look.organization);
+  const attribution = { organizations: scope.organizations ?? [], provider: scope.provider ?? null };
   let searchAfter: string | undefined;
   for (;;) {
     const page = await askAgain(look, scope, fields, searchAfter);
@@ -100,24 +102,6 @@ async function* walk(look: Look, fields: readonly string[] | undefined): AsyncIt
     if (isLast || page.head.searchAfter === undefined) return;
     searchAfter = page.head.searchAfter;
   }
-}
-
-/** Owners in the archive are an organization's id, `provider:` and an id, or `account:` and a name. */
-function scopeOf({ account, organization }: Look): {
-  readonly scope: InsightsScope;
-  readonly attribution: { readonly organizations: readonly string[]; readonly provider: string | null };
-} {
-  if (organization.startsWith("provider:")) {
-    const provider = organization.slice("provider:".length);
-    return { scope: { provider }, attribution: { organizations: [], provider } };
-  }
-  // A key of a single tenant is asked without naming its organization.
-  if (account.organizations === undefined)
-    return { scope: {}, attribution: { organizations: [], provider: null } };
-  return {
-    scope: { organizations: [organization] },
-    attribution: { organizations: [organization], provider: null },
-  };
 }
 
 async function askAgain(

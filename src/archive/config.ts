@@ -111,6 +111,10 @@ export const archiveSchema = z.strictObject({
   settle: durationSchema(
     "How long a day rests before it is closed, from the later of its end and the pass about it.",
   ).prefault("48h"),
+  counts: z.int().min(0).max(1_000_000).default(10_000).meta({
+    description:
+      "How many count queries a day the archive may send to the service: one for each organization and day that is closed, as a further check. Days beyond this number are closed without one.",
+  }),
   keep: keepSchema("How long days are kept: 7y, 400d, or a preset.").default("7y"),
   classes: z
     .array(classSchema)

@@ -2,6 +2,7 @@ import type { ArchiveState } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import { type Archive, openArchive } from "./archive.ts";
+import type { CountEvents } from "./close/count-days.ts";
 import { type ArchiveConfig, classOf, policyText } from "./config.ts";
 import { NoteError, parseSigner, parseVerifier, SIGNATURE, type Signer } from "./log/note.ts";
 import { keepOf } from "./retention.ts";
@@ -37,6 +38,7 @@ export async function openConfigured(
   clock: Clock,
   workFolder: string,
   onWitnesses: OnWitnesses,
+  count: CountEvents,
   signal: AbortSignal,
 ): Promise<Archive> {
   checkLock(config);
@@ -52,6 +54,8 @@ export async function openConfigured(
       witnesses: witnesses.map(({ verifier }) => verifier),
       policy: policyText(config),
       settleMs: config.settle,
+      count,
+      countsPerDay: config.counts,
       classOf: ({ organization, accounts }) => classOf(config, organization, accounts),
       workFolder,
       async cosign(checkpoint, entries, stop) {

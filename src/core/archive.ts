@@ -96,6 +96,10 @@ export interface Claim {
   readonly matches: boolean;
   /** True where a later pass compared identities. */
   readonly compared: boolean;
+  /** The services that were asked for; null or absent where that was not the same for the whole day. */
+  readonly services?: readonly string[] | null;
+  /** The answer of a count query before the closing; null or absent where none was made. */
+  readonly counted?: number | null;
   readonly missing: readonly { readonly fromMs: number; readonly toMs: number; readonly reason: string }[];
 }
 

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { NoCountsError } from "../../src/archive/close/count-days.ts";
 import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
 import { openRange } from "../../src/archive/part/range.ts";
@@ -309,6 +310,56 @@ describe("closing days", () => {
       ["differs", "identities", null],
       ["complete", "identities", 2],
     ]);
+  });
+
+  test("A10 the service's count is in the line, is a second look where there is no other, and must agree", async () => {
+    const asked: string[] = [];
+    world = await openWorld({
+      countsPerDay: 10,
+      async count({ organization, services }, day) {
+        asked.push(`${organization[0]} ${day} ${services?.join()}`);
+        return organization === B ? 3 : 2;
+      },
+    });
+    for (const organization of [A, B, C]) await world.events(organization, DAY, 0, 2);
+    await world.seal([A], DAY, 2, {}, 1);
+    await world.seal([B], DAY, 2);
+    await world.seal([C], DAY, 2);
+    await world.closeAll();
+    expect(asked).toEqual([`a ${DAY} all`, `b ${DAY} all`, `c ${DAY} all`]);
+    expect((await allLines()).map(({ state, check, counted }) => [state, check, counted])).toEqual([
+      ["complete", "count", 2],
+      ["differs", "identities", 3],
+      ["complete", "identities", 2],
+    ]);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A10 days are closed without a count where the service refuses it, or the day's number of counts is used up", async () => {
+    let asked = 0;
+    world = await openWorld({
+      countsPerDay: 3,
+      async count() {
+        if (++asked === 1) throw new NoCountsError("429");
+        return 2;
+      },
+    });
+    const close = async (day: string) => {
+      for (const organization of [A, B, C]) await world.events(organization, day, 0, 2);
+      await world.seal([A, B, C], day, 6);
+      await world.closeAll();
+    };
+    await close(DAY);
+    const refused = asked;
+    await close("2026-03-11");
+    expect(asked).toBe(3);
+    const counted = (await allLines()).flatMap((line) => line.counted ?? []);
+    expect(counted.length).toBe(2);
+    world.nowMs += DAY_MS;
+    await close("2026-03-12");
+    expect(asked).toBe(6);
+    expect(refused).toBeLessThanOrEqual(3);
+    expect((await allLines()).map(({ state }) => state)).toEqual(Array(9).fill("complete"));
   });
 
   test("A14 a slice with line breaks is stored exactly, and the manifest says where it is", async () => {

@@ -1,7 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import type { SimulatorOptions } from "../../simulator/index.ts";
+import { parseManifest } from "../../src/archive/part/manifest.ts";
 import { skipUnless } from "../support/components.ts";
 import { findFsck, findPython, PYTHON_REMEDY } from "../support/tessera.ts";
 import { openWorld, type World } from "../support/world.ts";
@@ -13,8 +15,8 @@ const skipsPython = skipUnless("python", python, PYTHON_REMEDY);
 let world: World;
 afterEach(() => world.close());
 
-async function archived(more = ""): Promise<string> {
-  world = await openWorld();
+async function archived(more = "", options: SimulatorOptions = {}): Promise<string> {
+  world = await openWorld(options);
   const made = await world.run([
     "archive",
     "keys",
@@ -37,7 +39,7 @@ async function archived(more = ""): Promise<string> {
 
 describe("an archive of the simulated service", () => {
   test("holds every event of the closed days, and `archive verify` says so", async () => {
-    const key = await archived();
+    const key = await archived("", { optionalEndpoints: true });
     const verified = await world.run([
       "archive",
       "verify",
@@ -57,6 +59,14 @@ describe("an archive of the simulated service", () => {
       .filter((text) => (JSON.parse(text).timestamp as string).slice(0, 10) < today);
     expect(result.events).toBe(before.length);
     expect(result.days.total).toBeGreaterThan(15);
+    // Each line has the service's own count, which agrees (A10).
+    const lines = readdirSync(world.at("archive/manifests"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".jsonl"))
+      .flatMap((name) => parseManifest(readFileSync(world.at(`archive/manifests/${name}`))))
+      .flatMap((entry) => ("line" in entry && entry.line.missing.length === 0 ? [entry.line] : []));
+    expect(lines.length).toBeGreaterThan(30);
+    for (const { counted, held, state, check } of lines)
+      expect([counted, state, check]).toEqual([held, "complete", check ?? "count"]);
     const text = await world.run(["archive", "verify", "--store", world.at("archive")]);
     expect(text.stdout).toMatch(/\d+\/\d+ days valid/);
     expect(text.stdout).toContain("Self-consistent only");

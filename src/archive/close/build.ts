@@ -165,18 +165,25 @@ function claimOf(plan: Plan, claim: Claim, held: number) {
     accounts: [...claim.accounts],
     returned,
     asked: claim.askedMs === null || isAddition ? null : new Date(claim.askedMs).toISOString(),
-    counted: null,
-    check: !isAddition && claim.compared ? ("identities" as const) : null,
+    counted: isAddition ? null : (claim.counted ?? null),
+    check: isAddition ? null : checkOf(claim),
     late: 0,
     state,
     missing,
   };
 }
 
+/** The second look: identities where a later pass compared them, otherwise the service's count. */
+function checkOf({ compared, counted }: Claim) {
+  if (compared) return "identities" as const;
+  return counted == null ? null : ("count" as const);
+}
+
 function stateOf(claim: Claim, returned: number | null, held: number) {
   if (claim.missing.length > 0) return "missing" as const;
-  if (!claim.compared) return "unchecked" as const;
-  return returned === held ? ("complete" as const) : ("differs" as const);
+  if (checkOf(claim) === null) return "unchecked" as const;
+  const isCounted = claim.counted == null || claim.counted === held;
+  return returned === held && isCounted ? ("complete" as const) : ("differs" as const);
 }
 
 function writeDurably(path: string, bytes: Uint8Array): void {

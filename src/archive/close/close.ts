@@ -5,6 +5,7 @@ import type { Step } from "../../core/step.ts";
 import type { LogWriter, NewLeaf } from "../log/writer.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Built, buildParts, removeBuilt } from "./build.ts";
+import { type CountEvents, createDayCounter } from "./count-days.ts";
 
 /*
  * Closes days. One turn does the first of these that there is to do, so that a crash at any line repeats a step
@@ -14,7 +15,8 @@ import { type Built, buildParts, removeBuilt } from "./build.ts";
  *   publish   plans whose files are built: data file, then manifest, go to the store; then their log entries
  *   build     plans without files: one pass over their pages writes data files and manifests to the local disk
  *   note      new pages of the journal are noted: which organizations and days they hold
- *   plan      what is sealed becomes plans, durable before anything is written for them (A12)
+ *   plan      what is sealed is counted by the service (A10) and becomes plans, durable before anything is written
+ *             for them (A12)
  *
  * A plan ends when a confirmed checkpoint covers its entry; only then are its pages released.
  */
@@ -26,6 +28,9 @@ export interface CloseSettings {
   /** A folder of this archive alone, on a disk with room for the parts that are built at once. */
   readonly workFolder: string;
   readonly eventsMax?: number;
+  /** Count queries to the service, and how many of them a day may have. */
+  readonly count?: CountEvents | undefined;
+  readonly countsPerDay?: number | undefined;
 }
 
 /** At most so many events are sorted at once: 45 bytes of memory each. */
@@ -40,6 +45,9 @@ export function createCloseStep(
   clock: Clock,
   settings: CloseSettings,
 ): Step {
+  const { count, countsPerDay = 0 } = settings;
+  const withCounts = count && createDayCounter(count, countsPerDay, clock);
+
   return async (signal) => {
     await log.recover(signal);
     const plans = state.plans();
@@ -54,8 +62,9 @@ export function createCloseStep(
     }
     if (await state.noteArrivals(PAGES_NOTED_MAX)) return "again";
     const { settleMs, eventsMax = EVENTS_MAX } = settings;
-    const days = await state.closable({ nowMs: clock.now(), settleMs, eventsMax, daysMax: DAYS_MAX });
-    if (days.length === 0) return "idle";
+    const found = await state.closable({ nowMs: clock.now(), settleMs, eventsMax, daysMax: DAYS_MAX });
+    if (found.length === 0) return "idle";
+    const days = withCounts === undefined ? found : await withCounts(found, signal);
     await state.plan(days.flatMap((day) => plansOf(day, settings)));
     return "again";
   };

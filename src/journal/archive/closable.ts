@@ -27,6 +27,7 @@ interface WindowRow {
   readonly account: string;
   readonly provider: string | null;
   readonly organizations: string;
+  readonly services: string;
 }
 
 export function createClosable(
@@ -35,7 +36,7 @@ export function createClosable(
 ) {
   const windowsOf = db.prepare(
     `SELECT w.from_ms AS fromMs, w.to_ms AS toMs, w.live, w.state, w.asked_ms AS askedMs, COALESCE(w.first_ms, w.asked_ms) AS firstMs, w.looks,
-       w.api_count AS apiCount, w.held_count AS heldCount, w.reason, s.account, s.provider, s.organizations
+       w.api_count AS apiCount, w.held_count AS heldCount, w.reason, s.account, s.provider, s.organizations, s.services
      FROM windows w JOIN streams s ON s.id = w.stream
      WHERE w.reader IS NULL AND w.from_ms < @toMs AND (w.to_ms > @fromMs OR w.live = 1)`,
   );
@@ -153,6 +154,7 @@ export function createClosable(
         sealed.length > 0 &&
         sealed.every((row) => row.looks >= 2) &&
         !gaps.some(({ reason }) => reason === "unchecked"),
+      services: servicesOf(windows),
       missing,
     };
   }
@@ -212,6 +214,11 @@ function ownersOf(
   if (organizations.length > 0) return organizations;
   const own = [...waiting].filter(([, { account }]) => account === row.account).map(([owner]) => owner);
   return own.length > 0 ? own : [`account:${row.account}`];
+}
+
+function servicesOf(windows: readonly WindowRow[]): readonly string[] | null {
+  const [first, ...others] = new Set(windows.map(({ services }) => services));
+  return first === undefined || others.length > 0 ? null : (JSON.parse(first) as string[]);
 }
 
 function isOf(gap: GapRow, owner: string): boolean {
