@@ -28,7 +28,7 @@ export function countEventsWith(accounts: readonly CountingAccount[], clock: Clo
       endTime: `${day}T23:59:59.999999999Z`,
     };
     try {
-      return await account.insights.count(query, scopeOf(account.config, organization), signal);
+      return await account.insights.count(query, ownerScope(account.config, organization), signal);
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DirectoryError)) throw error;
@@ -39,7 +39,10 @@ export function countEventsWith(accounts: readonly CountingAccount[], clock: Clo
 }
 
 /** Owners in the archive are an organization's id, `provider:` and an id, or `account:` and a name. */
-export function scopeOf(account: Pick<AccountConfig, "organizations">, organization: string): InsightsScope {
+export function ownerScope(
+  account: Pick<AccountConfig, "organizations">,
+  organization: string,
+): InsightsScope {
   if (organization.startsWith("provider:")) return { provider: organization.slice("provider:".length) };
   // A key of a single tenant is asked without naming its organization.
   if (account.organizations === undefined) return {};

@@ -7,7 +7,7 @@ import { FIELD, fieldText } from "../core/scanner.ts";
 import { DirectoryError } from "../directory/errors.ts";
 import type { InsightsClient, InsightsScope, Page } from "../directory/insights.ts";
 import { openClients } from "./account.ts";
-import { scopeOf } from "./count-events.ts";
+import { ownerScope } from "./count-events.ts";
 
 const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 const PAGE_EVENTS = 10_000;
@@ -74,7 +74,7 @@ interface Look {
 
 async function* walk(look: Look, fields: readonly string[] | undefined): AsyncIterable<ReturnedEvent> {
   const { fromMs, toMs } = look;
-  const scope = scopeOf(look.account, look.organization);
+  const scope = ownerScope(look.account, look.organization);
   const attribution = { organizations: scope.organizations ?? [], provider: scope.provider ?? null };
   let searchAfter: string | undefined;
   for (;;) {
