@@ -62,6 +62,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
         // Better two batches than one that ends inside a page: they hold less in memory.
         const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
         if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
+        if (taken.isBetterAlone(page)) return done(true);
         const next = taken.takeFrom(page);
         if (next > page.first) to = page.after(next - 1);
         if (taken.isFull || next < page.first + page.count) return done(true);
@@ -168,6 +169,15 @@ class Taken {
       else this.#records!.push(record);
     }
     return next;
+  }
+
+  /** Whether lines of a page fit whole into a batch of their own and not into this one. */
+  isBetterAlone(page: JournalPage): boolean {
+    const { keepsBytes, bound, wants, limits } = this.#forming;
+    if (this.count === 0 || this.#records !== undefined || !keepsBytes) return false;
+    if (bound !== undefined || wants !== everything || page.lines === undefined) return false;
+    const bytes = page.lines.size(page.first, page.first + page.count) + page.count * this.#overheadBytes;
+    return this.#bytes + bytes - page.count > limits.bytesMax && bytes <= limits.bytesMax;
   }
 
   /** Takes a page that fits whole without a look at its events; false when it does not. */

@@ -2,7 +2,12 @@ import { file } from "../../src/sinks/file/sink.ts";
 import { testSink } from "../contract/sink.ts";
 import { linesIn, makeFolder } from "./file-support.ts";
 
-for (const config of [{ path: "all" }, { path: "all", rotateSize: 2000, gzip: true }]) {
+for (const config of [
+  { path: "all" },
+  { path: "all", rotateSize: 2000, gzip: true },
+  { path: "all", rotateSize: 2000, compress: "zstd" },
+  { path: "all", compress: "gzip" },
+]) {
   testSink(`file ${JSON.stringify(config)}`, {
     can: [],
     async start() {

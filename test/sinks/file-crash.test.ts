@@ -1,5 +1,4 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
-import { gunzipSync } from "node:zlib";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { decompress } from "zstd-napi";
@@ -11,7 +10,7 @@ import type { FileSystem } from "../../src/sinks/file/system.ts";
 import { type Committed, nothingCommitted } from "../contract/drive.ts";
 import { makeEvents, positionAfter, rawFormat } from "../support/events.ts";
 import { crashing, createDisk, type Disk } from "./file-disk.ts";
-import { openFile, put } from "./file-support.ts";
+import { contentOf, openFile, put } from "./file-support.ts";
 
 const DIRECTORY = "/data/events";
 const BATCH_EVENTS = 4;
@@ -79,7 +78,7 @@ async function expectExact(disk: Disk, events: readonly JournalEvent[], shape: S
   const found = new Map<string, string[]>();
   const files = [...disk.files()].filter(([path]) => !path.includes("/.tidemark/"));
   const numbered = files.map(([path, content]) => {
-    const match = /^\/data\/events\/(.*)\.(\d{8})\.(jsonl|jsonl\.gz|ocsf|parquet)$/.exec(path);
+    const match = /^\/data\/events\/(.*)\.(\d{8})\.(jsonl|jsonl\.gz|jsonl\.zst|ocsf|parquet)$/.exec(path);
     if (match === null) throw new Error(`${path} is left over`);
     return { group: match[1]!, number: Number(match[2]), kind: match[3]!, content };
   });
@@ -99,7 +98,7 @@ async function expectExact(disk: Disk, events: readonly JournalEvent[], shape: S
 }
 
 function linesOf(kind: string, content: Buffer): string[] {
-  const lines = (kind === "jsonl.gz" ? gunzipSync(content) : content).toString().split("\n");
+  const lines = contentOf(kind, content).toString().split("\n");
   expect(lines.pop()).toBe("");
   return kind === "ocsf" ? lines.map(asParsed) : lines;
 }
@@ -152,6 +151,13 @@ const SHAPES: readonly Shape[] = [
     group: (event: JournalEvent) => `${event.organization}/x`,
     callsMin: 150,
   },
+  ...(["zstd", "gzip"] as const).map((compress) => ({
+    name: `many files that are compressed with ${compress} while they are written`,
+    config: { path: "{organization}/x", rotateSize: 1000, compress },
+    group: (event: JournalEvent) => `${event.organization}/x`,
+    callsMin: 25,
+    step: 3,
+  })),
   {
     name: "many files that stay plain",
     config: { path: "{organization}/x", rotateSize: 1000 },

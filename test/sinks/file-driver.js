@@ -1,8 +1,8 @@
 /**
  * Feeds the built file sink as delivery does: writes a batch, then commits position and state in SQLite.
- * The events follow from their numbers. Runs until it is killed, or until event number `until`.
+ * The events follow from their numbers. Prints a line after every commit. Runs until it is killed, or until event number `until`.
  *
- *     node file-driver.js DIRECTORY DATABASE UNTIL
+ *     node file-driver.js DIRECTORY DATABASE UNTIL SETTINGS ORGANIZATIONS
  */
 
 import { systemClock } from "../../dist/src/core/clock.js";
@@ -10,7 +10,7 @@ import { silentLog } from "../../dist/src/core/log.js";
 import { Sqlite } from "../../dist/src/core/sqlite.js";
 import { file } from "../../dist/src/sinks/file/sink.js";
 
-const [directory, database, until] = process.argv.slice(2);
+const [directory, database, until, settings, organizations] = process.argv.slice(2);
 const JOURNAL = "0b5e7a52-9c1d-4a6e-8f30-1d2c3b4a5f60";
 const db = new Sqlite(database);
 db.pragma("journal_mode = WAL");
@@ -23,10 +23,14 @@ const at = (event) => ({ journal: JOURNAL, page: event, event: 0, hash: "ab" });
 const row = db.prepare("SELECT event, state FROM reader").get();
 const commit = db.prepare("INSERT OR REPLACE INTO reader VALUES (1, ?, ?)");
 
-process.stdout.write("opening\n");
 const sink = await file.open({
   name: "disk",
-  config: file.config.parse({ directory, path: "{organization}", rotateSize: "20KB", gzip: true }),
+  config: file.config.parse({
+    directory,
+    path: "{organization}",
+    rotateSize: "20KB",
+    ...JSON.parse(settings),
+  }),
   format: { name: "raw", mediaType: "application/json" },
   journal: JOURNAL,
   position: at(row?.event ?? 0),
@@ -42,12 +46,18 @@ for (let next = sink.position?.page ?? row?.event ?? 0; next < Number(until); ) 
   const state = await sink.write({ records, from: at(next), to: at(next + count) }, signal);
   next += count;
   commit.run(next, JSON.stringify(state));
+  process.stdout.write("committed\n");
 }
 await sink.close();
 db.close();
 
 function recordOf(number) {
   const body = Buffer.from(JSON.stringify({ number, padding: "é".repeat((number * 37) % 400) }));
-  const event = { bytes: body, account: "a", organization: `org${number % 3}`, timestampMs: 1.7e12 };
+  const event = {
+    bytes: body,
+    account: "a",
+    organization: `org${number % Number(organizations)}`,
+    timestampMs: 1.7e12,
+  };
   return { event: { ...event, provider: null, service: "sso", eventType: "login" }, body, size: body.length };
 }

@@ -7,6 +7,7 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format } from "../../src/core/format.ts";
 import { type Log, silentLog } from "../../src/core/log.ts";
 import type { Sink, SinkContext } from "../../src/core/sink.ts";
+import { decompress } from "../../src/core/zstd.ts";
 import type { FileSettings } from "../../src/sinks/file/config.ts";
 import { file, openFileSink } from "../../src/sinks/file/sink.ts";
 import type { FileSystem } from "../../src/sinks/file/system.ts";
@@ -66,17 +67,22 @@ export function namesIn(directory: string): string[] {
 
 /** All lines of all files, compressed or not, in the order of their numbers. */
 export function linesIn(directory: string): string[] {
-  const numberOf = (name: string) => Number(/\.(\d{8})\.\w+(\.gz)?$/.exec(name)?.[1]);
+  const numberOf = (name: string) => Number(/\.(\d{8})\.\w+(\.gz|\.zst)?$/.exec(name)?.[1]);
   return namesIn(directory)
     .toSorted((a, b) => numberOf(a) - numberOf(b))
     .flatMap((name) => linesOf(join(directory, name)));
 }
 
 export function linesOf(path: string): string[] {
-  const bytes = readFileSync(path);
-  const text = (path.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString();
+  const text = contentOf(path, readFileSync(path)).toString();
   if (text !== "" && !text.endsWith("\n")) throw new Error(`${path} ends inside a line`);
   return text.split("\n").slice(0, -1);
+}
+
+/** The content of a file, by the ending of its name. */
+export function contentOf(path: string, bytes: Buffer): Buffer {
+  if (path.endsWith(".gz")) return gunzipSync(bytes);
+  return path.endsWith(".zst") && bytes.length > 0 ? decompress(bytes) : bytes;
 }
 
 export function textOf(events: readonly JournalEvent[]): string[] {

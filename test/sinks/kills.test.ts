@@ -1,6 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
 import { describe, expect, test } from "vitest";
+import { decompress } from "../../src/core/zstd.ts";
 import { googleTokenStandIn } from "../stand-ins/google-tokens.ts";
 import { startServer } from "../stand-ins/server.ts";
 import {
@@ -54,9 +55,12 @@ describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the
 });
 
 describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server", () => {
-  test(
-    "R19 R26 the objects hold every event exactly once, byte for byte, in the journal's order",
-    async () => {
+  test.each([
+    ["gzip", gunzipSync],
+    ["zstd", decompress],
+  ] as const)(
+    "R19 R26 the objects hold every event exactly once, byte for byte, in the journal's order: %s",
+    async (compress, unpack) => {
       const server = await startVersitygw(versitygw!);
       const client = new S3Client({
         endpoint: server.url,
@@ -73,14 +77,16 @@ describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server",
             bucket: "campaign",
             endpoint: server.url,
             pathStyle: true,
+            compress,
             accessKeyId: { env: "ID" },
             secretAccessKey: { env: "SECRET" },
           },
           secrets: { ID: S3_ACCESS_KEY, SECRET: S3_SECRET_KEY },
           server,
         });
-        expect(await linesOf(client)).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
-        report("s3", { events: events.length, ...figures });
+        const texts = events.map((event) => Buffer.from(event.bytes).toString());
+        expect(await linesOf(client, unpack)).toEqual(texts);
+        report(`s3 ${compress}`, { events: events.length, ...figures });
       } finally {
         client.destroy();
         await server.close();
@@ -189,7 +195,7 @@ async function documentsOf(server: OpenSearch): Promise<Map<string, Record<strin
   return held;
 }
 
-async function linesOf(client: S3Client): Promise<string[]> {
+async function linesOf(client: S3Client, unpack: (bytes: Buffer) => Buffer): Promise<string[]> {
   const lines: string[] = [];
   let token: string | undefined;
   do {
@@ -198,7 +204,7 @@ async function linesOf(client: S3Client): Promise<string[]> {
     );
     for (const { Key } of page.Contents ?? []) {
       const { Body } = await client.send(new GetObjectCommand({ Bucket: "campaign", Key }));
-      const text = gunzipSync(await Body!.transformToByteArray()).toString();
+      const text = unpack(Buffer.from(await Body!.transformToByteArray())).toString();
       lines.push(...text.slice(0, -1).split("\n"));
     }
     token = page.NextContinuationToken;

@@ -37,7 +37,8 @@ export type Component =
   | "pyarrow"
   | "parquet_cli"
   | "azurite"
-  | "fake_gcs";
+  | "fake_gcs"
+  | "zstd";
 
 /** True when `TIDEMARK_REQUIRE` lists the component, or says `all`. */
 export function required(component: Component): boolean {

@@ -2,7 +2,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { Batch, SinkRecord, Stretch } from "../../core/sink.ts";
 import { type OpenFile, writeAll } from "./system.ts";
 
-/** A file that takes events, with what the batch in hand adds to it. */
+/** A file that takes events, with the part of the current batch that goes to it. */
 export interface ActiveFile {
   readonly number: number;
   /** Relative to the directory, with number and extension. */
@@ -10,9 +10,11 @@ export interface ActiveFile {
   readonly createdMs: number;
   /** By the last commit. */
   length: number;
-  /** Bytes of the records in hand, line ends included. */
+  /** Bytes of the pending records, line ends included, before compression. */
   pendingBytes: number;
   pending: Piece[];
+  /** Bytes that the pending records have added to the file. */
+  addedBytes: number;
   /** The sequence of the last commit that wrote to it. */
   usedAt: number;
 }
@@ -27,8 +29,10 @@ export interface Part {
   /** The bytes of the records from one index up to another, line ends included. */
   size(from: number, to: number): number;
   body(index: number): Uint8Array;
-  /** Many with their line ends, where they stand together in memory. */
+  /** Many with their line ends, where they are side by side in memory. */
   lines?(from: number, to: number): Uint8Array;
+  /** The same as zstd frames, where the journal has such. */
+  frames?(from: number, to: number): Uint8Array | undefined;
 }
 
 /** Those neighbours in a part that go to one file. */
@@ -69,6 +73,9 @@ class LinesPart implements Part {
   }
   lines(from: number, to: number): Uint8Array {
     return this.#lines.bytes(from, to);
+  }
+  frames(from: number, to: number): Uint8Array | undefined {
+    return this.#lines.frames?.(from, to);
   }
 }
 
@@ -111,15 +118,16 @@ const BUFFER_BYTES = 1 << 20;
 const LINE_END = 0x0a;
 
 export interface Appender {
-  /** Writes a file's pending records after its committed length, one a line, and syncs them. */
-  append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<void>;
+  /** Writes a file's pending records after its committed length, one a line, and syncs them. Gives the bytes added. */
+  append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<number>;
 }
 
+/** Appends records as they are. */
 export function createAppender(): Appender {
   // As many as appends run side by side.
   const free: Buffer[] = [];
 
-  async function append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<void> {
+  async function append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<number> {
     const buffer = free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
     let filled = 0;
     let position = target.length;
@@ -170,6 +178,7 @@ export function createAppender(): Appender {
       }
       await flush();
       await file.sync();
+      return position - target.length;
     } finally {
       free.push(buffer);
     }

@@ -75,6 +75,7 @@ export function activeFilesOf(
         length,
         pendingBytes: 0,
         pending: [],
+        addedBytes: 0,
         usedAt: 0,
       });
     } else if (isPacked(entry.path, context.config.gzip)) entry.finished = true;

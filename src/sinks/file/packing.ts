@@ -26,9 +26,9 @@ export interface PackTask {
 export const PARQUET_LINES = "ocsf";
 const LINES_ENDING = `.${PARQUET_LINES}`;
 
-/** Whether a file is packed when it is finished: lines for Parquet always, others with `gzip`. */
+/** Whether a file is packed when it is finished: lines for Parquet always, other plain ones with `gzip`. */
 export function isPacked(path: string, gzip: boolean): boolean {
-  return gzip || path.endsWith(LINES_ENDING);
+  return path.endsWith(LINES_ENDING) || (gzip && !/\.(gz|zst)$/.test(path));
 }
 
 export function packingOf(path: string): Packing {

@@ -89,6 +89,6 @@ export function fileName(path: string, number: number, extension: string): strin
 
 /** The path that a file's name was made from, or undefined if it has another extension. */
 export function pathOfName(name: string, extension: string): string | undefined {
-  const match = /^(.+)\.\d{8,}\.([a-z]+)$/s.exec(name);
+  const match = /^(.+)\.\d{8,}\.([a-z]+(?:\.(?:zst|gz))?)$/s.exec(name);
   return match?.[2] === extension ? match[1] : undefined;
 }

@@ -1,5 +1,4 @@
 import { join, resolve } from "node:path";
-import type { Format } from "../../core/format.ts";
 import { defineSink, type Sink, type SinkContext } from "../../core/sink.ts";
 import { type FileSettings, fileSchema } from "./config.ts";
 import { activeFilesOf, newModel } from "./directory.ts";
@@ -8,13 +7,13 @@ import { PARQUET_LINES } from "./packing.ts";
 import { probeDirectory } from "./probe.ts";
 import { reconcileFiles, restoreFiles } from "./recover.ts";
 import { type FileSystem, nodeFileSystem, sinkError } from "./system.ts";
-import { createWriter } from "./writer.ts";
+import { compressionOf, createWriter } from "./writer.ts";
 
 /**
  * Events in files, one a line, each exactly once.
  *
- * The directory itself holds the truth about itself: a ledger in `.tidemark/` with the length of every file
- * in work and the journal's position that goes with those lengths. A batch is written in this order:
+ * The directory has a ledger in `.tidemark/` with the length of every file in work and the journal's position that
+ * goes with those lengths. A batch is written in this order:
  *
  * 1. The names of new files go into the ledger with length 0 (a number is never used again), then the files
  *    are made.
@@ -29,9 +28,13 @@ import { createWriter } from "./writer.ts";
  * and state means another sink's directory, or a lost or restored state: nothing is touched and a person decides
  * (R20, R23).
  *
- * A file is finished when it reaches its size or age, when too many are in work, or when the format
+ * With `compress` a batch's records for one file are appended as zstd frames or gzip members (see file/packed.ts).
+ * Lengths are then those of the compressed files, so everything above is true of them as well.
+ *
+ * A file is finished when it reaches its size or age, when too many are in work, or when the format or `compress`
  * changes. With `gzip` a finished file is then compressed in the background (see file/compress.ts), and with
- * `format: parquet` it is turned into a Parquet file; else the ledger forgets it and it may be moved away. Ages are looked at with every batch and at opening.
+ * `format: parquet` it is turned into a Parquet file; else the ledger forgets it and it may be moved away. Ages
+ * are checked with every batch and at opening.
  */
 export const file = defineSink({
   type: "file",
@@ -45,6 +48,10 @@ export const file = defineSink({
   ofShard: (config, label) => ({ ...config, directory: join(config.directory, label) }),
   containers: ["parquet"],
   probe: (context) => probeDirectory(context),
+  advise: ({ compress, gzip }) =>
+    compress !== undefined && gzip
+      ? ["`gzip: true` has no effect beside `compress`: files are compressed while they are written."]
+      : [],
 });
 
 /** `system` is there for tests that end the world at a chosen call. */
@@ -69,7 +76,7 @@ async function openIn(
   const model = found ?? (await newModel(directory, context, system));
   const committed = found === undefined ? 0 : reconcileFiles(found, context, directory);
   await restoreFiles(system, directory, model, context.log);
-  const extension = extensionOf(context.format);
+  const extension = extensionOf(context);
   const active = activeFilesOf(model, extension, context);
   const { name: sink, journal, format } = context;
   Object.assign(model, { sink, journal, format: format.name, base: committed });
@@ -77,7 +84,11 @@ async function openIn(
   return createWriter({ directory, context, system, ledger, active, extension, committed });
 }
 
-function extensionOf({ container, mediaType }: Format): string {
+const ENDINGS = { zstd: ".zst", gzip: ".gz" };
+
+function extensionOf(context: SinkContext<FileSettings>): string {
+  const { container, mediaType } = context.format;
   if (container === "parquet") return PARQUET_LINES;
-  return /json/.test(mediaType) ? "jsonl" : "log";
+  const compress = compressionOf(context);
+  return `${/json/.test(mediaType) ? "jsonl" : "log"}${compress ? ENDINGS[compress] : ""}`;
 }

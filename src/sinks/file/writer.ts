@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { RetryableError } from "../../core/errors.ts";
+import { createPacker } from "../../core/packer.ts";
 import { formatPosition, parsePosition } from "../../core/position.ts";
 import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
 import { inParallel } from "../shared/in-parallel.ts";
@@ -8,6 +9,7 @@ import { createCompressor } from "./compress.ts";
 import type { FileSettings } from "./config.ts";
 import { createHandles } from "./handles.ts";
 import type { Ledger } from "./ledger.ts";
+import { createPackedAppender } from "./packed.ts";
 import { isPacked } from "./packing.ts";
 import { fileName, isSharedByDay, pathsOf } from "./path.ts";
 import { stateOf } from "./recover.ts";
@@ -36,10 +38,12 @@ export interface Opened {
 export function createWriter(opened: Opened): Sink {
   const { directory, context, system, ledger, active, extension } = opened;
   const { rotateSize, rotateAge, gzip, openFiles } = context.config;
+  const compress = compressionOf(context);
   const pathOf = pathsOf(context.config.path);
   const byDay = isSharedByDay(context.config.path);
   const handles = createHandles(system, openFiles);
-  const appender = createAppender();
+  const packer = compress && createPacker();
+  const appender = packer ? createPackedAppender(compress, packer) : createAppender();
   const compressor = createCompressor(system, directory, ledger, context.log);
   const folders = new Set<string>();
   let committed = opened.committed;
@@ -58,7 +62,9 @@ export function createWriter(opened: Opened): Sink {
     }
     const unsynced = await makeFiles(plan.made);
     await inParallel(plan.touched, WIDTH, (target) =>
-      handles.use(at(target.name), (open) => appender.append(open, target, signal)),
+      handles.use(at(target.name), async (open) => {
+        target.addedBytes = await appender.append(open, target, signal);
+      }),
     );
     await inParallel(unsynced, WIDTH, (folder) => system.syncFolder(folder));
     signal.throwIfAborted();
@@ -96,12 +102,15 @@ export function createWriter(opened: Opened): Sink {
     while (index < part.to) {
       const target = active.get(pathOf(part.event(index)));
       if (target === undefined) break;
-      const length = target.length + target.pendingBytes;
-      const fits = (end: number) => length + part.size(index, end) <= rotateSize;
+      const isEmpty = target.length + target.pendingBytes === 0;
+      const fits = (end: number) => {
+        const bytes = target.pendingBytes + part.size(index, end);
+        return target.length + (compress ? packedBytesMax(bytes) : bytes) <= rotateSize;
+      };
       // Neighbours mostly go to one file, and all fit; where they do not, one after the other.
       if (index === alike) alike = byDay ? part.alikeFrom(index) : index + 1;
       const end = fits(alike) ? alike : index + 1;
-      if (length > 0 && !fits(end)) break;
+      if (!isEmpty && !fits(end)) break;
       if (target.pendingBytes === 0) plan.touched.add(target);
       addTo(target, part, index, end);
       index = end;
@@ -115,7 +124,7 @@ export function createWriter(opened: Opened): Sink {
       const number = next++;
       const name = fileName(path, number, extension);
       if ((await system.size(at(name))) !== undefined) continue;
-      return { number, name, createdMs, length: 0, pendingBytes: 0, pending: [], usedAt: 0 };
+      return { number, name, createdMs, length: 0, pendingBytes: 0, pending: [], addedBytes: 0, usedAt: 0 };
     }
   }
 
@@ -157,7 +166,7 @@ export function createWriter(opened: Opened): Sink {
   async function commit(batch: Batch, plan: Plan): Promise<void> {
     const sequence = ledger.model.sequence + 1;
     const lengths = [...plan.touched].map(
-      ({ number, length, pendingBytes }) => [number, length + pendingBytes] as const,
+      ({ number, length, addedBytes }) => [number, length + addedBytes] as const,
     );
     const packed = plan.finished.filter(({ name }) => isPacked(name, gzip));
     const left = plan.finished.filter(({ name }) => !isPacked(name, gzip));
@@ -169,7 +178,7 @@ export function createWriter(opened: Opened): Sink {
     // The next batch comes only when the journal has taken this one over.
     committed = sequence;
     for (const target of plan.touched) {
-      target.length += target.pendingBytes;
+      target.length += target.addedBytes;
       target.pendingBytes = 0;
       target.pending = [];
       target.usedAt = sequence;
@@ -196,11 +205,22 @@ export function createWriter(opened: Opened): Sink {
     },
     async close() {
       await compressor.close(spent || context.signal.aborted);
+      await packer?.close();
       // Whatever counts is synced already: a handle that fails to close changes nothing.
       await handles.close().catch(() => {});
       await ledger.close().catch(() => {});
     },
   };
+}
+
+/** Parquet compresses its own columns. */
+export function compressionOf({ config, format }: Pick<SinkContext<FileSettings>, "config" | "format">) {
+  return format.container === undefined ? config.compress : undefined;
+}
+
+/** The most that bytes can become by compression: both formats store what they cannot make smaller. */
+function packedBytesMax(bytes: number): number {
+  return bytes + (bytes >> 8) + 64;
 }
 
 interface Plan {

@@ -1,16 +1,23 @@
 import type { Format } from "../../core/format.ts";
 import { gzip } from "../../core/http/requester.ts";
-import { createCompressor } from "../../core/zstd.ts";
+import { createPacker } from "../../core/packer.ts";
 import { isJson } from "../shared/body.ts";
 import type { Compression } from "./config.ts";
+
+/** Records of an object, each with a line break behind it. */
+export interface ObjectLines {
+  readonly pieces: readonly Uint8Array[];
+  /** The same as zstd frames, where the journal has such. */
+  readonly frames?: Uint8Array | undefined;
+}
 
 /** How the lines of an object become its body. */
 export interface ObjectContent {
   /** Of the object's name, without the first dot. */
   readonly extension: string;
   readonly contentType: string;
-  /** `lines` are the records' bodies, each with a line break. */
-  encode(lines: Buffer): Promise<Uint8Array>;
+  encode(lines: readonly ObjectLines[]): Promise<Uint8Array>;
+  close(): Promise<void>;
 }
 
 const EXTENSIONS = { gzip: ".gz", zstd: ".zst", none: "" };
@@ -20,21 +27,37 @@ export async function contentOf(format: Format, compression: Compression): Promi
   if (format.container === "parquet") {
     const { parquetOf } = await import("../parquet/write.ts");
     const contentType = "application/vnd.apache.parquet";
-    return { extension: "parquet", contentType, encode: (lines) => parquetOf(lines) };
+    return { extension: "parquet", contentType, encode: async (lines) => parquetOf(joined(lines)), close };
   }
   const extension = `${isJson(format) ? "jsonl" : "log"}${EXTENSIONS[compression]}`;
-  return { extension, contentType: CONTENT_TYPES[compression], encode: compressorOf(compression) };
+  return { extension, contentType: CONTENT_TYPES[compression], ...encodingOf(compression) };
 }
 
-function compressorOf(compression: Compression): (content: Buffer) => Promise<Buffer> {
+function encodingOf(compression: Compression): Pick<ObjectContent, "encode" | "close"> {
   switch (compression) {
     case "gzip":
-      return (content) => gzip(content);
-    case "zstd": {
-      const compress = createCompressor();
-      return async (content) => compress(content);
-    }
+      return { encode: (lines) => gzip(joined(lines)), close };
+    case "zstd":
+      return zstdEncoding();
     case "none":
-      return async (content) => content;
+      return { encode: async (lines) => joined(lines), close };
   }
 }
+
+/** Frames of the journal are taken as they are; the rest is compressed beside the main thread. */
+function zstdEncoding(): Pick<ObjectContent, "encode" | "close"> {
+  const packer = createPacker();
+  return {
+    async encode(lines) {
+      const frames = lines.map(({ frames, pieces }) => frames ?? packer.pack("zstd", pieces));
+      return Buffer.concat(await Promise.all(frames));
+    },
+    close: () => packer.close(),
+  };
+}
+
+function joined(lines: readonly ObjectLines[]): Buffer {
+  return Buffer.concat(lines.flatMap(({ pieces }) => pieces));
+}
+
+async function close(): Promise<void> {}

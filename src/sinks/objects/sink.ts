@@ -1,11 +1,11 @@
-import { hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { RetryableError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
-import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import { type Batch, type Sink, type SinkContext, type SinkRecord, totalsOf } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
 import { inParallel } from "../shared/in-parallel.ts";
-import type { ObjectContent } from "./content.ts";
+import type { ObjectContent, ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
 import type { ObjectStore } from "./store.ts";
 
@@ -49,19 +49,28 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
   const template = settings.partition === undefined ? undefined : compileTemplate(settings.partition);
   const partitionOf = parts.partitionOf ?? (template && ((record: SinkRecord) => template(record.event)));
 
-  async function writePart(
-    batch: Batch,
-    partition: string | undefined,
-    records: readonly SinkRecord[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const ordered = order ? records.toSorted((a, b) => order(a.event, b.event)) : records;
-    const lines = Buffer.concat(ordered.flatMap((record) => [record.body, BREAK]));
-    const digest = hash("sha256", lines, "hex");
+  /** One object without partitions takes the lines of the journal's pages as they are. */
+  function partsOf(batch: Batch): Iterable<Part> {
+    if (batch.stretches !== undefined && partitionOf === undefined && order === undefined) {
+      const lines = batch.stretches.map(({ lines: page, from, to }) => ({
+        pieces: [page.bytes(from, to)],
+        frames: page.frames?.(from, to),
+      }));
+      return [{ partition: undefined, count: totalsOf(batch).count, lines }];
+    }
+    return Array.from(partsBy(batch.records, partitionOf), ([partition, records]) => {
+      const ordered = order ? records.toSorted((a, b) => order(a.event, b.event)) : records;
+      const pieces = ordered.flatMap(({ body }) => [body, BREAK]);
+      return { partition, count: records.length, lines: [{ pieces }] };
+    });
+  }
+
+  async function writePart(batch: Batch, { partition, count, lines }: Part, signal: AbortSignal) {
+    const digest = digestOf(lines);
     const { prefix } = settings;
     const key = keyOf({ prefix, sink: context.name, extension: content.extension }, batch, partition);
     const body = await content.encode(lines);
-    const metadata = metadataOf(batch, records.length, digest);
+    const metadata = metadataOf(batch, count, digest);
     const object = { key, body, contentType: content.contentType, metadata };
     if (await store.create(object, signal)) return;
     const stored = await store.digestOf(key, signal);
@@ -70,10 +79,15 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     if (stored !== digest) throw foreignObject(store.place, key, context.name);
   }
 
+  async function close(): Promise<void> {
+    await content.close();
+    await store.close();
+  }
+
   try {
     await store.greet(context.signal);
   } catch (error) {
-    await store.close();
+    await close();
     throw error;
   }
   return {
@@ -83,16 +97,31 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
       recordOverheadBytes: 1,
       ageMsMax: settings.objectAgeMax,
     },
-    encode: (event) => singleLine(bytesOf(context.format.encode(event))),
+    // A format that keeps the bytes of events gives lines, and delivery then hands over whole stretches of them.
+    ...(context.format.keepsBytes !== true && {
+      encode: (event: JournalEvent) => singleLine(bytesOf(context.format.encode(event))),
+    }),
     async write(batch, signal) {
       signal.throwIfAborted();
-      await inParallel(partsBy(batch.records, partitionOf), PUTS_AT_ONCE, ([partition, records]) =>
-        writePart(batch, partition, records, signal),
-      );
+      await inParallel(partsOf(batch), PUTS_AT_ONCE, (part) => writePart(batch, part, signal));
       return undefined;
     },
-    close: () => store.close(),
+    close,
   };
+}
+
+/** The records of one object. */
+interface Part {
+  readonly partition: string | undefined;
+  readonly count: number;
+  readonly lines: readonly ObjectLines[];
+}
+
+/** Of the uncompressed content (R26). */
+function digestOf(lines: readonly ObjectLines[]): string {
+  const digest = createHash("sha256");
+  for (const { pieces } of lines) for (const piece of pieces) digest.update(piece);
+  return digest.digest("hex");
 }
 
 /** The check of a sink of objects; closes the store. */

@@ -46,9 +46,12 @@ export type BucketConfig = z.output<z.ZodObject<typeof bucketFields>>;
 export const s3Schema = z.strictObject({
   ...bucketFields,
   ...objectFields,
-  gzip: z.boolean().default(true).meta({ description: "Compresses objects of lines with gzip." }),
-  compression: compressionSchema.optional().meta({
+  compress: compressionSchema.optional().meta({
     description:
-      "How objects of lines are compressed; by default as `gzip` says. Parquet always compresses its columns with zstd.",
+      "How objects of lines are compressed; by default as `gzip` says. With zstd, raw pages are written as the journal has compressed them, which takes the least processor time. Parquet always compresses its columns with zstd.",
   }),
+  gzip: z.boolean().default(true).meta({ description: "Compresses objects of lines with gzip." }),
+  compression: compressionSchema
+    .optional()
+    .meta({ description: "The same as `compress`, by its older name." }),
 });

@@ -16,7 +16,8 @@ export const s3 = defineSink({
 
   async open(context) {
     const { config, format } = context;
-    const content = await contentOf(format, config.compression ?? (config.gzip ? "gzip" : "none"));
+    const { compress, compression, gzip } = config;
+    const content = await contentOf(format, compress ?? compression ?? (gzip ? "gzip" : "none"));
     const store = await openBucket(context, config, config.prefix);
     return openObjects(context, { store, settings: config, content });
   },

@@ -1,0 +1,67 @@
+import type { Packer, PackKind } from "../../core/packer.ts";
+import type { Appender, Piece } from "./batch.ts";
+import { writeAll } from "./system.ts";
+
+/**
+ * Appends records compressed, as zstd frames or gzip members. A file of these is read like one that was
+ * compressed whole, at every commit. Lines that the journal has as zstd frames are written as they are stored;
+ * other records are compressed by the packer. Small neighbours share a frame.
+ */
+export function createPackedAppender(kind: PackKind, packer: Packer): Appender {
+  return {
+    async append(file, target, signal) {
+      let position = target.length;
+      for (const part of outputsOf(target.pending)) {
+        signal.throwIfAborted();
+        const bytes = "frames" in part ? part.frames : await packer.pack(kind, part.records);
+        await writeAll(file, bytes, position);
+        position += bytes.length;
+      }
+      await file.sync();
+      return position - target.length;
+    },
+  };
+
+  /** Frames to write as they are, and records to compress, in order. */
+  function outputsOf(pieces: readonly Piece[]): Output[] {
+    const outputs: Output[] = [];
+    let records: Uint8Array[] = [];
+    let bytes = 0;
+    const flush = () => {
+      if (records.length > 0) outputs.push({ records });
+      records = [];
+      bytes = 0;
+    };
+    for (const piece of pieces) {
+      const frames = kind === "zstd" ? storedFrames(piece) : undefined;
+      if (frames !== undefined) {
+        flush();
+        outputs.push({ frames });
+        continue;
+      }
+      records.push(...recordsOf(piece));
+      bytes += piece.part.size(piece.from, piece.to);
+      if (bytes >= FRAME_BYTES_MAX) flush();
+    }
+    flush();
+    return outputs;
+  }
+}
+
+type Output = { readonly frames: Uint8Array } | { readonly records: readonly Uint8Array[] };
+
+/** Smaller frames are compressed again with their neighbours, which saves most of their size. */
+const FRAME_BYTES_MIN = 64_000;
+const FRAME_BYTES_MAX = 4 << 20;
+const LINE_END = Buffer.from("\n");
+
+function storedFrames({ part, from, to }: Piece): Uint8Array | undefined {
+  return part.size(from, to) < FRAME_BYTES_MIN ? undefined : part.frames?.(from, to);
+}
+
+function recordsOf({ part, from, to }: Piece): Uint8Array[] {
+  if (part.lines !== undefined) return [part.lines(from, to)];
+  const records: Uint8Array[] = [];
+  for (let index = from; index < to; index++) records.push(part.body(index), LINE_END);
+  return records;
+}
