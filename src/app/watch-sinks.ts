@@ -57,8 +57,9 @@ function doubled(lagMs: number, limitMs: number): number {
   return limitMs * 2 ** Math.floor(Math.log2(lagMs / limitMs));
 }
 
-/** Rounded down to 1, 2, 5, 10, 20, 50 …, for the same reason. */
+/** Exact below 10, then rounded down to 10, 20, 50, 100 …, for the same reason. */
 function stepped(count: number): number {
+  if (count < 10) return count;
   const power = 10 ** Math.floor(Math.log10(count));
   return (count >= 5 * power ? 5 : count >= 2 * power ? 2 : 1) * power;
 }

@@ -96,7 +96,10 @@ function groupsText(groups: readonly DeadLetterGroup[]): string {
   const blocks = groups.map(({ id, sink, reason, count, lastMs, example }) => {
     const age = formatDuration(Math.max(0, Date.now() - lastMs));
     const answer = example.answer === null ? "" : `  answer: ${oneLine(example.answer)}\n`;
-    return `${id}  ${sink}  ${count} ${count === 1 ? "event" : "events"}, the last ${age} ago\n  reason: ${oneLine(reason)}\n${answer}  newest: ${example.id}\n`;
+    // "…" replaces what differs within the group; --reason compares with whole reasons such as this one.
+    const whole = example.reason === reason ? "" : `  newest reason: ${oneLine(example.reason)}\n`;
+    const head = `${id}  ${sink}  ${count} ${count === 1 ? "event" : "events"}, the last ${age} ago`;
+    return `${head}\n  reason: ${oneLine(reason)}\n${whole}${answer}  newest: ${example.id}\n`;
   });
   const advice = [
     "Show the newest event of a group:  tidemark dead-letters show NEWEST",

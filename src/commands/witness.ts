@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import type { Command } from "commander";
@@ -54,7 +55,8 @@ async function serve(flags: Flags, io: Io): Promise<void> {
   });
   const { port } = server.address() as AddressInfo;
   io.stdout.write(`Witness ${signer.verifier.text} listens on http://${match[1]}:${port}\n`);
-  await new Promise<void>((resolve) => io.signal.addEventListener("abort", () => resolve(), { once: true }));
+  // A signal may have arrived while the port was opened.
+  if (!io.signal.aborted) await once(io.signal, "abort");
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
 }

@@ -2,8 +2,8 @@ import { createRequire } from "node:module";
 import type Database from "better-sqlite3";
 
 /**
- * The SQLite binding that works on this Node: version 13 crashes where Node-API is older than 10 (before Node
- * 22.14), version 12 aborts on Node 24 when a statement is collected. Both are optional packages, so that one
+ * The SQLite binding that works on this Node. Version 13 has its binaries in the package, but needs Node-API 10
+ * (Node 22.14). Version 12 is for older Nodes, and may have to be compiled. Both are optional packages, so that one
  * that cannot be installed here does no harm.
  */
 export const Sqlite = load();

@@ -7,15 +7,8 @@ import type { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { createProgram } from "../../src/commands/index.ts";
+import { isRun, lines, NOT_RUN, RUN_BY, wordsOf } from "./lines.ts";
 import { blocks, pages, proseOf, ROOT } from "./pages.ts";
-
-const shell = blocks.filter(({ kind }) => kind.split(" ")[0] === "sh");
-const lines = shell.flatMap(({ page, line, text }) =>
-  text
-    .trimEnd()
-    .split("\n")
-    .map((command, at) => ({ place: `${page}:${line + 1 + at}`, command })),
-);
 
 /** Parses a command line with the program's own parser; nothing is run. */
 async function parseOnly(args: readonly string[]): Promise<void> {
@@ -41,13 +34,6 @@ function disarm(command: Command, errors: string[]): void {
   command.exitOverride().configureOutput({ writeErr: (text) => errors.push(text) });
   for (const child of command.commands) disarm(child, errors);
   if (command.commands.length === 0) command.action(() => {});
-}
-
-/** Words as a shell sees them; enough for the documentation's own. */
-function wordsOf(command: string): string[] {
-  return [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
-    word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"),
-  );
 }
 
 const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
@@ -117,6 +103,26 @@ describe("every command in the documentation", () => {
       if (check === undefined) throw new Error(`Nothing checks ${program}.`);
       await check(words);
     }
+  });
+
+  it("is run by a test, or on the short list of those that cannot be", () => {
+    const missing = lines.filter(isRun).filter((line) => {
+      const file = RUN_BY[`${line.page} ${line.kind}`];
+      return file === undefined || !readFileSync(join(ROOT, file), "utf8").includes(line.page);
+    });
+    expect(missing.map(({ place, command }) => `${place}: ${command}`)).toEqual([]);
+    for (const [pattern, reason] of NOT_RUN) {
+      expect(
+        lines.some(({ command }) => pattern.test(command)),
+        String(pattern),
+      ).toBe(true);
+      expect(reason.length).toBeGreaterThan(20);
+    }
+    for (const name of Object.keys(RUN_BY))
+      expect(
+        lines.some(({ page, kind }) => `${page} ${kind}` === name),
+        name,
+      ).toBe(true);
   });
 
   it("is known to the program where prose speaks of it", async () => {

@@ -1,7 +1,5 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createMachineActions } from "../../src/app/cluster/actions.ts";
 import { machinesView } from "../../src/app/cluster/machines-view.ts";
 import { numberInAll } from "../../src/app/cluster/merge-lists.ts";
@@ -11,7 +9,8 @@ import type { Actions } from "../../src/core/actions.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { ask, serve } from "../server/start.ts";
 import { fillSmall, liveOf, makeState, NOW_MS } from "../server/state.ts";
-import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/chromium.ts";
+import { useCleanups } from "../support/cleanups.ts";
 
 const summary = (machine: string, lanes: MachineSummary["lanes"]): MachineSummary => ({
   ...{ machine, version: "1.2.3", atMs: NOW_MS },
@@ -26,10 +25,7 @@ const lane = (number: number, state: string, more: object = {}): MachineSummary[
 });
 
 describe("the page of a machine of a cluster", () => {
-  const cleanups: (() => unknown)[] = [];
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-  });
+  const cleanups = useCleanups();
 
   /** Two lanes run here, each with a state of its own. */
   async function machine(machines: readonly MachineSummary[]) {
@@ -132,13 +128,7 @@ describe("the page of a machine of a cluster", () => {
       expect(await page.innerText("#peers-total")).toContain("16 organizations, 400 events read");
       const status = (await ask(server, "/api/status")).json;
       await expect.poll(() => page.innerText("#headline")).toBe(status.headline);
-      await page.evaluate(
-        readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
-      );
-      const violations = await page.evaluate(
-        "axe.run(document.getElementById('peers-panel')).then((found) => found.violations.map((one) => one.id))",
-      );
-      expect(violations).toEqual([]);
+      expect(await violationsOf(page, "peers-panel")).toEqual([]);
       expect(problems).toEqual([]);
     });
   });

@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
@@ -8,7 +7,7 @@ import { createView } from "../../src/journal/view/view.ts";
 import { definitionOf, eventOf, forever, heardLog, sourceOf, worker } from "../imports/support.ts";
 import { serve, type TestServer } from "../server/start.ts";
 import { liveOf, makeState, type TestState } from "../server/state.ts";
-import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/chromium.ts";
 
 const TOKEN = "write-token-0123456789";
 
@@ -82,11 +81,7 @@ describe.skipIf(skipBrowser())("imports on the page", () => {
     await page.locator("#job-outcome").selectOption("skipped");
     await expect.poll(() => page.locator("#job-users tbody").innerText()).toContain("no last name");
     if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/job.png` });
-    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-    const violations = await page.evaluate(
-      "axe.run(document.getElementById('detail-dialog')).then((found) => found.violations.map((one) => one.id))",
-    );
-    expect(violations).toEqual([]);
+    expect(await violationsOf(page, "detail-dialog")).toEqual([]);
 
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download CSV" }).click();

@@ -1,11 +1,10 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
 import { ask, bearer, type TestServer } from "../server/start.ts";
 import { fillLarge, fillSmall, HOUR_MS, makeState, organizationId, type TestState } from "../server/state.ts";
-import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/chromium.ts";
 import { serveScene, wavyRates } from "./scene.ts";
 
 const TOKEN = "write-token-0123456789";
@@ -219,6 +218,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     expect(await page.title()).toBe("⚠ Connection lost · Tidemark");
     const filter = "getComputedStyle(document.querySelector('#sinks-panel').parentElement).filter";
     expect(await page.evaluate(filter)).toBe("grayscale(1)");
+    expect(await violationsOf(page)).toEqual([]);
     const again = await serveScene(state, { config: { config: { port: server.port } } });
     cleanups.push(again.close);
     await page.locator("#link[data-state=live]").waitFor();
@@ -281,11 +281,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     const { page } = await open(await serveScene(state), { viewport });
     await page.locator("#sinks > li").first().waitFor();
     await page.locator("#rows .row:not([hidden])").nth(2).waitFor();
-    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-    const violations = await page.evaluate(
-      "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))",
-    );
-    expect(violations).toEqual([]);
+    expect(await violationsOf(page)).toEqual([]);
   });
 
   it("fits a phone: nothing sticks out to the side", async () => {

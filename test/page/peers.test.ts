@@ -1,25 +1,21 @@
-import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
 import { putMeta, SHARD } from "../../src/journal/shard.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { ask, bearer, serve, type TestServer } from "../server/start.ts";
 import { fillSmall, liveOf, makeState, type TestState } from "../server/state.ts";
-import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/chromium.ts";
+import { useCleanups } from "../support/cleanups.ts";
 
 const TOKEN = "write-token-0123456789";
 const READ_TOKEN = "read-token-0123456789";
 const STARTED_MS = 1_700_000_000_000;
 
 describe("the page across shards", () => {
-  const cleanups: (() => unknown)[] = [];
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-  });
+  const cleanups = useCleanups();
 
   async function shard(text: string, peers: readonly string[] = [], token = READ_TOKEN): Promise<TestServer> {
     const state: TestState = makeState();
@@ -158,13 +154,7 @@ describe("the page across shards", () => {
       expect(await page.innerText("#version")).toContain("shard 0/3");
       const stored = await page.evaluate("document.documentElement.outerHTML");
       expect(stored).not.toContain(READ_TOKEN);
-      await page.evaluate(
-        readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
-      );
-      const violations = await page.evaluate(
-        "axe.run(document.getElementById('peers-panel')).then((found) => found.violations.map((one) => one.id))",
-      );
-      expect(violations).toEqual([]);
+      expect(await violationsOf(page, "peers-panel")).toEqual([]);
       expect(problems).toEqual([]);
     });
 

@@ -1,11 +1,9 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readAll } from "../../simulator/test/support.ts";
 import { type InsightsWorld, openInsightsWorld } from "../search/insights-world.ts";
 import { DUCKDB_REMEDY, duckdb } from "../search/support.ts";
-import { launchChromium, openPage, skipBrowser } from "../support/chromium.ts";
+import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/chromium.ts";
 import { skipUnless } from "../support/components.ts";
 
 /** Pages wait for the search engine, which is slow on a busy machine. */
@@ -141,19 +139,14 @@ describe.skipIf(skips)("the search page", () => {
       const viewport = size === "wide" ? { width: 1280, height: 900 } : { width: 360, height: 740 };
       const { page } = await open("", viewport);
       await page.locator("#found tbody tr").nth(50).waitFor();
-      await page.evaluate(
-        readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"),
-      );
-      const check =
-        "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target).join(' ')))";
-      expect(await page.evaluate(check)).toEqual([]);
+      expect(await violationsOf(page)).toEqual([]);
       const root = "document.documentElement";
       expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)).toBe(0);
       const folder = process.env.TIDEMARK_SCREENSHOTS;
       if (folder !== undefined) await page.screenshot({ path: `${folder}/search-${size}.png` });
       await page.locator("#found tbody button").first().click();
       await page.locator("#event-dialog[open]").waitFor();
-      expect(await page.evaluate(check)).toEqual([]);
+      expect(await violationsOf(page)).toEqual([]);
       if (folder !== undefined) await page.screenshot({ path: `${folder}/search-event-${size}.png` });
     },
   );

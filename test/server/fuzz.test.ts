@@ -4,7 +4,11 @@ import { secretOf } from "../../src/core/secret.ts";
 import type { RoutesContext } from "../../src/imports/route-context.ts";
 import { importRoutes } from "../../src/imports/routes.ts";
 import { createView } from "../../src/journal/view/view.ts";
-import { actionRoutes, viewRoutes } from "../../src/server/routes.ts";
+import type { Token } from "../../src/search/access/tokens.ts";
+import type { HttpContext } from "../../src/search/http/callers.ts";
+import { insightsRoutes } from "../../src/search/http/insights-routes.ts";
+import { pageRoutes } from "../../src/search/http/page-routes.ts";
+import { actionRoutes, peersRoute, viewRoutes } from "../../src/server/routes.ts";
 import { ask, serve, type TestServer } from "./start.ts";
 import { fillSmall, liveOf, makeState, type TestState } from "./state.ts";
 
@@ -27,10 +31,29 @@ const SETUPS = {
   "no token": {},
 } as const;
 
+/** Tokens of the search and of the Insights interface, each where it belongs and where it does not. */
+const SEARCH_CREDENTIALS: Readonly<Record<string, Record<string, string>>> = {
+  ...CREDENTIALS,
+  searchBearer: { authorization: "Bearer search-secret-0123456789" },
+  searchKey: { "x-api-key": "search-secret-0123456789" },
+  insightsBearer: { authorization: "Bearer insights-secret-0123456789" },
+  insightsKey: { "x-api-key": "insights-secret-0123456789" },
+  serverKey: { "x-api-key": TOKEN },
+  twoKeys: { "x-api-key": "insights-secret-0123456789, other" },
+};
+const ORGANIZATION = "5f0c8a1b2c3d4e5f60718293";
+const tokenOf = (right: Token["rights"][number]): Token => ({
+  ...{ id: right, name: right, sha256: "", organizations: [ORGANIZATION], rights: [right] },
+  ...{ createdMs: 0, expiresMs: null, revokedMs: null },
+});
+
 /** Every route × method × credential: nothing is shown or changed without the token that it needs. */
 describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface with %s", (setup) => {
   let state: TestState;
   let server: TestServer;
+  /** Questions that reached the search. */
+  let questions = 0;
+  const rawRoutes = searchRoutes(() => questions++);
   let paths: { readonly path: string; readonly scopes: ReadonlyMap<string, string> }[];
   beforeAll(async () => {
     state = makeState();
@@ -39,8 +62,9 @@ describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface 
     const context = { store: {}, definitions: [], accounts: [] } as unknown as RoutesContext;
     const routes = importRoutes(context);
     const config = { ...SETUPS[setup], requestsPerSecond: 10_000 };
-    server = await serve(view, { config, routes });
-    const all = [...viewRoutes(view), ...actionRoutes({} as never), ...routes];
+    server = await serve(view, { config, routes, rawRoutes });
+    const peers = peersRoute(() => Promise.reject(new Error("not asked here")));
+    const all = [...viewRoutes(view), peers, ...actionRoutes({} as never), ...routes];
     const names = new Set(all.map(({ path }) => path.replace(/:\w+/g, "1")));
     paths = [
       ...names,
@@ -104,7 +128,71 @@ describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface 
     expect(tried).toBeGreaterThan(1000);
     process.stderr.write(`HTTP surface with ${setup}: ${tried} requests\n`);
   });
+
+  it("lets a question reach the search with the right token in the right header alone", async () => {
+    const body = JSON.stringify({ service: ["all"], start_time: "2026-01-01T00:00:00Z" });
+    for (const { path } of rawRoutes.filter((route) => !route.path.endsWith("/access")))
+      for (const method of METHODS)
+        for (const [credential, headers] of Object.entries(SEARCH_CREDENTIALS)) {
+          const before = questions;
+          const hasBody = !["GET", "HEAD", "OPTIONS"].includes(method);
+          const { status } = await ask(server, path, {
+            method,
+            headers: { ...headers, ...(hasBody && { "content-type": "application/json" }) },
+            ...(hasBody && { body }),
+          });
+          const isInsights = path.startsWith("/insights/");
+          const isMethod = isInsights ? method === "POST" : method === "GET" || method === "HEAD";
+          const mayAsk = isInsights
+            ? credential === "insightsKey"
+            : credential === "searchBearer" || (credential === "write" && setup === "two tokens");
+          const what = `${method} ${path} as ${credential}: ${status}`;
+          expect(questions - before, what).toBe(isMethod && mayAsk ? 1 : 0);
+          if (!isMethod || !mayAsk) expect([400, 401, 403, 404, 405], what).toContain(status);
+        }
+  });
+
+  it("refuses hostile requests in words, and goes on", async () => {
+    const write = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+    for (const [path, options, statuses] of [
+      ["/insights/directory/v1/events", { method: "POST", body: "x".repeat(2_000_000) }, [413]],
+      ["/insights/directory/v1/events", { method: "POST", body: "{", headers: { "x-api-key": "x" } }, [401]],
+      ["/api/search/events?limit=1000000000", {}, [400, 401]],
+      ["/api/search/events?after=%00%ff&user=%ff", {}, [200, 401]],
+      [`/api/search/events?${"user=a&".repeat(1000)}`, {}, [200, 401]],
+      ["/api/search/events?__proto__[x]=1&constructor=1", {}, [200, 401]],
+      ["/%c0%ae%c0%ae/", {}, [400]],
+      ["/..%2f..%2fpackage.json", {}, [404]],
+      ["//evil.example/api/status", {}, [404]],
+    ] as const) {
+      const { status, text } = await ask(server, path, { headers: write, ...options });
+      expect(statuses, `${path.slice(0, 60)}: ${status} ${text.slice(0, 100)}`).toContain(status);
+    }
+    expect((await ask(server, "/livez")).status).toBe(200);
+  });
 });
+
+/** The routes of the search over a service that only counts what reaches it. */
+function searchRoutes(reached: () => void) {
+  const context: HttpContext = {
+    service: {
+      async answer() {
+        reached();
+        return { status: 200, headers: {}, body: Buffer.from("[]"), events: 0 };
+      },
+    },
+    tokens: {
+      admit: (secret: string) =>
+        ({
+          "search-secret-0123456789": tokenOf("search"),
+          "insights-secret-0123456789": tokenOf("insights"),
+        })[secret],
+    } as HttpContext["tokens"],
+    accesses: { append: () => {}, list: () => [] },
+    timeoutMs: 5_000,
+  };
+  return [...insightsRoutes(context), ...pageRoutes(context)];
+}
 
 function within<Result>(ms: number, work: Promise<Result>, what: string): Promise<Result> {
   return new Promise((resolve, reject) => {

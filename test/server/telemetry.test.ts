@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ordinaryMemory } from "../../src/core/buffer-pool.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { createMetrics, METRICS, silentMetrics } from "../../src/core/metrics.ts";
@@ -15,12 +15,10 @@ import { registerGauges } from "../../src/server/gauges.ts";
 import { countOrganizations } from "../../src/server/organization-metrics.ts";
 import { createRates } from "../../src/server/rates.ts";
 import { startTelemetry } from "../../src/telemetry.ts";
+import { useCleanups } from "../support/cleanups.ts";
 import { append, fillSmall, liveOf, makeState, organizationId } from "./state.ts";
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
+const cleanups = useCleanups();
 
 describe("what can be scraped", () => {
   it("has every gauge with the view's figures, under the names of the list", async () => {

@@ -6,11 +6,13 @@ import { elasticsearch } from "../../src/sinks/bulk/elasticsearch.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
 import { attempt, drive, openSink, probeSink, type Target } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
+import { runGuide } from "../docs/guide.ts";
 import { elementSlices, memberSlices } from "../stand-ins/json-slices.ts";
 import { type Reply, type StandInServer, startServer } from "../stand-ins/server.ts";
 import { skipUnless } from "../support/components.ts";
 import { cefFormat, makeBatch, makeEvent, makeEvents } from "../support/events.ts";
 import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
+import { openWorld } from "../support/world.ts";
 import { eventsOfSize, measured } from "./limits.ts";
 
 const folder = await findOpenSearch();
@@ -426,4 +428,16 @@ describe.skipIf(skip)("a probe of opensearch", () => {
     expect(error.message).toContain("index.blocks.write");
     await real.request("DELETE", `/${index}`);
   });
+});
+
+test.skipIf(skip)("the commands of docs/elasticsearch.md run with its configs", async () => {
+  const world = await openWorld({ organizations: 1, events: 20, days: 1 });
+  const front = await startProxy();
+  try {
+    const sinks = { elastic: { url: front.url }, search: { url: front.url } };
+    await runGuide(world, "docs/elasticsearch.md", { sinks });
+  } finally {
+    await front.close();
+    await world.close();
+  }
 });

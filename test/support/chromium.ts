@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { programOnPath, skipUnless } from "./components.ts";
 
@@ -41,4 +43,13 @@ export async function openPage(
   });
   await page.goto(url);
   return { page, problems };
+}
+
+/** What axe finds wrong in the page, or in the part with this id. */
+export async function violationsOf(page: Page, id?: string): Promise<unknown> {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
+  const part = id === undefined ? "document" : `document.getElementById(${JSON.stringify(id)})`;
+  const listed =
+    "found.violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target).join(' '))";
+  return page.evaluate(`axe.run(${part}).then((found) => ${listed})`);
 }

@@ -77,11 +77,14 @@ async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): 
     for (const message of remarks ?? []) yield { subject, ok: true, warning: true, message };
   } catch (error) {
     if (io.signal.aborted) throw error;
-    yield { subject, ok: false, message: `${explain(error)}${remedyOf(error)}` };
+    yield { subject, ok: false, message: `${sentence(explain(error))}${remedyOf(error)}` };
   }
 }
 
 const PROBE_MS_MAX = 60_000;
+
+/** A destination's own words often end without a full stop. */
+const sentence = (text: string) => (/[.!?:…]$/.test(text) ? text : `${text}.`);
 
 function remedyOf(error: unknown): string {
   if (error instanceof PausedError) return ` ${error.remedy}`;

@@ -19,7 +19,12 @@ export interface AccessEntry {
   readonly status: number;
   /** How many events came back; null where the answer is a number or a list of values. */
   readonly events: number | null;
+  /** How many refusals of unknown callers were left out before this one. */
+  readonly omitted?: number;
 }
+
+/** For `who`, where no token was recognized. */
+export const UNKNOWN_CALLER = "unknown";
 
 export interface AccessLog {
   append(entry: Omit<AccessEntry, "time">): void;
@@ -29,13 +34,36 @@ export interface AccessLog {
 
 const QUERY_LENGTH_MAX = 2000;
 const LISTED_OWNERS = 20;
+/** Anybody who reaches the port can cause these: they must not fill the disk or keep it busy. */
+const UNKNOWN_PER_MINUTE = 60;
+const MINUTE_MS = 60_000;
 
 export function openAccessLog(folder: string, nowMs: () => number): AccessLog {
+  const unknown = { minute: 0, written: 0, omitted: 0 };
+
+  /** Undefined when the entry is left out; else how many were left out before it. */
+  function omittedBefore(minute: number): number | undefined {
+    if (minute !== unknown.minute) Object.assign(unknown, { minute, written: 0 });
+    if (unknown.written >= UNKNOWN_PER_MINUTE) {
+      unknown.omitted++;
+      return undefined;
+    }
+    unknown.written++;
+    const { omitted } = unknown;
+    unknown.omitted = 0;
+    return omitted;
+  }
+
   return {
     append(entry) {
+      const ms = nowMs();
+      const isUnknown = entry.who === UNKNOWN_CALLER;
+      const omitted = isUnknown ? omittedBefore(Math.floor(ms / MINUTE_MS)) : 0;
+      if (omitted === undefined) return;
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      const time = new Date(nowMs()).toISOString();
-      const line = JSON.stringify({ time, ...shortened(entry) });
+      const time = new Date(ms).toISOString();
+      const own = isUnknown ? { ...entry, query: null } : entry;
+      const line = JSON.stringify({ time, ...shortened(own), ...(omitted > 0 && { omitted }) });
       appendFileSync(join(folder, `${time.slice(0, 7)}.jsonl`), `${line}\n`, { mode: 0o600, flush: true });
     },
     list(limit) {

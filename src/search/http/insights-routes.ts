@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { UsageError } from "../../core/errors.ts";
 import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../../core/raw-route.ts";
 import { AGGREGATES } from "../../query/aggregates.ts";
+import { UNKNOWN_CALLER } from "../access/access-log.ts";
 import type { Token } from "../access/tokens.ts";
 import { type InsightsAnswer, refusal } from "../insights/answer.ts";
 import { askSearch, callerOrganizations, type HttpContext, Refused } from "./callers.ts";
@@ -28,7 +29,7 @@ async function run(context: HttpContext, operation: string, input: RawInput): Pr
     answer = refusal(error instanceof Refused ? error.status : 503, error.message);
   }
   context.accesses.append({
-    who: token instanceof Refused ? "unknown" : token.name,
+    who: token instanceof Refused ? UNKNOWN_CALLER : token.name,
     address: input.address,
     operation: `insights ${operation}`,
     organizations: scope.owners,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { UsageError } from "../../core/errors.ts";
 import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../../core/raw-route.ts";
+import { UNKNOWN_CALLER } from "../access/access-log.ts";
 import { type InsightsAnswer, refusal } from "../insights/answer.ts";
 import type { PageQuestion } from "../service/page.ts";
 import { askSearch, type HttpContext, Refused } from "./callers.ts";
@@ -80,7 +81,7 @@ async function run(
     throw error;
   });
   context.accesses.append({
-    who: caller instanceof Refused ? "unknown" : caller.name,
+    who: caller instanceof Refused ? UNKNOWN_CALLER : caller.name,
     address: input.address,
     operation: `page ${operation}`,
     organizations: caller instanceof Refused ? [] : caller.owners,

@@ -1,4 +1,4 @@
-import { byId, say } from "./dom.js";
+import { askForToken } from "./token-dialog.js";
 
 const KEY = "tidemark.token";
 let asking = null;
@@ -33,7 +33,7 @@ export async function request(path, options = {}) {
     if (!needsOther) throw new Refusal(response.status, message);
     // Several requests may be refused at once; ask only once.
     if (sessionStorage.getItem(KEY) === used) {
-      asking ??= askForToken(message).finally(() => {
+      asking ??= askForToken(KEY, wordsFor(message)).finally(() => {
         asking = null;
       });
       if (!(await asking)) throw new Refusal(response.status, message);
@@ -58,29 +58,7 @@ const WORDS = [
   [/is wrong/, "That token is wrong. Try another."],
   [/only read/, "That token may only read. Changes need the other token."],
 ];
-
-/** Resolves to false when the person cancels. */
-function askForToken(reason) {
-  const dialog = byId("token-dialog");
-  const input = byId("token-input");
-  say(byId("token-reason"), WORDS.find(([pattern]) => pattern.test(reason))?.[1] ?? reason);
-  input.value = "";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    const end = (given) => {
-      if (given) sessionStorage.setItem(KEY, input.value.trim());
-      input.value = "";
-      dialog.close();
-      resolve(given);
-    };
-    byId("token-form").onsubmit = (event) => {
-      event.preventDefault();
-      end(true);
-    };
-    byId("token-cancel").onclick = () => end(false);
-    dialog.oncancel = () => end(false);
-  });
-}
+const wordsFor = (message) => WORDS.find(([pattern]) => pattern.test(message))?.[1] ?? message;
 
 /** Without a message for this long the process is taken for gone: it sends one every two seconds. */
 const SILENCE_MS_MAX = 15_000;

@@ -1,4 +1,4 @@
-import { byId, say } from "./dom.js";
+import { askForToken } from "./token-dialog.js";
 
 const KEY = "tidemark.search-token";
 const PAGE_KEY = "tidemark.token";
@@ -22,30 +22,7 @@ export async function ask(path, signal) {
     if (response.ok) return body;
     const message = body.message ?? body.error?.message ?? `The server answered ${response.status}.`;
     const isAccess = response.status === 401 || response.status === 403;
-    if (!isAccess || !(await askForToken(used === null ? message : `${message} Try another token.`)))
+    if (!isAccess || !(await askForToken(KEY, used === null ? message : `${message} Try another token.`)))
       throw new Error(message);
   }
-}
-
-/** Resolves to false when the person cancels. */
-function askForToken(reason) {
-  const dialog = byId("token-dialog");
-  const input = byId("token-input");
-  say(byId("token-reason"), reason);
-  input.value = "";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    const end = (given) => {
-      if (given) sessionStorage.setItem(KEY, input.value.trim());
-      input.value = "";
-      dialog.close();
-      resolve(given);
-    };
-    byId("token-form").onsubmit = (event) => {
-      event.preventDefault();
-      end(true);
-    };
-    byId("token-cancel").onclick = () => end(false);
-    dialog.oncancel = () => end(false);
-  });
 }

@@ -2,6 +2,8 @@ import { send } from "./api.js";
 import { byId, h, keep, say } from "./dom.js";
 import { ago, brief, duration, number, plural } from "./format.js";
 
+/** States with a problem, the worst first; all others follow in the order of the config. */
+const TROUBLE = ["stopped", "paused", "retrying"];
 const GUARANTEES = { exactly_once: "exactly once", at_least_once: "at least once" };
 
 export function showSinks(sinks, nowMs, act) {
@@ -9,7 +11,7 @@ export function showSinks(sinks, nowMs, act) {
   say(byId("sinks-count"), `${number(fine)} of ${number(sinks.length)} running`);
   keep(
     byId("sinks"),
-    sinks,
+    sinks.toSorted((a, b) => rankOf(a) - rankOf(b)),
     ({ name }) => name,
     ({ name }) =>
       h(
@@ -33,6 +35,11 @@ export function showSinks(sinks, nowMs, act) {
       ),
     (element, sink) => updateSink(element, sink, nowMs),
   );
+}
+
+function rankOf({ state }) {
+  const rank = TROUBLE.indexOf(state);
+  return rank === -1 ? TROUBLE.length : rank;
 }
 
 function updateSink(element, sink, nowMs) {

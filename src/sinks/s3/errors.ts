@@ -20,6 +20,7 @@ const CODES_TO_RETRY = new Set([
 const REMEDIES: Readonly<Record<string, string>> = {
   AccessDenied:
     "Allow s3:PutObject and s3:GetObject (with Object Lock also s3:PutObjectRetention) on the prefix.",
+  AuthorizationHeaderMalformed: "Correct region.",
   CredentialsProviderError: "Set accessKeyId and secretAccessKey, or give the machine a role.",
   ExpiredToken: "Renew the temporary credentials.",
   InvalidAccessKeyId: "Correct accessKeyId.",
