@@ -80,6 +80,8 @@ export interface App {
   readonly alarms: ReturnType<typeof createAlarms>;
   readonly imports: ReturnType<typeof createImports>;
   readonly view: View;
+  /** Requests of commands, and of other machines of a cluster. */
+  readonly requests: ReturnType<typeof createRequests>;
   /** Works until the signal aborts; `started` receives the page's address, where the config has a server. */
   run(signal: AbortSignal, started?: (url: string | undefined) => void): Promise<void>;
   /** Reads everything up to now, delivers it and returns. */
@@ -128,12 +130,8 @@ async function assemble(
   let draining = false;
 
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
-  const keeper = createSpaceKeeper(
-    createSpace(db, config.state, config.journal.budget),
-    clock,
-    alarms,
-    retentionMs,
-  );
+  const space = createSpace(db, config.state, config.journal.budget);
+  const keeper = createSpaceKeeper(space, clock, alarms, retentionMs);
   const gate = createPageGate({
     pagesInFlight: config.polling.pagesInFlight,
     disk: keeper,
@@ -147,7 +145,6 @@ async function assemble(
     metrics,
     config.server?.organizationLabels ?? 0,
   );
-  const space = createSpace(db, config.state, config.journal.budget);
   const usedShare = () => space.usedBytes() / config.journal.budget;
   const archives: RunningArchive[] = [];
   const accounts = config.accounts.map((account) =>
@@ -209,6 +206,7 @@ async function assemble(
     db,
     definitions: config.imports,
     refusal: importRefusal(config),
+    numbering: options.lane && config.shard,
     source: (name) => {
       const account = accounts.find((candidate) => candidate.name === name);
       if (account === undefined) throw new UsageError(`There is no account "${name}" in the config.`);
@@ -238,6 +236,7 @@ async function assemble(
   const view = createView(db, live, viewOptions(config, clock));
 
   const { routes } = imports;
+  const extras = options.lane && { routes, answer: options.lane.answer };
   const search = openSearchProcess(config, options.searchProcess, { clock, alarms, log, archives, journal });
   const serving = { config, telemetry, measured, view, actions, routes, search: search?.service, clock, log };
 
@@ -251,6 +250,7 @@ async function assemble(
     alarms,
     imports,
     view,
+    requests,
     async run(signal, started) {
       const server = await serve(serving, signal);
       started?.(server?.url);
@@ -269,7 +269,7 @@ async function assemble(
           await storeLive(db, live, clock.now());
         }),
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
-        loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop)),
+        loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
         search?.keepIndex(stop) ?? Promise.resolve(),
       ]).finally(() => Promise.allSettled([search?.close(), server?.close()]));

@@ -1,13 +1,25 @@
-import { type Actions, isRepeatable, perform } from "../core/actions.ts";
-import { explain } from "../core/errors.ts";
+import { type Actions, isRepeatable, perform, UnknownNameError } from "../core/actions.ts";
+import { explain, UsageError } from "../core/errors.ts";
+import { type LaneOutcome, routeCallSchema } from "../core/lane-requests.ts";
 import type { Log } from "../core/log.ts";
-import type { createRequests } from "../journal/command-queue.ts";
+import { type Route, RouteError } from "../core/route.ts";
+import type { ChangeRequest, createRequests } from "../journal/command-queue.ts";
+
+/** How a request for an operation of the HTTP API is stored; every other kind is an action. */
+export const ROUTE_REQUEST = "route";
+
+export interface RequestExtras {
+  readonly routes: readonly Route[];
+  /** Sends the outcome of a request that came from another machine. */
+  answer(origin: string, outcome: LaneOutcome): Promise<void>;
+}
 
 /**
- * Carries out the requests that commands left for the running process (R15). States of a request:
- *   open     stored by a command
+ * Carries out the requests that commands, and other machines of a cluster, left for the running process (R15, C3). States
+ * of a request:
+ *   open     stored
  *   started  marked before the work begins
- *   done     stored with its result
+ *   done     stored with its result; a machine that asked gets the result then
  * A process that ends between started and done leaves a request that may have been carried out. The next
  * process repeats it where a repeat finds nothing left to do, and reports it as interrupted otherwise.
  */
@@ -16,22 +28,73 @@ export async function carryOutRequests(
   actions: Actions,
   log: Log,
   signal: AbortSignal,
+  extras?: RequestExtras,
 ): Promise<void> {
-  for (const { id, kind, body, wasStarted } of requests.open()) {
-    if (wasStarted && !isRepeatable(kind, body)) {
-      log.error({ kind, request: id }, "A request was interrupted by a crash.");
-      await requests.finish(id, { ok: false, message: INTERRUPTED });
-      continue;
-    }
-    try {
-      await requests.start(id);
-      const { message } = await perform(actions, kind, body, signal);
-      await requests.finish(id, { ok: true, message });
-    } catch (error) {
-      if (signal.aborted) return;
-      log.warn({ err: error, kind }, "A request could not be carried out.");
-      await requests.finish(id, { ok: false, message: explain(error) });
-    }
+  for (const request of requests.open()) {
+    const outcome = await carryOut(request, requests, actions, log, signal, extras?.routes ?? []);
+    if (outcome === undefined) return;
+    await requests.finish(request.id, outcome);
+    if (request.origin !== null) await extras?.answer(request.origin, outcome);
+  }
+}
+
+/** undefined: the process ends. */
+async function carryOut(
+  { id, kind, body, wasStarted }: ChangeRequest,
+  requests: ReturnType<typeof createRequests>,
+  actions: Actions,
+  log: Log,
+  signal: AbortSignal,
+  routes: readonly Route[],
+): Promise<LaneOutcome | undefined> {
+  if (wasStarted && !isRepeatable(kind, body)) {
+    log.error({ kind, request: id }, "A request was interrupted by a crash.");
+    return { ok: false, message: INTERRUPTED };
+  }
+  try {
+    await requests.start(id);
+    if (kind === ROUTE_REQUEST) return { ok: true, message: "", value: await runRoute(routes, body, signal) };
+    return { ok: true, ...(await perform(actions, kind, body, signal)) };
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    log.warn({ err: error, kind }, "A request could not be carried out.");
+    return failureOf(error);
+  }
+}
+
+/** Runs the operation of the HTTP API that a call names. */
+export function runRoute(routes: readonly Route[], call: unknown, signal: AbortSignal): Promise<unknown> {
+  const { method, path, params, query, body, caller } = routeCallSchema.parse(call);
+  const route = routes.find((one) => one.method === method && one.path === path);
+  if (route === undefined) throw new RouteError(404, `This version has no ${method} ${path}.`);
+  return route.run({
+    params: route.params.parse(params),
+    query: route.query.parse(query),
+    body: route.body?.parse(body),
+    ...{ caller, signal },
+  });
+}
+
+/** An error as it travels to another machine; errorOf makes it an error again. */
+export function failureOf(error: unknown): LaneOutcome {
+  const message = explain(error);
+  if (error instanceof RouteError)
+    return { ok: false, message: error.message, error: "route", status: error.status, value: error.body };
+  if (error instanceof UnknownNameError) return { ok: false, message, error: "unknown_name" };
+  if (error instanceof UsageError) return { ok: false, message, error: "usage" };
+  return { ok: false, message };
+}
+
+export function errorOf({ message, error, status, value }: LaneOutcome): Error {
+  switch (error) {
+    case "route":
+      return new RouteError(status ?? 500, message, { body: (value ?? {}) as Record<string, unknown> });
+    case "unknown_name":
+      return new UnknownNameError(message);
+    case "usage":
+      return new UsageError(message);
+    default:
+      return new Error(message);
   }
 }
 

@@ -5,6 +5,17 @@ import { ownsOrganization, shardText, shareOf } from "../core/shard.ts";
 /** Says why this process must not start an import: it belongs to another shard. undefined: it may. */
 export type ImportRefusal = (account: string, organization: string | undefined) => string | undefined;
 
+/** The lane of an import in a cluster. */
+export function laneOfImport(
+  config: Pick<Config, "accounts">,
+  account: string,
+  organization: string | undefined,
+  lanes: number,
+): number {
+  const id = organization ?? onlyOrganization(config, account);
+  return id === null || id === "" ? 0 : shareOf(id, lanes);
+}
+
 /** A job lives where its organization's events are read; so its schedule fires once over all shards. */
 export function importRefusal(config: Pick<Config, "shard" | "accounts">): ImportRefusal {
   const { shard } = config;

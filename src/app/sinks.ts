@@ -108,6 +108,9 @@ export async function placeReaders(config: Config, journal: SqliteJournal, log: 
   }
 }
 
+/** Sinks of the config and positions of the state do not belong together (R14). */
+export class MisplacedSinksError extends UsageError {}
+
 /** Throws where sinks of the config and positions of the state do not belong together (R14). */
 export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empty: boolean): void {
   const names = new Set(allSinks(config).map((sink) => sink.name));
@@ -127,7 +130,7 @@ export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empt
     }
   }
   if (problems.length > 0)
-    throw new UsageError(
+    throw new MisplacedSinksError(
       `The sinks of the config do not match the state file:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
     );
 }

@@ -32,6 +32,7 @@ export interface Broker {
   fetch(request: object): Promise<{
     readonly responses: readonly {
       readonly partitions: readonly {
+        readonly partition: number;
         readonly highWatermark: string;
         readonly messages: readonly RawRecord[];
       }[];

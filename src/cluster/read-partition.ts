@@ -172,8 +172,51 @@ async function fetchFrom(brokers: Brokers, topic: string, partition: number, at:
   });
 }
 
+export interface FetchedPartition {
+  readonly partition: number;
+  readonly records: readonly StoredRecord[];
+  /** The offset to go on from. */
+  readonly next: number;
+}
+
+/** New records of several partitions, for topics without transactions. The broker answers with the first, or after a while. */
+export async function fetchPartitions(
+  brokers: Brokers,
+  topic: string,
+  from: ReadonlyMap<number, number>,
+  waitMs: number,
+): Promise<readonly FetchedPartition[]> {
+  await brokers.addMultipleTargetTopics([topic]);
+  const led = brokers.findLeaderForPartitions(topic, [...from.keys()]);
+  const fetched = await Promise.all(
+    Object.entries(led).map(async ([nodeId, partitions]) => {
+      const broker = await brokers.findBroker({ nodeId });
+      const { responses } = await broker.fetch({
+        ...{ isolationLevel: READ_UNCOMMITTED, maxWaitTime: waitMs, minBytes: 1, maxBytes: FETCH_BYTES_MAX },
+        topics: [{ topic, partitions: partitions.map((partition) => wanted(partition, from)) }],
+      });
+      return responses.flatMap((response) => response.partitions);
+    }),
+  );
+  return fetched.flat().map(({ partition, messages }) => {
+    const at = from.get(partition)!;
+    const records = messages.filter(
+      ({ offset, isControlRecord }) => Number(offset) >= at && !isControlRecord,
+    );
+    return {
+      partition,
+      records: records.map(storedOf),
+      next: messages.length === 0 ? at : nextOffset(messages, at),
+    };
+  });
+}
+
+function wanted(partition: number, from: ReadonlyMap<number, number>) {
+  return { partition, fetchOffset: String(from.get(partition)), maxBytes: FETCH_BYTES_MAX };
+}
+
 /** Keeps the brokers borrowed until they are released. */
-function lendBrokers(link: KafkaLink): { readonly brokers: Promise<Brokers>; release(): void } {
+export function lendBrokers(link: KafkaLink): { readonly brokers: Promise<Brokers>; release(): void } {
   let release = () => {};
   const released = new Promise<void>((resolve) => {
     release = resolve;

@@ -12,7 +12,10 @@ import { showProgress } from "./progress.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
 
-/** Has an action carried out: by the running process where there is one, else here, under the lock (R15). */
+/**
+ * Has an action carried out: by the running process where there is one, else here, under the lock (R15). In a cluster by
+ * the machines that run the lanes (C3).
+ */
 export async function change<Kind extends ActionKind>(
   io: Io,
   config: Config,
@@ -20,6 +23,8 @@ export async function change<Kind extends ActionKind>(
   body: ActionBody<Kind>,
   afterwards?: "once",
 ): Promise<void> {
+  const { cluster } = config;
+  if (cluster !== undefined) return changeInCluster(io, { ...config, cluster }, kind, body);
   if (isLocked(config.state)) return ask(io, config, kind, body);
   // Renaming and forgetting repair a state that does not match its sinks, so that mismatch is no error here.
   const repairing = kind === "rename" || kind === "forget";
@@ -32,6 +37,22 @@ export async function change<Kind extends ActionKind>(
     await app.once(io.signal).finally(progress.stop);
   } finally {
     await app.close();
+  }
+}
+
+async function changeInCluster<Kind extends ActionKind>(
+  io: Io,
+  config: Config & { readonly cluster: NonNullable<Config["cluster"]> },
+  kind: Kind,
+  body: ActionBody<Kind>,
+): Promise<void> {
+  const { openClusterClient } = await import("../app/cluster/client.ts");
+  const client = await openClusterClient(config, createLog(io, config.log.level), io.signal);
+  try {
+    const { message } = await perform(client.actions, kind, body, io.signal);
+    io.stdout.write(`${message}\n`);
+  } finally {
+    await client.close();
   }
 }
 

@@ -11,6 +11,7 @@ import {
 } from "../journal/dead-letters.ts";
 import { change } from "./change.ts";
 import type { Io } from "./io.ts";
+import { openView } from "./open.ts";
 import { countOption, withConfig } from "./options.ts";
 
 interface Flags {
@@ -23,6 +24,8 @@ interface Flags {
   readonly limit: number;
   readonly all?: boolean;
 }
+
+const LISTED_MAX = 1000;
 
 /** `tidemark dead-letters`: events that a sink refused. */
 export function registerDeadLetters(program: Command, io: Io): void {
@@ -46,7 +49,9 @@ export function registerDeadLetters(program: Command, io: Io): void {
         if (!Object.values(filter).some((value) => value !== undefined) && !flags.all)
           throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
         const { config } = loadConfig(flags.config, io.env);
-        const bounded = kind === "replay" ? { ...filter, pageMax: newestPage(config.state) } : filter;
+        // In a cluster each lane has its own pages, and sets the bound itself.
+        const isBounded = kind === "replay" && config.cluster === undefined;
+        const bounded = isBounded ? { ...filter, pageMax: newestPage(config.state) } : filter;
         await change(io, config, kind, bounded);
       });
   }
@@ -68,8 +73,9 @@ function registerList(group: Command, io: Io): void {
     .option("--each", "one line for each dead letter instead of one for each group")
     .option("--json", "one JSON object a line, one for each dead letter")
     .option("--limit <count>", "how many dead letters at the most", countOption, 100)
-    .action((flags: Flags) => {
+    .action(async (flags: Flags) => {
       const { config } = loadConfig(flags.config, io.env);
+      if (config.cluster !== undefined) return listInCluster(flags, io);
       const db = openStateForReading(config.state);
       try {
         const letters = createDeadLetters(db);
@@ -81,6 +87,22 @@ function registerList(group: Command, io: Io): void {
         db.close();
       }
     });
+}
+
+async function listInCluster(flags: Flags, io: Io): Promise<void> {
+  if (flags.reason !== undefined)
+    throw new UsageError("In a cluster, list a group or a sink: --reason is for `replay` and `drop`.");
+  const { sink, group, limit } = flags;
+  const { view, close } = await openView(flags.config, io);
+  try {
+    const found = await view.deadLetters({ sink, group, limit: Math.min(limit, LISTED_MAX) });
+    const isEach = flags.each || flags.json || group !== undefined;
+    if (isEach) return listEach(found.letters, flags.json === true, io);
+    const groups = found.groups.filter((one) => sink === undefined || one.sink === sink);
+    io.stdout.write(groups.length === 0 ? "There are no dead letters.\n" : groupsText(groups));
+  } finally {
+    await close();
+  }
 }
 
 function listEach(rows: readonly DeadLetterRow[], json: boolean, io: Io): void {
@@ -118,8 +140,9 @@ function registerShow(group: Command, io: Io): void {
   withConfig(group.command("show"), "tidemark dead-letters show 12")
     .summary("show the event of one, byte for byte")
     .argument("<id>", "its number in the list", countOption)
-    .action((id: number, flags: { config: string }) => {
+    .action(async (id: number, flags: { config: string }) => {
       const { config } = loadConfig(flags.config, io.env);
+      if (config.cluster !== undefined) return showInCluster(id, flags, io);
       const db = openStateForReading(config.state);
       try {
         const bytes = createDeadLetters(db).bytesOf(id);
@@ -131,6 +154,18 @@ function registerShow(group: Command, io: Io): void {
         db.close();
       }
     });
+}
+
+async function showInCluster(id: number, flags: { config: string }, io: Io): Promise<void> {
+  const { view, close } = await openView(flags.config, io);
+  try {
+    const letter = await view.deadLetter(id);
+    if (letter === undefined)
+      throw new UsageError(`There is no dead letter ${id}. "tidemark dead-letters list" shows them.`);
+    io.stdout.write(`${letter.body}\n`);
+  } finally {
+    await close();
+  }
 }
 
 function withFilter(command: Command, example: string): Command {

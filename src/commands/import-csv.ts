@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { UsageError } from "../core/errors.ts";
 import type { JobUser } from "../imports/job.ts";
-import { openImportStore } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
+import { jobReader } from "./job-reader.ts";
 import { type CommonFlags, type OpenManagement, printJson, using } from "./management.ts";
 
 export function exportCsv(
@@ -13,10 +13,10 @@ export function exportCsv(
   flags: CommonFlags & { csv: string },
 ): Promise<void> {
   return using(open, flags, async (context) => {
-    const { jobs, users } = openImportStore(context.database("read"));
-    if (jobs.row(id) === undefined)
+    const jobs = jobReader(context);
+    if ((await jobs.job(id)) === undefined)
       throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
-    const all = users.list(id, { limit: 10_000_000, offset: 0 });
+    const all = await jobs.users(id);
     if (flags.json) return printJson(io, all);
     const content = csvOf(all);
     if (flags.csv === "-") {

@@ -6,6 +6,7 @@ import { type JobResolution, resolveJob } from "../imports/resolve.ts";
 import { startContextOf } from "./import-context.ts";
 import { exportCsv } from "./import-csv.ts";
 import type { Io } from "./io.ts";
+import { jobReader } from "./job-reader.ts";
 import {
   type CommonFlags,
   collect,
@@ -103,13 +104,20 @@ function activate(
   flags: CommonFlags & { yes?: boolean },
 ): Promise<void> {
   return using(open, flags, async (context) => {
-    const start = startContextOf(context);
-    const job = start.store.job(id);
+    const job = await jobReader(context).job(id);
     if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
     if (job.staged === 0) throw new UsageError(`Job ${id} has no STAGED users to activate.`);
     if (flags.yes !== true)
       throw new UsageError(`This activates ${job.staged} users of job ${id}; repeat it with --yes.`);
-    const { activated, failed } = await activateStaged(start, id, io.signal);
+    const { activated, failed } =
+      context.cluster === undefined
+        ? await activateStaged(startContextOf(context), id, io.signal)
+        : ((await (
+            await context.cluster()
+          ).call("POST", "/api/imports/:id/activate", {
+            params: { id },
+            body: { users: job.staged },
+          })) as Awaited<ReturnType<typeof activateStaged>>);
     if (failed.length > 0) io.setExitCode(1);
     if (flags.json) return printJson(io, { activated, failed });
     io.stdout.write(`${activated} users activated.\n`);
@@ -126,13 +134,15 @@ interface ResolveFlags extends CommonFlags {
 
 function resolve(io: Io, open: OpenManagement, id: number, flags: ResolveFlags): Promise<void> {
   return using(open, flags, async (context) => {
-    const start = startContextOf(context);
+    const by = io.env.USER ?? "command line";
     try {
-      await resolveJob(start, id, resolutionOf(flags), io.env.USER ?? "command line");
+      const input = { params: { id }, body: resolutionOf(flags), caller: by };
+      if (context.cluster === undefined) await resolveJob(startContextOf(context), id, input.body, by);
+      else await (await context.cluster()).call("POST", "/api/imports/:id/resolve", input);
     } catch (error) {
       throw new UsageError((error as Error).message, { cause: error });
     }
-    const job = start.store.job(id)!;
+    const job = (await jobReader(context).job(id))!;
     if (flags.json) printJson(io, job);
     else io.stdout.write(`Job ${id} is ${job.state} now.\n`);
   });

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { Command } from "commander";
+import type { ClusterClient } from "../app/cluster/client.ts";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -24,6 +25,8 @@ export interface ManagementContext {
   management(account: string): ManagementClient;
   /** A client that signs as this system, at the account's address. */
   openSystem(account: string, identity: SystemIdentity): SystemClient;
+  /** The machines of a cluster, connected once; absent where the config has one state file. */
+  readonly cluster?: (() => Promise<ClusterClient>) | undefined;
   /** The state file, to be read beside a running process, or to be changed. */
   database(mode: "read" | "write"): ImportState;
   readonly clock: Clock;

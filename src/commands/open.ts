@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { openClients } from "../app/account.ts";
+import type { ClusterClient } from "../app/cluster/client.ts";
 import { importRefusal } from "../app/shard.ts";
 import { viewOptions } from "../app/view.ts";
 import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { View } from "../core/view.ts";
@@ -23,6 +25,11 @@ export async function openManagementContext(configFile: string, io: Io): Promise
   const clients = new Map<string, { management: ManagementClient; close(): Promise<void> }>();
   const closers: (() => Promise<void>)[] = [];
   const databases = new Map<string, State>();
+  let client: Promise<ClusterClient> | undefined;
+  const connectCluster = async (cluster: NonNullable<Config["cluster"]>) => {
+    const { openClusterClient } = await import("../app/cluster/client.ts");
+    return openClusterClient({ ...config, cluster }, createLog(io, "warn"), io.signal);
+  };
   const accountOf = (name: string) => {
     const account = config.accounts.find((candidate) => candidate.name === name);
     if (account !== undefined) return account;
@@ -47,6 +54,12 @@ export async function openManagementContext(configFile: string, io: Io): Promise
       closers.push(() => client.close());
       return client;
     },
+    cluster:
+      config.cluster &&
+      (() => {
+        client ??= connectCluster(config.cluster!);
+        return client;
+      }),
     database(mode) {
       const known =
         databases.get(mode) ??
@@ -57,6 +70,7 @@ export async function openManagementContext(configFile: string, io: Io): Promise
     clock: systemClock,
     log: createLog(io, "warn"),
     async close() {
+      await client?.then((opened) => opened.close()).catch(() => {});
       await Promise.allSettled([...clients.values()].map((client) => client.close()));
       await Promise.allSettled(closers.map((close) => close()));
       for (const db of databases.values()) db.close();
@@ -64,9 +78,14 @@ export async function openManagementContext(configFile: string, io: Io): Promise
   };
 }
 
-/** The view of a state file, beside a running process or without one. */
+/** The view of a state file, beside a running process or without one; in a cluster that of all machines. */
 export async function openView(configFile: string, io: Io): Promise<{ view: View; close(): Promise<void> }> {
   const { config } = loadConfig(configFile, io.env);
+  const { cluster } = config;
+  if (cluster !== undefined) {
+    const { openClusterClient } = await import("../app/cluster/client.ts");
+    return openClusterClient({ ...config, cluster }, createLog(io, config.log.level), io.signal);
+  }
   const db = openStateForReading(config.state);
   const options = { ...viewOptions(config, systemClock), isRunning: mayRun(config.state) };
   return {

@@ -1,9 +1,8 @@
 import { UsageError } from "../core/errors.ts";
 import type { Job, JobState, JobUser } from "../imports/job.ts";
-import { runOf } from "../imports/routes.ts";
 import { nextRun } from "../imports/schedule.ts";
-import { openImportStore } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
+import { jobReader } from "./job-reader.ts";
 import {
   type CommonFlags,
   type ManagementContext,
@@ -21,7 +20,7 @@ export function list(
   flags: CommonFlags & { state?: JobState; account?: string; limit: number },
 ): Promise<void> {
   return using(open, flags, async (context) => {
-    const found = openImportStore(context.database("read")).list(flags);
+    const found = await jobReader(context).list(flags);
     if (flags.json) return printJson(io, found);
     printTable(io, ["JOB", "IMPORT", "REQUESTED", "BY", "STATE", "USERS"], found.map(jobCells));
   });
@@ -40,9 +39,8 @@ export function runs(
   flags: CommonFlags & { limit: number },
 ): Promise<void> {
   return using(open, flags, async (context) => {
-    const store = openImportStore(context.database("read"));
     const next = nextRuns(context, name);
-    const found = store.runs.list({ import: name, limit: flags.limit }).map(runOf);
+    const found = await jobReader(context).runs({ import: name, limit: flags.limit });
     if (flags.json) return printJson(io, { next, runs: found });
     printTable(
       io,
@@ -83,18 +81,17 @@ function nextRuns({ definitions, clock, refusal }: ManagementContext, name: stri
 
 export function show(io: Io, open: OpenManagement, id: number, flags: CommonFlags): Promise<void> {
   return using(open, flags, async (context) => {
-    const store = openImportStore(context.database("read"));
-    const job = store.job(id);
+    const jobs = jobReader(context);
+    const job = await jobs.job(id);
     if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
-    const all = { limit: 1_000_000, offset: 0 };
     if (flags.json) {
-      const [users, timeline] = [store.users.list(id, all), store.users.timeline(id, all)];
+      const [users, timeline] = [await jobs.users(id), await jobs.timeline(id)];
       return printJson(io, { ...job, users, timeline });
     }
     io.stdout.write(`${job.summary}\n\n`);
     printTable(io, ["FIELD", "VALUE"], fieldsOf(job));
     for (const outcome of ["failed", "skipped", "pending"] as const) {
-      const users = store.users.list(id, { outcome, limit: SHOWN_MAX, offset: 0 });
+      const users = await jobs.users(id, { outcome, limit: SHOWN_MAX });
       const title =
         outcome === "pending" ? (job.endedAt === null ? "Waiting" : "Unaccounted") : TITLES[outcome];
       printUsers(io, title, users, job.counts[outcome]);

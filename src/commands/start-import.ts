@@ -1,5 +1,7 @@
 import type { Command } from "commander";
+import type { ClusterClient } from "../app/cluster/client.ts";
 import { UsageError } from "../core/errors.ts";
+import { RouteError } from "../core/route.ts";
 import { choiceOf } from "../imports/config.ts";
 import { DEFAULTS } from "../imports/defaults.ts";
 import { type Choice, choiceSchema, type Job } from "../imports/job.ts";
@@ -85,6 +87,10 @@ export function start(
   flags: StartFlags,
 ): Promise<void> {
   return using(open, flags, async (context) => {
+    if (context.cluster !== undefined) {
+      const job = await startInCluster(await context.cluster(), context, name, flags, io);
+      return showStarted(io, context, job, flags);
+    }
     const order = orderFrom(context, name, flags, io);
     const startContext = startContextOf(context);
     let id: number;
@@ -97,12 +103,47 @@ export function start(
         { cause: error },
       );
     }
-    const job = startContext.store.job(id)!;
-    if (flags.watch && job.serviceJob !== null) return watchJob(io, context, id, flags.json === true);
-    if (flags.json) printJson(io, job);
-    else io.stdout.write(startWords(job));
-    if (job.state !== "running" && job.state !== "finished") io.setExitCode(1);
+    await showStarted(io, context, startContext.store.job(id)!, flags);
   });
+}
+
+async function showStarted(io: Io, context: ManagementContext, job: Job, flags: StartFlags): Promise<void> {
+  if (flags.watch && job.serviceJob !== null) return watchJob(io, context, job.id, flags.json === true);
+  if (flags.json) printJson(io, job);
+  else io.stdout.write(startWords(job));
+  if (job.state !== "running" && job.state !== "finished") io.setExitCode(1);
+}
+
+/** The machine that runs the lane of the organization starts it. A job that was refused is shown as here. */
+async function startInCluster(
+  cluster: ClusterClient,
+  context: ManagementContext,
+  name: string | undefined,
+  flags: StartFlags,
+  io: Io,
+): Promise<Job> {
+  const { account, organization, application, workday, request, choice, requestedBy } = orderFrom(
+    context,
+    name,
+    flags,
+    io,
+  );
+  const body = { account, organization, application, workday, ...request, ...choice };
+  const isChanged =
+    name !== undefined && JSON.stringify(choice) !== JSON.stringify(choiceOf(definitionFor(context, name)));
+  if (isChanged)
+    throw new UsageError(
+      "In a cluster a named import is started as the config has it: leave out the options that choose workers, or name the Workday integration with --workday instead of the import.",
+    );
+  try {
+    const input = { body: name === undefined ? body : { import: name }, caller: requestedBy };
+    return (await cluster.call("POST", "/api/imports", input)) as Job;
+  } catch (error) {
+    if (error instanceof RouteError && error.body.job !== undefined) return error.body.job as Job;
+    if (error instanceof RouteError && error.status < 500)
+      throw new UsageError(error.message, { cause: error });
+    throw error;
+  }
 }
 
 function startWords(job: Job): string {

@@ -1,7 +1,8 @@
 import { UsageError } from "../core/errors.ts";
 import type { Job } from "../imports/job.ts";
-import { type ImportStore, openImportStore } from "../imports/store/open.ts";
+import { openImportStore } from "../imports/store/open.ts";
 import type { Io } from "./io.ts";
+import { jobReader } from "./job-reader.ts";
 import type { ManagementContext } from "./management.ts";
 
 const WATCH_MS = 1000;
@@ -19,16 +20,16 @@ export async function watchJob(
   id: number,
   asJson: boolean,
 ): Promise<void> {
-  const store = openImportStore(context.database("read"));
+  const jobs = jobReader(context);
   let shown = "";
   for (;;) {
-    const job = store.job(id);
+    const job = await jobs.job(id);
     if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
     const line = asJson ? JSON.stringify(job) : words(job);
     if (line !== shown) write(io, line, asJson, shown !== "");
     shown = line;
     if (job.endedAt !== null) return end(io, job, asJson);
-    if (isAlone(store, id, context.clock.now())) {
+    if (context.cluster === undefined && isAlone(context, id)) {
       throw new Error(`No process follows job ${id}. Is "tidemark run" working with this config?`);
     }
     await context.clock.sleep(WATCH_MS, io.signal);
@@ -51,8 +52,10 @@ function end(io: Io, job: Job, asJson: boolean): void {
   if (!asJson && job.reason !== null) io.stdout.write(`${job.reason}\n`);
 }
 
-function isAlone({ jobs }: ImportStore, id: number, nowMs: number): boolean {
-  const row = jobs.row(id);
+/** In a cluster a machine that runs the job's lane has just answered. */
+function isAlone(context: ManagementContext, id: number): boolean {
+  const nowMs = context.clock.now();
+  const row = openImportStore(context.database("read")).jobs.row(id);
   if (row === undefined) return false;
   const dueMs =
     row.state === "requested" || row.state === "uncertain"

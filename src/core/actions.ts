@@ -126,6 +126,6 @@ export async function perform(
  * finds nothing left to do. A second `resume` or `backfill --sink` would deliver events twice.
  */
 export function isRepeatable(kind: string, body: unknown): boolean {
-  if (kind === "resume" || kind === "archive") return false;
+  if (kind === "resume" || kind === "archive" || kind === "route") return false;
   return kind !== "backfill" || (body as { sink?: unknown } | null)?.sink === undefined;
 }

@@ -35,6 +35,7 @@ export const ALARM_KINDS = [
   "lane_stopped",
   "lane_without_owner",
   "cluster_silent",
+  "machine_left",
 ] as const;
 export type AlarmKind = (typeof ALARM_KINDS)[number];
 

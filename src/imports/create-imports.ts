@@ -16,6 +16,7 @@ import { importRoutes } from "./routes.ts";
 import { raiseRunAlarms } from "./run-alarms.ts";
 import { createScheduler } from "./scheduler.ts";
 import type { ImportSource } from "./source.ts";
+import type { JobNumbering } from "./store/jobs.ts";
 import { type ImportState, openImportStore } from "./store/open.ts";
 import { createTracker } from "./tracker.ts";
 
@@ -37,6 +38,8 @@ export interface ImportsOptions {
   readonly accounts: readonly string[];
   /** Why a job is not this process' to start, where it is not. */
   readonly refusal?: StartContext["refusal"];
+  /** The numbers of jobs in a lane of a cluster. */
+  readonly numbering?: JobNumbering | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly alarms?: Alarms | undefined;
@@ -46,7 +49,7 @@ export interface ImportsOptions {
 
 export function createImports(options: ImportsOptions): Imports {
   const { db, clock, log, definitions, source, accounts, alarms, readUntilMs, refusal } = options;
-  const store = openImportStore(db);
+  const store = openImportStore(db, options.numbering);
   const context: StartContext = {
     ...{ store, source, clock, log, refusal },
     sender: `run:${randomUUID()}`,

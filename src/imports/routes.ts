@@ -31,6 +31,11 @@ export function importRoutes(context: RoutesContext): readonly Route[] {
   ];
 }
 
+/** The same operations without a state: their schemas, for a process that has others run them. */
+export function importRouteShapes(): readonly Omit<Route, "run">[] {
+  return importRoutes({} as RoutesContext);
+}
+
 function listRoute({ store }: RoutesContext): Route {
   return defineRoute({
     method: "GET",

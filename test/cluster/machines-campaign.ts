@@ -15,7 +15,7 @@ export interface ClusterScene {
   readonly machines: Map<string, Program>;
   configOf(machine: string): string;
   /** What the page of a machine gets from its server. */
-  api(machine: string, path: string): Promise<unknown>;
+  api(machine: string, path: string, method?: "GET" | "POST"): Promise<unknown>;
   folderOf(machine: string): string;
   start(machine: string): void;
   kill(machine: string, signal?: NodeJS.Signals): Promise<void>;
@@ -47,6 +47,7 @@ export interface Account {
 
 /** Long enough for a busy machine: a late heartbeat moves lanes. */
 const SESSION_MS = 10_000;
+const TOKEN = "a-token-of-thirty-two-characters-or-more";
 
 export async function openClusterScene(broker: Broker, lanes: number, events: number): Promise<ClusterScene> {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
@@ -59,7 +60,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     liveEventsPerSecond: 10,
     lateness: { typicalMs: 500, lateShare: 0.1, lateMs: 5000, tailShare: 0, tailMs: 0 },
   });
-  const env = { KEY: simulator.apiKey };
+  const env = { KEY: simulator.apiKey, TOKEN };
   const machines = new Map<string, Program>();
   const ports = new Map<string, number>();
   for (const machine of ["one", "two", "three"]) ports.set(machine, await freePort());
@@ -75,7 +76,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
         `state: ${join(folderOf(machine), "state")}`,
         `cluster: { name: ${name}, brokers: ['${broker.address}'], machine: ${machine}, sessionTimeout: ${SESSION_MS / 1000}s, trial: true }`,
         "polling: { interval: 2s }",
-        ...(ports.has(machine) ? [`server: { port: ${ports.get(machine)} }`] : []),
+        ...(ports.has(machine) ? [`server: { port: ${ports.get(machine)}, token: { env: TOKEN } }`] : []),
         "log: { level: info }",
         "drift: false",
         "sinks:",
@@ -133,8 +134,13 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     machines,
     configOf,
     folderOf,
-    api: async (machine, path) =>
-      (await fetch(`http://127.0.0.1:${ports.get(machine)}${path}`)).json() as Promise<unknown>,
+    api: async (machine, path, method = "GET") =>
+      (
+        await fetch(`http://127.0.0.1:${ports.get(machine)}${path}`, {
+          method,
+          headers: { authorization: `Bearer ${TOKEN}` },
+        })
+      ).json() as Promise<unknown>,
     start(machine) {
       machines.set(machine, startProgram(["run", "--config", configOf(machine)], env));
     },

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { shareOf } from "../../src/core/shard.ts";
 import { skipUnless } from "../support/components.ts";
 import { type Broker, findKafka, KAFKA_REMEDY, startBroker } from "../support/kafka.ts";
 import { type ClusterScene, deleteFiles, openClusterScene, swapFiles } from "./machines-campaign.ts";
@@ -97,8 +98,51 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
     expect(await scene.api("one", "/api/status")).toMatchObject({ version: expect.any(String) });
   });
 
+  test("C3 what is asked on one machine, or by a command, is done in the lanes of all machines", async () => {
+    const polled = await scene.api("one", "/api/poll", "POST");
+    expect(polled).toMatchObject({ done: true, message: expect.stringContaining(`In ${LANES} lanes`) });
+    const { code, stdout } = await scene.command("sinks", "retry", "lake");
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`In ${LANES} lanes`)]);
+    const organizations = scene.simulator.organizations.length;
+    const onPage = (await scene.api("two", "/api/status")) as { totals: { organizations: number } };
+    expect(onPage.totals.organizations).toBe(organizations);
+    const status = await scene.command("status", "--json");
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: { totals: { organizations } } });
+    expect(await scene.command("dead-letters", "list")).toMatchObject({
+      stdout: "There are no dead letters.\n",
+    });
+  });
+
+  test("C3 an import is started by a command in the lane of its organization, and every machine shows it", async () => {
+    const { simulator, command, api } = scene;
+    const at = simulator.organizations.slice(0, LANES).map(({ id }) => id);
+    const numbers: number[] = [];
+    for (const organization of at) {
+      const application = simulator.control.world.importApplication(organization);
+      const place = ["--account", "acme", "--organization", organization, "--application", application];
+      const { stdout, stderr } = await command("imports", "start", ...place, "--json");
+      const job = JSON.parse(stdout || `{"error":${JSON.stringify(stderr)}}`) as {
+        id: number;
+        state: string;
+      };
+      expect(job).toMatchObject({ state: "running", organization });
+      expect(job.id % LANES).toBe(shareOf(organization, LANES));
+      numbers.push(job.id);
+    }
+    expect(new Set(numbers).size).toBe(numbers.length);
+    for (const machine of MACHINES) {
+      const { jobs } = (await api(machine, "/api/imports")) as { jobs: { id: number }[] };
+      expect(jobs.map(({ id }) => id)).toEqual(expect.arrayContaining(numbers));
+    }
+    const shown = await command("imports", "show", String(numbers[0]), "--json");
+    expect(JSON.parse(shown.stdout)).toMatchObject({ id: numbers[0], organization: at[0] });
+    expect((await command("imports", "resolve", "999999", "--ended")).stderr).toContain(
+      "There is no job 999999",
+    );
+  });
+
   test("a command that needs one state file says what to do instead", async () => {
-    const { code, stderr } = await scene.command("status");
+    const { code, stderr } = await scene.command("tap");
     expect([code, stderr]).toEqual([2, expect.stringContaining("tidemark cluster status")]);
   });
 });

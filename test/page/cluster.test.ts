@@ -1,11 +1,13 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createMachineActions } from "../../src/app/cluster/actions.ts";
+import { createClusterActions } from "../../src/app/cluster/actions.ts";
 import { machinesView } from "../../src/app/cluster/machines-view.ts";
 import { numberInAll } from "../../src/app/cluster/merge-lists.ts";
 import { createMachineView, type LaneView } from "../../src/app/cluster/view.ts";
 import type { MachineSummary } from "../../src/cluster/machines.ts";
 import type { Actions } from "../../src/core/actions.ts";
+import type { LaneQuestion } from "../../src/core/lane-requests.ts";
+import { shareOf } from "../../src/core/shard.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { ask, serve } from "../server/start.ts";
 import { fillSmall, liveOf, makeState, NOW_MS } from "../server/state.ts";
@@ -74,7 +76,7 @@ describe("the page of a machine of a cluster", () => {
     expect((await view.recent(first.endPage, 5)).events).toEqual([]);
   });
 
-  it("carries an action out in the lanes that it is about", async () => {
+  it("C3 carries an action out in the lanes that it is about, here or on the machine that runs them", async () => {
     const asked: unknown[] = [];
     const actionsOf = (number: number) =>
       new Proxy({} as Actions, {
@@ -84,15 +86,37 @@ describe("the page of a machine of a cluster", () => {
           return { count: 1, message: "Done." };
         },
       });
-    const actions = createMachineActions(() =>
-      [0, 1].map((number) => ({ lane: number, actions: actionsOf(number) })),
-    );
+    const ask = async (lane: number, question: LaneQuestion) => {
+      asked.push([lane, question]);
+      return lane === 2 ? { to: "0:", lane, ok: true, message: "Done there.", count: 5 } : undefined;
+    };
+    const own = (number: number) => ({ lane: number, app: { actions: actionsOf(number) } });
+    const actions = createClusterActions({
+      ...{ lanes: 2, providers: [], messenger: { ask } },
+      running: () => [own(0), own(1)],
+    });
     const signal = new AbortController().signal;
     await actions.replay({ ids: [numberInAll(1, 7)] }, signal);
     expect(asked.splice(0)).toEqual([[1, "replay", { ids: [7] }]]);
     expect(await actions.poll({}, signal)).toMatchObject({ count: 2 });
-    expect(await actions.retry({ sink: "lake" }, signal)).toMatchObject({ count: 1, message: "Done." });
-    await expect(createMachineActions(() => []).poll({}, signal)).rejects.toThrow("No lane runs");
+    expect(await actions.retry({ sink: "lake" }, signal)).toMatchObject({
+      count: 1,
+      message: "Done. Lane 1 could not: no such sink here",
+    });
+    asked.splice(0);
+    const wider = createClusterActions({
+      ...{ lanes: 4, providers: [], messenger: { ask } },
+      running: () => [own(0), own(1)],
+    });
+    const { count, message } = await wider.poll({}, signal);
+    expect(asked).toContainEqual([2, { kind: "action", action: "poll", body: {} }]);
+    expect([count, message]).toEqual([7, expect.stringContaining("Lane 3 has not answered yet")]);
+    const organizations = ["one", "other"];
+    asked.splice(0);
+    await wider.backfill({ organizations, fromMs: 0, toMs: 1 }, signal);
+    expect(asked.map((entry) => (entry as unknown[])[0]).sort()).toEqual(
+      [...new Set(organizations.map((id) => shareOf(id, 4)))].sort(),
+    );
   });
 
   describe.skipIf(skipBrowser())("in the browser", () => {

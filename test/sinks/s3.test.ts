@@ -10,6 +10,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { DecisionNeededError, PausedError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
+import type { Format } from "../../src/core/format.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { s3 } from "../../src/sinks/s3/sink.ts";
 import { attempt, drive, openSink, type Target } from "../contract/drive.ts";
@@ -158,6 +159,24 @@ describe.skipIf(skip)("the s3 sink, against a real service", () => {
     await opened.write(makeBatch(opened, events), signal);
     expect((await reader.send(new HeadObjectCommand({ Bucket: bucket, Key }))).ETag).toBe(ETag);
     expect(await linesOf(bucket)).toHaveLength(20);
+  });
+
+  test("C12 an object that an earlier version wrote from the same events is done, and is not replaced", async () => {
+    const bucket = await makeBucket();
+    const opened = await open(bucket);
+    const events = makeEvents(5);
+    await opened.write(makeBatch(opened, events), signal);
+    await opened.close();
+    const wrapping: Format = {
+      name: "wrapping",
+      mediaType: "application/json",
+      encode: (event) => JSON.stringify({ wrapped: Buffer.from(event.bytes).toString() }),
+    };
+    sink = await openSink({ ...target(bucket), format: wrapping });
+    await sink.write(makeBatch(sink, events), signal);
+    expect(await linesOf(bucket)).toEqual(events.map((event) => Buffer.from(event.bytes).toString()));
+    const others = [...events.slice(0, 4), { ...events[4]!, bytes: Buffer.from('{"another":"history"}') }];
+    expect(await attempt(sink, makeBatch(sink, others))).toBeInstanceOf(DecisionNeededError);
   });
 
   test("R26 an existing object with other content needs a decision and is not replaced", async () => {

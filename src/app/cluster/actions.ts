@@ -1,35 +1,69 @@
+import type { App } from "../../app.ts";
+import type { Config } from "../../config/schema.ts";
 import { ACTIONS, type ActionKind, type ActionResult, type Actions } from "../../core/actions.ts";
-import { UsageError } from "../../core/errors.ts";
+import { explain, UsageError } from "../../core/errors.ts";
+import { shareOf } from "../../core/shard.ts";
+import { errorOf } from "../requests.ts";
 import { numberInLane } from "./merge-lists.ts";
+import type { Messenger } from "./messenger.ts";
 
-export interface LaneActions {
-  readonly lane: number;
-  readonly actions: Actions;
+/*
+ * Actions of a person over all lanes (C3). Each lane gets its part of what was asked: at once where it runs here, as a
+ * request where another machine runs it. The action succeeds where one lane could do it: a lane that has no such dead
+ * letter or organization refuses, and another has it. Lanes that did not answer are named.
+ */
+
+export interface ClusterActionsOptions {
+  readonly lanes: number;
+  readonly messenger: Pick<Messenger, "ask">;
+  /** The provider's own stream is read by lane 0, whatever its id. */
+  readonly providers: readonly string[];
+  /** The lanes that run here now. */
+  running(): readonly { readonly lane: number; readonly app: Pick<App, "actions"> }[];
+  readonly answerMs?: number | undefined;
 }
 
 type AnyAction = (body: unknown, signal: AbortSignal) => Promise<ActionResult>;
 
-/**
- * Carries an action out in every lane of this machine. It succeeds where one lane could do it: a lane that has no
- * such dead letter or organization refuses, and another has it.
- */
-export function createMachineActions(lanes: () => readonly LaneActions[]): Actions {
+const ANSWER_MS = 30_000;
+
+interface LaneResult {
+  readonly lane: number;
+  readonly result?: ActionResult;
+  readonly error?: unknown;
+}
+
+export function createClusterActions(options: ClusterActionsOptions): Actions {
+  const { lanes, messenger, running, answerMs = ANSWER_MS } = options;
+
+  async function inLane(
+    lane: number,
+    action: ActionKind,
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<LaneResult> {
+    try {
+      const own = running().find((one) => one.lane === lane);
+      if (own !== undefined)
+        return { lane, result: await (own.app.actions[action] as AnyAction)(body, signal) };
+      const answer = await messenger.ask(lane, { kind: "action", action, body }, answerMs, signal);
+      if (answer === undefined) return { lane };
+      if (!answer.ok) return { lane, error: errorOf(answer) };
+      return { lane, result: { message: answer.message, count: answer.count ?? 0 } };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return { lane, error };
+    }
+  }
+
   const act =
     (kind: ActionKind): AnyAction =>
     async (body, signal) => {
-      const results: ActionResult[] = [];
-      const errors: unknown[] = [];
-      for (const { lane, actions } of lanes()) {
-        const own = bodyOf(lane, body as { ids?: readonly number[] });
-        if (own === undefined) continue;
-        try {
-          results.push(await (actions[kind] as AnyAction)(own, signal));
-        } catch (error) {
-          if (signal.aborted) throw error;
-          errors.push(error);
-        }
-      }
-      if (results.length === 0) throw errors[0] ?? new UsageError("No lane runs on this machine just now.");
+      const parts = Array.from({ length: lanes }, (_, lane) => ({
+        lane,
+        body: partOf(lane, body as AnyBody, options),
+      })).filter((part) => part.body !== undefined);
+      const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
       return mergeResults(results);
     };
   return Object.fromEntries(
@@ -37,19 +71,53 @@ export function createMachineActions(lanes: () => readonly LaneActions[]): Actio
   ) as unknown as Actions;
 }
 
-/** Dead letters have numbers among all lanes; undefined: none of those that are named is in this lane. */
-function bodyOf(lane: number, body: { readonly ids?: readonly number[] | undefined }): unknown {
-  if (body.ids === undefined) return body;
-  const ids = body.ids.map(numberInLane).filter((one) => one.lane === lane);
-  return ids.length === 0 ? undefined : { ...body, ids: ids.map(({ id }) => id) };
+export function providersOf({ accounts }: Pick<Config, "accounts">): readonly string[] {
+  return accounts.flatMap(({ provider }) => (provider === undefined ? [] : [provider.toLowerCase()]));
 }
 
-function mergeResults(results: readonly ActionResult[]): ActionResult {
-  const count = results.reduce((sum, one) => sum + one.count, 0);
-  const said = results.find((one) => one.count > 0) ?? results[0]!;
-  const message =
-    results.length === 1
-      ? said.message
-      : `${said.message} (In ${results.length} lanes of this machine; ${count} altogether.)`;
-  return { count, message };
+interface AnyBody {
+  readonly ids?: readonly number[] | undefined;
+  readonly organizations?: readonly string[] | undefined;
+}
+
+/** A lane's part of what was asked. Dead letters have numbers among all lanes; undefined: nothing of it is in this lane. */
+function partOf(
+  lane: number,
+  body: AnyBody,
+  { lanes, providers }: Pick<ClusterActionsOptions, "lanes" | "providers">,
+): unknown {
+  if (body.ids !== undefined) {
+    const ids = body.ids.map(numberInLane).filter((one) => one.lane === lane);
+    return ids.length === 0 ? undefined : { ...body, ids: ids.map(({ id }) => id) };
+  }
+  if (body.organizations === undefined) return body;
+  const laneOf = (id: string) => (providers.includes(id.toLowerCase()) ? 0 : shareOf(id, lanes));
+  const organizations = body.organizations.filter((id) => laneOf(id) === lane);
+  return organizations.length === 0 ? undefined : { ...body, organizations };
+}
+
+function mergeResults(results: readonly LaneResult[]): ActionResult {
+  const done = results.flatMap(({ result }) => (result === undefined ? [] : [result]));
+  const failed = results.filter(({ error }) => error !== undefined);
+  const silent = results.filter(({ result, error }) => result === undefined && error === undefined);
+  const later = silent.length === 0 ? "" : laterText(silent.map(({ lane }) => lane));
+  if (done.length === 0) {
+    if (silent.length === 0) throw failed[0]?.error ?? new UsageError("No lane has anything of this.");
+    return { count: 0, message: later };
+  }
+  const count = done.reduce((sum, one) => sum + one.count, 0);
+  const said = done.find((one) => one.count > 0) ?? done[0]!;
+  const inLanes = done.length === 1 ? [] : [`(In ${done.length} lanes; ${count} altogether.)`];
+  // A lane refuses what it does not have; anything else went wrong.
+  const wrong = failed.filter(({ error }) => !(error instanceof UsageError));
+  const notIn = wrong.map(({ lane, error }) => `Lane ${lane} could not: ${explain(error)}`);
+  return {
+    count,
+    message: [said.message, ...inLanes, ...notIn, later].filter((text) => text !== "").join(" "),
+  };
+}
+
+function laterText(lanes: readonly number[]): string {
+  const which = lanes.length === 1 ? `Lane ${lanes[0]} has` : `Lanes ${lanes.join(", ")} have`;
+  return `${which} not answered yet: the request is carried out as soon as a machine runs ${lanes.length === 1 ? "it" : "them"}.`;
 }

@@ -1,4 +1,5 @@
 import type { BufferPool } from "../../core/buffer-pool.ts";
+import type { LaneOutcome } from "../../core/lane-requests.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { SinkDefinition } from "../../core/sink.ts";
 import type { ImportSource, StartAnswer } from "../../imports/source.ts";
@@ -14,9 +15,14 @@ export interface LaneParts {
   paceOf(account: string): Pace;
   /** The list of an account's organizations, asked for once for all lanes. */
   discover(account: string, look: () => Promise<Discovered>): Promise<Discovered>;
+  /** Sends the outcome of a request to the machine or command that asked (C3). */
+  answer(origin: string, outcome: LaneOutcome): Promise<void>;
   /** Throws when the lane may belong to another machine by now (C9). */
   beforeEffect(): void;
 }
+
+/** The parts that are the same for all lanes of a machine. */
+export type SharedLaneParts = Omit<LaneParts, "openState" | "beforeEffect" | "answer">;
 
 export type Discovered = readonly { readonly id: string; readonly name: string }[] | null;
 

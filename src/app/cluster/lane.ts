@@ -2,17 +2,21 @@ import type { App } from "../../app.ts";
 import { createSelfFence, type FenceInstant, instantNow } from "../../cluster/self-fence.ts";
 import { type Changelog, FencedError, LostLogError } from "../../core/changelog.ts";
 import { UsageError } from "../../core/errors.ts";
+import type { Log } from "../../core/log.ts";
 import type { State } from "../../journal/database.ts";
 import { NewerLaneError } from "../../journal/replication/bring-up.ts";
 import { type OpenedLane, openLane } from "../../journal/replication/open.ts";
-import type { LaneParts } from "./lane-parts.ts";
+import { carryOutRequests } from "../requests.ts";
+import { MisplacedSinksError } from "../sinks.ts";
+import type { LaneParts, SharedLaneParts } from "./lane-parts.ts";
 
 /*
  * One lane on one machine. States:
  *   opening   its log is taken and replayed into its file
  *   running   its app works
  *   waiting   it ended, and is opened again: after a fence only when the group has confirmed since that it is ours
- *   stopped   a person has to decide, or another machine has to take it
+ *   stopped   a person has to decide, or another machine has to take it. Where the sinks of the config do not match the
+ *             lane's positions (R14), it is open for requests to rename or forget a sink, and opened again after one
  */
 
 export type LaneState = "opening" | "running" | "waiting" | "stopped";
@@ -26,6 +30,7 @@ export interface LaneStatus {
   readonly replay?: "continued" | "rebuilt" | undefined;
   readonly sequence?: number | undefined;
   readonly reason?: string | undefined;
+  /** Also while it is stopped, where it is open for repairs. */
   readonly app?: App | undefined;
 }
 
@@ -35,8 +40,11 @@ export interface LaneRunnerOptions {
   readonly machine: string;
   readonly changelog: Changelog;
   readonly sessionTimeoutMs: number;
-  readonly shared: Omit<LaneParts, "openState" | "beforeEffect">;
-  openApp(parts: LaneParts): Promise<App>;
+  readonly log: Log;
+  readonly shared: SharedLaneParts;
+  openApp(parts: LaneParts, repairing: boolean): Promise<App>;
+  /** Sends the outcome of a request to the machine that asked (C3). */
+  readonly answer: LaneParts["answer"];
   /** Called with every change of the status. */
   changed(status: LaneStatus): void;
   /** Another machine has taken the lane. */
@@ -92,7 +100,24 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
     if (error instanceof NewerLaneError) options.tooNew(error);
     const isFinal = error instanceof LostLogError || error instanceof UsageError;
     set({ state: isFinal ? "stopped" : "waiting", reason, app: undefined });
+    if (error instanceof MisplacedSinksError) return repair(reason);
     await sleep(isFinal ? STOPPED_MS : AGAIN_MS, closing.signal);
+  }
+
+  /** Opens the lane for requests alone, until one was carried out or it is time to try again. */
+  async function repair(reason: string): Promise<void> {
+    try {
+      await oneLife(
+        options,
+        fence,
+        closing.signal,
+        (next) => set({ ...next, state: "stopped", reason }),
+        true,
+      );
+    } catch (error) {
+      if (isFence(error)) return wait(error);
+      await sleep(AGAIN_MS, closing.signal);
+    }
   }
 
   const done = live();
@@ -117,6 +142,7 @@ async function oneLife(
   fence: ReturnType<typeof createSelfFence>,
   closing: AbortSignal,
   set: (next: Partial<LaneStatus>) => void,
+  repairing = false,
 ): Promise<void> {
   const lost = new AbortController();
   const ended = new AbortController();
@@ -134,8 +160,9 @@ async function oneLife(
     return life.lane.state;
   };
   try {
-    const parts = { ...options.shared, openState, beforeEffect: fence.check };
-    life.app = await options.openApp(parts);
+    const { shared, answer } = options;
+    const parts = { ...shared, openState, answer, beforeEffect: fence.check };
+    life.app = await options.openApp(parts, repairing);
     const { replay, replica } = life.lane!;
     set({
       state: "running",
@@ -144,7 +171,8 @@ async function oneLife(
       replay: replay.kind,
       sequence: replica.tip.sequence,
     });
-    await Promise.all([life.app.run(stop), dropBodies(life.lane!, stop)]);
+    if (repairing) await carryOutRepairs(life.app, options, stop);
+    else await Promise.all([life.app.run(stop), dropBodies(life.lane!, stop)]);
   } catch (error) {
     throw lost.signal.aborted ? lost.signal.reason : error;
   } finally {
@@ -154,6 +182,21 @@ async function oneLife(
     await life.app?.close().catch(() => {});
   }
   if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+async function carryOutRepairs(
+  app: App,
+  { answer, log }: LaneRunnerOptions,
+  stop: AbortSignal,
+): Promise<void> {
+  const untilMs = Date.now() + STOPPED_MS;
+  const extras = { routes: [], answer };
+  while (!stop.aborted && Date.now() < untilMs) {
+    const isAsked = app.requests.open().length > 0;
+    await carryOutRequests(app.requests, app.actions, log, stop, extras);
+    if (isAsked) return;
+    await sleep(AGAIN_MS / 5, stop);
+  }
 }
 
 /** Every commit that succeeds shows that the lane was ours when it was begun. */

@@ -6,6 +6,7 @@ import { openApp } from "../../app.ts";
 import { createKafkaChangelog } from "../../cluster/kafka-changelog.ts";
 import { createMachineBoard } from "../../cluster/machines.ts";
 import { joinGroup } from "../../cluster/membership.ts";
+import { createRequestTopic } from "../../cluster/request-topic.ts";
 import { instantNow } from "../../cluster/self-fence.ts";
 import { checkTopics } from "../../cluster/topics.ts";
 import { configDigest, configOfLane, laneFile } from "../../config/cluster.ts";
@@ -19,7 +20,10 @@ import type { Metrics } from "../../core/metrics.ts";
 import { migrations } from "../../journal/migrations.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import { connectKafka } from "./connect-kafka.ts";
+import { createFitness, STAY_AWAY_MS } from "./fitness.ts";
 import { type LaneRunner, type LaneStatus, runLane, sleep } from "./lane.ts";
+import { createMessenger, type Messenger } from "./messenger.ts";
+import { createLook, runningLanes, viewOfLanes } from "./own-lanes.ts";
 import { type ReportedMachine, reportMachine } from "./report.ts";
 import { createSharedParts } from "./shared-parts.ts";
 
@@ -27,6 +31,8 @@ import { createSharedParts } from "./shared-parts.ts";
  * One machine of a cluster. The group assigns lanes to it; it opens what is assigned, closes what is not, and lets the
  * rest run through a rebalance (C13). At the end it closes its lanes first and leaves the group then.
  */
+
+const WATCH_MS = 5000;
 
 export interface MachineOptions {
   readonly config: Config & { readonly cluster: ClusterConfig };
@@ -37,6 +43,8 @@ export interface MachineOptions {
 }
 
 export interface Machine extends ReportedMachine {
+  /** Requests to and from the other machines (C3). */
+  readonly messenger: Messenger;
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -74,10 +82,23 @@ function createMachine(
   });
   const shared = createSharedParts(config, { ...options, alarms });
   const runners = new Map<number, LaneRunner>();
+  const statuses = () =>
+    [...runners.values()].map(({ status }) => status).toSorted((a, b) => a.lane - b.lane);
+  const running = () => runningLanes(statuses());
+  const messenger = createMessenger({
+    ...{ lanes, log, topic: createRequestTopic(cluster.name, connect) },
+    open: () => statuses().flatMap(({ lane, app }) => (app === undefined ? [] : [{ lane, app }])),
+    look: createLook(
+      viewOfLanes(config, alarms, () => running().map(({ lane, app }) => ({ lane, view: app.view }))),
+      running,
+    ),
+  });
   const closing = new Map<number, Promise<void>>();
   let desired: ReadonlySet<number> = new Set();
   let laneSchema = 0;
   let rejoin = new AbortController();
+  /** It has left the group for a while (C13). */
+  let isAway = false;
   const schema = migrations().at(-1)!.number;
 
   function reconcile(): void {
@@ -101,13 +122,16 @@ function createMachine(
       ...{ lane, changelog, machine: name, sessionTimeoutMs: cluster.sessionTimeout },
       file: laneFile(config.state, lane),
       shared: shared.parts,
-      openApp: (parts) =>
+      log: laneLog,
+      answer: (origin, outcome) => messenger.answer(lane, origin, outcome),
+      openApp: (parts, repairing) =>
         openApp({
           config: configOfLane(config, lane, lanes),
           log: laneLog,
           stdout: options.stdout,
           preparer: shared.preparer,
           lane: parts,
+          repairing,
         }),
       changed: (status) => changed(status, laneLog),
       fenced: () => measured.add("tidemark_cluster_fences_total", 1, {}),
@@ -141,11 +165,40 @@ function createMachine(
     });
   }
 
+  /** Closes all lanes, leaves the group, and lets it be joined again after a while. */
+  async function leaveForAWhile(reason: string, signal: AbortSignal): Promise<void> {
+    alarms.raise({
+      kind: "machine_left",
+      subject: name,
+      message: `This machine has left the cluster for a while: ${reason}.`,
+      remedy: "See its log for the cause. The other machines run its lanes; it joins again by itself.",
+      severity: "warning",
+    });
+    isAway = true;
+    rejoin.abort();
+    desired = new Set();
+    reconcile();
+    await sleep(STAY_AWAY_MS, signal);
+    isAway = false;
+    alarms.clear("machine_left", name);
+  }
+
+  async function watchFitness(signal: AbortSignal): Promise<void> {
+    const fitness = createFitness();
+    while (!signal.aborted) {
+      await sleep(WATCH_MS, signal);
+      const others = board.list(Date.now()).filter(({ machine }) => machine !== name);
+      const reason = signal.aborted ? undefined : fitness.look(statuses(), others, performance.now());
+      if (reason !== undefined) await leaveForAWhile(reason, signal);
+    }
+  }
+
   async function member(signal: AbortSignal): Promise<void> {
     const confirmAll = (at = instantNow()) => {
       for (const runner of runners.values()) runner.confirm(at);
     };
     while (!signal.aborted) {
+      while (isAway && !signal.aborted) await sleep(WATCH_MS / 10, signal);
       rejoin = new AbortController();
       await joinGroup(
         {
@@ -155,6 +208,7 @@ function createMachine(
             held: [...runners.keys()],
           }),
           assigned(own) {
+            if (isAway) return;
             desired = new Set(own);
             log.info({ lanes: own }, "The group has assigned lanes.");
             reconcile();
@@ -169,19 +223,19 @@ function createMachine(
   }
 
   return {
-    ...{ name, lanes, alarms, board },
-    statuses: () => [...runners.values()].map(({ status }) => status).toSorted((a, b) => a.lane - b.lane),
+    ...{ name, lanes, alarms, board, messenger, statuses },
     async run(signal) {
       const leaving = new AbortController();
-      const parts = [member(leaving.signal)];
-      const machine = { name, lanes, alarms, board, statuses: this.statuses };
+      const parts = [member(leaving.signal), watchFitness(signal)];
+      const machine = { name, lanes, alarms, board, statuses };
       const reporting = reportMachine(machine, measured, signal);
+      const answering = messenger.run(leaving.signal);
       while (!signal.aborted) await sleep(1000, signal);
       desired = new Set();
       reconcile();
       await Promise.allSettled(closing.values());
       leaving.abort();
-      await Promise.allSettled([...parts, reporting]);
+      await Promise.allSettled([...parts, reporting, answering]);
       await board.publish(name, null, AbortSignal.timeout(5000)).catch(() => {});
       await board.end();
       await shared.close();

@@ -13,8 +13,8 @@ import { extreme } from "./merge-status.ts";
 /** Numbers of one lane among those of all lanes. */
 const LANES_MAX = 1024;
 
-export function numberInAll(lane: number, id: number): number {
-  return id * LANES_MAX + lane;
+export function numberInAll(lane: number | undefined, id: number): number {
+  return lane === undefined ? id : id * LANES_MAX + lane;
 }
 
 export function numberInLane(all: number): { readonly lane: number; readonly id: number } {
@@ -100,9 +100,9 @@ function mergeDays(a: CalendarDay, b: CalendarDay): CalendarDay {
   };
 }
 
-/** Letters by lane; their numbers become numbers among all lanes. */
+/** Letters by lane; their numbers become numbers among all lanes. Without a lane they are that already. */
 export function mergeDeadLetters(
-  list: readonly { readonly lane: number; readonly view: DeadLettersView }[],
+  list: readonly { readonly lane: number | undefined; readonly view: DeadLettersView }[],
   { limit }: DeadLettersQuery,
 ): DeadLettersView {
   const groups = new Map<string, DeadLettersView["groups"][number]>();

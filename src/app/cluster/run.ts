@@ -5,12 +5,13 @@ import type { Log } from "../../core/log.ts";
 import { createMetrics, silentMetrics } from "../../core/metrics.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import type { Telemetry } from "../../telemetry.ts";
-import { VERSION } from "../../version.ts";
 import { serve } from "../serve.ts";
-import { createMachineActions } from "./actions.ts";
+import { createClusterActions, providersOf } from "./actions.ts";
+import { clusterImportRoutes } from "./import-routes.ts";
 import { type Machine, openMachine } from "./machine.ts";
 import { machinesView } from "./machines-view.ts";
-import { createMachineView } from "./view.ts";
+import { runningLanes, viewOfLanes } from "./own-lanes.ts";
+import { createRemoteMachines } from "./remote-machines.ts";
 
 export interface RunMachineOptions {
   readonly config: Config & { readonly cluster: ClusterConfig };
@@ -33,22 +34,20 @@ export async function runMachine(options: RunMachineOptions, signal: AbortSignal
   }
 }
 
-/** The page of a machine: its own lanes as one view, and the whole cluster from what the machines publish. */
+/** The page of a machine: the whole cluster. Its own lanes are read directly, those of other machines through requests. */
 function pageOf(machine: Machine, config: Config) {
+  const { name, lanes, alarms, board, messenger } = machine;
   const clock = systemClock;
-  const running = () =>
-    machine
-      .statuses()
-      .flatMap(({ lane, state, app }) => (state === "running" && app !== undefined ? [{ lane, app }] : []));
-  const view = createMachineView({
-    ...{ version: VERSION, clock, startedMs: clock.now(), sinkBehindMs: config.alarms.sinkBehind },
-    lanes: () => running().map(({ lane, app }) => ({ lane, view: app.view })),
-    alarms: () => machine.alarms.list(),
-  });
-  const actions = createMachineActions(() =>
-    running().map(({ lane, app }) => ({ lane, actions: app.actions })),
-  );
-  const others = async () =>
-    machinesView(machine.board.list(clock.now()), machine.name, machine.lanes, clock.now());
-  return { view, actions, others, routes: [], clock };
+  const running = () => runningLanes(machine.statuses());
+  const remote = createRemoteMachines({ own: name, board, messenger, alarms });
+  const view = viewOfLanes(config, alarms, () => [
+    ...running().map(({ lane, app }) => ({ lane, view: app.view })),
+    ...remote.views(),
+  ]);
+  const providers = providersOf(config);
+  const actions = createClusterActions({ lanes, messenger, providers, running });
+  const lookElsewhere = remote.look;
+  const routes = clusterImportRoutes({ config, lanes, messenger, running, lookElsewhere });
+  const others = async () => machinesView(board.list(clock.now()), name, lanes, clock.now());
+  return { view, actions, others, routes, clock };
 }

@@ -7,7 +7,7 @@ import { formatDuration } from "../../core/time.ts";
 import { paceOf } from "../../polling/config.ts";
 import { createPace, type Pace } from "../../polling/limits/pace.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
-import type { Discovered, LaneParts } from "./lane-parts.ts";
+import type { Discovered, SharedLaneParts } from "./lane-parts.ts";
 
 /** Lists of organizations are used again for so long: lanes that start together ask once. */
 const DISCOVERED_MS = 60_000;
@@ -17,7 +17,7 @@ export function createSharedParts(
   config: Config,
   parts: { readonly measured: Metrics; readonly alarms: Alarms; readonly preparer: Preparer },
 ): {
-  readonly parts: Omit<LaneParts, "openState" | "beforeEffect">;
+  readonly parts: SharedLaneParts;
   readonly preparer: Preparer;
   close(): Promise<void>;
 } {

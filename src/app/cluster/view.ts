@@ -14,9 +14,9 @@ import {
 } from "./merge-lists.ts";
 import { addRecords, mergeSinks, mergeStatuses } from "./merge-status.ts";
 
-/** One running lane, as the machine's page sees it. */
+/** One running lane, or without a number all lanes of another machine. */
 export interface LaneView {
-  readonly lane: number;
+  readonly lane: number | undefined;
   readonly view: View;
 }
 
@@ -25,23 +25,23 @@ export interface MachineViewOptions {
   readonly clock: Clock;
   readonly startedMs: number;
   readonly sinkBehindMs: number;
-  /** The lanes that run here now. */
+  /** The lanes that run here now, and the other machines where the whole cluster is shown. */
   lanes(): readonly LaneView[];
   /** Alarms of the machine itself. */
   alarms(): readonly AlarmView[];
 }
 
-/** The lanes of one machine as one view. A lane that closes while it is asked is left out of that answer. */
+/** Several lanes as one view. A lane that closes while it is asked is left out of that answer. */
 export function createMachineView(options: MachineViewOptions): View {
   const { clock } = options;
-  let seen: { readonly token: number; readonly ends: ReadonlyMap<number, number> } = {
+  let seen: { readonly token: number; readonly ends: ReadonlyMap<number | undefined, number> } = {
     token: 0,
     ends: new Map(),
   };
 
   async function all<Result>(
     ask: (view: View) => Promise<Result>,
-  ): Promise<{ lane: number; found: Result }[]> {
+  ): Promise<{ lane: number | undefined; found: Result }[]> {
     const asked = await Promise.all(
       options.lanes().map(async ({ lane, view }) => {
         try {
@@ -107,15 +107,18 @@ export function createMachineView(options: MachineViewOptions): View {
     },
     async deadLetter(number) {
       const { lane, id } = numberInLane(number);
-      const letter = await options
-        .lanes()
-        .find((one) => one.lane === lane)
-        ?.view.deadLetter(id);
-      return letter === undefined ? undefined : { ...letter, id: numberInAll(lane, letter.id) };
+      const own = options.lanes().find((one) => one.lane === lane);
+      const letter = await own?.view.deadLetter(id);
+      if (letter !== undefined) return { ...letter, id: numberInAll(lane, letter.id) };
+      const others = options.lanes().filter((one) => one.lane === undefined);
+      const found = await Promise.all(
+        others.map((one) => one.view.deadLetter(number).catch(() => undefined)),
+      );
+      return found.find((one) => one !== undefined);
     },
     drift: async (limit) => mergeDrift(await found((one) => one.drift(limit)), limit),
     async recent(afterPage, limit) {
-      const before = afterPage === seen.token ? seen.ends : new Map<number, number>();
+      const before = afterPage === seen.token ? seen.ends : new Map<number | undefined, number>();
       const lanes = await Promise.all(
         options.lanes().map(async (one) => ({
           lane: one.lane,
@@ -134,7 +137,7 @@ export function createMachineView(options: MachineViewOptions): View {
   return view;
 }
 
-const NO_LANES = { health: "degraded" as const, headline: "No lane runs on this machine." };
+const NO_LANES = { health: "degraded" as const, headline: "No lane runs that could be asked." };
 
 function mergeGaps(list: readonly GapsView[], { limit }: GapsQuery): GapsView {
   const none = { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0 };

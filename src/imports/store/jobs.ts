@@ -88,17 +88,36 @@ export interface JobChange {
   readonly endedMs?: number | null;
 }
 
-export function openJobRows(db: Database): JobRows {
+/** In a cluster jobs of all lanes have different numbers: those of a lane leave its own remainder. */
+export interface JobNumbering {
+  readonly index: number;
+  readonly count: number;
+}
+
+export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
+  const highest = db
+    .prepare<[], number>(
+      `SELECT MAX(COALESCE((SELECT MAX(id) FROM jobs), 0),
+         COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'jobs_after'), 0))`,
+    )
+    .pluck();
+  /** null: the next one. */
+  const nextId = (): number | null => {
+    if (numbering === undefined) return null;
+    const { index, count } = numbering;
+    const after = highest.get()!;
+    return after + 1 + ((((index - after - 1) % count) + count) % count);
+  };
   const insert = db.prepare(
-    `INSERT INTO jobs (import, account, organization, kind, source, request, origin, requested_by, requested_ms,
+    `INSERT INTO jobs (id, import, account, organization, kind, source, request, origin, requested_by, requested_ms,
        answer_by_ms, state, state_ms, quiet_after_ms, finish_after_ms, active_ms, sender)
-     VALUES (@import, @account, @organization, @kind, @source, @request, @origin, @requestedBy, @requestedMs,
+     VALUES (@id, @import, @account, @organization, @kind, @source, @request, @origin, @requestedBy, @requestedMs,
        @answerByMs, 'requested', @requestedMs, @quietAfterMs, @finishAfterMs, @requestedMs, @sender)`,
   );
   const insertFound = db.prepare(
-    `INSERT INTO jobs (account, organization, kind, source, request, origin, requested_by, requested_ms, answer_by_ms,
+    `INSERT INTO jobs (id, account, organization, kind, source, request, origin, requested_by, requested_ms, answer_by_ms,
        service_job, state, state_ms, quiet_after_ms, finish_after_ms, active_ms, ended_ms)
-     VALUES (@account, @organization, @kind, @source, '{}', 'elsewhere', 'elsewhere', @ms, @ms,
+     VALUES (@id, @account, @organization, @kind, @source, '{}', 'elsewhere', 'elsewhere', @ms, @ms,
        @serviceJob, @state, @nowMs, @quietAfterMs, @finishAfterMs, @nowMs, @endedMs)`,
   );
   const byId = db.prepare<[number], JobRow>("SELECT * FROM jobs WHERE id = ?");
@@ -149,12 +168,13 @@ export function openJobRows(db: Database): JobRows {
     create(job) {
       const open = openOf.get(job.account, job.organization, job.source, -1);
       if (open !== undefined) throw new OpenJobError(open.id, open.state);
-      const { lastInsertRowid } = insert.run({ ...job, request: JSON.stringify(job.request) });
+      const { lastInsertRowid } = insert.run({ ...job, id: nextId(), request: JSON.stringify(job.request) });
       return byId.get(Number(lastInsertRowid))!;
     },
     createFound({ hasEnded, ...job }) {
       const state = hasEnded ? "finished" : "running";
-      const { lastInsertRowid } = insertFound.run({ ...job, state, endedMs: hasEnded ? job.nowMs : null });
+      const endedMs = hasEnded ? job.nowMs : null;
+      const { lastInsertRowid } = insertFound.run({ ...job, id: nextId(), state, endedMs });
       return byId.get(Number(lastInsertRowid))!;
     },
     row: (id) => byId.get(id),

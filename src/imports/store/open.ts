@@ -1,7 +1,7 @@
 import type { Database } from "better-sqlite3";
 import type { Change } from "../../core/change.ts";
 import { type Job, type JobRow, jobOf } from "../job.ts";
-import { type JobFilter, type JobRows, openJobRows } from "./jobs.ts";
+import { type JobFilter, type JobNumbering, type JobRows, openJobRows } from "./jobs.ts";
 import { openParts, type Parts } from "./parts.ts";
 import { openRuns, type Runs } from "./runs.ts";
 import { openUsers, type Users } from "./users.ts";
@@ -21,8 +21,8 @@ export interface ImportStore {
 /** A state file: it is read directly and changed through `change` alone. */
 export type ImportState = Database & { readonly change: Change };
 
-export function openImportStore(db: ImportState): ImportStore {
-  const [jobs, parts, users, runs] = [openJobRows(db), openParts(db), openUsers(db), openRuns(db)];
+export function openImportStore(db: ImportState, numbering?: JobNumbering): ImportStore {
+  const [jobs, parts, users, runs] = [openJobRows(db, numbering), openParts(db), openUsers(db), openRuns(db)];
   const view = (row: JobRow): Job =>
     jobOf(row, { counts: users.counts(row.id), ...users.totals(row.id), parts: parts.views(row.id) });
   return {

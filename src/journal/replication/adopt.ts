@@ -36,6 +36,17 @@ export async function adoptStates(sources: readonly Connection[], options: Adopt
   }
 }
 
+/** At least as large as the number of every adopted job: those of later sources follow the ones before. */
+function jobsIn(sources: readonly Connection[]): number {
+  const highest = (db: Connection) =>
+    db.prepare("SELECT COALESCE(MAX(id), 0) FROM jobs").pluck().get() as number;
+  return sources.reduce((sum, db) => sum + highest(db), 0);
+}
+
+function setNumberedAfter(db: Connection, number: number): void {
+  db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('jobs_after', ?)").run(String(number));
+}
+
 async function adoptLane(sources: readonly Connection[], lane: number, options: AdoptOptions): Promise<void> {
   const { changelog, cluster, lanes, hash, temporary, nowMs, signal } = options;
   const shard = { index: lane, count: lanes };
@@ -47,6 +58,8 @@ async function adoptLane(sources: readonly Connection[], lane: number, options: 
     const writer = openState(temporary);
     try {
       makeLocalTables(writer);
+      // New jobs of any lane get numbers that no adopted job has.
+      await writer.change(() => setNumberedAfter(writer, jobsIn(sources)));
       const schema = newestSchema(migrations());
       const empty = { sequence: 0, hash: "", rowOffset: -1, bodyOffset: 0, isComplete: true };
       await createReplicatedChange({

@@ -8,7 +8,7 @@ import {
 } from "../../core/http/requester.ts";
 import { type Secret, secretOf } from "../../core/secret.ts";
 import type { SinkContext } from "../../core/sink.ts";
-import { DIGEST, type ObjectStore } from "../objects/store.ts";
+import { DIGEST, type DigestName, type ObjectStore } from "../objects/store.ts";
 import { skewRemarks } from "../over-http/probe.ts";
 import { isSuccess, saying, statusError } from "../over-http/status.ts";
 import type { AzureBlobConfig } from "./config.ts";
@@ -62,11 +62,15 @@ export async function openContainer(
     return (await ask()).answer;
   }
 
-  async function digestOf(key: string, signal: AbortSignal): Promise<string | undefined> {
+  async function digestOf(
+    key: string,
+    signal: AbortSignal,
+    name: DigestName = DIGEST,
+  ): Promise<string | undefined> {
     const answer = await send({ method: "HEAD", path: pathOf(key), headers: {} }, signal);
     if (answer.status === 404) return undefined;
     if (!isSuccess(answer)) throw azureError(answer, place);
-    return String(answer.headers[metadataName(DIGEST)] ?? "");
+    return String(answer.headers[metadataName(name)] ?? "");
   }
 
   async function isStored(key: string, signal: AbortSignal): Promise<boolean> {

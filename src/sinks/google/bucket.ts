@@ -51,13 +51,13 @@ export async function openGoogleBucket(
       if (answer.status === 412) return false;
       throw gcsError(answer, place);
     },
-    async digestOf(key, signal) {
+    async digestOf(key, signal, name = DIGEST) {
       const url = `${bucketUrl}/o/${encodeURIComponent(key)}?fields=metadata`;
       const answer = await send({ method: "GET", url, headers: {} }, signal);
       if (answer.status === 404) return undefined;
       if (!isSuccess(answer)) throw gcsError(answer, place);
       const metadata = (jsonOf(answer)?.metadata ?? {}) as Record<string, string>;
-      return metadata[DIGEST] ?? "";
+      return metadata[name] ?? "";
     },
     async greet(signal) {
       const answer = await send({ method: "GET", url: `${bucketUrl}?fields=name`, headers: {} }, signal);

@@ -62,6 +62,7 @@ export interface InternalBroker {
 }
 
 interface FetchedPartition {
+  readonly partition: number;
   readonly highWatermark: string;
   readonly messages: readonly FetchedRecord[];
 }

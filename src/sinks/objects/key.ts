@@ -2,7 +2,7 @@ import { DecisionNeededError } from "../../core/errors.ts";
 import { encodeName } from "../../core/names.ts";
 import { formatPosition, type Position } from "../../core/position.ts";
 import type { Batch, SinkRecord } from "../../core/sink.ts";
-import { DIGEST } from "./store.ts";
+import { DIGEST, EVENTS_DIGEST } from "./store.ts";
 
 /** The key depends on the bounds alone: the same batch has the same key whenever it is formed (R19, R26). */
 export function keyOf(
@@ -41,9 +41,15 @@ export function partsBy(
   return parts;
 }
 
-export function metadataOf(batch: Batch, events: number, digest: string): Readonly<Record<string, string>> {
+export function metadataOf(
+  batch: Batch,
+  events: number,
+  digest: string,
+  eventsDigest: string,
+): Readonly<Record<string, string>> {
   return {
     [DIGEST]: digest,
+    [EVENTS_DIGEST]: eventsDigest,
     "tidemark-events": String(events),
     "tidemark-from": formatPosition(batch.from),
     "tidemark-to": formatPosition(batch.to),
@@ -53,11 +59,11 @@ export function metadataOf(batch: Batch, events: number, digest: string): Readon
 export function foreignObject(bucket: string, key: string, sink: string): DecisionNeededError {
   const goOn = `then \`tidemark sinks resume ${sink} --from state\` or a restart`;
   return new DecisionNeededError(
-    `${bucket}/${key} exists with other content than these events: it was written from another state of this journal, or with another format or filter.`,
+    `${bucket}/${key} exists with other content than these events: it was written from another state of this journal, or with another filter.`,
     [
       `Move the object away, ${goOn}: the sink writes its own, with the same events where the state was restored from an older copy`,
       "Give the sink another prefix and restart: nothing that exists is touched, what was delivered since the copy is there twice",
-      "Restore the newest state file, or the format and filters that it was written with",
+      "Restore the newest state file, or the filters that it was written with",
     ],
   );
 }

@@ -7,15 +7,16 @@ import { bytesOf, singleLine } from "../shared/body.ts";
 import { inParallel } from "../shared/in-parallel.ts";
 import type { ObjectContent, ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
-import type { ObjectStore } from "./store.ts";
+import { EVENTS_DIGEST, type ObjectStore } from "./store.ts";
 
 /**
  * Events as objects, each exactly once. The steps of a batch:
  *
  * 1. Delivery makes the batch's bounds durable (R19). They determine its partitions, keys and contents.
  * 2. Each part is created under its key, which must not exist yet. Parts are written side by side.
- * 3. A key that exists is done if its digest is ours; a part that an earlier attempt wrote is such a key.
- *    Another digest is another journal's object, and a person decides (R26).
+ * 3. A key that exists is done if its digest is ours; a part that an earlier attempt wrote is such a key. It is done too
+ *    if it was made of the same events in another form: another version, or another format of the config, wrote it (C12).
+ *    Anything else is another journal's object, and a person decides (R26).
  * 4. `write` returns, and delivery commits the position.
  */
 export const OBJECTS_PROMISE =
@@ -61,22 +62,29 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     return Array.from(partsBy(batch.records, partitionOf), ([partition, records]) => {
       const ordered = order ? records.toSorted((a, b) => order(a.event, b.event)) : records;
       const pieces = ordered.flatMap(({ body }) => [body, BREAK]);
-      return { partition, count: records.length, lines: [{ pieces }] };
+      const eventsDigest = digestOf([{ pieces: records.flatMap(({ event }) => [event.bytes, BREAK]) }]);
+      return { partition, count: records.length, lines: [{ pieces }], eventsDigest };
     });
   }
 
-  async function writePart(batch: Batch, { partition, count, lines }: Part, signal: AbortSignal) {
+  async function writePart(
+    batch: Batch,
+    { partition, count, lines, eventsDigest }: Part,
+    signal: AbortSignal,
+  ) {
     const digest = digestOf(lines);
     const { prefix } = settings;
     const key = keyOf({ prefix, sink: context.name, extension: content.extension }, batch, partition);
     const body = await content.encode(lines);
-    const metadata = metadataOf(batch, count, digest);
+    const metadata = metadataOf(batch, count, digest, eventsDigest ?? digest);
     const object = { key, body, contentType: content.contentType, metadata };
     if (await store.create(object, signal)) return;
     const stored = await store.digestOf(key, signal);
     if (stored === undefined)
       throw new RetryableError(`The object ${key} came and went while it was written.`);
-    if (stored !== digest) throw foreignObject(store.place, key, context.name);
+    if (stored === digest) return;
+    if ((await store.digestOf(key, signal, EVENTS_DIGEST)) === (eventsDigest ?? digest)) return;
+    throw foreignObject(store.place, key, context.name);
   }
 
   async function close(): Promise<void> {
@@ -115,6 +123,8 @@ interface Part {
   readonly partition: string | undefined;
   readonly count: number;
   readonly lines: readonly ObjectLines[];
+  /** Of the events as the service sent them; absent where the lines are that. */
+  readonly eventsDigest?: string;
 }
 
 /** Of the uncompressed content (R26). */

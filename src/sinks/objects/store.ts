@@ -7,8 +7,8 @@ export interface ObjectStore {
   readonly place: string;
   /** Creates an object that does not exist, durable when this resolves. False: the key is taken. */
   create(object: NewObject, signal: AbortSignal): Promise<boolean>;
-  /** The digest in the metadata of an object, "" where it has none; undefined: there is no such object. */
-  digestOf(key: string, signal: AbortSignal): Promise<string | undefined>;
+  /** A digest in the metadata of an object, "" where it has none; undefined: there is no such object. */
+  digestOf(key: string, signal: AbortSignal, name?: DigestName): Promise<string | undefined>;
   /** Fails when the bucket is missing or refuses us. A user who may only write passes. */
   greet(signal: AbortSignal): Promise<void>;
   /**
@@ -29,3 +29,6 @@ export interface NewObject {
 
 /** The metadata that holds the digest of the uncompressed content (R26). */
 export const DIGEST = "tidemark-sha256";
+/** The metadata that holds the digest of the events as the service sent them, in any format (C12). */
+export const EVENTS_DIGEST = "tidemark-events-sha256";
+export type DigestName = typeof DIGEST | typeof EVENTS_DIGEST;

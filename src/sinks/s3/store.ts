@@ -4,7 +4,7 @@ import { PausedError } from "../../core/errors.ts";
 import { openS3Client, s3Fault } from "../../core/s3-client.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import { withDeadline } from "../../core/timeout.ts";
-import { DIGEST, type ObjectStore } from "../objects/store.ts";
+import { DIGEST, type DigestName, type ObjectStore } from "../objects/store.ts";
 import { skewRemarks } from "../over-http/probe.ts";
 import type { BucketConfig } from "./config.ts";
 import { s3Error } from "./errors.ts";
@@ -46,11 +46,15 @@ export async function openBucket(
     return call((abortSignal) => client.send(command, { abortSignal }), signal);
   }
 
-  async function digestOf(key: string, signal: AbortSignal): Promise<string | undefined> {
+  async function digestOf(
+    key: string,
+    signal: AbortSignal,
+    name: DigestName = DIGEST,
+  ): Promise<string | undefined> {
     try {
       const command = new sdk.HeadObjectCommand({ Bucket, Key: key });
       const head = await call((abortSignal) => client.send(command, { abortSignal }), signal);
-      return head.Metadata?.[DIGEST] ?? "";
+      return head.Metadata?.[name] ?? "";
     } catch (error) {
       if (s3Fault(error).status === 404) return undefined;
       throw signal.aborted ? signal.reason : s3Error(error, place);

@@ -1,0 +1,77 @@
+import type { ClusterClient } from "../app/cluster/client.ts";
+import { RouteError } from "../core/route.ts";
+import type { Job, JobEvent, JobUser, UserOutcome } from "../imports/job.ts";
+import { runOf } from "../imports/routes.ts";
+import type { JobFilter } from "../imports/store/jobs.ts";
+import { openImportStore } from "../imports/store/open.ts";
+import type { ManagementContext } from "./management.ts";
+
+type Run = ReturnType<typeof runOf>;
+
+/** Import jobs as commands read them: from the state file, or in a cluster from the machines that run their lanes. */
+export interface JobReader {
+  list(filter: JobFilter): Promise<readonly Job[]>;
+  runs(filter: { readonly import: string | undefined; readonly limit: number }): Promise<readonly Run[]>;
+  job(id: number): Promise<Job | undefined>;
+  /** All of them, or the first of an outcome. */
+  users(
+    id: number,
+    some?: { readonly outcome: UserOutcome; readonly limit: number },
+  ): Promise<readonly JobUser[]>;
+  timeline(id: number): Promise<readonly JobEvent[]>;
+}
+
+export function jobReader(context: ManagementContext): JobReader {
+  return context.cluster === undefined ? ofStateFile(context) : ofCluster(context.cluster);
+}
+
+const EVERY = { limit: 10_000_000, offset: 0 };
+
+function ofStateFile(context: ManagementContext): JobReader {
+  const store = openImportStore(context.database("read"));
+  return {
+    list: async (filter) => store.list(filter),
+    runs: async (filter) => store.runs.list(filter).map(runOf),
+    job: async (id) => store.job(id),
+    users: async (id, some) => store.users.list(id, some === undefined ? EVERY : { ...some, offset: 0 }),
+    timeline: async (id) => store.users.timeline(id, EVERY),
+  };
+}
+
+/** An answer has to fit one message. */
+const CHUNK = 1000;
+
+function ofCluster(cluster: NonNullable<ManagementContext["cluster"]>): JobReader {
+  const get = async <Value>(path: string, input: Parameters<ClusterClient["call"]>[2]) =>
+    (await (await cluster()).call("GET", path, input)) as Value;
+
+  async function every<Row>(path: string, name: string, id: number): Promise<readonly Row[]> {
+    const rows: Row[] = [];
+    for (;;) {
+      const query = { limit: CHUNK, offset: rows.length };
+      const found = (await get<Record<string, Row[]>>(path, { params: { id }, query }))[name]!;
+      rows.push(...found);
+      if (found.length < CHUNK) return rows;
+    }
+  }
+
+  return {
+    list: async ({ state, account, import: name, limit }) =>
+      (await get<{ jobs: Job[] }>("/api/imports", { query: { state, account, import: name, limit } })).jobs,
+    runs: async (query) => (await get<{ runs: Run[] }>("/api/imports/runs", { query })).runs,
+    async job(id) {
+      try {
+        return await get<Job>("/api/imports/:id", { params: { id } });
+      } catch (error) {
+        if (error instanceof RouteError && error.status === 404) return undefined;
+        throw error;
+      }
+    },
+    async users(id, some) {
+      const path = "/api/imports/:id/users";
+      if (some === undefined) return every<JobUser>(path, "users", id);
+      return (await get<{ users: JobUser[] }>(path, { params: { id }, query: some })).users;
+    },
+    timeline: (id) => every<JobEvent>("/api/imports/:id/timeline", "events", id),
+  };
+}

@@ -1,0 +1,190 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createMessenger, type Messenger } from "../../src/app/cluster/messenger.ts";
+import { carryOutRequests } from "../../src/app/requests.ts";
+import type { App } from "../../src/app.ts";
+import type { Followed, RequestTopic } from "../../src/cluster/request-topic.ts";
+import type { Actions } from "../../src/core/actions.ts";
+import type { StoredRecord } from "../../src/core/changelog.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { createRequests } from "../../src/journal/command-queue.ts";
+import { type LaneFixture, laneFixture } from "../journal/replication/support.ts";
+
+const never = new AbortController().signal;
+const ACTION = { kind: "action", action: "poll", body: {} } as const;
+
+/** The topic in memory, with the promises of its interface. */
+function modelTopic(): RequestTopic & { readonly records: StoredRecord[][] } {
+  const records: StoredRecord[][] = [[], []];
+  let wake = () => {};
+  async function step(followed: Followed): Promise<void> {
+    for (const [partition, from] of await followed.positions()) {
+      const found = records[partition]!.slice(from);
+      if (found.length > 0)
+        await followed
+          .take(partition, found, { from, next: from + found.length })
+          .catch((error: unknown) => followed.trouble(error));
+    }
+  }
+  return {
+    records,
+    async send(partition, key, value) {
+      const list = records[partition]!;
+      list.push({ key, value: Buffer.from(JSON.stringify(value)), offset: list.length, timeMs: 0 });
+      wake();
+    },
+    endOf: async (partition) => records[partition]!.length,
+    async follow(followed, signal) {
+      while (!signal.aborted) {
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+          setTimeout(resolve, 5);
+        });
+        await step(followed);
+        await woken;
+      }
+    },
+    async end() {},
+  };
+}
+
+describe("C3 requests between machines", () => {
+  let fixture: LaneFixture;
+  let topic: ReturnType<typeof modelTopic>;
+  let polled: number;
+  const stop: AbortController[] = [];
+  const actions = {
+    poll: async () => {
+      polled++;
+      return { message: "Polled.", count: 1 };
+    },
+  } as unknown as Actions;
+  beforeEach(() => {
+    fixture = laneFixture();
+    topic = modelTopic();
+    polled = 0;
+  });
+  afterEach(async () => {
+    for (const one of stop.splice(0)) one.abort();
+    await fixture.close();
+  });
+
+  /** A machine with lane 0, or one without lanes. */
+  async function machine(name?: string) {
+    const lane = name === undefined ? undefined : await fixture.open(name);
+    const app = lane && ({ requests: createRequests(lane.state, systemClock) } as unknown as App);
+    const ending = new AbortController();
+    stop.push(ending);
+    const messenger: Messenger = createMessenger({
+      ...{ topic, lanes: 2, log: silentLog },
+      open: () => (app === undefined ? [] : [{ lane: 0, app }]),
+      look: async (request) => ({ seen: request.kind === "look" ? request.part : "" }),
+    });
+    const running = messenger.run(ending.signal);
+    return {
+      messenger,
+      requests: app?.requests,
+      carryOut: () =>
+        carryOutRequests(app!.requests, actions, silentLog, never, {
+          routes: [],
+          answer: (origin, outcome) => messenger.answer(0, origin, outcome),
+        }),
+      async die() {
+        ending.abort();
+        await running;
+        await lane?.close();
+      },
+    };
+  }
+
+  async function until(condition: () => boolean): Promise<void> {
+    for (let tries = 0; !condition() && tries < 2000; tries++) await systemClock.sleep(5, never);
+    expect(condition()).toBe(true);
+  }
+
+  test("C3 what is asked of a lane is carried out by its owner, and the asker gets the outcome", async () => {
+    const owner = await machine("one");
+    const asker = await machine();
+    const answer = asker.messenger.ask(0, ACTION, 60_000, never);
+    await until(() => owner.requests!.open().length === 1);
+    await owner.carryOut();
+    expect(await answer).toMatchObject({ ok: true, message: "Polled.", count: 1, lane: 0 });
+    expect(polled).toBe(1);
+  });
+
+  test("C3 the offset taken is part of the lane's state: the next owner goes on behind it, and carries out what was taken", async () => {
+    const asker = await machine();
+    const first = await machine("one");
+    const answer = asker.messenger.ask(0, ACTION, 60_000, never);
+    await until(() => first.requests!.open().length === 1);
+    await first.die();
+    const second = await machine("two");
+    await until(() => second.requests!.next() === 1);
+    expect(second.requests!.open()).toHaveLength(1);
+    await second.carryOut();
+    expect(await answer).toMatchObject({ ok: true });
+    await second.die();
+    const third = await machine("one");
+    await systemClock.sleep(50, never);
+    expect(third.requests!.open()).toHaveLength(0);
+    expect(polled).toBe(1);
+  });
+
+  test("C3 a request that arrives twice is carried out once", async () => {
+    const owner = await machine("one");
+    const request = { ...ACTION, id: "1:same" };
+    await topic.send(0, "ask", request, never);
+    await topic.send(0, "ask", request, never);
+    await until(() => owner.requests!.next() === 2);
+    await owner.carryOut();
+    await topic.send(0, "ask", request, never);
+    await until(() => owner.requests!.next() === 3);
+    await owner.carryOut();
+    expect(polled).toBe(1);
+  });
+
+  test("C3 an owner that dies before it has sent the outcome leaves it to the next one", async () => {
+    const asker = await machine();
+    const first = await machine("one");
+    const answer = asker.messenger.ask(0, ACTION, 60_000, never);
+    await until(() => first.requests!.open().length === 1);
+    const answering = carryOutRequests(first.requests!, actions, silentLog, never, {
+      routes: [],
+      answer: () => Promise.reject(new Error("killed here")),
+    });
+    await expect(answering).rejects.toThrow("killed here");
+    await first.die();
+    await machine("two");
+    expect(await answer).toMatchObject({ ok: true, message: "Polled." });
+    expect(polled).toBe(1);
+  });
+
+  test("C3 a lane that no machine runs gives no answer in time, and the request waits for its next owner", async () => {
+    const asker = await machine();
+    expect(await asker.messenger.ask(0, ACTION, 50, never)).toBeUndefined();
+    const owner = await machine("one");
+    await until(() => owner.requests!.open().length === 1);
+  });
+
+  test("C3 a look is answered at once, changes nothing, and is not repeated by the next owner", async () => {
+    const owner = await machine("one");
+    const asker = await machine();
+    const commits = fixture.changelog.commits;
+    const look = { kind: "look", part: "status", values: [] } as const;
+    expect(await asker.messenger.ask(0, look, 60_000, never)).toMatchObject({ value: { seen: "status" } });
+    expect(fixture.changelog.commits).toBe(commits);
+    await owner.die();
+    const answers = topic.records.flat().length;
+    await machine("two");
+    await systemClock.sleep(50, never);
+    expect(topic.records.flat()).toHaveLength(answers);
+  });
+
+  test("C3 a record that is no request is passed over", async () => {
+    const owner = await machine("one");
+    await topic.send(0, "ask", { kind: "unheard of", id: "1:x" }, never);
+    await topic.send(0, "ask", { ...ACTION, id: "1:y" }, never);
+    await until(() => owner.requests!.open().length === 1);
+    expect(owner.requests!.next()).toBe(2);
+  });
+});
