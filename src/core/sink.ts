@@ -66,7 +66,7 @@ export interface BatchLimits {
 }
 
 /**
- * A destination, opened. Calls never overlap. `write` resolves once the batch is durable there (or as
+ * A destination, opened. Calls never overlap, except writes where `writesMax` allows it. `write` resolves once the batch is durable there (or as
  * durable as the destination can promise); only then is the position committed, and the memory of the
  * batch's events is reused: a sink copies what it needs for longer. It throws one of the
  * four errors of errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
@@ -77,6 +77,11 @@ export interface Sink {
   readonly limits: BatchLimits;
   /** True: the destination keeps records apart itself, so a body may have line breaks. */
   readonly framed?: boolean;
+  /**
+   * Writes that may be in flight at once; 1 unless stated. They begin in the order of the batches, and positions are
+   * committed in that order. When one fails, none is begun until all others have ended.
+   */
+  readonly writesMax?: number;
   /** The body of one record, framing excluded. Default: the format's bytes. Pure. */
   encode?(event: JournalEvent): Uint8Array | string;
   write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;

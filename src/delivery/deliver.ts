@@ -4,11 +4,12 @@ import { comparePositions, formatPosition, type Position } from "../core/positio
 import { runSteps } from "../core/run-steps.ts";
 import { type Batch, type Sink, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
-import type { LeasedBatch } from "./batching.ts";
 import { type Consequence, consequenceOf, createRefusals } from "./consequence.ts";
+import type { Landed } from "./flights.ts";
 import { createHealth } from "./health.ts";
 import { createNextBatch, release } from "./next-batch.ts";
 import type { DeliveryOptions, DeliveryStatus } from "./options.ts";
+import { createPipeline } from "./pipeline.ts";
 import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
 import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
@@ -18,12 +19,14 @@ import { createQueue } from "./queue.ts";
  *
  *   the sink is stopped, or a wait is not over    nothing
  *   it is not open                                open it, and decide by its own position where to go on (R20)
- *   there is no batch to write                    wait, or move past events that are not for this sink
- *   there is a batch                              write it, then commit the position
- *   any of that fails                             the one consequence of the error (consequence.ts); a sink that
- *                                                 delivers exactly once is closed and opened again (R17)
+ *   there is a batch, and the sink takes a write  begin it
+ *   writes are in flight                          wait for the oldest, then commit its position
+ *   there is neither                              wait
+ *   any of that fails                             let the writes in flight end, then the one consequence of the
+ *                                                 error (consequence.ts); a sink that delivers exactly once is
+ *                                                 closed and opened again (R17)
  *
- * The step decides; core/run-steps.ts owns pace and waiting. A delivery knows nothing of other sinks.
+ * Most sinks take one write at a time, which a step begins and ends. The step decides; core/run-steps.ts owns pace and waiting. A delivery knows nothing of other sinks.
  */
 export function createDelivery(options: DeliveryOptions) {
   const { name, definition, reader, clock, log, metrics, wake } = options;
@@ -34,6 +37,7 @@ export function createDelivery(options: DeliveryOptions) {
   const nextBatch = createNextBatch({ ...options, bury });
   /** Kept for the sink between two openings. */
   const memory = new Map<string, unknown>();
+  const pipeline = createPipeline({ ...options, progress, nextBatch, landed, wroteAhead: count });
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
   const alone = createQueue();
   let sink: Sink | undefined;
@@ -42,29 +46,37 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
     if (health.state === "stopped" || health.waitMs() > 0) return "idle";
-    let batch: LeasedBatch | undefined;
+    let flight: Landed | undefined;
     try {
-      const opened = sink ?? (await open(signal));
-      const next = await nextBatch(opened, progress);
-      if (next.kind === "write") {
-        batch = next.batch;
-        await write(opened, batch, signal);
-      } else if (next.kind === "pass") await pass(next.to);
-      else if (next.isEmpty) health.running();
-      return next.kind === "wait" ? "idle" : "again";
+      const begun = await pipeline.begin(sink ?? (await open(signal)), signal);
+      if (begun === "empty") health.running();
+      if (begun === "empty" || begun === "young") return "idle";
+      if (begun === "begun") return "again";
+      flight = await pipeline.land();
+      await landed(flight!);
+      return "again";
     } catch (error) {
+      await pipeline.landOthers();
       if (signal.aborted) {
         // How much of it was written is unknown: a later step must not repeat it in place (R17).
         if (exactlyOnce) await reopen();
         throw signal.reason;
       }
+      const batch = flight?.batch;
       // A consequence writes too (dead letters, the position); its own failure has a consequence like any other.
       await meet(error, batch).catch((failure: unknown) => meet(failure, batch));
       return health.waitMs() > 0 ? "idle" : "again";
     } finally {
-      // No batch outlives its step: one that is written again is formed again.
-      release(batch?.leases ?? []);
+      // No batch outlives its write: one that is written again is formed again.
+      release(flight?.batch?.leases ?? []);
     }
+  }
+
+  async function landed({ batch, to, outcome, tookMs }: Landed): Promise<void> {
+    if ("error" in outcome) throw outcome.error;
+    if (batch === undefined) return pass(to);
+    metrics.record("tidemark_sink_write_seconds", tookMs / 1000, { sink: name });
+    await written(batch, outcome.state, sink?.limits.recordsMax ?? Number.POSITIVE_INFINITY);
   }
 
   async function open(signal: AbortSignal): Promise<Sink> {
@@ -113,13 +125,6 @@ export function createDelivery(options: DeliveryOptions) {
     return (reader.state as ReaderState | undefined) ?? {};
   }
 
-  async function write(opened: Sink, batch: Batch, signal: AbortSignal): Promise<void> {
-    const startedMs = clock.now();
-    const newState = await opened.write(batch, signal);
-    metrics.record("tidemark_sink_write_seconds", (clock.now() - startedMs) / 1000, { sink: name });
-    await written(batch, newState, opened.limits.recordsMax);
-  }
-
   async function pass(to: Position): Promise<void> {
     await reader.commit(to, reader.state);
     progress.passed(to);
@@ -134,21 +139,25 @@ export function createDelivery(options: DeliveryOptions) {
       throw new RetryableError("The position could not be committed.", { cause: error });
     }
     progress.wrote(batch.to, recordsMax);
-    const { count, bytes } = totalsOf(batch);
-    refusals.took(count);
-    totals.sentEvents += count;
-    totals.lastWriteMs = clock.now();
-    metrics.add("tidemark_sink_sent_events_total", count, { sink: name });
-    metrics.add("tidemark_sink_sent_bytes_total", bytes, { sink: name });
+    count(batch);
     health.wrote();
+  }
+
+  function count(batch: Batch): void {
+    const { count: events, bytes } = totalsOf(batch);
+    refusals.took(events);
+    totals.sentEvents += events;
+    totals.lastWriteMs = clock.now();
+    metrics.add("tidemark_sink_sent_events_total", events, { sink: name });
+    metrics.add("tidemark_sink_sent_bytes_total", bytes, { sink: name });
   }
 
   async function meet(error: unknown, batch: Batch | undefined): Promise<void> {
     metrics.add("tidemark_sink_errors_total", 1, { sink: name, kind: kindOf(error) });
     // Unless the error says otherwise the batch is written again. A sink that is opened again may be past it.
     if (batch !== undefined && !exactlyOnce) progress.again(batch);
-    const count = batch === undefined ? undefined : totalsOf(batch).count;
-    const consequence = consequenceOf(error, count, refusals);
+    const records = batch === undefined ? undefined : totalsOf(batch).count;
+    const consequence = consequenceOf(error, records, refusals);
     switch (consequence.kind) {
       case "retry":
         if (batch !== undefined && consequence.error.remaining !== undefined)
@@ -210,6 +219,7 @@ export function createDelivery(options: DeliveryOptions) {
 
   /** Moves the position to the operator's choice (R20). */
   async function resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
+    await pipeline.settle();
     await reopen();
     const opened = await openSink(signal);
     try {
@@ -259,6 +269,7 @@ export function createDelivery(options: DeliveryOptions) {
       alone(() => resolve(resolution, signal)),
     close: (): Promise<void> =>
       alone(async () => {
+        await pipeline.settle();
         const closing = sink;
         sink = undefined;
         await closing?.close();

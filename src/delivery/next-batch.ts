@@ -31,12 +31,17 @@ export function createNextBatch(source: BatchSource) {
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
 
-  function form(sink: Sink, progress: Progress, bound: Position | undefined): Promise<Formed> {
+  function form(
+    sink: Sink,
+    progress: Progress,
+    from: Position,
+    bound: Position | undefined,
+  ): Promise<Formed> {
     const { limits } = sink;
     const { wants } = source;
     return formBatch({
       reader,
-      from: progress.at,
+      from,
       limits,
       recordsMax: progress.recordsMax(limits.recordsMax),
       bound,
@@ -53,12 +58,7 @@ export function createNextBatch(source: BatchSource) {
     return Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs) < ageMsMax;
   }
 
-  async function decide(
-    formed: Formed,
-    sink: Sink,
-    progress: Progress,
-    isBound: boolean,
-  ): Promise<NextBatch> {
+  async function decide(formed: Formed, sink: Sink, from: Position, isBound: boolean): Promise<NextBatch> {
     try {
       if (formed.misfits.length > 0) await source.bury(formed.misfits);
     } finally {
@@ -66,7 +66,7 @@ export function createNextBatch(source: BatchSource) {
     }
     const { batch } = formed;
     if (batch === null) {
-      return formed.to === progress.at ? { kind: "wait", isEmpty: true } : { kind: "pass", to: formed.to };
+      return formed.to === from ? { kind: "wait", isEmpty: true } : { kind: "pass", to: formed.to };
     }
     const isUnfilled = !formed.full && !isBound && !source.draining();
     if (isUnfilled && isYoung(formed.oldestMs, sink.limits.ageMsMax)) return { kind: "wait", isEmpty: false };
@@ -76,12 +76,16 @@ export function createNextBatch(source: BatchSource) {
     return { kind: "write", batch };
   }
 
-  return async (sink: Sink, progress: Progress): Promise<NextBatch> => {
-    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? progress.againTo;
-    const formed = await form(sink, progress, bound);
+  /** `front` is the end of the newest batch in flight, where there is one. */
+  return async (sink: Sink, progress: Progress, front: Position | undefined): Promise<NextBatch> => {
+    const from = front ?? progress.at;
+    // Only the first batch after an error repeats an earlier one.
+    const again = front === undefined ? progress.againTo : undefined;
+    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? again;
+    const formed = await form(sink, progress, from, bound);
     let next: NextBatch | undefined;
     try {
-      next = await decide(formed, sink, progress, bound !== undefined);
+      next = await decide(formed, sink, from, bound !== undefined);
       return next;
     } finally {
       if (next?.kind !== "write") release(formed.batch?.leases ?? []);

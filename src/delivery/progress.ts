@@ -9,18 +9,21 @@ import type { Batch } from "../core/sink.ts";
  *   recordsMax  halved after a batch that was too large, doubled after each success
  *   againTo     the end of a batch that is written again; it is formed again up to there
  *   rest        the records of such a batch that are not written yet; the others are passed over
+ *   ahead       records behind a failed batch that are written already; they are passed over
  *
- * A success or a pass up to the end of that batch clears both. Opening the sink again clears againTo: the
+ * A success or a pass up to the end of a batch clears all three. Opening the sink again clears againTo: the
  * destination may be past it.
  */
 export function createProgress(start: Position) {
   let at = start;
   let recordsMax = Number.POSITIVE_INFINITY;
   let againTo: Position | undefined;
+  let ahead: readonly Stretch[] = [];
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
 
   function moveTo(to: Position): void {
     if (rest !== undefined && comparePositions(to, rest.to) >= 0) rest = undefined;
+    ahead = ahead.filter((stretch) => comparePositions(to, stretch.to) < 0);
     againTo = undefined;
     at = to;
   }
@@ -35,16 +38,19 @@ export function createProgress(start: Position) {
     recordsMax: (limit: number) => Math.min(limit, recordsMax),
     /** Whether an event is still to be written. */
     isLeft(event: JournalEvent): boolean {
-      if (rest === undefined) return true;
-      const isBeyond =
-        event.page > rest.to.page || (event.page === rest.to.page && event.index >= rest.to.event);
-      return isBeyond || rest.keys.has(keyOf(event));
+      if (ahead.some((stretch) => isIn(stretch, event))) return false;
+      return rest === undefined || !isBefore(event, rest.to) || rest.keys.has(keyOf(event));
     },
-    isWhole: () => rest === undefined,
+    isWhole: () => rest === undefined && ahead.length === 0,
     passed: moveTo,
     wrote(to: Position, limit: number): void {
       moveTo(to);
       recordsMax = recordsMax * 2 > limit ? Number.POSITIVE_INFINITY : recordsMax * 2;
+    },
+    /** These records of a batch behind a failed one are written already; by default all. */
+    wroteAhead({ records, from, to }: Batch, indexes?: readonly number[]): void {
+      const keys = indexes && new Set(indexes.map((index) => keyOf(records[index]!.event)));
+      ahead = [...ahead, { from, to, keys }];
     },
     /** The batch is written again, whole. */
     again(batch: Batch): void {
@@ -66,6 +72,7 @@ export function createProgress(start: Position) {
     /** The operator chose a position: what was left of an earlier batch means nothing from there on. */
     placed(position: Position): void {
       rest = undefined;
+      ahead = [];
       againTo = undefined;
       at = position;
     },
@@ -73,6 +80,21 @@ export function createProgress(start: Position) {
 }
 
 export type Progress = ReturnType<typeof createProgress>;
+
+interface Stretch {
+  readonly from: Position;
+  readonly to: Position;
+  /** Undefined: all events of the stretch. */
+  readonly keys: ReadonlySet<string> | undefined;
+}
+
+function isIn({ from, to, keys }: Stretch, event: JournalEvent): boolean {
+  return !isBefore(event, from) && isBefore(event, to) && (keys === undefined || keys.has(keyOf(event)));
+}
+
+function isBefore(event: JournalEvent, position: Position): boolean {
+  return event.page < position.page || (event.page === position.page && event.index < position.event);
+}
 
 function keyOf(event: JournalEvent): string {
   return `${event.page}:${event.index}`;

@@ -10,6 +10,7 @@ import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { WRITES_MAX } from "./over-http/writes.ts";
 import { textOf } from "./shared/body.ts";
 
 const BODY_BYTES_MAX = 5_000_000;
@@ -70,6 +71,7 @@ export const datadog = defineSink({
     }
 
     return {
+      writesMax: WRITES_MAX,
       limits: {
         recordsMax: ITEMS_MAX,
         bytesMax: BODY_BYTES_MAX,

@@ -15,7 +15,7 @@ import { otlp } from "./otlp.ts";
 import { s3 } from "./s3/sink.ts";
 import { securityLake } from "./security-lake/sink.ts";
 import { sentinel } from "./sentinel/sink.ts";
-import { splunkHec } from "./splunk-hec.ts";
+import { splunkHec } from "./splunk/sink.ts";
 import { sumo } from "./sumo.ts";
 import { syslog } from "./syslog/sink.ts";
 

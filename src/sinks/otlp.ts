@@ -11,6 +11,7 @@ import { halveUntilNamed, type UnnamedRefusal } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { WRITES_MAX } from "./over-http/writes.ts";
 import { textOf } from "./shared/body.ts";
 
 const DEFAULT_PATH = "/v1/logs";
@@ -87,6 +88,7 @@ export const otlp = defineSink({
     }
 
     return {
+      writesMax: WRITES_MAX,
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,

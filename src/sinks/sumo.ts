@@ -9,6 +9,7 @@ import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./shared/body.ts";
 
 const BODY_BYTES_MAX = 1_000_000;
@@ -60,6 +61,7 @@ export const sumo = defineSink({
     }
 
     return {
+      writesMax: WRITES_MAX,
       limits: {
         recordsMax: 10_000,
         bytesMax: BODY_BYTES_MAX,

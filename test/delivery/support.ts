@@ -51,6 +51,7 @@ export interface HarnessOptions {
   readonly guarantee?: "exactly_once" | "at_least_once";
   readonly limits?: Partial<BatchLimits>;
   readonly boundsFirst?: boolean;
+  readonly writesMax?: number | undefined;
   readonly wants?: (event: JournalEvent) => boolean;
   readonly encode?: (event: JournalEvent) => string;
   readonly framed?: boolean;
@@ -158,6 +159,7 @@ function sinkOf(destination: Destination, options: HarnessOptions, keepsPosition
     ...(keepsPosition ? { position: destination.position } : {}),
     ...(options.encode === undefined ? {} : { encode: options.encode }),
     ...(options.framed === undefined ? {} : { framed: options.framed }),
+    ...(options.writesMax === undefined ? {} : { writesMax: options.writesMax }),
     limits: { recordsMax: 10, bytesMax: 1_000_000, ageMsMax: 0, ...options.limits },
     async write(batch, signal): Promise<SinkState | undefined> {
       destination.insideMax = Math.max(destination.insideMax, ++destination.inside);

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Sink } from "../../src/core/sink.ts";
-import { splunkHec } from "../../src/sinks/splunk-hec.ts";
+import { splunkHec } from "../../src/sinks/splunk/sink.ts";
 import { attempt, drive, openSink, probeSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { startSplunk } from "../stand-ins/splunk.ts";
@@ -193,6 +193,58 @@ describe("the splunk_hec sink, against a stand-in", () => {
     destination.splunk.state.acknowledges = true;
     expect(await attempt(opened, batch)).toBeUndefined();
     expect(destination.splunk.events()).toHaveLength(3);
+  });
+
+  test("many batches wait for their acknowledgements at once, and one request asks for all of them", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    expect(opened.writesMax).toBe(32);
+    const { splunk } = destination;
+    splunk.state.acknowledges = false;
+    const events = makeEvents(40);
+    const { signal } = new AbortController();
+    const writes = Array.from({ length: 20 }, (_, at) =>
+      opened.write(makeBatch(opened, events.slice(2 * at, 2 * at + 2)), signal),
+    );
+    const questions = () =>
+      splunk.server.received
+        .filter(({ path }) => path === "/services/collector/ack")
+        .map(({ body }) => (JSON.parse(body.toString()) as { acks: number[] }).acks);
+    await expect.poll(() => questions().at(-1), { timeout: 30_000 }).toHaveLength(20);
+    const asked = questions().length;
+    splunk.state.acknowledges = true;
+    await Promise.all(writes);
+    expect(splunk.events()).toHaveLength(40);
+    expect(questions().length).toBeLessThanOrEqual(asked + 2);
+  });
+
+  test("a question for acknowledgements that fails is asked again, and no batch is sent twice", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    const { splunk } = destination;
+    splunk.state.acknowledges = false;
+    const writing = opened.write(makeBatch(opened, makeEvents(3)), new AbortController().signal);
+    const count = (path: string) => splunk.server.received.filter((each) => each.path.endsWith(path)).length;
+    await expect.poll(() => count("/ack"), { timeout: 30_000 }).toBeGreaterThan(0);
+    splunk.state.isBusy = true;
+    const before = count("/ack");
+    await expect.poll(() => count("/ack"), { timeout: 30_000 }).toBeGreaterThan(before + 2);
+    Object.assign(splunk.state, { isBusy: false, acknowledges: true });
+    await writing;
+    expect(splunk.events()).toHaveLength(3);
+    // One request at opening, one with the events.
+    expect(count("/event")).toBe(2);
+  });
+
+  test("a token that stops to be valid while batches wait pauses", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    destination.splunk.state.acknowledges = false;
+    const writing = attempt(opened, makeBatch(opened, makeEvents(3)));
+    await expect
+      .poll(() => destination.splunk.server.received.some(({ path }) => path.endsWith("/ack")), {
+        timeout: 30_000,
+      })
+      .toBe(true);
+    destination.unauthorized();
+    expect(await writing).toBeInstanceOf(PausedError);
   });
 
   test("waiting for an acknowledgement ends promptly when aborted", async () => {

@@ -13,7 +13,13 @@ export function connectKafka(access: KafkaAccess, clock: Clock, log: Log): Conne
   return async (signal) => {
     const config = { ...access, compression: "gzip" } as KafkaConfig;
     const connection = await connect({ config, clock, log, signal } as KafkaContext);
-    const { kafka, compression, end, within } = connection;
-    return { kafka, compression, end, within, withBrokers: (work) => withCluster(connection, work) };
+    const { kafka, codec, end, within } = connection;
+    return {
+      kafka,
+      compression: codec.number,
+      end,
+      within,
+      withBrokers: (work) => withCluster(connection, work),
+    };
   };
 }

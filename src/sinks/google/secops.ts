@@ -10,6 +10,7 @@ import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
 import { skewRemarks } from "../over-http/probe.ts";
 import { isSuccess, jsonOf, statusError } from "../over-http/status.ts";
+import { WRITES_MAX } from "../over-http/writes.ts";
 import { bytesOf } from "../shared/body.ts";
 import { googleFields, googleSecrets, googleTokens } from "./auth.ts";
 import { googleWords, sendWithToken } from "./send.ts";
@@ -87,6 +88,7 @@ export const googleSecops = defineSink({
       throw error;
     }
     return {
+      writesMax: WRITES_MAX,
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,

@@ -15,10 +15,13 @@ export const TRANSACTION_COORDINATOR = 1;
  * offset only, and the producer that is ends no transaction but the one it has begun.
  */
 export interface InternalCluster {
+  isConnected(): boolean;
   connect(): Promise<void>;
   disconnect(): Promise<void>;
   addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
   refreshMetadata(): Promise<void>;
+  refreshMetadataIfNecessary(): Promise<void>;
+  removeBroker(at: { readonly host: string; readonly port: number }): void;
   /** Rejects when one of the topics is not there. */
   metadata(of: { readonly topics: readonly string[] }): Promise<unknown>;
   /** Partitions that are not there are left out. */
@@ -32,6 +35,8 @@ export interface InternalCluster {
 }
 
 export interface InternalBroker {
+  readonly nodeId: number | string | null;
+  disconnect(): Promise<void>;
   /** By API key. */
   readonly versions: Readonly<Record<number, { readonly maxVersion: number }>> | null;
   readonly connectionPool: {
@@ -91,7 +96,7 @@ export async function withCluster<Value>(
   }
 }
 
-function createCluster(kafka: Kafka): InternalCluster {
+export function createCluster(kafka: Kafka): InternalCluster {
   const symbol = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === "private:Kafka:createCluster",
   );

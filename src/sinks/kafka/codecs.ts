@@ -1,18 +1,35 @@
 import { PausedError } from "../../core/errors.ts";
 import { createCompressor, decompress } from "../../core/zstd.ts";
-import type { KafkaConfig } from "./config.ts";
+import type { KafkaCompression } from "./config.ts";
 
 type Library = typeof import("kafkajs");
 
 /** The shape of a codec for kafkajs. */
-interface Codec {
+interface LibraryCodec {
   compress(encoder: { readonly buffer: Buffer }): Promise<Buffer>;
   decompress(buffer: Buffer): Promise<Buffer>;
 }
 
-/** The number of the compression; a codec that kafkajs lacks is taken from its package, where installed. */
-export async function codecOf(library: Library, compression: KafkaConfig["compression"]): Promise<number> {
+export interface RecordCodec {
+  /** Kafka's number of the compression. */
+  readonly number: number;
+  /** The result shares no memory with the records. Undefined: the records stay as they are. */
+  readonly compress: ((records: Buffer) => Promise<Buffer>) | undefined;
+}
+
+/** Registers codecs that kafkajs lacks with it, so that its consumers read them too. */
+export async function codecOf(library: Library, compression: KafkaCompression): Promise<RecordCodec> {
   const { CompressionTypes, CompressionCodecs } = library;
+  const number = await registered(library, compression);
+  if (number === CompressionTypes.None) return { number, compress: undefined };
+  const codec = CompressionCodecs[number as keyof typeof CompressionCodecs]() as LibraryCodec;
+  return { number, compress: (records) => codec.compress({ buffer: records }) };
+}
+
+async function registered(
+  { CompressionTypes, CompressionCodecs }: Library,
+  compression: KafkaCompression,
+): Promise<number> {
   switch (compression) {
     case "none":
       return CompressionTypes.None;
@@ -25,18 +42,18 @@ export async function codecOf(library: Library, compression: KafkaConfig["compre
     }
     case "snappy": {
       const codec = await installed("kafkajs-snappy");
-      CompressionCodecs[CompressionTypes.Snappy] = codec as () => Codec;
+      CompressionCodecs[CompressionTypes.Snappy] = codec as () => LibraryCodec;
       return CompressionTypes.Snappy;
     }
     case "lz4": {
-      const Lz4 = (await installed("kafkajs-lz4")) as new () => { codec: () => Codec };
+      const Lz4 = (await installed("kafkajs-lz4")) as new () => { codec: () => LibraryCodec };
       CompressionCodecs[CompressionTypes.LZ4] = new Lz4().codec;
       return CompressionTypes.LZ4;
     }
   }
 }
 
-function zstd(): Codec {
+function zstd(): LibraryCodec {
   const compress = createCompressor();
   return {
     compress: async ({ buffer }) => compress(buffer),

@@ -36,6 +36,9 @@ const saslSchema = z
   ])
   .meta({ description: "How to log in; without it, not at all." });
 
+const compressionSchema = z.enum(["none", "gzip", "snappy", "lz4", "zstd"]);
+export type KafkaCompression = z.output<typeof compressionSchema>;
+
 export const kafkaSchema = z.strictObject({
   brokers: z
     .array(z.string().regex(/^[^\s:/]+:\d{1,5}$/, { error: "write a broker as host:port" }))
@@ -77,8 +80,9 @@ export const kafkaSchema = z.strictObject({
     })
     .optional()
     .meta({ description: "Creates topics that are missing; without it a missing topic pauses the sink." }),
-  compression: z.enum(["none", "gzip", "snappy", "lz4", "zstd"]).default("gzip").meta({
-    description: "How batches are compressed; snappy and lz4 need the package kafkajs-snappy or kafkajs-lz4.",
+  compression: compressionSchema.optional().meta({
+    description:
+      "How batches are compressed: zstd unless stated, which needs Kafka 2.1; with `delivery: at_least_once` gzip unless stated, because Azure Event Hubs takes nothing else. snappy and lz4 need the package kafkajs-snappy or kafkajs-lz4.",
   }),
   tls: tlsSchema.optional().meta({
     description: "Present, if only as `{}`: connect by TLS. The broker's certificate is always verified.",
@@ -111,6 +115,14 @@ export const kafkaSchema = z.strictObject({
 
 export type KafkaConfig = z.output<typeof kafkaSchema>;
 export type KafkaContext = SinkContext<KafkaConfig>;
+
+/** Brokers without transactions are mostly Azure Event Hubs, which takes gzip alone. */
+export function compressionOf({
+  compression,
+  delivery,
+}: Pick<KafkaConfig, "compression" | "delivery">): KafkaCompression {
+  return compression ?? (delivery === "at_least_once" ? "gzip" : "zstd");
+}
 
 /** Survives openings in one process. */
 export function memoryOf({ memory }: KafkaContext): Map<string, unknown> {

@@ -4,8 +4,8 @@ import type { ISocketFactory, Kafka, KafkaConfig as KafkaOptions, logCreator, SA
 import { RetryableError } from "../../core/errors.ts";
 import { readTls } from "../../core/http/tls.ts";
 import type { Log } from "../../core/log.ts";
-import { codecOf } from "./codecs.ts";
-import type { KafkaConfig, KafkaContext } from "./config.ts";
+import { codecOf, type RecordCodec } from "./codecs.ts";
+import { compressionOf, type KafkaConfig, type KafkaContext } from "./config.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { mskTokenProvider } from "./msk-token.ts";
 import { tokenProvider } from "./oauth.ts";
@@ -24,7 +24,8 @@ const RETRY = { initialRetryTime: 10, maxRetryTime: 250, multiplier: 2, factor: 
 export interface KafkaConnection {
   readonly library: typeof import("kafkajs");
   readonly kafka: Kafka;
-  readonly compression: number;
+  /** How the sink compresses records. */
+  readonly codec: RecordCodec;
   /** Cuts every connection and allows no new one: nothing of this client reaches a broker afterwards. */
   end(): void;
   /**
@@ -38,7 +39,7 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
   const { config } = context;
   const library = (await import("kafkajs")).default;
   await calmRequestQueues();
-  const compression = await codecOf(library, config.compression);
+  const codec = await codecOf(library, compressionOf(config));
   const sockets = trackedSockets();
   const options: KafkaOptions = {
     brokers: config.brokers,
@@ -55,7 +56,7 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
   };
   return {
     library,
-    compression,
+    codec,
     kafka: new library.Kafka(options),
     end: () => sockets.end(new RetryableError("The connection to Kafka was closed.")),
     within: (limitMs, promise) => {

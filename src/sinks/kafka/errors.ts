@@ -41,7 +41,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
     "the brokers are too old or too new for this client: Kafka 2.5 and later are supported",
   UNSUPPORTED_FOR_MESSAGE_FORMAT:
     "the topic's message format is too old for transactions: set it to 2.0 or later",
-  UNSUPPORTED_COMPRESSION_TYPE: "choose a compression that the topic accepts",
+  UNSUPPORTED_COMPRESSION_TYPE:
+    "set compression: gzip, or another one that the brokers take (zstd needs Kafka 2.1)",
 };
 
 /** A person must replace a certificate; every other failure is temporary. */

@@ -1,11 +1,10 @@
-import { RetryableError } from "../../core/errors.ts";
 import type { Sink } from "../../core/sink.ts";
 import type { KafkaContext } from "./config.ts";
-import { type KafkaConnection, writeWithin } from "./connect.ts";
-import { layOut } from "./layout.ts";
+import type { KafkaConnection } from "./connect.ts";
+import { openProducer } from "./producer.ts";
 import { sendAll } from "./send.ts";
-import { topicNamer } from "./topic-names.ts";
 import { prepareFixed, topicBook } from "./topics.ts";
+import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
 
 /**
  * At least once, for brokers without transactions. The position is in the journal alone: after a crash between
@@ -13,45 +12,20 @@ import { prepareFixed, topicBook } from "./topics.ts";
  * from doubling; after an error the sink is opened again with a new producer.
  */
 export async function openIdempotent(connection: KafkaConnection, context: KafkaContext): Promise<Sink> {
-  const { config } = context;
+  const { config, clock, signal } = context;
   const topics = topicBook(connection, context);
   await prepareFixed(topics, config);
-  const producer = connection.kafka.producer({
-    idempotent: true,
-    maxInFlightRequests: 1,
-    allowAutoTopicCreation: false,
-    createPartitioner: connection.library.Partitioners.DefaultPartitioner,
-  });
-  await producer.connect();
-  const topicOf = topicNamer(config.topic, config.positionsTopic);
-  let isUsable = true;
+  const producer = await openProducer(connection, { clock, signal });
   return {
     framed: true,
+    writesMax: KAFKA_WRITES_MAX,
     limits: { recordsMax: config.batchRecordsMax, bytesMax: config.batchBytesMax, ageMsMax: 0 },
-    async write(batch, signal) {
-      signal.throwIfAborted();
-      if (!isUsable) throw new RetryableError("Kafka must be opened again after an error.");
-      isUsable = false;
-      await writeWithin(connection, config, { signal, records: batch.records.length }, async () => {
-        const placed = batch.records.map((record) => ({ topic: topicOf(record.event), record }));
-        await topics.prepare(new Set(placed.map(({ topic }) => topic)));
-        const layout = layOut(placed, topics, { key: config.key, nowMs: context.clock.now() });
-        const { compression } = connection;
-        await sendAll({
-          to: producer,
-          layout,
-          compression,
-          topics,
-          records: placed.length,
-          isTransaction: false,
-        });
-      });
-      isUsable = true;
-      return undefined;
-    },
-    async close() {
-      isUsable = false;
-      connection.end();
-    },
+    ...createBatchWriter({
+      connection,
+      context,
+      topics,
+      send: ({ records }, layout) =>
+        sendAll({ to: producer, layout, topics, records: records.length, isTransaction: false }),
+    }),
   };
 }

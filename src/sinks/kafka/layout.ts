@@ -1,61 +1,122 @@
-import type { Message } from "kafkajs";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JournalEvent } from "../../core/event.ts";
 import type { SinkRecord } from "../../core/sink.ts";
+import type { RecordCodec } from "./codecs.ts";
 import type { KafkaConfig } from "./config.ts";
+import { BATCH_HEADER_BYTES, encodeHeader, RecordBuffer, recordBytes } from "./record-batch.ts";
 import type { TopicBook } from "./topics.ts";
 
-/** The records of one record batch, which the broker measures against max.message.bytes as a whole. */
+/** One record batch. The broker compares its size as a whole with max.message.bytes. */
 export interface Chunk {
   readonly topic: string;
-  readonly messages: Message[];
-  /** The indexes of the messages in the sink's batch. */
-  readonly indexes: number[];
-  /** Upper bound of the record batch, before compression. */
-  bytes: number;
+  readonly partition: number;
+  readonly count: number;
+  readonly timestampMs: number;
+  /** The indexes of its records in the sink's batch. */
+  readonly indexes: readonly number[];
+  /** The size of the record batch before compression. */
+  readonly bytes: number;
+  /** The records, compressed by the codec of the layout. */
+  readonly records: Uint8Array;
 }
 
 /** One produce request: at most one chunk for each partition. */
 export type Request = readonly Chunk[];
 export type Layout = readonly Request[];
 
-export interface Placed {
-  readonly topic: string;
-  readonly record: SinkRecord;
+export interface LayoutOptions {
+  readonly key: KafkaConfig["key"];
+  readonly codec: RecordCodec;
+  readonly nowMs: number;
+  topicOf(event: JournalEvent): string;
 }
 
-/** The work of kafkajs grows with the square of the messages of one chunk. */
-const CHUNK_RECORDS_MAX = 1_000;
-/** Lengths, deltas and header names of one record, rounded up. */
-const RECORD_OVERHEAD_BYTES = 100;
+/** The memory of a chunk in the beginning: a topic for each tenant makes thousands of small ones. */
+const CHUNK_BYTES_EXPECTED = 16_384;
+/** Records that are encoded before other work gets its turn. */
+const RECORDS_A_TURN = 1_000;
 
 /**
- * All messages of one request to one partition become one record batch, which must not exceed the topic's
- * limit although each message is small. So each partition's records are cut into chunks by bytes. Request
- * number n holds every partition's chunk number n, which keeps each partition's order.
+ * Encodes records into chunks. A partition's records are cut by bytes, because a record batch above the topic's
+ * limit is refused although each record is small. Request number n has every partition's chunk number n, which
+ * keeps each partition's order.
  */
-export function layOut(
-  placed: readonly Placed[],
+export async function layOut(
+  records: readonly SinkRecord[],
   topics: TopicBook,
-  options: { readonly key: KafkaConfig["key"]; readonly nowMs: number },
-): Layout {
-  const chunksByPartition = new Map<string, { readonly chunks: Chunk[]; readonly bytesMax: number }>();
-  const timestamp = String(options.nowMs);
-  placed.forEach(({ topic, record }, index) => {
-    const key = keyOf(record.event, options.key);
-    const { partition, chunkBytesMax } = topics.place(topic, key ?? spreadBy(record.event, options.key));
-    const message = messageOf(record, key, partition, timestamp);
-    const bytes = sizeOf(message);
-    const name = `${topic}/${partition}`;
-    const chunks: Chunk[] = chunksByPartition.get(name)?.chunks ?? [];
-    if (chunks.length === 0) chunksByPartition.set(name, { chunks, bytesMax: chunkBytesMax });
-    const last = chunks.at(-1);
-    if (last && last.bytes + bytes <= chunkBytesMax && last.messages.length < CHUNK_RECORDS_MAX) {
-      last.messages.push(message);
-      last.indexes.push(index);
-      last.bytes += bytes;
-    } else chunks.push({ topic, messages: [message], indexes: [index], bytes });
-  });
-  return requestsOf([...chunksByPartition.values()]);
+  options: LayoutOptions,
+): Promise<Layout> {
+  const partitions = new Map<string, PartitionChunks>();
+  const headersOf = headerEncoder();
+  const bytesOfKey = remembered((key) => Buffer.from(key));
+  for (let index = 0; index < records.length; index++) {
+    if (index % RECORDS_A_TURN === RECORDS_A_TURN - 1) await nextTurn();
+    const { event, body } = records[index]!;
+    const topic = options.topicOf(event);
+    const key = keyOf(event, options.key);
+    const place = topics.place(topic, key ?? spreadBy(event, options.key));
+    const name = `${topic}/${place.partition}`;
+    let chunks = partitions.get(name);
+    if (chunks === undefined) {
+      chunks = new PartitionChunks(topic, place.partition, place.chunkBytesMax, options);
+      partitions.set(name, chunks);
+    }
+    const keyBytes = key === null ? null : bytesOfKey(key);
+    const headers = headersOf(event);
+    if (!chunks.fits(keyBytes, body, headers)) await chunks.finish();
+    chunks.add(index, keyBytes, body, headers);
+  }
+  for (const chunks of partitions.values()) await chunks.finish();
+  return requestsOf([...partitions.values()]);
+}
+
+/** The chunks of one partition. Only the last one still grows. */
+class PartitionChunks {
+  readonly chunks: Chunk[] = [];
+  readonly bytesMax: number;
+  readonly #topic: string;
+  readonly #partition: number;
+  readonly #options: LayoutOptions;
+  #records = new RecordBuffer(CHUNK_BYTES_EXPECTED);
+  #indexes: number[] = [];
+
+  constructor(topic: string, partition: number, bytesMax: number, options: LayoutOptions) {
+    this.#topic = topic;
+    this.#partition = partition;
+    this.bytesMax = bytesMax;
+    this.#options = options;
+  }
+
+  /** Whether a record belongs to the chunk that still grows. */
+  fits(key: Uint8Array | null, value: Uint8Array, headers: readonly Uint8Array[]): boolean {
+    const { count, size } = this.#records;
+    if (count === 0) return true;
+    return BATCH_HEADER_BYTES + size + recordBytes(count, key, value.length, headers) <= this.bytesMax;
+  }
+
+  add(index: number, key: Uint8Array | null, value: Uint8Array, headers: readonly Uint8Array[]): void {
+    this.#records.append(key, value, headers);
+    this.#indexes.push(index);
+  }
+
+  /** Ends the chunk that grows. */
+  async finish(): Promise<void> {
+    const { codec, nowMs } = this.#options;
+    const { bytes, count } = this.#records;
+    if (count === 0) return;
+    this.chunks.push({
+      topic: this.#topic,
+      partition: this.#partition,
+      count,
+      timestampMs: nowMs,
+      indexes: this.#indexes,
+      bytes: BATCH_HEADER_BYTES + bytes.length,
+      records: codec.compress === undefined ? bytes : await codec.compress(bytes),
+    });
+    this.#indexes = [];
+    if (codec.compress === undefined) this.#records = new RecordBuffer(CHUNK_BYTES_EXPECTED);
+    else this.#records.clear();
+  }
 }
 
 /** The partitions of one topic that a transaction writes to. */
@@ -66,17 +127,15 @@ export interface Touched {
 
 export function touchedBy(layout: Layout): readonly Touched[] {
   const found = new Map<string, Set<number>>();
-  for (const { topic, messages } of layout.flat()) {
+  for (const { topic, partition } of layout.flat()) {
     const partitions = found.get(topic) ?? new Set<number>();
-    found.set(topic, partitions.add(messages[0]!.partition!));
+    found.set(topic, partitions.add(partition));
   }
   return [...found].map(([topic, partitions]) => ({ topic, partitions: [...partitions] }));
 }
 
 /** A record that may be too large for its topic has a request of its own, so that a refusal names it. */
-function requestsOf(
-  partitions: readonly { readonly chunks: readonly Chunk[]; readonly bytesMax: number }[],
-): Layout {
+function requestsOf(partitions: readonly PartitionChunks[]): Layout {
   const requests: Request[] = [];
   const longest = partitions.reduce((length, { chunks }) => Math.max(length, chunks.length), 0);
   for (let at = 0; at < longest; at++) {
@@ -109,24 +168,31 @@ function spreadBy(event: JournalEvent, key: KafkaConfig["key"]): string | null {
   return key === "none" ? event.identity : null;
 }
 
-/**
- * The record's time is the time of writing: with the event's own time a topic's retention would delete
- * a backfill at once.
- */
-function messageOf({ event, body }: SinkRecord, key: string | null, partition: number, timestamp: string) {
-  const headers: Record<string, string> = {
-    service: event.service,
-    event_type: event.eventType,
-    event_id: event.id ?? event.identity,
+/** The headers of a record; most values repeat from event to event. */
+function headerEncoder(): (event: JournalEvent) => Uint8Array[] {
+  const service = remembered((value) => encodeHeader("service", value));
+  const eventType = remembered((value) => encodeHeader("event_type", value));
+  const organization = remembered((value) => encodeHeader("organization", value));
+  return (event) => {
+    const headers: Uint8Array[] = [
+      service(event.service),
+      eventType(event.eventType),
+      encodeHeader("event_id", event.id ?? event.identity),
+    ];
+    if (event.organization !== null) headers.push(organization(event.organization));
+    return headers;
   };
-  if (event.organization !== null) headers.organization = event.organization;
-  const value = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  return { key, value, headers, partition, timestamp };
 }
 
-/** An upper bound of the record's bytes inside its batch. */
-function sizeOf({ key, value, headers }: ReturnType<typeof messageOf>): number {
-  let bytes = RECORD_OVERHEAD_BYTES + value.byteLength + Buffer.byteLength(key ?? "");
-  for (const header of Object.values(headers)) bytes += Buffer.byteLength(header);
-  return bytes;
+/** Lives for one batch, which bounds its memory. */
+function remembered(encode: (value: string) => Buffer): (value: string) => Buffer {
+  const known = new Map<string, Buffer>();
+  return (value) => {
+    let encoded = known.get(value);
+    if (encoded === undefined) {
+      encoded = encode(value);
+      known.set(value, encoded);
+    }
+    return encoded;
+  };
 }

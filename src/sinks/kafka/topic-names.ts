@@ -26,10 +26,16 @@ export function checkTemplate(template: string): string | undefined {
  */
 export function topicNamer(template: string, positionsTopic: string): (event: JournalEvent) => string {
   const fill = compileTemplate(template, PLACEHOLDERS);
-  return (event) => {
-    const name = fill(event).replaceAll("~", "Z");
+  if (!template.includes("{")) {
+    const fixed = legal(template);
+    return () => fixed;
+  }
+  return (event) => legal(fill(event));
+
+  function legal(filled: string): string {
+    const name = filled.replaceAll("~", "Z");
     if (name === positionsTopic) return `${name.slice(0, NAME_LENGTH_MAX - 2)}_X`;
     if (name.length <= NAME_LENGTH_MAX) return name;
     return `${name.slice(0, NAME_LENGTH_MAX - 34)}_Y${hash("sha256", name, "hex").slice(0, 32)}`;
-  };
+  }
 }

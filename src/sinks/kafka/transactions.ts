@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
-import type { Producer } from "kafkajs";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
 import type { Position } from "../../core/position.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
-import { type KafkaConfig, type KafkaContext, memoryOf } from "./config.ts";
-import { type KafkaConnection, writeWithin } from "./connect.ts";
+import type { RecordCodec } from "./codecs.ts";
+import { type KafkaContext, memoryOf } from "./config.ts";
+import type { KafkaConnection } from "./connect.ts";
 import { endHanging } from "./hanging.ts";
-import { layOut, type Touched, touchedBy } from "./layout.ts";
+import { type Chunk, type Layout, type Touched, touchedBy } from "./layout.ts";
 import { encodePosition, type HeldPosition, readPosition } from "./positions.ts";
+import { openProducer, type RecordProducer } from "./producer.ts";
+import { BATCH_HEADER_BYTES, RecordBuffer } from "./record-batch.ts";
 import { sendAll } from "./send.ts";
-import { topicNamer } from "./topic-names.ts";
 import { prepareFixed, type TopicBook, topicBook } from "./topics.ts";
+import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
 
 /** Kept between two openings in one process, to recognize a second instance (R25). */
 interface Instance {
@@ -33,14 +35,15 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   const { clock, signal } = context;
   const read = (waitMs: number) =>
     readPosition(connection, { topic: positionsTopic, partitions, key: id, waitMs, clock, signal });
-  let producer = await initialized(connection, id, config);
+  const transaction = { id, timeoutMs: transactionTimeout };
+  let producer = await openProducer(connection, { clock, signal, transaction });
   // Without a wait: a transaction of ours that is undecided now stays so.
   let found = await read(0);
   const { newest } = found;
   const { position: committed, earlierJournals } = context;
   if (await endHanging(connection, { id, transactionTimeout, newest, committed, earlierJournals })) {
-    await producer.disconnect();
-    producer = await initialized(connection, id, config);
+    await producer.close();
+    producer = await openProducer(connection, { clock, signal, transaction });
     found = await read(openTimeout);
   } else if (found.undecidedIn !== undefined) found = await read(openTimeout);
   const { held, undecidedIn } = found;
@@ -57,20 +60,6 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
 
 export function defaultId(sink: string): string {
   return `tidemark-${sink}`;
-}
-
-/** A producer that has ended the transaction of the one before it. */
-async function initialized(connection: KafkaConnection, id: string, config: KafkaConfig): Promise<Producer> {
-  const producer = connection.kafka.producer({
-    transactionalId: id,
-    transactionTimeout: config.transactionTimeout,
-    maxInFlightRequests: 1,
-    allowAutoTopicCreation: false,
-    createPartitioner: connection.library.Partitioners.DefaultPartitioner,
-  });
-  await producer.connect();
-  await (await producer.transaction()).abort();
-  return producer;
 }
 
 /**
@@ -101,7 +90,7 @@ function remember(memory: Map<string, unknown>, name: string, held: HeldPosition
 interface Opened {
   readonly connection: KafkaConnection;
   readonly context: KafkaContext;
-  readonly producer: Producer;
+  readonly producer: RecordProducer;
   readonly topics: TopicBook;
   readonly position: Position | undefined;
   readonly positionMessage: (
@@ -111,55 +100,49 @@ interface Opened {
 }
 
 function opened({ connection, context, producer, topics, position, positionMessage }: Opened): Sink {
-  const { config } = context;
-  const topicOf = topicNamer(config.topic, config.positionsTopic);
-  // After a failed write the outcome is unknown until the sink is opened again (R17).
-  let isUsable = true;
+  const { config, clock } = context;
 
-  async function send(batch: Batch): Promise<void> {
-    const placed = batch.records.map((record) => ({ topic: topicOf(record.event), record }));
-    await topics.prepare(new Set(placed.map(({ topic }) => topic)));
-    const layout = layOut(placed, topics, { key: config.key, nowMs: context.clock.now() });
-    const transaction = await producer.transaction();
-    const compression = connection.compression;
+  async function send({ records, to }: Batch, layout: Layout): Promise<void> {
+    const touched = touchedBy(layout);
+    const { partition, message } = positionMessage(to, touched);
     // The position goes first: it names all partitions of the transaction, however far that comes.
-    const { partition, message } = positionMessage(batch.to, touchedBy(layout));
-    await transaction.send({
-      topic: config.positionsTopic,
-      acks: -1,
-      compression,
-      messages: [{ ...message, partition }],
-    });
-    await sendAll({
-      to: transaction,
-      layout,
-      compression,
-      topics,
-      records: placed.length,
-      isTransaction: true,
-    });
-    await transaction.commit();
+    await producer.begin([{ topic: config.positionsTopic, partitions: [partition] }]);
+    const own = { topic: config.positionsTopic, partition, nowMs: clock.now() };
+    const refused = await producer.produce([await positionChunk(own, message, connection.codec)]);
+    if (refused.length > 0) throw new Error("The positions topic refuses a position as too large.");
+    await producer.begin(touched);
+    await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: true });
+    await producer.commit();
   }
 
   return {
     position,
     framed: true,
+    writesMax: KAFKA_WRITES_MAX,
     limits: {
       recordsMax: config.batchRecordsMax,
       bytesMax: config.batchBytesMax,
       ageMsMax: 0,
     },
-    async write(batch, signal) {
-      signal.throwIfAborted();
-      if (!isUsable) throw new RetryableError("Kafka must be opened again after an error.");
-      isUsable = false;
-      await writeWithin(connection, config, { signal, records: batch.records.length }, () => send(batch));
-      isUsable = true;
-      return undefined;
-    },
-    async close() {
-      isUsable = false;
-      connection.end();
-    },
+    ...createBatchWriter({ connection, context, topics, send }),
+  };
+}
+
+async function positionChunk(
+  { topic, partition, nowMs }: { readonly topic: string; readonly partition: number; readonly nowMs: number },
+  { key, value }: { readonly key: string; readonly value: string },
+  codec: RecordCodec,
+): Promise<Chunk> {
+  const records = new RecordBuffer(value.length + 1_000);
+  records.append(Buffer.from(key), Buffer.from(value), []);
+  const { bytes } = records;
+  return {
+    topic,
+    partition,
+    count: 1,
+    timestampMs: nowMs,
+    indexes: [],
+    bytes: BATCH_HEADER_BYTES + bytes.length,
+    records: codec.compress === undefined ? bytes : await codec.compress(bytes),
   };
 }

@@ -11,6 +11,7 @@ import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
 import { probeOver } from "../over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
+import { WRITES_MAX } from "../over-http/writes.ts";
 import { isJson, textOf } from "../shared/body.ts";
 
 const API_VERSION = "2023-01-01";
@@ -96,6 +97,7 @@ export const sentinel = defineSink({
     }
 
     return {
+      writesMax: WRITES_MAX,
       limits: { recordsMax: 10_000, bytesMax: BODY_BYTES_MAX, ...arrayOverheads("[", "]"), ageMsMax: 0 },
       encode(event) {
         const body = textOf(format.encode(event));

@@ -1,17 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import type { Clock } from "../core/clock.ts";
-import { PausedError, RejectedEventsError, RetryableError } from "../core/errors.ts";
-import type { JournalEvent } from "../core/event.ts";
-import { connectionFields } from "../core/http/config.ts";
-import { type Answer, makeRequester, type Requester } from "../core/http/requester.ts";
-import { durationSchema, sizeSchema } from "../core/schema.ts";
-import { secretSchema } from "../core/secret.ts";
-import { defineSink, type SinkRecord } from "../core/sink.ts";
-import { halveUntilNamed } from "./over-http/halve.ts";
-import { probeOver } from "./over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
-import { isJson, textOf } from "./shared/body.ts";
+import type { Clock } from "../../core/clock.ts";
+import { PausedError, RejectedEventsError } from "../../core/errors.ts";
+import type { JournalEvent } from "../../core/event.ts";
+import { connectionFields } from "../../core/http/config.ts";
+import { type Answer, makeRequester } from "../../core/http/requester.ts";
+import { durationSchema, sizeSchema } from "../../core/schema.ts";
+import { secretSchema } from "../../core/secret.ts";
+import { defineSink, type SinkRecord } from "../../core/sink.ts";
+import { halveUntilNamed } from "../over-http/halve.ts";
+import { probeOver } from "../over-http/probe.ts";
+import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
+import { WRITES_MAX } from "../over-http/writes.ts";
+import { isJson, textOf } from "../shared/body.ts";
+import { createAcknowledgements } from "./acknowledgements.ts";
 
 const ackSchema = z
   .strictObject({
@@ -19,7 +21,13 @@ const ackSchema = z
       minMs: 100,
       maxMs: 3_600_000,
     }).prefault("2m"),
-    interval: durationSchema("How often to ask for it.", { minMs: 10, maxMs: 60_000 }).prefault("1s"),
+    interval: durationSchema("How often to ask for those that are missing.", {
+      minMs: 10,
+      maxMs: 60_000,
+    }).prefault("1s"),
+    batchesMax: z.int().min(1).max(1000).default(32).meta({
+      description: "The most batches that wait for an acknowledgement at once. They are held in memory.",
+    }),
   })
   .meta({
     description:
@@ -67,18 +75,20 @@ export const splunkHec = defineSink({
     const { requester, origin, base, url, channel, headers } = await connect(config, clock);
     const isJsonFormat = isJson(format);
     const head = envelopeHead(config, isJsonFormat);
+    const acknowledgements =
+      config.acknowledge &&
+      createAcknowledgements({
+        ...{ requester, clock, headers, ...config.acknowledge },
+        url: `${base}/services/collector/ack?channel=${channel}`,
+        meaningOf: (answer) => meaningOf(answer, origin),
+      });
 
     async function send(records: readonly SinkRecord[], abort: AbortSignal) {
       const body = Buffer.concat(records.map((record) => record.body));
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
       const { code, text, "invalid-event-number": invalid, ackId } = jsonOf(answer) ?? {};
       if (isSuccess(answer)) {
-        if (config.acknowledge)
-          await acknowledged(
-            { requester, clock, base, channel, headers, ...config.acknowledge },
-            ackId,
-            abort,
-          );
+        await acknowledgements?.of(ackId, abort);
         return undefined;
       }
       const error = meaningOf(answer, origin);
@@ -99,6 +109,7 @@ export const splunkHec = defineSink({
 
     return {
       limits: { recordsMax: 10_000, bytesMax: config.batchBytesMax, ageMsMax: 0 },
+      writesMax: config.acknowledge?.batchesMax ?? WRITES_MAX,
       encode(event) {
         const body = textOf(format.encode(event));
         return `${head(event)}"event":${isJsonFormat ? body : JSON.stringify(body)}}`;
@@ -124,7 +135,10 @@ export const splunkHec = defineSink({
         });
         return undefined;
       },
-      close: () => requester.close(),
+      async close() {
+        acknowledgements?.close();
+        await requester.close();
+      },
     };
   },
 
@@ -219,42 +233,4 @@ const CODES_WITHOUT_EVENTS: readonly unknown[] = [5, 12];
 function probed(answer: Answer, destination: string): Error | undefined {
   if (isSuccess(answer) || CODES_WITHOUT_EVENTS.includes(jsonOf(answer)?.code)) return undefined;
   return meaningOf(answer, destination);
-}
-
-interface Acknowledgement {
-  readonly requester: Requester;
-  readonly clock: Clock;
-  readonly base: string;
-  readonly channel: string;
-  readonly headers: Record<string, string>;
-  readonly timeout: number;
-  readonly interval: number;
-}
-
-/** Asks until the indexers hold the request; gives up with a RetryableError. */
-async function acknowledged(by: Acknowledgement, ackId: unknown, signal: AbortSignal): Promise<void> {
-  if (typeof ackId !== "number")
-    throw new PausedError(
-      "Splunk took the batch without an acknowledgement id.",
-      "Enable acknowledgement for the token, or remove `acknowledge`.",
-    );
-  const url = `${by.base}/services/collector/ack?channel=${by.channel}`;
-  const giveUpAtMs = by.clock.now() + by.timeout;
-  for (;;) {
-    const body = JSON.stringify({ acks: [ackId] });
-    const answer = await by.requester.send({ url, headers: by.headers, body }, signal);
-    if (!isSuccess(answer)) throw meaningOf(answer, by.base) ?? unacknowledged(answer.status);
-    const acks = jsonOf(answer)?.acks as Record<string, unknown> | undefined;
-    if (acks?.[String(ackId)] === true) return;
-    if (by.clock.now() >= giveUpAtMs) throw unacknowledged();
-    await by.clock.sleep(by.interval, signal);
-  }
-}
-
-function unacknowledged(status?: number): RetryableError {
-  return new RetryableError(
-    status === undefined
-      ? "Splunk did not acknowledge the batch in time."
-      : `Splunk answered ${status} when asked for an acknowledgement.`,
-  );
 }

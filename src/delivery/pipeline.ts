@@ -1,0 +1,106 @@
+import type { Clock } from "../core/clock.ts";
+import { RejectedEventsError, RetryableError } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
+import type { Batch, Sink, SinkDefinition } from "../core/sink.ts";
+import type { Wake } from "../core/wake.ts";
+import { createFlights, type Landed } from "./flights.ts";
+import { type createNextBatch, release } from "./next-batch.ts";
+import type { Progress } from "./progress.ts";
+
+interface PipelineParts {
+  readonly definition: SinkDefinition;
+  readonly clock: Clock;
+  readonly wake: Wake;
+  readonly log: Log;
+  readonly progress: Progress;
+  readonly nextBatch: ReturnType<typeof createNextBatch>;
+  /** Commits a write, or throws its error. */
+  landed(flight: Landed): Promise<void>;
+  /** Called for a write that succeeded behind one that failed. */
+  wroteAhead(batch: NonNullable<Landed["batch"]>): void;
+}
+
+/** begun: one more may be begun · full: the oldest one has to land first · empty, young: there is nothing to write now */
+export type Begun = "begun" | "full" | "empty" | "young";
+
+/** How long events that came without a wake may wait while writes are in flight. */
+const MORE_EVENTS_MS = 1000;
+
+/** Keeps as many writes in flight as the sink takes. */
+export function createPipeline(parts: PipelineParts) {
+  const { definition, wake, log, progress, nextBatch, landed, wroteAhead } = parts;
+  const flights = createFlights(parts.clock);
+
+  async function begin(sink: Sink, signal: AbortSignal): Promise<Begun> {
+    const writesMax = definition.boundsFirst ? 1 : (sink.writesMax ?? 1);
+    if (flights.size >= writesMax || flights.hasFailed) return "full";
+    const mark = wake.mark();
+    const next = await nextBatch(sink, progress, flights.front);
+    switch (next.kind) {
+      case "write": {
+        const { batch } = next;
+        flights.begin({ batch, to: batch.to }, () => sink.write(batch, signal));
+        break;
+      }
+      case "pass":
+        flights.begin({ batch: undefined, to: next.to }, async () => undefined);
+        break;
+      case "wait":
+        if (flights.size > 0) return (await isOldestDone(mark, signal)) ? "full" : "begun";
+        return next.isEmpty ? "empty" : "young";
+    }
+    return flights.size < writesMax ? "begun" : "full";
+  }
+
+  /** Waits for the oldest write, or until there may be more events to write. */
+  async function isOldestDone(mark: number, signal: AbortSignal): Promise<boolean> {
+    const stop = new AbortController();
+    const more = wake.waitSince(mark, MORE_EVENTS_MS, AbortSignal.any([signal, stop.signal]));
+    try {
+      return await flights.isOldestDone(more);
+    } finally {
+      stop.abort();
+    }
+  }
+
+  /** After an error: lets all other writes end. Those that succeeded are not written again. */
+  async function landOthers(): Promise<void> {
+    for (let other = await flights.land(); other !== undefined; other = await flights.land()) {
+      const { batch, outcome } = other;
+      if (batch === undefined) continue;
+      if ("state" in outcome) {
+        progress.wroteAhead(batch);
+        wroteAhead(batch);
+      } else progress.wroteAhead(batch, writtenBefore(outcome.error, batch));
+      release(batch.leases);
+    }
+  }
+
+  return {
+    begin,
+    land: flights.land,
+    landOthers,
+    /** Lets all writes end and commits as many as can be. */
+    async settle(): Promise<void> {
+      for (let flight = await flights.land(); flight !== undefined; flight = await flights.land()) {
+        try {
+          await landed(flight);
+        } catch (error) {
+          log.debug({ err: error }, "A write had not ended when the sink was closed.");
+          await landOthers();
+        } finally {
+          release(flight.batch?.leases ?? []);
+        }
+      }
+    },
+  };
+}
+
+/** The records of a batch that were written although its write failed. Its error comes again when the rest is written. */
+function writtenBefore(error: unknown, { records }: Batch): readonly number[] {
+  const isPartial = error instanceof RetryableError || error instanceof RejectedEventsError;
+  if (!isPartial || (error instanceof RetryableError && error.remaining === undefined)) return [];
+  const rejected = error instanceof RejectedEventsError ? error.rejected.map(({ index }) => index) : [];
+  const left = new Set([...rejected, ...(error.remaining ?? [])]);
+  return records.map((_, index) => index).filter((index) => !left.has(index));
+}

@@ -1,0 +1,77 @@
+import { RetryableError } from "../../core/errors.ts";
+import type { Batch, Sink } from "../../core/sink.ts";
+import type { KafkaContext } from "./config.ts";
+import { type KafkaConnection, writeWithin } from "./connect.ts";
+import { type Layout, layOut } from "./layout.ts";
+import { topicNamer } from "./topic-names.ts";
+import type { TopicBook } from "./topics.ts";
+
+/** Batches in a sink at once: one is sent while the next one is encoded and compressed. */
+export const KAFKA_WRITES_MAX = 2;
+
+interface Writing {
+  readonly connection: KafkaConnection;
+  readonly context: KafkaContext;
+  readonly topics: TopicBook;
+  /** Sends one batch and resolves once it is durable. */
+  send(batch: Batch, layout: Layout): Promise<void>;
+}
+
+/**
+ * The writes of a sink. A batch is encoded as soon as it comes, and sent when the batch before it is durable. After
+ * an error every other batch is refused until the sink is opened again (R17).
+ */
+export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close"> {
+  const { connection, context, send } = writing;
+  const encode = createEncoder(writing);
+  let encoding: Promise<unknown> = Promise.resolve();
+  let sending: Promise<unknown> = Promise.resolve();
+  let isUsable = true;
+
+  async function sendNext(batch: Batch, layout: Promise<Layout>, signal: AbortSignal): Promise<void> {
+    if (!isUsable) throw new RetryableError("Kafka must be opened again after an error.");
+    try {
+      signal.throwIfAborted();
+      const { length: records } = batch.records;
+      await writeWithin(connection, context.config, { signal, records }, async () =>
+        send(batch, await layout),
+      );
+    } catch (error) {
+      isUsable = false;
+      throw error;
+    }
+  }
+
+  return {
+    async write(batch, signal) {
+      signal.throwIfAborted();
+      if (!isUsable) throw new RetryableError("Kafka must be opened again after an error.");
+      const layout = encoding.then(() => encode(batch));
+      encoding = layout.catch(() => {});
+      const sent = sending.then(() => sendNext(batch, layout, signal));
+      sending = sent.catch(() => {});
+      await sent;
+      return undefined;
+    },
+    async close() {
+      isUsable = false;
+      connection.end();
+    },
+  };
+}
+
+function createEncoder({ connection, context, topics }: Writing): (batch: Batch) => Promise<Layout> {
+  const { config, clock } = context;
+  const topicOf = topicNamer(config.topic, config.positionsTopic);
+  const isFixed = !config.topic.includes("{");
+  return async ({ records }) => {
+    const names = isFixed ? [topicOf(records[0]!.event)] : records.map(({ event }) => topicOf(event));
+    await topics.prepare(new Set(names));
+    return layOut(records, topics, {
+      key: config.key,
+      codec: connection.codec,
+      nowMs: clock.now(),
+      topicOf,
+    });
+  };
+}
