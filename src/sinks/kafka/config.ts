@@ -117,7 +117,7 @@ export type KafkaConfig = z.output<typeof kafkaSchema>;
 export type KafkaContext = SinkContext<KafkaConfig>;
 
 /** Brokers without transactions are mostly Azure Event Hubs, which takes gzip alone. */
-export function compressionOf({
+export function kafkaCompressionOf({
   compression,
   delivery,
 }: Pick<KafkaConfig, "compression" | "delivery">): KafkaCompression {

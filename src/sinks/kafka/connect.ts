@@ -5,7 +5,7 @@ import { RetryableError } from "../../core/errors.ts";
 import { readTls } from "../../core/http/tls.ts";
 import type { Log } from "../../core/log.ts";
 import { codecOf, type RecordCodec } from "./codecs.ts";
-import { compressionOf, type KafkaConfig, type KafkaContext } from "./config.ts";
+import { type KafkaConfig, type KafkaContext, kafkaCompressionOf } from "./config.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { mskTokenProvider } from "./msk-token.ts";
 import { tokenProvider } from "./oauth.ts";
@@ -39,7 +39,7 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
   const { config } = context;
   const library = (await import("kafkajs")).default;
   await calmRequestQueues();
-  const codec = await codecOf(library, compressionOf(config));
+  const codec = await codecOf(library, kafkaCompressionOf(config));
   const sockets = trackedSockets();
   const options: KafkaOptions = {
     brokers: config.brokers,
