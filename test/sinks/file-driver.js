@@ -2,7 +2,7 @@
  * Feeds the built file sink as delivery does: writes a batch, then commits position and state in SQLite.
  * The events follow from their numbers. Prints a line after every commit. Runs until it is killed, or until event number `until`.
  *
- *     node file-driver.js DIRECTORY DATABASE UNTIL SETTINGS ORGANIZATIONS
+ *     node file-driver.js DIRECTORY DATABASE UNTIL SETTINGS ORGANIZATIONS [EVENTS-PER-BATCH]
  */
 
 import { systemClock } from "../../dist/src/core/clock.js";
@@ -10,7 +10,7 @@ import { silentLog } from "../../dist/src/core/log.js";
 import { Sqlite } from "../../dist/src/core/sqlite.js";
 import { file } from "../../dist/src/sinks/file/sink.js";
 
-const [directory, database, until, settings, organizations] = process.argv.slice(2);
+const [directory, database, until, settings, organizations, perBatch = "60"] = process.argv.slice(2);
 const JOURNAL = "0b5e7a52-9c1d-4a6e-8f30-1d2c3b4a5f60";
 const db = new Sqlite(database);
 db.pragma("journal_mode = WAL");
@@ -41,7 +41,7 @@ const sink = await file.open({
 });
 const signal = new AbortController().signal;
 for (let next = sink.position?.page ?? row?.event ?? 0; next < Number(until); ) {
-  const count = Math.min(1 + Math.floor(Math.random() * 60), Number(until) - next);
+  const count = Math.min(1 + Math.floor(Math.random() * Number(perBatch)), Number(until) - next);
   const records = Array.from({ length: count }, (_, index) => recordOf(next + index));
   const state = await sink.write({ records, from: at(next), to: at(next + count) }, signal);
   next += count;

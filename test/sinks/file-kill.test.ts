@@ -30,17 +30,31 @@ interface Case {
   readonly name: string;
   readonly settings: object;
   readonly organizations: number;
+  readonly perBatch?: number;
 }
 
 const CASES: readonly Case[] = [
   { name: "files that are compressed when finished", settings: { gzip: true }, organizations: 3 },
   { name: "zstd files", settings: { compress: "zstd" }, organizations: 3 },
   { name: "gzip files", settings: { compress: "gzip" }, organizations: 3 },
-  { name: "zstd files of many organizations", settings: { compress: "zstd" }, organizations: 300 },
+  {
+    name: "zstd files of many organizations",
+    settings: { compress: "zstd" },
+    organizations: 300,
+    perBatch: 600,
+  },
 ];
 
-function start(until: number, { settings, organizations }: Case): ChildProcess {
-  const args = [DRIVER, directory, database, String(until), JSON.stringify(settings), String(organizations)];
+function start(until: number, { settings, organizations, perBatch = 60 }: Case): ChildProcess {
+  const args = [
+    DRIVER,
+    directory,
+    database,
+    String(until),
+    JSON.stringify(settings),
+    String(organizations),
+    String(perBatch),
+  ];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   children.add(child);
   child.once("exit", () => children.delete(child));
@@ -57,7 +71,7 @@ test.each(CASES)(
       const child = start(Number.MAX_SAFE_INTEGER, drive);
       const exited = once(child, "exit");
       const commits = 1 + Math.floor(Math.random() * COMMITS_MAX);
-      for (let seen = 0; seen < commits; seen++) await once(child.stdout!, "data");
+      for (let seen = 0; seen < commits; seen++) await Promise.race([once(child.stdout!, "data"), exited]);
       // Anywhere inside the next batch.
       const timer = setTimeout(() => child.kill("SIGKILL"), Math.random() * KILL_AFTER_MS_MAX);
       const [code, signal] = await exited;

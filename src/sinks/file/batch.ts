@@ -4,9 +4,9 @@ import { type OpenFile, writeAll } from "./system.ts";
 
 /** A file that takes events, with the part of the current batch that goes to it. */
 export interface ActiveFile {
-  readonly number: number;
+  number: number;
   /** Relative to the directory, with number and extension. */
-  readonly name: string;
+  name: string;
   readonly createdMs: number;
   /** By the last commit. */
   length: number;
@@ -120,6 +120,18 @@ const LINE_END = 0x0a;
 export interface Appender {
   /** Writes a file's pending records after its committed length, one a line, and syncs them. Gives the bytes added. */
   append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<number>;
+  /** The bytes that `append` would write. */
+  content(target: ActiveFile): Promise<readonly Uint8Array[]>;
+}
+
+const LINE_BREAK = Buffer.from("\n");
+
+/** The records of a piece with their line ends. */
+export function recordsOf({ part, from, to }: Piece): Uint8Array[] {
+  if (part.lines !== undefined) return [part.lines(from, to)];
+  const records: Uint8Array[] = [];
+  for (let index = from; index < to; index++) records.push(part.body(index), LINE_BREAK);
+  return records;
 }
 
 /** Appends records as they are. */
@@ -184,5 +196,5 @@ export function createAppender(): Appender {
     }
   }
 
-  return { append };
+  return { append, content: async ({ pending }) => pending.flatMap(recordsOf) };
 }

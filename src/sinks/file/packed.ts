@@ -1,5 +1,5 @@
 import type { Packer, PackKind } from "../../core/packer.ts";
-import type { Appender, Piece } from "./batch.ts";
+import { type Appender, type Piece, recordsOf } from "./batch.ts";
 import { writeAll } from "./system.ts";
 
 /**
@@ -13,14 +13,19 @@ export function createPackedAppender(kind: PackKind, packer: Packer): Appender {
       let position = target.length;
       for (const part of outputsOf(target.pending)) {
         signal.throwIfAborted();
-        const bytes = "frames" in part ? part.frames : await packer.pack(kind, part.records);
+        const bytes = await bytesOf(part);
         await writeAll(file, bytes, position);
         position += bytes.length;
       }
       await file.sync();
       return position - target.length;
     },
+    content: ({ pending }) => Promise.all(outputsOf(pending).map(bytesOf)),
   };
+
+  async function bytesOf(output: Output): Promise<Uint8Array> {
+    return "frames" in output ? output.frames : packer.pack(kind, output.records);
+  }
 
   /** Frames to write as they are, and records to compress, in order. */
   function outputsOf(pieces: readonly Piece[]): Output[] {
@@ -53,15 +58,7 @@ type Output = { readonly frames: Uint8Array } | { readonly records: readonly Uin
 /** Smaller frames are compressed again with their neighbours, which saves most of their size. */
 const FRAME_BYTES_MIN = 64_000;
 const FRAME_BYTES_MAX = 4 << 20;
-const LINE_END = Buffer.from("\n");
 
 function storedFrames({ part, from, to }: Piece): Uint8Array | undefined {
   return part.size(from, to) < FRAME_BYTES_MIN ? undefined : part.frames?.(from, to);
-}
-
-function recordsOf({ part, from, to }: Piece): Uint8Array[] {
-  if (part.lines !== undefined) return [part.lines(from, to)];
-  const records: Uint8Array[] = [];
-  for (let index = from; index < to; index++) records.push(part.body(index), LINE_END);
-  return records;
 }

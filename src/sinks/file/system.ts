@@ -1,5 +1,6 @@
 import { link, lstat, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
+import { type Crew, createCrew } from "./crew.ts";
 import { directWritesOf } from "./direct.ts";
 
 /** The file-system calls that the sink makes, and no others: a test can end the world at any of them. */
@@ -20,6 +21,8 @@ export interface FileSystem {
   rename(from: string, to: string): Promise<void>;
   /** A file that is gone already is fine. */
   unlink(path: string): Promise<void>;
+  /** Threads for very many small files, where there are any; other calls do the same one by one. */
+  createCrew?(): Crew | undefined;
 }
 
 export interface OpenFile {
@@ -81,6 +84,7 @@ export const nodeFileSystem: FileSystem = {
   link,
   rename,
   unlink: (path) => unlink(path).catch(absent),
+  createCrew,
 };
 
 /** Writes all of a buffer at a position. A disk that takes nothing more is an error, never a shorter file. */
