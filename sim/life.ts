@@ -13,9 +13,10 @@ import type { Violation } from "./findings.ts";
 import { lifeEndMs } from "./generate.ts";
 import { judgeHealth } from "./health.ts";
 import { createHistory, type History } from "./history.ts";
+import { createMachines, forCluster } from "./machines.ts";
 import { judge } from "./oracle.ts";
 import { type Plan, type SinkPlan, START_MS } from "./plan.ts";
-import { type Process, startProcess } from "./process.ts";
+import { createLane, type Process, type Replica, startProcess } from "./process.ts";
 import { randomOf } from "./random.ts";
 import { createService } from "./service.ts";
 import { createProcessClock, createWorldClock, takeOverGlobals } from "./world-clock.ts";
@@ -30,19 +31,29 @@ export interface LifeResult {
   readonly delivered: number;
 }
 
+export interface LifeOptions {
+  /** The state is replicated: every process is one of two machines that share the model of the changelog. */
+  readonly cluster?: boolean;
+}
+
 const { setImmediate } = globalThis;
 /** Longest orderly end before the process is killed, as service managers do. */
 const STOP_MS_MAX = 90_000;
 const LOOK_MS = 4 * 3_600_000;
 
 /** Lives a plan to its end and judges it. Nothing but the plan decides what happens. */
-export async function live(plan: Plan, folder: string, log?: Log): Promise<LifeResult> {
+export async function live(
+  plan: Plan,
+  folder: string,
+  log?: Log,
+  options: LifeOptions = {},
+): Promise<LifeResult> {
   const directory = mkdtempSync(join(folder, "life-"));
   const world = createWorldClock(START_MS);
   world.tickMs = plan.tickMs;
   const giveBack = takeOverGlobals(world, randomOf(plan.seed, "Math.random").next);
   try {
-    return await liveIn(plan, directory, world, log);
+    return await liveIn(options.cluster ? forCluster(plan) : plan, directory, world, log, options);
   } finally {
     giveBack();
     rmSync(directory, { recursive: true, force: true });
@@ -54,12 +65,15 @@ async function liveIn(
   directory: string,
   world: ReturnType<typeof createWorldClock>,
   log: Log | undefined,
+  options: LifeOptions,
 ): Promise<LifeResult> {
   const disk = createDisk();
   const service = createService(plan, () => world.nowMs);
   const history: History = createHistory(plan, service, disk);
   const powerRandom = randomOf(plan.seed, "power");
-  const state = join(directory, "state.db");
+  let state = join(directory, "state.db");
+  const machines = options.cluster ? createMachines(plan, directory, () => world.nowMs) : undefined;
+  let replica: Replica | undefined;
   let process: Process | undefined;
   let steps = 0;
 
@@ -85,6 +99,14 @@ async function liveIn(
     return standing("clock").reduce((sum, fault) => sum + (fault.kind === "clock" ? fault.skewMs : 0), 0);
   }
 
+  /** In a cluster the next process may be another machine, with an older copy or with none. */
+  function chooseMachine(): void {
+    if (machines === undefined) return;
+    const chosen = machines.next();
+    state = chosen.file;
+    replica = chosen;
+  }
+
   async function start(): Promise<void> {
     const config = configOf(history.settings, state);
     const { latencyMs } = plan.service;
@@ -97,6 +119,7 @@ async function liveIn(
       skewMs,
       diskError,
       ...(log && { log }),
+      ...(replica && { replica }),
     });
     history.started(world.nowMs);
   }
@@ -151,15 +174,19 @@ async function liveIn(
     work: (actions: App["actions"], signal: AbortSignal, app: App) => Promise<unknown>,
   ): Promise<void> {
     const clock = createProcessClock(world, skewMs, () => false);
+    const config = configOf(history.settings, state);
+    const lane = replica && createLane(replica, config, clock, () => false);
     const app = await openApp({
-      config: configOf(history.settings, state),
+      config,
       log: silentLog,
       stdout: globalThis.process.stdout,
       clock,
       preparer: inlinePreparer,
       repairing: true,
+      ...(lane && { lane: lane.parts }),
     });
     await work(app.actions, new AbortController().signal, app);
+    await lane?.close();
     await app.close();
   }
 
@@ -221,6 +248,7 @@ async function liveIn(
     for (let at = 0; at < Math.floor(hops / 16); at++) await null;
   }
 
+  chooseMachine();
   await start();
   for (const { atMs, fault } of timelineOf(plan)) {
     await runUntil(START_MS + atMs);
@@ -232,6 +260,7 @@ async function liveIn(
       await runIntoWork(fault.hops);
     await end(fault);
     await runUntil(Math.max(world.nowMs, START_MS + fault.fromMs + fault.downMs));
+    chooseMachine();
     await maintain(fault);
     await start();
   }

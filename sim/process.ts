@@ -1,9 +1,17 @@
 import { copyFileSync, existsSync, rmSync } from "node:fs";
+import type { LaneParts } from "../src/app/cluster/lane-parts.ts";
 import { type App, openApp } from "../src/app.ts";
 import type { Config } from "../src/config/schema.ts";
+import { createBufferPool } from "../src/core/buffer-pool.ts";
+import type { Changelog } from "../src/core/changelog.ts";
+import type { Clock } from "../src/core/clock.ts";
 import type { Log } from "../src/core/log.ts";
 import { silentLog } from "../src/core/log.ts";
+import { silentMetrics } from "../src/core/metrics.ts";
 import type { SinkDefinition } from "../src/core/sink.ts";
+import { type OpenedLane, openLane } from "../src/journal/replication/open.ts";
+import { paceOf } from "../src/polling/config.ts";
+import { createPace } from "../src/polling/limits/pace.ts";
 import { inlinePreparer } from "../src/polling/prepare/preparer.ts";
 import { openFileSink } from "../src/sinks/file/sink.ts";
 import type { Disk } from "./disk.ts";
@@ -22,6 +30,13 @@ export interface ProcessOptions {
   /** What the disk at this path does just now. */
   diskError(path: string): DiskError | undefined;
   readonly log?: Log;
+  /** The process is a machine of a cluster: its state is a copy of this changelog. */
+  readonly replica?: Replica | undefined;
+}
+
+export interface Replica {
+  readonly changelog: Changelog;
+  readonly machine: string;
 }
 
 /** One run of the program: the real application on the world's clock, network and disk. */
@@ -43,8 +58,10 @@ export async function startProcess(options: ProcessOptions): Promise<Process> {
   const waiting = new Set<() => void>();
   const isDead = () => dead;
   const clock = createProcessClock(world, options.skewMs, isDead);
+  const lane = options.replica && createLane(options.replica, config, clock, isDead);
   const app = await openApp({
     config,
+    ...(lane && { lane: lane.parts }),
     log: options.log ?? silentLog,
     stdout: process.stdout,
     clock,
@@ -116,10 +133,56 @@ export async function startProcess(options: ProcessOptions): Promise<Process> {
   async function end(): Promise<void> {
     ending.abort(new Error("The process ends."));
     await running;
+    await lane?.close();
     await app.close().catch((error: unknown) => {
       if (!dead) throw error;
     });
   }
+}
+
+/** One lane for the whole simulated service. A dead process reaches neither its log nor a sink. */
+export function createLane(
+  { changelog, machine }: Replica,
+  config: Config,
+  clock: Clock,
+  isDead: () => boolean,
+): { readonly parts: LaneParts; close(): Promise<void> } {
+  let opened: OpenedLane | undefined;
+  const refuseDead = () => {
+    if (isDead()) throw new Error("The process is dead.");
+  };
+  const mortal: Changelog = {
+    ...changelog,
+    async open(lane, signal) {
+      const log = await changelog.open(lane, signal);
+      return {
+        ...log,
+        async commit(batch) {
+          // Some awaits before and after, so that a kill can come between the log and the file.
+          for (let at = 0; at < 3; at++) await null;
+          refuseDead();
+          const committed = await log.commit(batch);
+          for (let at = 0; at < 3; at++) await null;
+          refuseDead();
+          return committed;
+        },
+      };
+    },
+  };
+  const parts: LaneParts = {
+    async openState(file) {
+      const signal = new AbortController().signal;
+      opened = await openLane({ file, changelog: mortal, lane: 0, machine, signal });
+      return opened.state;
+    },
+    memory: createBufferPool(),
+    measured: silentMetrics,
+    paceOf: () => createPace(clock, paceOf(config.polling)),
+    discover: (_, look) => look(),
+    answer: async () => {},
+    beforeEffect: refuseDead,
+  };
+  return { parts, close: async () => opened?.close().catch(() => {}) };
 }
 
 function withDisk(

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../src/core/log.ts";
 import type { Violation } from "./findings.ts";
-import { type LifeResult, live } from "./life.ts";
+import { type LifeOptions, type LifeResult, live } from "./life.ts";
 import type { Plan } from "./plan.ts";
 
 /** Lives plans in a folder in memory, where there is one. */
 export interface Runner {
   /** A program that ends by itself, or that throws, is a violation too. */
-  run(plan: Plan, log?: Log): Promise<LifeResult>;
+  run(plan: Plan, log?: Log, options?: LifeOptions): Promise<LifeResult>;
   close(): void;
 }
 
@@ -19,9 +19,9 @@ export function createRunner(): Runner {
   const ignore = () => {};
   process.on("unhandledRejection", ignore);
   return {
-    async run(plan, log) {
+    async run(plan, log, options) {
       try {
-        return await live(plan, folder, log);
+        return await live(plan, folder, log, options);
       } catch (error) {
         const violation: Violation = { rule: "program", message: textOf(error) };
         return { violations: [violation], digest: "", steps: 0, requests: 0, events: 0, delivered: 0 };

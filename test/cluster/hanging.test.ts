@@ -5,7 +5,8 @@ import { readAll } from "../contract/changelog.ts";
 import { useKafka } from "../support/kafka-suite.ts";
 import { newCluster } from "./kafka-support.ts";
 
-const suite = await useKafka();
+// Lets a test write records that belong to no transaction of the coordinator, as a broker's restart can leave them.
+const suite = await useKafka({ "transaction.partition.verification.enable": "false" });
 const never = new AbortController().signal;
 const row = (value: string) => ({ key: '["t",1]', value: Buffer.from(value) });
 
@@ -41,5 +42,93 @@ describe.skipIf(suite.skip)("C5 transactions that were left open", () => {
     await log.close();
     await transaction.abort();
     await stranger.disconnect();
+  });
+});
+
+describe.skipIf(suite.skipOwn)("C5 records whose markers a broker has left out", () => {
+  const TIP = '["~tip",1]';
+  const tip = (bodies: number) => JSON.stringify({ sequence: 1, hash: "h", schema: 1, bodies });
+
+  /** Writes records of the lane's own producer that no marker will ever end. */
+  async function leaveHanging(
+    { name, connect }: Awaited<ReturnType<typeof newCluster>>,
+    rows: readonly (readonly [string, string])[],
+    bodies: readonly (readonly [string, string])[],
+  ): Promise<void> {
+    const link = await connect(never);
+    const transactionalId = laneId(name, 0);
+    await link.withBrokers(async (brokers) => {
+      const coordinator = await brokers.findGroupCoordinator({
+        groupId: transactionalId,
+        coordinatorType: 1,
+      });
+      const { producerId, producerEpoch } = await coordinator.initProducerId({
+        transactionalId,
+        transactionTimeout: 10_000,
+      });
+      const { state, pages } = topicsOf(name);
+      await brokers.addMultipleTargetTopics([state, pages]);
+      for (const [topic, records] of [
+        [pages, bodies],
+        [state, rows],
+      ] as const) {
+        if (records.length === 0) continue;
+        const [nodeId] = Object.keys(brokers.findLeaderForPartitions(topic, [0]));
+        const leader = (await brokers.findBroker({ nodeId: nodeId! })) as unknown as {
+          produce(request: object): Promise<unknown>;
+        };
+        const messages = records.map(([key, value]) => ({ key, value, timestamp: Date.now(), headers: {} }));
+        await leader.produce({
+          ...{ transactionalId, producerId, producerEpoch, acks: -1, timeout: 30_000, compression: 0 },
+          topicData: [{ topic, partitions: [{ partition: 0, firstSequence: 0, messages }] }],
+        });
+      }
+    });
+    link.end();
+  }
+
+  async function valuesAfterOpening(cluster: Awaited<ReturnType<typeof newCluster>>) {
+    const log = await cluster.changelog.open(0, never);
+    await log.commit({ rows: [row("after")], bodies: [] });
+    const read = async (of: "rows" | "bodies") =>
+      (await readAll(log, of)).map(({ value }) => Buffer.from(value ?? []).toString());
+    const values = { rows: await read("rows"), bodies: await read("bodies") };
+    await log.close();
+    return values;
+  }
+
+  test("C5 a commit that is complete in both topics counts: its writer may have been told so", async () => {
+    const cluster = await newCluster(suite.address, 1);
+    await leaveHanging(
+      cluster,
+      [
+        ['["t",1]', "hanging"],
+        [TIP, tip(1)],
+      ],
+      [["body", "a body"]],
+    );
+    const { rows, bodies } = await valuesAfterOpening(cluster);
+    expect(rows).toEqual(expect.arrayContaining(["hanging", "after"]));
+    expect(bodies).toEqual(["a body"]);
+  });
+
+  test.each([
+    ["its tip is missing", [['["t",1]', "hanging"]], []],
+    [
+      "a body that the tip counts is missing",
+      [
+        ['["t",1]', "hanging"],
+        [TIP, tip(2)],
+      ],
+      [["body", "a body"]],
+    ],
+    ["only its bodies were written", [], [["body", "a body"]]],
+  ] as const)("C5 a commit is taken back where %s: no writer was told of it", async (_, rows, bodies) => {
+    const cluster = await newCluster(suite.address, 1);
+    await leaveHanging(cluster, rows, bodies);
+    const found = await valuesAfterOpening(cluster);
+    expect(found.rows).toContain("after");
+    expect([...found.rows, ...found.bodies]).not.toContain("hanging");
+    expect(found.bodies).toEqual([]);
   });
 });

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { type Broker, readTopic } from "../support/kafka.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
+import { idOf, type OtherSinks } from "./other-sinks-campaign.ts";
 
 /** Three machines of a cluster as processes, a simulated service, a broker, and a Kafka sink. */
 export interface ClusterScene {
@@ -43,13 +44,20 @@ export interface Account {
   readonly delivered: number;
   readonly lost: number;
   readonly twice: number;
+  /** Lost and repeated events of the sinks beside Kafka, by their names. */
+  readonly others: Readonly<Record<string, Pick<Account, "lost" | "twice">>>;
 }
 
 /** Long enough for a busy machine: a late heartbeat moves lanes. */
 const SESSION_MS = 10_000;
 const TOKEN = "a-token-of-thirty-two-characters-or-more";
 
-export async function openClusterScene(broker: Broker, lanes: number, events: number): Promise<ClusterScene> {
+export async function openClusterScene(
+  broker: Broker,
+  lanes: number,
+  events: number,
+  others: OtherSinks,
+): Promise<ClusterScene> {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
   const name = `c${randomBytes(4).toString("hex")}`;
   const topic = `${name}-events`;
@@ -60,7 +68,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     liveEventsPerSecond: 10,
     lateness: { typicalMs: 500, lateShare: 0.1, lateMs: 5000, tailShare: 0, tailMs: 0 },
   });
-  const env = { KEY: simulator.apiKey, TOKEN };
+  const env = { KEY: simulator.apiKey, TOKEN, ...others.env };
   const machines = new Map<string, Program>();
   const ports = new Map<string, number>();
   for (const machine of ["one", "two", "three"]) ports.set(machine, await freePort());
@@ -81,6 +89,7 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
         "drift: false",
         "sinks:",
         `  - { name: lake, type: kafka, brokers: ['${broker.address}'], topic: ${topic}, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: 1 }, transactionTimeout: 10s, openTimeout: 10s }`,
+        ...others.lines,
       ].join("\n"),
       { mode: 0o600 },
     );
@@ -108,6 +117,16 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
     return Array.from({ length: lanes }, (_, lane) => lane).filter((lane) => !running.has(lane));
   }
 
+  async function accountOthers(served: ReadonlySet<string>): Promise<Account["others"]> {
+    const found = [...(await others.delivered())].map(([sink, ids]) => {
+      const counts = new Map<string, number>();
+      for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+      const lost = [...served].filter((id) => !counts.has(id)).length;
+      return [sink, { lost, twice: [...counts.values()].filter((count) => count > 1).length }] as const;
+    });
+    return Object.fromEntries(found);
+  }
+
   async function account(limitMs: number): Promise<Account> {
     simulator.control.setLiveRate(0);
     const deadline = Date.now() + limitMs;
@@ -123,8 +142,10 @@ export async function openClusterScene(broker: Broker, lanes: number, events: nu
       for (const text of delivered) counts.set(text, (counts.get(text) ?? 0) + 1);
       const lost = [...served.keys()].filter((text) => !counts.has(text)).length;
       const twice = [...counts.values()].filter((count) => count > 1).length;
-      if (lost === 0 || Date.now() > deadline)
-        return { served: served.size, delivered: delivered.length, lost, twice };
+      const elsewhere = await accountOthers(new Set([...served.keys()].map(idOf)));
+      const isComplete = lost === 0 && Object.values(elsewhere).every((one) => one.lost === 0);
+      if (isComplete || Date.now() > deadline)
+        return { served: served.size, delivered: delivered.length, lost, twice, others: elsewhere };
       await sleep(1000);
     }
   }

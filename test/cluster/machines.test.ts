@@ -4,6 +4,7 @@ import { shareOf } from "../../src/core/shard.ts";
 import { skipUnless } from "../support/components.ts";
 import { type Broker, findKafka, KAFKA_REMEDY, startBroker } from "../support/kafka.ts";
 import { type ClusterScene, deleteFiles, openClusterScene, swapFiles } from "./machines-campaign.ts";
+import { type OtherSinks, openOtherSinks } from "./other-sinks-campaign.ts";
 
 const jars = await findKafka();
 /** How many faults the campaign has. CI runs a short one. */
@@ -21,12 +22,15 @@ const KINDS = ["kill", "stop", "broker", "remove", "delete", "swap"] as const;
 describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster", () => {
   let broker: Broker;
   let scene: ClusterScene;
+  let others: OtherSinks;
   beforeAll(async () => {
     broker = await startBroker(jars!);
-    scene = await openClusterScene(broker, LANES, EVENTS);
+    others = await openOtherSinks(FAULTS > 3);
+    scene = await openClusterScene(broker, LANES, EVENTS, others);
   });
   afterAll(async () => {
     await scene?.close();
+    await others?.close();
     await broker?.remove();
   });
 
@@ -75,11 +79,13 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
         if (FAULTS > 10)
           process.stderr.write(`${fault} ${kind} ${machine}: all lanes run after ${recoveredMs} ms\n`);
       }
-      const { lost, twice, served, delivered } = await scene.account(RUNNING_MS_MAX);
+      const { lost, twice, served, delivered, others: elsewhere } = await scene.account(RUNNING_MS_MAX);
       process.stderr.write(
-        `cluster campaign: ${FAULTS} faults, served ${served}, delivered ${delivered}, lost ${lost}, twice ${twice}, all lanes ran ${recoveredMs} ms after the last\n`,
+        `cluster campaign: ${FAULTS} faults, served ${served}, delivered ${delivered}, lost ${lost}, twice ${twice}, ${JSON.stringify(elsewhere)}, all lanes ran ${recoveredMs} ms after the last\n`,
       );
       expect({ lost, twice }).toEqual({ lost: 0, twice: 0 });
+      for (const [sink, counted] of Object.entries(elsewhere))
+        expect({ sink, ...counted }).toEqual({ sink, lost: 0, twice: 0 });
       expect(served).toBeGreaterThan(EVENTS / 2);
     },
     1_200_000 + FAULTS * 120_000,

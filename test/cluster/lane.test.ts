@@ -1,0 +1,82 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createModelChangelog, type ModelChangelog } from "../../sim/changelog.ts";
+import { type LaneRunner, runLane } from "../../src/app/cluster/lane.ts";
+import { createSharedParts } from "../../src/app/cluster/shared-parts.ts";
+import { openApp } from "../../src/app.ts";
+import { instantNow } from "../../src/cluster/self-fence.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { createAlarms } from "../../src/core/alarms.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { LaneOutcome } from "../../src/core/lane-requests.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { silentMetrics } from "../../src/core/metrics.ts";
+import { inlinePreparer } from "../../src/polling/prepare/preparer.ts";
+import { temporaryFolder } from "../journal/support.ts";
+
+const never = new AbortController().signal;
+let folder: ReturnType<typeof temporaryFolder>;
+let changelog: ModelChangelog;
+const runners: LaneRunner[] = [];
+const answers: [string, LaneOutcome][] = [];
+
+beforeEach(() => {
+  folder = temporaryFolder();
+  changelog = createModelChangelog();
+  changelog.create("c1", 1);
+});
+afterEach(async () => {
+  for (const runner of runners.splice(0)) await runner.close();
+  folder.remove();
+});
+
+/** Lane 0 on a machine whose config has one sink of this name. */
+function run(machine: string, sink: string): LaneRunner {
+  const file = join(folder.path, `${machine}.yaml`);
+  const lines = [
+    "accounts: [{ name: acme, insightsUrl: 'http://127.0.0.1:1', managementUrl: 'http://127.0.0.1:1', apiKey: { env: KEY }, organizations: all }]",
+    `state: ${join(folder.path, `${machine}.db`)}`,
+    `sinks: [{ name: ${sink}, type: console }]`,
+  ];
+  writeFileSync(file, lines.join("\n"), { mode: 0o600 });
+  const { config } = loadConfig(file, { KEY: "k".repeat(40) });
+  const alarms = createAlarms(systemClock, silentLog);
+  const shared = createSharedParts(config, { measured: silentMetrics, alarms, preparer: inlinePreparer });
+  const runner = runLane({
+    ...{ lane: 0, file: config.state, machine, changelog, sessionTimeoutMs: 600_000, log: silentLog },
+    shared: shared.parts,
+    openApp: (lane, repairing) =>
+      openApp({
+        ...{ config, log: silentLog, stdout: new PassThrough(), preparer: shared.preparer, lane, repairing },
+      }),
+    answer: async (origin, outcome) => void answers.push([origin, outcome]),
+    changed: () => {},
+    fenced: () => {},
+    tooNew: () => {},
+  });
+  runner.confirm(instantNow());
+  runners.push(runner);
+  return runner;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition() && tries < 3000; tries++) await systemClock.sleep(20, never);
+  const seen = runners.map(({ status: { state, reason } }) => `${state}: ${reason ?? ""}`);
+  expect([condition(), ...seen]).toContain(true);
+}
+
+test("C3 a lane whose sink was removed from the config waits for the request that says what becomes of it, and goes on", async () => {
+  const before = run("one", "old");
+  await until(() => before.status.state === "running");
+  await before.close();
+  const after = run("two", "new");
+  await until(() => after.status.state === "stopped" && after.status.app !== undefined);
+  expect(after.status.reason).toContain('the sink "old" has a position and is not in the config');
+  const forget = { origin: "0:a", kind: "forget", body: { sink: "old" } };
+  await after.status.app!.requests.take([forget], 1);
+  await until(() => after.status.state === "running");
+  expect(answers).toContainEqual(["0:a", expect.objectContaining({ ok: true })]);
+  expect(after.status.app!.journal.readers.names()).not.toContain("old");
+});

@@ -1,0 +1,105 @@
+import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
+import {
+  findVersitygw,
+  S3_ACCESS_KEY,
+  S3_SECRET_KEY,
+  startVersitygw,
+  type Versitygw,
+} from "../support/versitygw.ts";
+
+/** Destinations beside Kafka that recognize a repeat themselves. */
+export interface OtherSinks {
+  /** Lines of the config. */
+  readonly lines: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** The ids of the events that each has, in any order. */
+  delivered(): Promise<ReadonlyMap<string, readonly string[]>>;
+  close(): Promise<void>;
+}
+
+export async function openOtherSinks(withOpenSearch: boolean): Promise<OtherSinks> {
+  const program = await findVersitygw();
+  const s3 = program === undefined ? undefined : await openBucket(await startVersitygw(program));
+  const folder = withOpenSearch ? await findOpenSearch() : undefined;
+  const search = folder === undefined ? undefined : openIndex(await startOpenSearch(folder));
+  const all = [s3, search].filter((one) => one !== undefined);
+  return {
+    lines: all.map(({ line }) => line),
+    env: { S3_KEY: S3_ACCESS_KEY, S3_SECRET: S3_SECRET_KEY },
+    delivered: async () =>
+      new Map(await Promise.all(all.map(async (one) => [one.name, await one.ids()] as const))),
+    async close() {
+      for (const one of all) await one.close();
+    },
+  };
+}
+
+interface OtherSink {
+  readonly name: string;
+  readonly line: string;
+  ids(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+async function openBucket(server: Versitygw): Promise<OtherSink> {
+  const Bucket = "events";
+  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
+  const reader = new S3Client({
+    endpoint: server.url,
+    region: "us-east-1",
+    forcePathStyle: true,
+    credentials,
+  });
+  await reader.send(new CreateBucketCommand({ Bucket }));
+  const keys = "accessKeyId: { env: S3_KEY }, secretAccessKey: { env: S3_SECRET }";
+  return {
+    name: "bucket",
+    line: `  - { name: bucket, type: s3, bucket: ${Bucket}, endpoint: '${server.url}', pathStyle: true, ${keys}, compression: none, objectAgeMax: 10s, format: raw }`,
+    async ids() {
+      const ids: string[] = [];
+      let ContinuationToken: string | undefined;
+      do {
+        const page = await reader.send(new ListObjectsV2Command({ Bucket, ContinuationToken }));
+        for (const { Key } of page.Contents ?? []) {
+          const { Body } = await reader.send(new GetObjectCommand({ Bucket, Key }));
+          const text = await Body!.transformToString();
+          ids.push(...text.trimEnd().split("\n").map(idOf));
+        }
+        ContinuationToken = page.NextContinuationToken;
+      } while (ContinuationToken !== undefined);
+      return ids;
+    },
+    async close() {
+      reader.destroy();
+      await server.close();
+    },
+  };
+}
+
+function openIndex(server: OpenSearch): OtherSink {
+  interface Page {
+    readonly _scroll_id: string;
+    readonly hits: { readonly hits: readonly { readonly _source: { readonly id: string } }[] };
+  }
+  return {
+    name: "search",
+    line: `  - { name: search, type: opensearch, url: '${server.url}', index: 'events-{month}', format: raw }`,
+    async ids() {
+      await server.request("POST", "/events-*/_refresh");
+      const ids: string[] = [];
+      let answer = await server.request("POST", "/events-*/_search?scroll=5m", { size: 5000 });
+      for (;;) {
+        const { hits, _scroll_id } = answer.body as Page;
+        if (answer.status !== 200 || hits.hits.length === 0) return ids;
+        ids.push(...hits.hits.map(({ _source }) => _source.id));
+        answer = await server.request("POST", "/_search/scroll", { scroll: "5m", scroll_id: _scroll_id });
+      }
+    },
+    close: () => server.close(),
+  };
+}
+
+export function idOf(event: string): string {
+  return (JSON.parse(event) as { readonly id: string }).id;
+}
