@@ -13,7 +13,7 @@ if (process.env.NODE_TLS_REJECT_UNAUTHORIZED === "0") {
     "NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are always verified. Name the authority to trust under tls.ca.\n",
   );
 }
-const { main } = await import("./commands/index.ts").catch(tooFewFiles);
+const { main } = await import("./commands/index.ts");
 
 /** The only file that touches `process`: argv, signals, streams, exit code. */
 const stop = new AbortController();
@@ -42,12 +42,3 @@ await main(process.argv.slice(2), {
   },
 });
 process.exit(code);
-
-/** The program has several hundred modules and sockets; a low limit shows while the first ones are loaded. */
-function tooFewFiles(error: NodeJS.ErrnoException): never {
-  if (error.code !== "EMFILE" && error.code !== "ENFILE") throw error;
-  process.stderr.write(
-    "Too many open files: the limit of file descriptors is too low for Tidemark. Raise it with `ulimit -n 1024` (LimitNOFILE= in systemd) and start again.\n",
-  );
-  process.exit(1);
-}

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { loadConfig } from "../config/load.ts";
+import { loadConfigForReading } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import { backUp } from "../journal/backup.ts";
 import { takeLock } from "../journal/lock.ts";
@@ -22,7 +22,7 @@ export function registerBackup(program: Command, io: Io): void {
     .option("--final", "the last copy of this state, to be split with `restore --reshard`")
     .option("--json", "print one JSON object")
     .action(async (target: string, flags: Flags) => {
-      const { config } = loadConfig(flags.config, io.env);
+      const { config } = loadConfigForReading(flags.config, io.env);
       const nowMs = systemClock.now();
       const progress = (share: number) => {
         if (io.interactive) io.stderr.write(`\r\x1b[KCopying: ${Math.floor(share * 100)}%`);

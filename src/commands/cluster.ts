@@ -148,10 +148,10 @@ export async function refuseInCluster(name: string, configFile: string | undefin
   if (!OF_ONE_FILE.includes(name) || configFile === undefined) return;
   const { existsSync } = await import("node:fs");
   if (!existsSync(configFile)) return;
-  const { loadConfig } = await import("../config/load.ts");
+  const { loadConfigForReading } = await import("../config/load.ts");
   let isCluster = false;
   try {
-    isCluster = loadConfig(configFile, io.env).config.cluster !== undefined;
+    isCluster = loadConfigForReading(configFile, io.env).config.cluster !== undefined;
   } catch {
     // The command itself reports a config that cannot be loaded.
   }

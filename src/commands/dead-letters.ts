@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { loadConfig } from "../config/load.ts";
+import { loadConfig, loadConfigForReading } from "../config/load.ts";
 import { UsageError } from "../core/errors.ts";
 import { formatDuration } from "../core/time.ts";
 import { openStateForReading } from "../journal/database.ts";
@@ -74,7 +74,7 @@ function registerList(group: Command, io: Io): void {
     .option("--json", "one JSON object a line, one for each dead letter")
     .option("--limit <count>", "how many dead letters at the most", countOption, 100)
     .action(async (flags: Flags) => {
-      const { config } = loadConfig(flags.config, io.env);
+      const { config } = loadConfigForReading(flags.config, io.env);
       if (config.cluster !== undefined) return listInCluster(flags, io);
       const db = openStateForReading(config.state);
       try {
@@ -141,7 +141,7 @@ function registerShow(group: Command, io: Io): void {
     .summary("show the event of one, byte for byte")
     .argument("<id>", "its number in the list", countOption)
     .action(async (id: number, flags: { config: string }) => {
-      const { config } = loadConfig(flags.config, io.env);
+      const { config } = loadConfigForReading(flags.config, io.env);
       if (config.cluster !== undefined) return showInCluster(id, flags, io);
       const db = openStateForReading(config.state);
       try {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { loadConfig } from "../config/load.ts";
+import { loadConfigForReading } from "../config/load.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { createDriftStore } from "../journal/drift-counts.ts";
 import type { Io } from "./io.ts";
@@ -13,7 +13,7 @@ export function registerDrift(program: Command, io: Io): void {
     )
     .option("--json", "one JSON object a line")
     .action((flags: { config: string; json?: boolean }) => {
-      const { config } = loadConfig(flags.config, io.env);
+      const { config } = loadConfigForReading(flags.config, io.env);
       const db = openStateForReading(config.state);
       try {
         const rows = createDriftStore(db).rows();

@@ -115,6 +115,9 @@ const COMMANDS: readonly { readonly names: readonly string[]; readonly register:
 ];
 
 /** Exit codes: 0 fine, 1 failed, 2 wrong usage or config. */
+const TOO_FEW_FILES =
+  "Too many open files: the limit of file descriptors is too low for Tidemark. Raise it with `ulimit -n 1024` (LimitNOFILE= in systemd) and start again.";
+
 export async function main(args: readonly string[], io: Io): Promise<void> {
   try {
     const program = await createProgram(io, args[0]);
@@ -122,6 +125,9 @@ export async function main(args: readonly string[], io: Io): Promise<void> {
   } catch (error) {
     if (error instanceof CommanderError) return io.setExitCode(error.exitCode === 0 ? 0 : 2);
     if (io.signal.aborted && error === io.signal.reason) return;
+    const { code } = error as NodeJS.ErrnoException;
+    // Modules are loaded when a command needs them, so a low limit shows here.
+    if (code === "EMFILE" || code === "ENFILE") io.stderr.write(`${TOO_FEW_FILES}\n`);
     io.stderr.write(`${explain(error)}\n`);
     io.setExitCode(error instanceof UsageError ? 2 : 1);
   }

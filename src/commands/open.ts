@@ -3,7 +3,7 @@ import { openClients } from "../app/account.ts";
 import type { ClusterClient } from "../app/cluster/client.ts";
 import { importRefusal } from "../app/shard.ts";
 import { viewOptions } from "../app/view.ts";
-import { loadConfig } from "../config/load.ts";
+import { loadConfig, loadConfigForReading } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
@@ -80,7 +80,7 @@ export async function openManagementContext(configFile: string, io: Io): Promise
 
 /** The view of a state file, beside a running process or without one; in a cluster that of all machines. */
 export async function openView(configFile: string, io: Io): Promise<{ view: View; close(): Promise<void> }> {
-  const { config } = loadConfig(configFile, io.env);
+  const { config } = loadConfigForReading(configFile, io.env);
   const { cluster } = config;
   if (cluster !== undefined) {
     const { openClusterClient } = await import("../app/cluster/client.ts");

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type Command, Option } from "commander";
 import { createFormat, formatOf, sinkConfigs, wantsOf } from "../app/sinks.ts";
-import { loadConfig } from "../config/load.ts";
+import { loadConfigForReading } from "../config/load.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
@@ -47,7 +47,7 @@ export function registerTap(program: Command, io: Io): void {
 }
 
 async function tap(flags: Flags, io: Io): Promise<void> {
-  const { config } = loadConfig(flags.config, io.env);
+  const { config } = loadConfigForReading(flags.config, io.env);
   const db = openStateForReading(config.state);
   try {
     const tap = openTap(db);

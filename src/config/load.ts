@@ -23,6 +23,15 @@ export function loadConfig(file: string, env: Environment): LoadedConfig {
   return { config, file };
 }
 
+/**
+ * For commands that only look: a state file needs no secret, so that anyone on call can run them. The state of a
+ * cluster is in Kafka, which may need a login.
+ */
+export function loadConfigForReading(file: string, env: Environment): LoadedConfig {
+  const config = parseConfig(readConfig(file), file, env);
+  return config.cluster === undefined ? { config, file } : loadConfig(file, env);
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export function parseConfig(text: string, file: string, env: Environment = {}): Config {

@@ -122,10 +122,18 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
 
 /** Values under these names may be secrets that were written in the wrong place. */
 function valueText(path: readonly PropertyKey[], value: unknown): string {
-  if (path.some((key) => /key|token|secret|password|auth|credential|header|url/i.test(String(key))))
+  if (path.some((key) => /key|token|secret|password|auth|credential|header/i.test(String(key))))
     return "[not shown]";
+  if (path.some((key) => /url/i.test(String(key)))) return originText(value);
   if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "an object";
   return JSON.stringify(value)?.slice(0, 60) ?? "nothing";
+}
+
+/** The path and the query of an address may be secrets, its host is none. */
+function originText(value: unknown): string {
+  const [, origin, rest] = /^(https?:\/\/[^/?#@]+)(?=$|[/?#])(.*)$/is.exec(String(value)) ?? [];
+  if (typeof value !== "string" || origin === undefined || origin.length > 100) return "[not shown]";
+  return JSON.stringify(rest === "" || rest === "/" ? origin : `${origin}/…`);
 }
 
 /** Leaves out problems that follow from a field that is itself wrong. */

@@ -73,6 +73,8 @@ describe("init", () => {
       name: "main",
       region: "us",
     });
+    const [, reference] = /^# yaml-language-server: \$schema=(.+)\n/.exec(readFileSync(file, "utf8"))!;
+    expect(JSON.parse(readFileSync(`${folder.path}/${reference}`, "utf8"))).toHaveProperty("$schema");
     writeFileSync(file, "kept");
     const second = await runMain(args);
     expect([second.code, second.stderr]).toEqual([2, expect.stringContaining("--force")]);
@@ -358,6 +360,32 @@ describe("on a state", () => {
     const lines = world.lines(world.at("letters"));
     expect(lines.filter((line) => line === bytes)).toHaveLength(2);
     expect(lines).toHaveLength(served().length + 1);
+  });
+
+  test("someone on call can look without any secret, and start nothing", async () => {
+    const config = world.configure({
+      state: world.at("on-call.db"),
+      sinks: [`{ name: call, type: file, directory: ${world.at("call")} }`],
+    });
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    for (const words of [
+      ...[
+        ["status"],
+        ["coverage"],
+        ["drift"],
+        ["dead-letters", "list"],
+        ["backup", world.at("on-call-copy.db")],
+      ],
+      ["tap", "--from", "beginning", "-n", "1"],
+    ]) {
+      const { code, stderr } = await runMain([...words, "-c", config]);
+      expect([words[0], code, stderr]).toEqual([words[0], 0, expect.not.stringContaining("is not set")]);
+    }
+    const run = await runMain(["run", "--once", "-c", config]);
+    expect([run.code, run.stderr]).toEqual([
+      2,
+      expect.stringContaining("environment variable KEY is not set"),
+    ]);
   });
 
   test("drift prints rows, as JSON when asked", async () => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -156,6 +156,37 @@ describe("the program as real processes", () => {
     child.kill("SIGKILL");
     await ended;
     expect(await status()).toContain("Tidemark is not running.");
+  });
+
+  test("the log says when it starts, when it stops and why, and no line has a key twice", async () => {
+    const config = world.configure({
+      sinks: [`{ name: disk, type: file, directory: ${world.at("events")} }`, DEAD],
+    });
+    writeFileSync(config, readFileSync(config, "utf8").replace("level: warn", "level: debug"));
+    const { child, ended, result } = start(["run", "-c", config]);
+    await until(() => result.stderr.includes("Tidemark has started."), "it has started");
+    await until(() => world.lines().length === served().length, "everything is delivered");
+    child.kill("SIGTERM");
+    await ended;
+    const lines = result.stderr.trimEnd().split("\n");
+    expect(JSON.parse(lines.at(-1)!)).toMatchObject({ msg: "Tidemark stops.", reason: "stopped by SIGTERM" });
+    expect(lines.length).toBeGreaterThan(5);
+    // Parsing keeps the last of equal keys, so a line with two of them becomes shorter.
+    for (const line of lines) expect(JSON.stringify(JSON.parse(line))).toBe(line);
+  });
+
+  test("a low limit of open files is named with the remedy", async () => {
+    const config = world.configure();
+    const program = `ulimit -n 40; exec "${process.execPath}" dist/src/main.js run --once -c "${config}"`;
+    const child = spawn("bash", ["-c", program], { env: { ...process.env, KEY: world.simulator.apiKey } });
+    children.add(child);
+    let stderr = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      stderr += chunk.toString();
+    });
+    const [code] = (await once(child, "close")) as [number];
+    children.delete(child);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("Raise it with `ulimit -n 1024`")]);
   });
 
   test.each(["000", "077"])(

@@ -145,7 +145,7 @@ journal: { budget: 5 }
     [
       "plain http",
       "{ name: a, insightsUrl: 'http://h.example', managementUrl: 'https://h.example', apiKey: { env: K } }",
-      "accounts[0].insightsUrl: is [not shown]; use https",
+      'accounts[0].insightsUrl: is "http://h.example"; use https',
     ],
     [
       "a duration that is none",

@@ -65,6 +65,11 @@ function sources(): string[] {
     .map((name) => readFileSync(join(ROOT, "src", name), "utf8"));
 }
 
+it("SECURITY.md names a private way to report a vulnerability", () => {
+  const text = readFileSync(join(ROOT, "SECURITY.md"), "utf8");
+  expect(text).toMatch(/privately[^.]*: use "Report a vulnerability" on the Security tab/);
+});
+
 describe("links", () => {
   it.each([...pages])("of %s lead to files and headings that are there", (page, text) => {
     const targets = [...proseOf(text).matchAll(/\]\(([^)]+)\)/g)].map(([, target]) => target!);

@@ -1,4 +1,5 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { secretOf } from "../../src/core/secret.ts";
 import type { RoutesContext } from "../../src/imports/route-context.ts";
@@ -169,6 +170,21 @@ describe.each(Object.keys(SETUPS) as (keyof typeof SETUPS)[])("the HTTP surface 
       expect(statuses, `${path.slice(0, 60)}: ${status} ${text.slice(0, 100)}`).toContain(status);
     }
     expect((await ask(server, "/livez")).status).toBe(200);
+  });
+
+  it("cuts off a caller that sends its headers slowly", async () => {
+    const socket = connect(server.port, "127.0.0.1");
+    let answer = "";
+    socket.on("data", (data) => {
+      answer += data;
+    });
+    socket.on("error", () => {});
+    const ended = new Promise((resolve) => socket.once("close", resolve));
+    socket.write("GET /livez HTTP/1.1\r\nHost: localhost\r\n");
+    const timer = setInterval(() => socket.writable && socket.write("X: y\r\n"), 100);
+    await within(30_000, ended, "slow headers");
+    clearInterval(timer);
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 });
 

@@ -8,6 +8,7 @@ import { statusSchema } from "../../src/core/view/status.ts";
 import { calendarSchema, windowsSchema } from "../../src/core/view/windows.ts";
 import type { View } from "../../src/core/view.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
+import { createDriftStore } from "../../src/journal/drift-counts.ts";
 import { storeLive } from "../../src/journal/view/live.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import {
@@ -122,6 +123,30 @@ describe("the view of a small state file", () => {
       ...{ day: "2026-03-13", sealed: 1, read: 1, refused: 1, unread: 0 },
       ...{ apiCount: 131, heldCount: 130, late: 2 },
     });
+  });
+
+  it("knows the events an hour only where they were measured, or where nothing came for a day", async () => {
+    const fresh = makeState();
+    try {
+      await fillSmall(fresh);
+      const change = fresh.db.prepare("UPDATE organizations SET traffic = ?, last_event_ms = ? WHERE id = ?");
+      change.run(0, fresh.clock.now() - HOUR_MS, organizationId(0));
+      change.run(0, fresh.clock.now() - 2 * DAY_MS, organizationId(1));
+      change.run(3.5, fresh.clock.now(), organizationId(2));
+      const { organizations } = await organizationsOf(createView(fresh.db, null, fresh.options));
+      const rates = new Map(organizations.map(({ id, eventsPerHour }) => [id, eventsPerHour]));
+      expect([0, 1, 2].map((at) => rates.get(organizationId(at)))).toEqual([null, 0, 3.5]);
+    } finally {
+      fresh.close();
+    }
+  });
+
+  it("groups drift by field over all services", async () => {
+    const row = { kind: "field" as const, path: "trace_context", detail: "", firstSeenMs: 1, lastSeenMs: 2 };
+    const rows = ["sso", "radius"].map((service) => ({ ...row, service, count: 5 }));
+    await createDriftStore(state.db).save(rows, () => {});
+    const found = (await view.drift(100)).rows.filter(({ path }) => path === "trace_context");
+    expect(found).toMatchObject([{ events: 10, services: ["radius", "sso"] }]);
   });
 
   it("lists dead letters without their contents, and one with it", async () => {

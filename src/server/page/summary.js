@@ -18,7 +18,8 @@ export function showSummary({ status, sinks, rates, calendar, organizations }) {
 function subline({ totals, accounts }, organizations) {
   const worst = organizations?.worstLagMs ?? maximum(accounts.map(({ liveLagMs }) => liveLagMs));
   const parts = [plural(totals.organizations, "organization")];
-  if (worst !== null) parts.push(`reading is at most ${duration(worst)} behind`);
+  if (worst !== null)
+    parts.push(`reading is ${worst < 1000 ? "less than 1 s" : `at most ${duration(worst)}`} behind`);
   parts.push(`${plural(totals.events, "event")} read`);
   return `${parts.join(", ")}.`;
 }
