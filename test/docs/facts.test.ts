@@ -65,10 +65,29 @@ function sources(): string[] {
     .map((name) => readFileSync(join(ROOT, "src", name), "utf8"));
 }
 
+describe("the troubleshooting page", () => {
+  it("quotes messages that the program really gives", () => {
+    const text = pages.get("docs/troubleshooting.md")!;
+    const quoted = [...text.matchAll(/^\| (?:\d+ )?\*([^*]+)\*/gm)].flatMap(([, message]) =>
+      message!.split(" … "),
+    );
+    expect(quoted.length).toBeGreaterThan(8);
+    const all = [...sources(), ...pageScripts()].join("\n");
+    for (const part of quoted) expect(all.includes(part.replace(/ …$|^has /g, "")), part).toBe(true);
+  });
+});
+
 it("SECURITY.md names a private way to report a vulnerability", () => {
   const text = readFileSync(join(ROOT, "SECURITY.md"), "utf8");
   expect(text).toMatch(/privately[^.]*: use "Report a vulnerability" on the Security tab/);
 });
+
+function pageScripts(): string[] {
+  const folder = join(ROOT, "src/server/page");
+  return readdirSync(folder)
+    .filter((name) => name.endsWith(".js"))
+    .map((name) => readFileSync(join(folder, name), "utf8"));
+}
 
 describe("links", () => {
   it.each([...pages])("of %s lead to files and headings that are there", (page, text) => {
