@@ -130,12 +130,12 @@ describe("the view of a small state file", () => {
     try {
       await fillSmall(fresh);
       const change = fresh.db.prepare("UPDATE organizations SET traffic = ?, last_event_ms = ? WHERE id = ?");
-      change.run(0, fresh.clock.now() - HOUR_MS, organizationId(0));
+      change.run(0, fresh.clock.now() - HOUR_MS, organizationId(3));
       change.run(0, fresh.clock.now() - 2 * DAY_MS, organizationId(1));
       change.run(3.5, fresh.clock.now(), organizationId(2));
       const { rows } = await organizationsOf(createView(fresh.db, null, fresh.options));
       const rates = new Map(rows.map(({ id, eventsPerHour }) => [id, eventsPerHour]));
-      expect([0, 1, 2].map((at) => rates.get(organizationId(at)))).toEqual([null, 0, 3.5]);
+      expect([3, 1, 2].map((at) => rates.get(organizationId(at)))).toEqual([null, 0, 3.5]);
     } finally {
       fresh.close();
     }
