@@ -1,5 +1,6 @@
 // Search against DuckDB called directly on the same index files:
 //   node bench/search.js FOLDER [EVENTS] [DAYS] [ORGANIZATIONS]        after `npm run build`; prints one JSON line
+// Each figure also goes to stderr as soon as it is known.
 // The archive is made in FOLDER by bench/search-archive.js and stays there; so does the index.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +23,7 @@ const ns = (day) => BigInt(Date.parse(day)) * 1_000_000n;
 const week = { fromNs: ns("2025-06-02"), toNs: ns("2025-06-09") };
 const month = { fromNs: ns("2025-06-01"), toNs: ns("2025-07-01") };
 
-const indexing = await measured(() => search.sync(signal), 1);
+const indexing = await measured("indexing", () => search.sync(signal), 1);
 const { parts } = await search.sync(signal);
 const files = parts.map(({ path }) => `'${path}'`).join(", ");
 const bare = await (await DuckDBInstance.create(":memory:", { threads: "1" })).connect();
@@ -32,21 +33,24 @@ const [[user]] = (
   )
 ).getRows();
 
-const lookup = await measured(() => collect(search.find(findQueryOf({ users: [user], ...week }), signal)));
-const bareLookup = await measured(() =>
+const lookup = await measured("look-up by user and week", () =>
+  collect(search.find(findQueryOf({ users: [user], ...week }), signal)),
+);
+const bareLookup = await measured("the same with DuckDB alone", () =>
   bare.runAndReadAll(
     `SELECT * FROM read_parquet([${files}]) WHERE actor = '${user.replaceAll("'", "''")}' AND time_ns >= ${week.fromNs} AND time_ns < ${week.toNs} ORDER BY time_ns`,
   ),
 );
-const byType = await measured(() =>
+const byType = await measured("count by event type", () =>
   search.query(signal, (connection, snapshot) =>
     topValues(connection, snapshot, findQueryOf({}), "event_type", 1000),
   ),
 );
-const bareByType = await measured(() =>
+const bareByType = await measured("the same with DuckDB alone", () =>
   bare.runAndReadAll(`SELECT event_type, count(*) FROM read_parquet([${files}]) GROUP BY 1 ORDER BY 2 DESC`),
 );
 const text = await measured(
+  "text over a month",
   () => collect(search.find(findQueryOf({ text: "a needle nowhere", ...month }), signal)),
   1,
 );
@@ -55,15 +59,19 @@ const total = await search.query(signal, (connection, snapshot) =>
 );
 let paged = 0;
 const seen = new Set();
-const paging = await measured(async () => {
-  for (let after = null; ; ) {
-    const page = await collect(search.find({ ...findQueryOf({}), after, limit: 10_000 }, signal));
-    for (const { identity, bytesHash } of page) seen.add(identity + bytesHash);
-    paged += page.length;
-    if (page.length < 10_000) return;
-    after = page.at(-1);
-  }
-}, 1);
+const paging = await measured(
+  "paging through all",
+  async () => {
+    for (let after = null; ; ) {
+      const page = await collect(search.find({ ...findQueryOf({}), after, limit: 10_000 }, signal));
+      for (const { identity, bytesHash } of page) seen.add(identity + bytesHash);
+      paged += page.length;
+      if (page.length < 10_000) return;
+      after = page.at(-1);
+    }
+  },
+  1,
+);
 if (paged !== total || seen.size !== total)
   throw new Error(`Paging saw ${paged} events, ${seen.size} different, of ${total}.`);
 process.stdout.write(
@@ -88,7 +96,7 @@ async function collect(found) {
 }
 
 /** The fastest of several: other work on the machine only makes it slower. */
-async function measured(work, times = 5) {
+async function measured(name, work, times = 5) {
   let best = { ms: Number.POSITIVE_INFINITY, cpuMs: 0 };
   for (let at = 0; at < times; at++) {
     const [start, cpu] = [performance.now(), process.cpuUsage()];
@@ -97,6 +105,7 @@ async function measured(work, times = 5) {
     const { user, system } = process.cpuUsage(cpu);
     if (ms < best.ms) best = { ms: Math.round(ms), cpuMs: Math.round((user + system) / 1000) };
   }
+  process.stderr.write(`${name}: ${best.ms} ms, ${best.cpuMs} ms of processor time\n`);
   return best;
 }
 

@@ -20,6 +20,7 @@ import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
 import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
 import { type CountingAccount, countEventsWith } from "./count-events.ts";
+import { eraseAccesses } from "./search-folder.ts";
 
 /*
  * An archive of the config at work. Its states:
@@ -257,7 +258,8 @@ export async function openRunningArchive(
         const folder = join(archiveFolder(config.state, name), "deletions");
         const deletions = () =>
           createDeletions({ archive, store, state, config: own, clock, workFolder: folder });
-        return carryOut(archive, deletions, operation, signal);
+        const done = await carryOut(archive, deletions, operation, signal);
+        return operation.kind === "erase" ? `${done} ${eraseAccesses(config, operation, clock)}` : done;
       }),
     close,
     status: () => ({ name, ...shown, remedy: null, sentEvents: closedEvents, lastWriteMs }),

@@ -15,7 +15,8 @@ import type { Delivered, EventFacts } from "../search/service/options.ts";
 import { createSearchService, type SearchService } from "../search/service/service.ts";
 import { describe } from "../services/index.ts";
 import { chosenArchive } from "./holdings.ts";
-import { openConfiguredSearch, searchFolder } from "./search.ts";
+import { openConfiguredSearch } from "./search.ts";
+import { searchFolder } from "./search-folder.ts";
 import { createFormat, sinkConfigs, wantsOf } from "./sinks.ts";
 
 /** The service of a search process, over what the config holds. */

@@ -7,6 +7,7 @@ import type { Holdings } from "../core/holdings.ts";
 import { openSearch, type Search } from "../search/engine/search.ts";
 import { describe } from "../services/index.ts";
 import { openHoldings, storeHoldings } from "./holdings.ts";
+import { searchFolder } from "./search-folder.ts";
 
 export interface OpenedSearch {
   readonly search: Search;
@@ -15,11 +16,6 @@ export interface OpenedSearch {
 }
 
 const STORE_MEMORY_BYTES = 200_000_000;
-
-/** Beside the state file: the index, tokens, and who asked for what. */
-export function searchFolder(config: Config): string {
-  return `${config.state}.search`;
-}
 
 /** Search over what a config holds. */
 export async function openConfiguredSearch(config: Config, archive?: string): Promise<OpenedSearch> {

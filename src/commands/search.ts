@@ -4,7 +4,6 @@ import { type Command, Option } from "commander";
 import { type OpenedSearch, openConfiguredSearch, openStoreSearch } from "../app/search.ts";
 import { loadConfig } from "../config/load.ts";
 import { closestOf } from "../config/suggest.ts";
-import { UsageError } from "../core/errors.ts";
 import { findQueryOf } from "../search/engine/search.ts";
 import { costOf, refuseBroad } from "../search/find/cost.ts";
 import { countRows, topValues } from "../search/find/counts.ts";
@@ -14,10 +13,11 @@ import { type ShownEvent, sessionsOf } from "../search/find/story.ts";
 import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, sizeOption, timeOption } from "./options.ts";
+import { recorded, type Shown } from "./search-access.ts";
+import { filterOf, type SearchFlags } from "./search-filter.ts";
 import {
   lineWriter,
   OUTPUTS,
-  type Output,
   printable,
   searchTime,
   sessionText,
@@ -25,29 +25,6 @@ import {
   writeOut,
 } from "./search-output.ts";
 import { searchProgress } from "./search-progress.ts";
-
-export interface SearchFlags extends ArchiveFlags {
-  readonly user?: string[];
-  readonly ip?: string[];
-  readonly eventType?: string[];
-  readonly service?: string[];
-  readonly organization?: string[];
-  readonly outcome?: string[];
-  readonly application?: string[];
-  readonly device?: string[];
-  readonly correlation?: string[];
-  readonly id?: string[];
-  readonly text?: string;
-  readonly since?: number;
-  readonly until?: number;
-  readonly story?: string;
-  readonly output: Output;
-  readonly count?: boolean;
-  readonly by?: string;
-  readonly limit?: number;
-  readonly newestFirst?: boolean;
-  readonly scanMax: number;
-}
 
 const TABLE_ROWS = 1000;
 const TOP_VALUES = 20;
@@ -95,19 +72,31 @@ export function registerSearch(program: Command, io: Io): void {
     .action((flags: SearchFlags) => search(flags, io));
 }
 
-async function search(flags: SearchFlags, io: Io): Promise<void> {
+function search(flags: SearchFlags, io: Io): Promise<void> {
   const filter = filterOf(flags);
   const field = flags.by === undefined ? undefined : fieldOf(flags.by, closestOf);
+  const { config, store, archive, scanMax, ...query } = flags;
+  const asked = { operation: "search", organizations: flags.organization ?? null, query } as const;
+  return recorded(flags, io, asked, (shown) => answer(flags, filter, field, io, shown));
+}
+
+async function answer(
+  flags: SearchFlags,
+  filter: Filter,
+  field: string | undefined,
+  io: Io,
+  shown: Shown,
+): Promise<void> {
   const progress = searchProgress(io);
   const opened = await openNamedSearch(flags, io);
   try {
     setPriority(LOW_PRIORITY);
     await opened.search.sync(io.signal, progress.indexing);
     if (filter.text !== undefined) await refuseCostly(opened, filter, flags.scanMax, io);
-    if (flags.story !== undefined) await tellStory(opened, filter, flags, io);
+    if (flags.story !== undefined) await tellStory(opened, filter, flags, io, shown);
     else if (field !== undefined) await countBy(opened, filter, field, flags, io);
     else if (flags.count) await count(opened, filter, flags, io);
-    else await list(opened, filter, flags, io, progress.found);
+    else await list(opened, filter, flags, io, shown, progress.found);
   } finally {
     progress.stop();
     await opened.close();
@@ -119,39 +108,6 @@ export async function openNamedSearch(flags: ArchiveFlags, io: Io): Promise<Open
     return openStoreSearch(flags.store, join(io.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "tidemark"));
   const { config } = loadConfig(flags.config, io.env);
   return openConfiguredSearch(config, flags.archive);
-}
-
-function filterOf(flags: SearchFlags): Filter {
-  const wrong = flags.outcome?.find((one) => !SEARCH_OUTCOMES.includes(one));
-  if (wrong !== undefined) {
-    const near = closestOf(wrong, SEARCH_OUTCOMES);
-    throw new UsageError(
-      `--outcome ${wrong}: use one of ${SEARCH_OUTCOMES.join(", ")}${near === undefined ? "" : `; did you mean ${near}?`}`,
-    );
-  }
-  if (flags.text === "") throw new UsageError("--text needs at least one character.");
-  if (flags.since !== undefined && flags.until !== undefined && flags.since >= flags.until)
-    throw new UsageError("--since must be before --until.");
-  return {
-    users: flags.user,
-    ips: flags.ip,
-    eventTypes: flags.eventType,
-    services: flags.service,
-    organizations: flags.organization,
-    outcomes: flags.outcome,
-    applications: flags.application,
-    devices: flags.device,
-    correlations: flags.correlation,
-    ids: flags.id,
-    text: flags.text,
-    anyone: flags.story === undefined ? undefined : [flags.story],
-    fromNs: nsOf(flags.since),
-    toNs: nsOf(flags.until),
-  };
-}
-
-function nsOf(ms: number | undefined): bigint | undefined {
-  return ms === undefined ? undefined : BigInt(ms) * 1_000_000n;
 }
 
 async function refuseCostly(
@@ -173,6 +129,7 @@ async function list(
   filter: Filter,
   flags: SearchFlags,
   io: Io,
+  count: Shown,
   onFound: (events: number, timeNs: bigint) => void,
 ): Promise<void> {
   const output = flags.json ? "json" : flags.output;
@@ -180,6 +137,7 @@ async function list(
   const { head, line } = lineWriter(output);
   const query = { ...findQueryOf(filter), descending: flags.newestFirst, limit: limit && limit + 1 };
   let shown = 0;
+  count.events = 0;
   let isMore = false;
   for await (const hits of opened.search.find(query, io.signal)) {
     for (const hit of hits) {
@@ -189,6 +147,7 @@ async function list(
         break;
       }
       if (shown++ === 0 && head !== "") io.stdout.write(head);
+      count.events = shown;
       io.stdout.write(line(hit));
       await writeOut(io, "\n");
     }
@@ -255,11 +214,21 @@ async function countedHits(found: AsyncIterable<readonly Hit[]>, field: keyof Sh
     .slice(0, limit);
 }
 
-async function tellStory(opened: OpenedSearch, filter: Filter, flags: SearchFlags, io: Io): Promise<void> {
+async function tellStory(
+  opened: OpenedSearch,
+  filter: Filter,
+  flags: SearchFlags,
+  io: Io,
+  shown: Shown,
+): Promise<void> {
+  shown.events = 0;
   async function* events(): AsyncGenerator<ShownEvent> {
     const query = { ...findQueryOf(filter), limit: flags.limit };
     for await (const hits of opened.search.find(query, io.signal))
-      for (const hit of hits) yield shownHit(hit);
+      for (const hit of hits) {
+        shown.events!++;
+        yield shownHit(hit);
+      }
   }
   let number = 0;
   for await (const session of sessionsOf(events())) {

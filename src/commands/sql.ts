@@ -1,3 +1,4 @@
+import { mkdtempSync, rmSync } from "node:fs";
 import { setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
@@ -8,6 +9,7 @@ import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { durationOption, sizeOption } from "./options.ts";
 import { openNamedSearch } from "./search.ts";
+import { recorded } from "./search-access.ts";
 import { printable, writeOut } from "./search-output.ts";
 import { searchProgress } from "./search-progress.ts";
 
@@ -37,16 +39,23 @@ export function registerSql(program: Command, io: Io): void {
     .action((text: string, flags: Flags) => sql(text, flags, io));
 }
 
-async function sql(text: string, flags: Flags, io: Io): Promise<void> {
+function sql(text: string, flags: Flags, io: Io): Promise<void> {
+  const asked = { operation: "sql", organizations: null, query: text } as const;
+  return recorded(flags, io, asked, () => answer(text, flags, io));
+}
+
+async function answer(text: string, flags: Flags, io: Io): Promise<void> {
   const progress = searchProgress(io);
   const opened = await openNamedSearch(flags, io);
   const timeout = AbortSignal.timeout(flags.timeout);
+  // A folder of its own: other users have theirs in the same place.
+  const temporaryFolder = mkdtempSync(join(tmpdir(), "tidemark-sql-"));
   try {
     setPriority(LOW_PRIORITY);
     const indexed = await opened.search.sync(io.signal, progress.indexing);
     const options = {
       memoryBytes: flags.memory,
-      temporaryFolder: join(tmpdir(), "tidemark-sql"),
+      temporaryFolder,
       signal: AbortSignal.any([io.signal, timeout]),
     };
     await runSql(indexed, text, options, async ({ columns, rows }) => {
@@ -68,6 +77,7 @@ async function sql(text: string, flags: Flags, io: Io): Promise<void> {
   } finally {
     progress.stop();
     await opened.close();
+    rmSync(temporaryFolder, { recursive: true, force: true });
   }
 }
 

@@ -1,11 +1,10 @@
 import { join } from "node:path";
 import type { Command } from "commander";
-import { searchFolder } from "../app/search.ts";
+import { openAccesses, searchFolder } from "../app/search-folder.ts";
 import { loadConfig } from "../config/load.ts";
 import { closestOf } from "../config/suggest.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
-import { openAccessLog } from "../search/access/access-log.ts";
 import { openTokens, RIGHTS, type Right, type Token } from "../search/access/tokens.ts";
 import type { Io } from "./io.ts";
 import { countOption, durationOption, listOption, withConfig } from "./options.ts";
@@ -92,7 +91,7 @@ function opened(configFile: string, io: Io) {
   const folder = searchFolder(config);
   return {
     tokens: openTokens(join(folder, "tokens"), systemClock.now),
-    accesses: openAccessLog(join(folder, "access"), systemClock.now),
+    accesses: openAccesses(config, systemClock),
   };
 }
 

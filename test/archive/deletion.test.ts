@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
+import { CreateBucketCommand, ListObjectVersionsCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterEach, describe, expect, test } from "vitest";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
@@ -46,6 +46,25 @@ async function closed(): Promise<void> {
   for (const [at, organization] of [A, B, C].entries()) await world.events(organization, DAY, at * 10, 4);
   await world.seal([A, B, C], DAY, 12);
   await world.closeAll();
+}
+
+const skipsS3 = skipUnless("versitygw", versitygw, "set TIDEMARK_REQUIRE=versitygw to build it with Go");
+
+function s3Client(endpoint: string): S3Client {
+  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
+  return new S3Client({ region: "us-east-1", endpoint, forcePathStyle: true, credentials });
+}
+
+function s3Config(bucket: string, endpoint: string) {
+  return {
+    bucket,
+    region: "us-east-1",
+    endpoint,
+    pathStyle: true,
+    timeout: 60_000,
+    accessKeyId: secretOf(S3_ACCESS_KEY),
+    secretAccessKey: secretOf(S3_SECRET_KEY),
+  };
 }
 
 const idOf = (number: number) => number.toString(16).padStart(24, "0");
@@ -182,35 +201,45 @@ describe("erase", () => {
     expect(text).toContain(idOf(100));
   });
 
-  test.skipIf(skipUnless("versitygw", versitygw, "set TIDEMARK_REQUIRE=versitygw to build it with Go"))(
+  test.skipIf(skipsS3)(
+    "A23 in S3 all versions of an erased file are gone",
+    async () => {
+      gateway = await startVersitygw(versitygw!);
+      const client = s3Client(gateway.url);
+      await client.send(new CreateBucketCommand({ Bucket: "versioned", ObjectLockEnabledForBucket: true }));
+      const { url } = gateway;
+      world = await openWorld({ openStore: () => openS3(s3Config("versioned", url), systemClock) });
+      await closed();
+      const versions = async () => {
+        const { Versions = [], DeleteMarkers = [] } = await client.send(
+          new ListObjectVersionsCommand({ Bucket: "versioned", Prefix: "events/" }),
+        );
+        return [...Versions, ...DeleteMarkers].map(({ Key }) => Key!);
+      };
+      const before = await versions();
+      expect(before).toHaveLength(1);
+      await deletions().erase({ organization: A, from: null, to: null, reason: "contract ended" }, never);
+      const after = await versions();
+      client.destroy();
+      expect(after).toHaveLength(1);
+      expect(after).not.toEqual(before);
+      expect(await readAll()).not.toContain(A);
+      expect((await world.verify()).findings).toEqual([]);
+    },
+    60_000,
+  );
+
+  test.skipIf(skipsS3)(
     "A24 under a compliance lock it answers with the date and records the order; partial tiles are not locked",
     async () => {
       gateway = await startVersitygw(versitygw!);
-      const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
-      const client = new S3Client({
-        region: "us-east-1",
-        endpoint: gateway.url,
-        forcePathStyle: true,
-        credentials,
-      });
+      const client = s3Client(gateway.url);
       await client.send(new CreateBucketCommand({ Bucket: "locked", ObjectLockEnabledForBucket: true }));
       client.destroy();
       const { url } = gateway;
       world = await openWorld({
         openStore: () =>
-          openS3(
-            {
-              bucket: "locked",
-              region: "us-east-1",
-              endpoint: url,
-              pathStyle: true,
-              timeout: 60_000,
-              accessKeyId: secretOf(S3_ACCESS_KEY),
-              secretAccessKey: secretOf(S3_SECRET_KEY),
-              objectLock: { mode: "compliance", days: 30 },
-            },
-            systemClock,
-          ),
+          openS3({ ...s3Config("locked", url), objectLock: { mode: "compliance", days: 30 } }, systemClock),
       });
       await closed();
       expect((await world.verify()).findings).toEqual([]);

@@ -14,11 +14,11 @@ const skips = skipUnless("duckdb", duckdb, DUCKDB_REMEDY);
 const skipsPython = skips || skipUnless("python", python, PYTHON_REMEDY);
 const run = promisify(execFile);
 
-/** Events of early 2025, long past the service's 90 days, asked for today. */
+/** Events of early 2023, more than three years old, asked for today. */
 describe.skipIf(skips)("clients of the service, pointed at the archive", () => {
   let world: InsightsWorld;
   beforeAll(async () => {
-    world = await openInsightsWorld(3000, Date.now);
+    world = await openInsightsWorld(3000, Date.now, "2023-03-01T12:00:00Z");
   });
   afterAll(() => world?.close());
   const servedOf = (organization: string) =>
@@ -28,7 +28,7 @@ describe.skipIf(skips)("clients of the service, pointed at the archive", () => {
     const { id } = world.simulator.organizations[0]!;
     const given = { insightsUrl: world.archived.insightsUrl, apiKey: world.simulator.apiKey };
     const script = join(import.meta.dirname, "../../simulator/test/clients/exporter.py");
-    const args = [script, JSON.stringify(given), id, "2025-01-01T00:00:00Z", "2025-03-01T12:00:00Z", "key"];
+    const args = [script, JSON.stringify(given), id, "2023-01-01T00:00:00Z", "2023-03-01T12:00:00Z", "key"];
     const { stdout } = await run(python!, args);
     expect(JSON.parse(stdout).all).toBe(servedOf(id).length);
   });
@@ -43,6 +43,8 @@ describe.skipIf(skips)("clients of the service, pointed at the archive", () => {
       .split("\n")
       .map((line) => JSON.parse(line).id as string);
     const served = servedOf(id).map((text) => JSON.parse(text).id as string);
+    const oldestMs = Math.min(...servedOf(id).map((text) => Date.parse(JSON.parse(text).timestamp)));
+    expect(Date.now() - oldestMs).toBeGreaterThan(3 * 366 * 86_400_000);
     expect(served.length).toBeGreaterThan(1000);
     expect(ids.toSorted()).toEqual(served.toSorted());
   });
@@ -55,7 +57,7 @@ describe.skipIf(skips)("clients of the service, pointed at the archive", () => {
       config,
       [
         "accounts:",
-        `  - { name: old, insightsUrl: '${world.archived.insightsUrl}', managementUrl: '${world.simulator.managementUrl}', apiKey: { env: KEY }, organizations: [${ids.join(", ")}], since: 1500d, retention: 2000d }`,
+        `  - { name: old, insightsUrl: '${world.archived.insightsUrl}', managementUrl: '${world.simulator.managementUrl}', apiKey: { env: KEY }, organizations: [${ids.join(", ")}], since: 2500d, retention: 3000d }`,
         `state: ${join(folder, "again.db")}`,
         "log: { level: warn }",
         "sinks:",

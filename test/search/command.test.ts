@@ -1,10 +1,23 @@
-import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { skipUnless } from "../support/components.ts";
 import { openWorld, type World } from "../support/world.ts";
 import { archivedWorld, byTime, DUCKDB_REMEDY, duckdb, type SimpleEvent } from "./support.ts";
 
+const PROGRAM = join(import.meta.dirname, "../../dist/src/main.js");
 const skips = skipUnless("duckdb", duckdb, DUCKDB_REMEDY);
 
 let world: World;
@@ -153,6 +166,46 @@ describe.skipIf(skips)("tidemark search", () => {
   });
 });
 
+describe.skipIf(skips)("access entries of commands", () => {
+  const entries = async () => {
+    const { stdout } = await world.run(["tokens", "log", "--json", "--config", world.at("tidemark.yaml")]);
+    return linesOf(stdout).map((line) => JSON.parse(line));
+  };
+
+  test("say who asked for what and how many events came back, also where the query was refused", async () => {
+    const env = { USER: "responder" };
+    const config = ["--config", world.at("tidemark.yaml")];
+    await world.run(["search", "--service", "sso", "--limit", "3", ...config], { env });
+    await world.run(["search", "--count", ...config], { env });
+    await world.run(["sql", "SELECT count(*) FROM events", ...config], { env });
+    await world.run(["sql", "DROP VIEW events", ...config], { env });
+    expect((await entries()).slice(-4)).toMatchObject([
+      { who: "command: responder", operation: "search", query: { service: ["sso"] }, status: 200, events: 3 },
+      { operation: "search", query: { count: true }, events: null, organizations: null },
+      { operation: "sql", query: "SELECT count(*) FROM events", status: 200 },
+      { operation: "sql", query: "DROP VIEW events", status: 400 },
+    ]);
+  });
+
+  test("A23 an erasure reaches them, the index and the search", async () => {
+    const { id, organization } = served[0]!.event;
+    const count = async () => Number((await search("--id", id!, "--count")).stdout);
+    expect(await count()).toBe(1);
+    const erased = await world.run([
+      ...["archive", "erase", "--organization", organization!, "--event", id!],
+      ...["--reason", "a person asked", "--config", world.at("tidemark.yaml")],
+    ]);
+    expect(erased.code).toBe(0);
+    expect(erased.stdout).toContain("1 access entries no longer name it");
+    expect(JSON.stringify(await entries())).not.toContain(id);
+    expect((await entries()).at(-1)).toMatchObject({ operation: "search", query: "[erased]" });
+    expect(await count()).toBe(0);
+    const rows = await sql(`SELECT count(*)::INT AS n FROM events WHERE id = '${id}'`, "--json");
+    expect(JSON.parse(rows.stdout).n).toBe(0);
+    served = served.slice(1);
+  });
+});
+
 describe.skipIf(skips)("tidemark archive rebuild-index", () => {
   const rebuild = (...args: string[]) =>
     world.run(["archive", "rebuild-index", "--config", world.at("tidemark.yaml"), ...args]);
@@ -262,6 +315,35 @@ describe.skipIf(skips)("tidemark sql", () => {
     expect(Number((await search("--count")).stdout)).toBe(served.length);
   });
 
+  test.skipIf(process.getuid?.() !== 0)(
+    "A26 runs as a user who may not write to the archive, and changes nothing in it",
+    async () => {
+      const nobody = 65_534;
+      const store = world.at("archive");
+      const cache = world.at("cache-of-nobody");
+      mkdirSync(cache);
+      chownSync(cache, nobody, nobody);
+      chmodSync(world.folder, 0o755);
+      const paths = readdirSync(store, { recursive: true, encoding: "utf8" }).map((name) =>
+        join(store, name),
+      );
+      for (const path of [store, ...paths]) chmodSync(path, statSync(path).isDirectory() ? 0o755 : 0o444);
+      const before = hashOfFiles(paths);
+      const asNobody = (text: string) =>
+        spawnSync(process.execPath, [PROGRAM, "sql", text, "--store", store, "--json"], {
+          ...{ uid: nobody, gid: nobody, encoding: "utf8", cwd: "/" },
+          env: { PATH: process.env.PATH, XDG_CACHE_HOME: cache, HOME: cache },
+        });
+      const counted = asNobody("SELECT count(*)::INT AS n FROM events");
+      expect(counted.stderr).toBe("");
+      expect(JSON.parse(counted.stdout).n).toBeGreaterThan(100);
+      const data = paths.find((path) => path.endsWith(".zst"))!;
+      expect(asNobody(`COPY (SELECT 1) TO '${data}'`).status).toBe(2);
+      expect(asNobody(`SELECT * FROM read_text('${data}')`).status).toBe(2);
+      expect(hashOfFiles(paths)).toBe(before);
+    },
+  );
+
   test("A26 stops at its limits of time and memory, and names the columns when one is unknown", async () => {
     const slow = await sql("SELECT count(*) FROM events a, events b, events c, events d", "--timeout", "1s");
     expect(slow).toMatchObject({ code: 2 });
@@ -277,6 +359,12 @@ describe.skipIf(skips)("tidemark sql", () => {
     expect(wrong.stderr).toContain('The columns of "events" are time, organization');
   });
 });
+
+function hashOfFiles(paths: readonly string[]): string {
+  const digest = createHash("sha256");
+  for (const path of paths) if (!statSync(path).isDirectory()) digest.update(readFileSync(path));
+  return digest.digest("hex");
+}
 
 function valuesOf(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [String(value).toLowerCase()];

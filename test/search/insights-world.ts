@@ -34,10 +34,13 @@ const CLOSED_DAYS = 14;
 export async function openInsightsWorld(
   events = 6000,
   serviceNow: () => number = () => Date.parse(startTime),
+  start: string = startTime,
 ): Promise<InsightsWorld> {
-  const first = await startStill({ events: 0 });
+  const clock = { start };
+  const first = await startStill({ events: 0, clock });
   await first.close();
   const simulator = await startStill({
+    clock,
     events,
     apiKey: ADMINISTRATOR,
     optionalEndpoints: true,
@@ -48,7 +51,7 @@ export async function openInsightsWorld(
     ],
   });
   const own = await openSearchWorld();
-  const nowMs = Date.parse(startTime);
+  const nowMs = Date.parse(start);
   await fill(simulator, own, nowMs);
   const folder = join(own.world.folder, "tokens");
   addToken(folder, "administrator", ADMINISTRATOR, null);

@@ -1,4 +1,14 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import {
+  accessSync,
+  appendFileSync,
+  constants,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 
 /*
@@ -27,11 +37,16 @@ export interface AccessEntry {
 export const UNKNOWN_CALLER = "unknown";
 
 export interface AccessLog {
+  /** Throws where entries cannot be written. */
+  prepare(): void;
+  /** Entries no longer name this organization, or this event; says how many did. Who asked, and when, stays (A23). */
+  erase(organization: string, event: string | null): number;
   append(entry: Omit<AccessEntry, "time">): void;
   /** The newest last. */
   list(limit: number): AccessEntry[];
 }
 
+const ERASED = "[erased]";
 const QUERY_LENGTH_MAX = 2000;
 const LISTED_OWNERS = 20;
 /** Anybody who reaches the port can cause these: they must not fill the disk or keep it busy. */
@@ -54,13 +69,23 @@ export function openAccessLog(folder: string, nowMs: () => number): AccessLog {
     return omitted;
   }
 
+  const prepare = () => {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    accessSync(folder, constants.W_OK);
+  };
   return {
+    prepare,
+    erase: (organization, event) =>
+      filesIn(folder).reduce(
+        (sum, name) => sum + eraseIn(join(folder, name), (event ?? organization).toLowerCase()),
+        0,
+      ),
     append(entry) {
       const ms = nowMs();
       const isUnknown = entry.who === UNKNOWN_CALLER;
       const omitted = isUnknown ? omittedBefore(Math.floor(ms / MINUTE_MS)) : 0;
       if (omitted === undefined) return;
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      prepare();
       const time = new Date(ms).toISOString();
       const own = isUnknown ? { ...entry, query: null } : entry;
       const line = JSON.stringify({ time, ...shortened(own), ...(omitted > 0 && { omitted }) });
@@ -88,6 +113,34 @@ function shortened({ query, organizations, ...entry }: Omit<AccessEntry, "time">
         : [...organizations.slice(0, LISTED_OWNERS), `and ${organizations.length - LISTED_OWNERS} more`],
     query: text.length <= QUERY_LENGTH_MAX ? query : `${text.slice(0, QUERY_LENGTH_MAX)}…`,
   };
+}
+
+/** Another process may append meanwhile: then the file is read again. */
+function eraseIn(path: string, name: string): number {
+  for (;;) {
+    const text = readFileSync(path, "utf8");
+    let erased = 0;
+    const lines = text.split("\n").map((line) => {
+      if (!line.toLowerCase().includes(name)) return line;
+      erased++;
+      return erasedLine(line, name);
+    });
+    if (erased === 0) return 0;
+    const temporary = `${path}.new`;
+    writeFileSync(temporary, lines.join("\n"), { mode: 0o600, flush: true });
+    if (statSync(path).size !== Buffer.byteLength(text)) continue;
+    renameSync(temporary, path);
+    return erased;
+  }
+}
+
+function erasedLine(line: string, name: string): string {
+  const [entry] = entryOf(line);
+  if (entry === undefined) return "";
+  const organizations =
+    entry.organizations?.map((one) => (one.toLowerCase().includes(name) ? ERASED : one)) ?? null;
+  const isAsked = JSON.stringify(entry.query).toLowerCase().includes(name);
+  return JSON.stringify({ ...entry, organizations, ...(isAsked && { query: ERASED }) });
 }
 
 /** A line that a full disk cut off is left out. */

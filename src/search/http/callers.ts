@@ -7,7 +7,7 @@ import type { SearchService, ServiceRequest } from "../service/service.ts";
 export interface HttpContext {
   readonly service: SearchService;
   readonly tokens: SearchTokens;
-  readonly accesses: AccessLog;
+  readonly accesses: Pick<AccessLog, "append">;
   /** How long one question may take. */
   readonly timeoutMs: number;
 }
