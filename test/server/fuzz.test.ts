@@ -204,7 +204,7 @@ function searchRoutes(reached: () => void) {
           "insights-secret-0123456789": tokenOf("insights"),
         })[secret],
     } as HttpContext["tokens"],
-    accesses: { append: () => {}, list: () => [] },
+    accesses: { append: () => {} },
     timeoutMs: 5_000,
   };
   return [...insightsRoutes(context), ...pageRoutes(context)];
