@@ -27,7 +27,7 @@ export interface SearchFlags extends ArchiveFlags {
   readonly scanMax: number;
 }
 
-export function filterOf(flags: SearchFlags): Filter {
+export function searchFilter(flags: SearchFlags): Filter {
   const wrong = flags.outcome?.find((one) => !SEARCH_OUTCOMES.includes(one));
   if (wrong !== undefined) {
     const near = closestOf(wrong, SEARCH_OUTCOMES);

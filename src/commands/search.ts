@@ -14,7 +14,7 @@ import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, sizeOption, timeOption } from "./options.ts";
 import { recorded, type Shown } from "./search-access.ts";
-import { filterOf, type SearchFlags } from "./search-filter.ts";
+import { type SearchFlags, searchFilter } from "./search-filter.ts";
 import {
   lineWriter,
   OUTPUTS,
@@ -73,7 +73,7 @@ export function registerSearch(program: Command, io: Io): void {
 }
 
 function search(flags: SearchFlags, io: Io): Promise<void> {
-  const filter = filterOf(flags);
+  const filter = searchFilter(flags);
   const field = flags.by === undefined ? undefined : fieldOf(flags.by, closestOf);
   const { config, store, archive, scanMax, ...query } = flags;
   const asked = { operation: "search", organizations: flags.organization ?? null, query } as const;
