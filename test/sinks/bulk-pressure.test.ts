@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
-import { pressureOf, requestParts, sendParts } from "../../src/sinks/bulk/pressure.ts";
+import { createTurns, pressureOf, requestParts, sendParts } from "../../src/sinks/bulk/pressure.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
 import { type StandInServer, startServer } from "../stand-ins/server.ts";
 import { skipUnless } from "../support/components.ts";
@@ -10,6 +10,27 @@ import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/ope
 
 describe("the pressure on a cluster", () => {
   const most = { requests: 4, bytes: 1_000_000 };
+
+  test("no more requests run at once than the width at that moment, and each has its turn", async () => {
+    let width = 3;
+    const inTurn = createTurns(() => width);
+    const ends: (() => void)[] = [];
+    const works = Array.from({ length: 6 }, () =>
+      inTurn(() => new Promise<void>((resolve) => ends.push(resolve))),
+    );
+    await expect.poll(() => ends.length).toBe(3);
+    width = 1;
+    ends[0]!();
+    ends[1]!();
+    await Promise.all(works.slice(0, 2));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(ends).toHaveLength(3);
+    for (let at = 2; at < 6; at++) {
+      ends[at]!();
+      await works[at];
+      await expect.poll(() => ends.length).toBe(Math.min(6, at + 2));
+    }
+  });
 
   test("grows with quick answers, and shrinks with 429 and slow ones, across openings", () => {
     const memory = new Map<string, unknown>();

@@ -55,6 +55,22 @@ export function pressureOf(
   };
 }
 
+/** Runs as many pieces of work at once as `width` says at that moment; the others wait for their turn. */
+export function createTurns(width: () => number) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    while (running >= width()) await new Promise<void>((resolve) => waiting.push(resolve));
+    running++;
+    try {
+      return await work();
+    } finally {
+      running--;
+      for (const next of waiting.splice(0)) next();
+    }
+  };
+}
+
 /** Neighbours whose sizes add up to at most `bytesMax`, and no more than `recordsMax` of them. */
 export function requestParts(sizes: readonly number[], bytesMax: number, recordsMax: number): number[][] {
   const parts: number[][] = [];

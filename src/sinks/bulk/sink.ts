@@ -1,7 +1,7 @@
 import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
-import type { Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { isSuccess, jsonOf } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
@@ -13,7 +13,7 @@ import { documentOf } from "./document.ts";
 import { indexCreator, indexTemplateOf } from "./indexes.ts";
 import { withoutLongValues } from "./long-values.ts";
 import type { Product } from "./mappings.ts";
-import { pressureOf, requestParts, sendParts } from "./pressure.ts";
+import { createTurns, pressureOf, requestParts, sendParts } from "./pressure.ts";
 import { putTemplate } from "./template.ts";
 
 export const BULK_PROMISE =
@@ -59,6 +59,9 @@ export async function openBulk(
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
   const create = indexCreator(connection, memory);
   const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
+  const inTurn = createTurns(() => pressure.width);
+  /** Indexes of encoded events that may not exist yet. */
+  const needed = new Set<string>();
   // The server reports a shard that is not allocated before our own time-out.
   const waitMs = Math.ceil(config.timeout / 3);
   const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=took,errors,items.*.status,items.*.error.type,items.*.error.reason`;
@@ -85,10 +88,12 @@ export async function openBulk(
     const records = part.map((index) => all[index]!);
     try {
       await halveUntilNamed(records.length, (places) =>
-        send(
-          places.map((place) => records[place]!),
-          places,
-          signal,
+        inTurn(() =>
+          send(
+            places.map((place) => records[place]!),
+            places,
+            signal,
+          ),
         ),
       );
     } catch (error) {
@@ -100,30 +105,47 @@ export async function openBulk(
     }
   }
 
+  function encode(event: JournalEvent): Buffer {
+    const index = indexOf(event);
+    needed.add(index);
+    const document = withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers);
+    return actionAndDocument(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
+  }
+
+  async function write({ records }: Batch, signal: AbortSignal) {
+    signal.throwIfAborted();
+    const names = new Set(needed);
+    needed.clear();
+    if (!config.dataStream) await create(names, signal);
+    const sizes = records.map(({ size }) => size);
+    await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
+      sendPart(records, part, signal),
+    );
+    return { index: template };
+  }
+
   return {
+    // One request is one batch, so the next one is formed while others are in flight.
+    writesMax: config.requestsMax,
     limits: {
-      recordsMax: REQUEST_RECORDS_MAX * config.requestsMax,
-      bytesMax: config.batchBytesMax * config.requestsMax,
+      recordsMax: REQUEST_RECORDS_MAX,
+      bytesMax: config.batchBytesMax,
       recordBytesMax: config.batchBytesMax,
       ageMsMax: config.batchAgeMax,
     },
-    encode: (event: JournalEvent) =>
-      Buffer.concat([
-        Buffer.from(`{"create":{"_index":"${indexOf(event)}","_id":"${event.identity}"}}\n`),
-        withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers),
-        BREAK,
-      ]),
-    async write({ records }, signal) {
-      signal.throwIfAborted();
-      if (!config.dataStream) await create(new Set(records.map(({ event }) => indexOf(event))), signal);
-      const sizes = records.map(({ size }) => size);
-      await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
-        sendPart(records, part, signal),
-      );
-      return { index: template };
-    },
+    encode,
+    write,
     close: () => requester.close(),
   };
 }
 
-const BREAK = Buffer.from("\n");
+const BREAK = 0x0a;
+
+/** The two lines of an event in a bulk request. The action has nothing but ASCII: names are encoded. */
+function actionAndDocument(action: string, document: Uint8Array): Buffer {
+  const lines = Buffer.allocUnsafe(action.length + document.length + 1);
+  lines.write(action, 0, "latin1");
+  lines.set(document, action.length);
+  lines[lines.length - 1] = BREAK;
+  return lines;
+}
