@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { type Broker, readTopic } from "../support/kafka.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
-import { idOf, type OtherSinks } from "./other-sinks-campaign.ts";
+import { contentOf, type OtherSinks } from "./other-sinks-campaign.ts";
 
 /** Three machines of a cluster as processes, a simulated service, a broker, and a Kafka sink. */
 export interface ClusterScene {
@@ -118,10 +118,10 @@ export async function openClusterScene(
   }
 
   async function accountOthers(served: ReadonlySet<string>): Promise<Account["others"]> {
-    const found = [...(await others.delivered())].map(([sink, ids]) => {
+    const found = [...(await others.delivered())].map(([sink, events]) => {
       const counts = new Map<string, number>();
-      for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
-      const lost = [...served].filter((id) => !counts.has(id)).length;
+      for (const event of events) counts.set(event, (counts.get(event) ?? 0) + 1);
+      const lost = [...served].filter((event) => !counts.has(event)).length;
       return [sink, { lost, twice: [...counts.values()].filter((count) => count > 1).length }] as const;
     });
     return Object.fromEntries(found);
@@ -142,7 +142,9 @@ export async function openClusterScene(
       for (const text of delivered) counts.set(text, (counts.get(text) ?? 0) + 1);
       const lost = [...served.keys()].filter((text) => !counts.has(text)).length;
       const twice = [...counts.values()].filter((count) => count > 1).length;
-      const elsewhere = await accountOthers(new Set([...served.keys()].map(idOf)));
+      const elsewhere = await accountOthers(
+        new Set([...served.keys()].map((text) => contentOf(JSON.parse(text) as object))),
+      );
       const isComplete = lost === 0 && Object.values(elsewhere).every((one) => one.lost === 0);
       if (isComplete || Date.now() > deadline)
         return { served: served.size, delivered: delivered.length, lost, twice, others: elsewhere };

@@ -13,7 +13,7 @@ export interface OtherSinks {
   /** Lines of the config. */
   readonly lines: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** The ids of the events that each has, in any order. */
+  /** The events that each has, in any order. */
   delivered(): Promise<ReadonlyMap<string, readonly string[]>>;
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ export async function openOtherSinks(withOpenSearch: boolean): Promise<OtherSink
     lines: all.map(({ line }) => line),
     env: { S3_KEY: S3_ACCESS_KEY, S3_SECRET: S3_SECRET_KEY },
     delivered: async () =>
-      new Map(await Promise.all(all.map(async (one) => [one.name, await one.ids()] as const))),
+      new Map(await Promise.all(all.map(async (one) => [one.name, await one.events()] as const))),
     async close() {
       for (const one of all) await one.close();
     },
@@ -38,7 +38,7 @@ export async function openOtherSinks(withOpenSearch: boolean): Promise<OtherSink
 interface OtherSink {
   readonly name: string;
   readonly line: string;
-  ids(): Promise<readonly string[]>;
+  events(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -56,19 +56,19 @@ async function openBucket(server: Versitygw): Promise<OtherSink> {
   return {
     name: "bucket",
     line: `  - { name: bucket, type: s3, bucket: ${Bucket}, endpoint: '${server.url}', pathStyle: true, ${keys}, compression: none, objectAgeMax: 10s, format: raw }`,
-    async ids() {
-      const ids: string[] = [];
+    async events() {
+      const events: string[] = [];
       let ContinuationToken: string | undefined;
       do {
         const page = await reader.send(new ListObjectsV2Command({ Bucket, ContinuationToken }));
         for (const { Key } of page.Contents ?? []) {
           const { Body } = await reader.send(new GetObjectCommand({ Bucket, Key }));
           const text = await Body!.transformToString();
-          ids.push(...text.trimEnd().split("\n").map(idOf));
+          for (const line of text.trimEnd().split("\n")) events.push(contentOf(JSON.parse(line) as object));
         }
         ContinuationToken = page.NextContinuationToken;
       } while (ContinuationToken !== undefined);
-      return ids;
+      return events;
     },
     async close() {
       reader.destroy();
@@ -80,19 +80,19 @@ async function openBucket(server: Versitygw): Promise<OtherSink> {
 function openIndex(server: OpenSearch): OtherSink {
   interface Page {
     readonly _scroll_id: string;
-    readonly hits: { readonly hits: readonly { readonly _source: { readonly id: string } }[] };
+    readonly hits: { readonly hits: readonly { readonly _source: object }[] };
   }
   return {
     name: "search",
     line: `  - { name: search, type: opensearch, url: '${server.url}', index: 'events-{month}', format: raw }`,
-    async ids() {
+    async events() {
       await server.request("POST", "/events-*/_refresh");
-      const ids: string[] = [];
+      const events: string[] = [];
       let answer = await server.request("POST", "/events-*/_search?scroll=5m", { size: 5000 });
       for (;;) {
         const { hits, _scroll_id } = answer.body as Page;
-        if (answer.status !== 200 || hits.hits.length === 0) return ids;
-        ids.push(...hits.hits.map(({ _source }) => _source.id));
+        if (answer.status !== 200 || hits.hits.length === 0) return events;
+        events.push(...hits.hits.map(({ _source }) => contentOf(_source)));
         answer = await server.request("POST", "/_search/scroll", { scroll: "5m", scroll_id: _scroll_id });
       }
     },
@@ -100,6 +100,8 @@ function openIndex(server: OpenSearch): OtherSink {
   };
 }
 
-export function idOf(event: string): string {
-  return (JSON.parse(event) as { readonly id: string }).id;
+/** The event without the spacing of its text and without what a sink has added; two events may share their id. */
+export function contentOf(event: object): string {
+  const { "@timestamp": _, ...content } = event as Record<string, unknown>;
+  return JSON.stringify(content);
 }

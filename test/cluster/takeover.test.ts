@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { createJournal } from "../../src/journal/journal.ts";
+import { newWindow } from "../../src/core/window.ts";
+import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
 import { openLane } from "../../src/journal/replication/open.ts";
 import { openFixture, temporaryFolder } from "../journal/support.ts";
 import { useKafka } from "../support/kafka-suite.ts";
@@ -14,6 +15,10 @@ const never = new AbortController().signal;
 const EVENTS = Number(process.env.TIDEMARK_TAKEOVER_EVENTS ?? 10_000);
 const PAGE = Math.min(EVENTS, 5000);
 const SMALL = 50;
+/** A month of windows, one for each day and organization: a lane of 10,000 organizations in 16 lanes has 625 of these. */
+const DAYS = 30;
+const ORGANIZATIONS = EVENTS < 1_000_000 ? 20 : 625;
+const DAY_MS = 86_400_000;
 
 describe.skipIf(suite.skip)("taking over a lane", () => {
   test("a lane is taken over from nothing and from a local copy, with every undelivered event", async () => {
@@ -26,6 +31,7 @@ describe.skipIf(suite.skip)("taking over a lane", () => {
       const owner = await open("one");
       const journal = createJournal(owner.state, systemClock);
       await journal.reader("sink");
+      await addMonth(journal);
       for (let at = 0; at < EVENTS; at += PAGE) await journal.append(pageOf(eventTexts(at, PAGE)));
       const commitMs = await median(SMALL, (at) => journal.append(pageOf(eventTexts(EVENTS + at, 1))));
       await owner.close();
@@ -44,19 +50,38 @@ describe.skipIf(suite.skip)("taking over a lane", () => {
       const held = back.state.prepare("SELECT SUM(events) FROM pages").pluck().get();
       expect(held).toBe(EVENTS + SMALL + 1);
       expect(back.state.prepare("SELECT COUNT(*) FROM bodies").pluck().get()).toBe(EVENTS / PAGE + SMALL + 1);
+      expect(back.state.prepare("SELECT COUNT(*) FROM windows").pluck().get()).toBe(DAYS * ORGANIZATIONS);
       await back.close();
 
       const single = openFixture();
       const singleMs = await median(SMALL, (at) => single.journal.append(pageOf(eventTexts(at, 1))));
       single.close();
       process.stderr.write(
-        `takeover: ${EVENTS} events, from nothing ${rebuiltMs} ms, from a copy ${continuedMs} ms; median commit ${commitMs.toFixed(1)} ms, on one machine ${singleMs.toFixed(1)} ms\n`,
+        `takeover: ${EVENTS} events and ${DAYS * ORGANIZATIONS} windows, from nothing ${rebuiltMs} ms, from a copy ${continuedMs} ms; median commit ${commitMs.toFixed(1)} ms, on one machine ${singleMs.toFixed(1)} ms\n`,
       );
     } finally {
       folder.remove();
     }
   }, 900_000);
 });
+
+async function addMonth(journal: SqliteJournal): Promise<void> {
+  const fromMs = Date.parse("2026-02-01T00:00:00Z");
+  for (let number = 0; number < ORGANIZATIONS; number++) {
+    const organizations = [number.toString(16).padStart(24, "a")];
+    const stream = await journal.stream({
+      account: "acme",
+      provider: null,
+      organizations,
+      services: ["all"],
+    });
+    const windows = Array.from({ length: DAYS }, (_, day) => {
+      const start = fromMs + day * DAY_MS;
+      return newWindow(stream, start, start + DAY_MS);
+    });
+    await journal.changeWindows({ add: windows });
+  }
+}
 
 async function median(count: number, work: (at: number) => Promise<unknown>): Promise<number> {
   const times: number[] = [];
