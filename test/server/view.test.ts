@@ -210,9 +210,12 @@ describe("the view of ten thousand organizations", () => {
     try {
       await fillLarge(state, 10_000, 25);
       const view = createView(state.db, liveOf(state.clock), state.options);
+      // Processor time, which other work on the machine does not lengthen much.
       const timed = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
-        const begun = performance.now();
-        return [await work(), performance.now() - begun];
+        const begun = process.cpuUsage();
+        const result = await work();
+        const { user, system } = process.cpuUsage(begun);
+        return [result, (user + system) / 1000];
       };
       const [status, firstMs] = await timed(() => view.status());
       expect(status.totals.windows).toMatchObject({ sealed: 400 * 87, live: 400 });
