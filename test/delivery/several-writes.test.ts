@@ -260,7 +260,7 @@ describe("a sink that takes several writes at once", () => {
           }
         },
       ),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
     make();
   });
