@@ -24,23 +24,30 @@ export function generate(seed: number, options: GenerateOptions): Plan {
   const faults = Array.from({ length: count }, () =>
     FAMILIES[maker.random.pick(options.families)](maker),
   ).flat();
+  const service: Plan["service"] = {
+    endInclusive: random.chance(0.5),
+    emptyToken: random.pick(["absent", "echoed"]),
+    hasCount: random.chance(0.3),
+    ...limitsOf(random),
+    without: random.chance(0.2) ? [random.pick(["x-limit", "x-result-count", "date"])] : [],
+    tokenMs: random.chance(0.2) ? 10 * MINUTE_MS : null,
+    latencyMs: random.pick([20, 200, 2000]),
+  };
+  const possible = faults.filter((fault) => isNoticeable(fault, service));
   return {
     seed,
     lengthMs: lastFaultMs(faults, lengthMs),
     tickMs,
     settings,
-    service: {
-      endInclusive: random.chance(0.5),
-      emptyToken: random.pick(["absent", "echoed"]),
-      hasCount: random.chance(0.3),
-      ...limitsOf(random),
-      without: random.chance(0.2) ? [random.pick(["x-limit", "x-result-count", "date"])] : [],
-      tokenMs: random.chance(0.2) ? 10 * MINUTE_MS : null,
-      latencyMs: random.pick([20, 200, 2000]),
-    },
+    service,
     organizations,
-    faults: faults.sort((a, b) => a.fromMs - b.fromMs),
+    faults: possible.sort((a, b) => a.fromMs - b.fromMs),
   };
+}
+
+/** Without Date there is only the local clock: a client has nothing to compare it with, and raises an alarm for that. */
+function isNoticeable(fault: Fault, { without }: Plan["service"]): boolean {
+  return fault.kind !== "clock" || !without.includes("date");
 }
 
 /** A service with a smaller cap than X-Limit claims cannot be read by anyone: a short page is the last one (R31). */

@@ -24,6 +24,8 @@ export interface History {
   readonly sinks: SinkLife[];
   /** When a process was running; the last one has no end yet. */
   readonly up: { fromMs: number; toMs: number }[];
+  /** When sinks were last replaced after a restored backup. */
+  replacedMs: number;
   /** The settings in the order of time. */
   readonly settingsSince: { readonly sinceMs: number; readonly settings: Settings }[];
   /** The config is another one from now on; sinks that are new or gone are noticed. */
@@ -45,6 +47,7 @@ export function createHistory(plan: Plan, service: ModelService, disk: Disk): Hi
       index,
     })),
     up: [],
+    replacedMs: Number.NEGATIVE_INFINITY,
     settingsSince: [{ sinceMs: START_MS, settings: plan.settings }],
     service,
     disk,

@@ -40,6 +40,10 @@ const { setImmediate } = globalThis;
 /** Longest orderly end before the process is killed, as service managers do. */
 const STOP_MS_MAX = 90_000;
 const LOOK_MS = 4 * 3_600_000;
+/** From so long after the last fault until so long before the end the ticks are coarse. */
+const SETTLED_MS = 3 * 3_600_000;
+const LAST_MS = 2 * 3_600_000;
+const COARSE_TICK_MS = 15 * 60_000;
 
 /** Lives a plan to its end and judges it. Nothing but the plan decides what happens. */
 export async function live(
@@ -156,6 +160,7 @@ async function liveIn(
         start: "now" as const,
       }));
       history.reconfigured({ ...history.settings, sinks }, world.nowMs);
+      history.replacedMs = world.nowMs;
       await forgetOthers();
     }
   }
@@ -242,6 +247,14 @@ async function liveIn(
   const seen: Violation[] = [];
   let lookMs = START_MS + LOOK_MS;
 
+  /** Long after the last fault only sweeps are due. Coarse ticks there save half of the steps of a short life. */
+  async function waitForSweeps(): Promise<void> {
+    await runUntil(START_MS + plan.lengthMs + SETTLED_MS);
+    world.tickMs = Math.max(plan.tickMs, COARSE_TICK_MS);
+    await runUntil(START_MS + lifeEndMs(plan) - 12 * plan.tickMs - LAST_MS);
+    world.tickMs = plan.tickMs;
+  }
+
   /** Some steps further and then some awaits into the work that the next moment brings. */
   async function runIntoWork(hops: number): Promise<void> {
     for (let at = 0; at < hops % 16; at++) await step(Number.POSITIVE_INFINITY);
@@ -264,6 +277,7 @@ async function liveIn(
     await maintain(fault);
     await start();
   }
+  await waitForSweeps();
   await runUntil(START_MS + lifeEndMs(plan));
   await quiet();
   const { violations, digest, delivered } = await judge(plan, history, process!.app, world.nowMs);

@@ -50,7 +50,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
     }
   }
   const isHeld = (event: ModelEvent) => held.has(event);
-  violations.push(...judgeLedger(plan, ledger, history.service.events, isHeld));
+  violations.push(...judgeLedger(plan, ledger, history.service.events, isHeld, history.replacedMs));
   digest.update(JSON.stringify(ledger.windows));
   return { violations, digest: digest.digest("hex").slice(0, 16), delivered };
 

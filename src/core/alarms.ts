@@ -14,6 +14,7 @@ export const ALARM_KINDS = [
   "oversized_event",
   "unreadable_event",
   "service_wait",
+  "no_service_time",
   "state_unwritable",
   "journal_filling",
   "sink_failing",

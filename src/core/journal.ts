@@ -60,6 +60,8 @@ export interface PageCommit {
   readonly lateBeforeMs: number;
   /** For this reader alone (R21). */
   readonly reader: string | null;
+  /** The services that were asked for; with them the counts of other windows over the same time stay true (R36). */
+  readonly services?: readonly string[];
   /** The change of the ledger that goes with it, made from what the dedupe found. Pure; called inside the transaction. */
   change(appended: Appended): WindowChange;
 }
@@ -92,6 +94,9 @@ export interface HeldQuery {
   /** Half-open. */
   readonly fromMs: number;
   readonly toMs: number;
+  /** Both set: of an owner that is also read with other services, at most so many count. Identities do not name the service. */
+  readonly services?: readonly string[];
+  readonly atMost?: Readonly<Record<string, number>>;
 }
 
 export interface WindowFilter {

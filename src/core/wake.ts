@@ -10,6 +10,8 @@ export interface Wake {
   waitSince(mark: number, ms: number, signal: AbortSignal): Promise<void>;
 }
 
+const WOKEN = "woken";
+
 export function createWake(clock: Clock): Wake {
   let count = 0;
   const waiting = new Set<AbortController>();
@@ -28,7 +30,8 @@ export function createWake(clock: Clock): Wake {
     wait: (ms, signal) => waitSince(count, ms, signal),
     wake() {
       count++;
-      for (const woken of waiting) woken.abort();
+      // A reason of its own saves an exception with its stack for every loop and append.
+      for (const woken of waiting) woken.abort(WOKEN);
     },
   };
 }

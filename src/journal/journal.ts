@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Appended, Journal, PageCommit } from "../core/journal.ts";
+import type { Appended, HeldQuery, Journal, PageCommit } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
@@ -12,6 +12,7 @@ import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
 import { createReaders, type Readers } from "./readers.ts";
+import { createSharedTime } from "./shared-time.ts";
 import { createWindows } from "./windows.ts";
 
 /** Upper bounds of the histogram of delays; the last takes the rest. */
@@ -58,6 +59,8 @@ export function createJournal(
   const windows = createWindows(db, gaps);
   const readers = createReaders(db, pages, id, clock);
   const versions = createVersions(db);
+  const sharedTime = createSharedTime(db);
+  const countHeld = (query: HeldQuery) => sharedTime.limited(query, identities.count(query));
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
@@ -89,8 +92,9 @@ export function createJournal(
       changed: deduped.changed.length,
       late: late.count,
       edge,
-      countHeld: identities.count,
+      countHeld,
     };
+    if (commit.reader === null) sharedTime.noteFound(commit, deduped);
     windows.apply(commit.change(appended));
     return { appended, stored };
   }
@@ -143,7 +147,7 @@ export function createJournal(
       const held = identities.held(owners, fromMs, toMs);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
     },
-    countHeld: async (query) => identities.count(query),
+    countHeld: async (query) => countHeld(query),
     gaps: async (query) => gaps.list(query),
     gapTotals: async (query) => gaps.totals(query),
     reader: (name) => readers.open(name),

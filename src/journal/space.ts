@@ -34,6 +34,10 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     `SELECT COALESCE(SUM(bytes), 0) AS bytes, COALESCE(SUM(events), 0) AS events FROM pages
      WHERE number >= ? AND (reader IS NULL OR reader = ?)`,
   );
+  const pageBytes = db.pragma("page_size", { simple: true }) as number;
+  const usedPages = db
+    .prepare("SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count")
+    .pluck();
   const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
   const readers = db.prepare("SELECT COUNT(*) FROM readers").pluck();
   const trimBodies = db.prepare(
@@ -105,10 +109,7 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
   };
 
   function usedBytes(): number {
-    const pageBytes = db.pragma("page_size", { simple: true }) as number;
-    const pages = db.pragma("page_count", { simple: true }) as number;
-    const free = db.pragma("freelist_count", { simple: true }) as number;
-    return (pages - free) * pageBytes + walBytes();
+    return (usedPages.get() as number) * pageBytes + walBytes();
   }
 
   function walBytes(): number {

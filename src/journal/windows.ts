@@ -66,6 +66,7 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
       "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
     )
     .pluck();
+  const byId = db.prepare("SELECT * FROM windows WHERE id = ?");
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
   const limitLooks = db.prepare(
     "UPDATE windows SET looks = MIN(looks, @looks), first_ms = MAX(first_ms, @firstMs) WHERE id = @id",
@@ -122,30 +123,33 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     readUntilMs: (account: string) => (liveUntil.get(account) as number | null) ?? undefined,
 
     list(filter: WindowFilter = {}): Window[] {
-      const conditions: string[] = [];
-      const values: (string | number)[] = [];
-      const where = (condition: string, ...bound: (string | number)[]) => {
-        conditions.push(condition);
-        values.push(...bound);
-      };
-      if (filter.account !== undefined)
-        where("stream IN (SELECT id FROM streams WHERE account = ?)", filter.account);
-      if (filter.states !== undefined)
-        where(`state IN (${filter.states.map(() => "?").join(", ")})`, ...filter.states);
-      if (filter.id !== undefined) where("id = ?", filter.id);
-      if (filter.stream !== undefined) where("stream = ?", filter.stream);
-      // Written out, so that the index of live windows can serve.
-      if (filter.live !== undefined) where(filter.live ? "live = 1" : "live = 0");
-      if (filter.dueMs !== undefined) where("next_ms <= ?", filter.dueMs);
-      if (filter.fromMs !== undefined) where("to_ms > ?", filter.fromMs);
-      if (filter.toMs !== undefined) where("from_ms < ?", filter.toMs);
+      if (filter.id !== undefined) return (byId.all(filter.id) as WindowRow[]).map(windowOf);
+      const { conditions, values } = conditionsOf(filter);
+      // Most searches for work find none. Without the account and the order that costs a tenth.
+      if (filter.states !== undefined && filter.limit !== undefined) {
+        const probe = prepared(`SELECT 1 FROM windows WHERE ${conditions.join(" AND ")} LIMIT 1`);
+        if (probe.get(...values) === undefined) return [];
+      }
+      if (filter.account !== undefined) {
+        conditions.push("stream IN (SELECT id FROM streams WHERE account = ?)");
+        values.push(filter.account);
+      }
+      const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
       const direction = filter.newestFirst ? "DESC" : "ASC";
-      const sql = `SELECT * FROM windows ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY from_ms ${direction}, id ${direction} LIMIT ?`;
-      const statement = statements.get(sql) ?? db.prepare(sql);
-      statements.set(sql, statement);
-      return (statement.all(...values, filter.limit ?? -1) as WindowRow[]).map(windowOf);
+      const select = prepared(
+        `SELECT * FROM windows ${where} ORDER BY from_ms ${direction}, id ${direction} LIMIT ?`,
+      );
+      return (select.all(...values, filter.limit ?? -1) as WindowRow[]).map(windowOf);
     },
   };
+
+  function prepared(sql: string): Statement {
+    const known = statements.get(sql);
+    if (known !== undefined) return known;
+    const statement = db.prepare(sql);
+    statements.set(sql, statement);
+    return statement;
+  }
 
   /** Row by row, so that memory holds the stretches and not the windows. */
   function coveredOf(account: string): StreamCoverage[] {
@@ -212,6 +216,29 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
 }
 
 export type Windows = ReturnType<typeof createWindows>;
+
+/** The filter as SQL, without its account. */
+function conditionsOf(filter: WindowFilter) {
+  const conditions: string[] = [];
+  const values: (string | number)[] = [];
+  if (filter.states !== undefined) {
+    conditions.push(`state IN (${filter.states.map(() => "?").join(", ")})`);
+    values.push(...filter.states);
+  }
+  // Written out, so that the index of live windows can serve.
+  if (filter.live !== undefined) conditions.push(filter.live ? "live = 1" : "live = 0");
+  for (const [condition, value] of [
+    ["stream = ?", filter.stream],
+    ["next_ms <= ?", filter.dueMs],
+    ["to_ms > ?", filter.fromMs],
+    ["from_ms < ?", filter.toMs],
+  ] as const) {
+    if (value === undefined) continue;
+    conditions.push(condition);
+    values.push(value);
+  }
+  return { conditions, values };
+}
 
 function rowOf(window: Window | NewWindow) {
   return {

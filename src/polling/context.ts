@@ -93,6 +93,7 @@ export async function ask(
       try {
         const page = await source.events(query, scope, options);
         serviceClock.learn(page.head.dateMs);
+        warnWithoutDate(context, page.head.dateMs);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: "ok" });
         metrics.record("tidemark_source_request_seconds", (clock.now() - startedMs) / 1000, { account });
         return page;
@@ -111,4 +112,17 @@ export async function ask(
       return kind === "unavailable" ? { kind: "overloaded", retryAfterMs } : undefined;
     },
   );
+}
+
+/** Without Date a wrong local clock stays unnoticed, and windows are called complete too early. */
+function warnWithoutDate({ account, alarms }: PollContext, dateMs: number | undefined): void {
+  if (dateMs !== undefined) return alarms.clear("no_service_time", account);
+  alarms.raise({
+    kind: "no_service_time",
+    subject: account,
+    message:
+      "The service's answers have no Date header: only the local clock decides which time is complete, and a wrong clock cannot be noticed.",
+    remedy: "Keep this machine's clock synchronized, and find out what removes the header, for instance a proxy.",
+    severity: "warning",
+  });
 }

@@ -1,4 +1,4 @@
-import type { Database } from "better-sqlite3";
+import type { Database, Statement } from "better-sqlite3";
 import type { Job, JobRow, JobState } from "../job.ts";
 
 export interface NewJob {
@@ -164,6 +164,14 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
      WHERE id = @id`,
   );
 
+  const statements = new Map<string, Statement<unknown[], JobRow>>();
+  /** The steps of imports ask several times a second. */
+  function prepared(sql: string) {
+    const statement = statements.get(sql) ?? db.prepare<unknown[], JobRow>(sql);
+    statements.set(sql, statement);
+    return statement;
+  }
+
   return {
     create(job) {
       const open = openOf.get(job.account, job.organization, job.source, -1);
@@ -178,7 +186,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
       return byId.get(Number(lastInsertRowid))!;
     },
     row: (id) => byId.get(id),
-    rows: (filter) => rowsOf(db, filter),
+    rows: (filter) => rowsOf(prepared, filter),
     byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
     isAwaited: (account, organization) =>
       awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
@@ -221,7 +229,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   };
 }
 
-function rowsOf(db: Database, filter: JobFilter): JobRow[] {
+function rowsOf(prepared: (sql: string) => Statement<unknown[], JobRow>, filter: JobFilter): JobRow[] {
   const tests: string[] = [];
   const values: unknown[] = [];
   for (const column of ["state", "account", "import"] as const) {
@@ -231,7 +239,6 @@ function rowsOf(db: Database, filter: JobFilter): JobRow[] {
   }
   if (filter.open === true) tests.push("ended_ms IS NULL");
   const where = tests.length > 0 ? `WHERE ${tests.join(" AND ")}` : "";
-  return db
-    .prepare<unknown[], JobRow>(`SELECT * FROM jobs ${where} ORDER BY requested_ms DESC, id DESC LIMIT ?`)
-    .all(...values, filter.limit ?? 1000);
+  const select = prepared(`SELECT * FROM jobs ${where} ORDER BY requested_ms DESC, id DESC LIMIT ?`);
+  return select.all(...values, filter.limit ?? 1000);
 }

@@ -43,7 +43,6 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
   const reasons = new Map(
     (scope.organizations ?? []).map((entry) => [entry.id, entry.reason ?? entry.state]),
   );
-  const vanished = (scope.organizations ?? []).filter((entry) => entry.state === "vanished");
   for (const window of await journal.windows({ account, states: ["unread", "refused"] })) {
     const { organizations } = window.stream;
     if (organizations.length === 0) continue;
@@ -51,7 +50,7 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
     if (window.state === "refused" && (here.length === 0 || !isTriedAgain(window, nowMs))) continue;
     if (window.state === "unread" && here.length === organizations.length) continue;
     const add = window.live ? endedWindow(context, window, window.toMs) : [];
-    if (window.live) add.push(...(await untilGone(context, window, vanished, nowMs)));
+    if (window.live) add.push(...(await untilGone(context, window, scope, nowMs)));
     else {
       if (here.length > 0) add.push(await part(context, window, here, null));
       for (const id of organizations.filter((id) => !active.has(id)))
@@ -62,22 +61,25 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
 }
 
 /**
- * An organization may have had events between its last live read and its end, for instance while the program was
- * stopped. That time is refused, and becomes a gap unless the organization comes back (R29).
+ * An organization may have had events between its last live read and its end, or before it was taken out of the
+ * config, for instance while the program was stopped. That time is refused, and becomes a gap unless the
+ * organization comes back (R29).
  */
 async function untilGone(
   context: PollContext,
   { stream, toMs, reader }: Window,
-  vanished: readonly RosterEntry[],
+  scope: AccountScope,
   nowMs: number,
 ): Promise<NewWindow[]> {
+  const known = new Map((scope.organizations ?? []).map((entry) => [entry.id, entry]));
   const windows: NewWindow[] = [];
-  for (const { id, reason } of toMs < nowMs ? vanished : [])
-    if (stream.organizations.includes(id)) {
-      const own = await streamOf(context, stream, [id]);
-      const why = reason ?? VANISHED;
-      windows.push(newWindow(own, toMs, nowMs, { reader, state: "refused", reason: why, nextMs: nowMs }));
-    }
+  for (const id of toMs < nowMs ? stream.organizations : []) {
+    const entry = known.get(id);
+    if (entry !== undefined && entry.state !== "vanished") continue;
+    const own = await streamOf(context, stream, [id]);
+    const reason = entry === undefined ? NOT_IN_CONFIG : (entry.reason ?? VANISHED);
+    windows.push(newWindow(own, toMs, nowMs, { reader, state: "refused", reason, nextMs: nowMs }));
+  }
   return windows;
 }
 

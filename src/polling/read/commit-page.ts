@@ -45,7 +45,7 @@ export async function append(
     change(found: Appended): WindowChange;
   },
 ): Promise<Appended> {
-  const { organizations, provider } = window.stream;
+  const { organizations, provider, services } = window.stream;
   const appended = await context.journal.append({
     account: context.account,
     provider,
@@ -54,6 +54,7 @@ export async function append(
     lease,
     fetchedAtMs: context.serviceClock.now(),
     reader: window.reader,
+    services,
     ...commit,
   });
   report(context, window, appended);

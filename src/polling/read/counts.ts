@@ -37,9 +37,9 @@ function sumOf(shown: ShownCounts): number {
 
 /** Asks for everything that is held of a stretch. A query without organizations is answered for the owners that it showed. */
 export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: ShownCounts): HeldQuery {
-  const { organizations, account, provider } = stream;
+  const { organizations, account, provider, services } = stream;
   const owners = organizations.length > 0 ? organizations : Object.keys(shown);
-  return { owners, account, provider, fromMs, toMs };
+  return { owners, account, provider, fromMs, toMs, services, atMost: shown };
 }
 
 /** The service's count beside ours. Skipped events belong to no owner, and none of them is held. */

@@ -111,13 +111,14 @@ async function uncheckedGaps(
 }
 
 /** Where every event that the service showed is held, its parts are as complete as the whole. */
-async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
+export async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
   const { apiCount, heldCount, stream, counts } = window;
   const isWhole = Object.values(counts ?? {}).every(([api, held]) => api === held);
   if (apiCount === null || apiCount !== heldCount || !isWhole)
     return { first: { apiCount: null, heldCount: null, counts: null }, rest: {} };
   const owners = Object.fromEntries(Object.keys(counts ?? {}).map((owner) => [owner, 0]));
-  const held = await journal.countHeld(heldQuery(stream, { fromMs: edgeMs, toMs: window.toMs }, owners));
+  const { atMost: _, ...query } = heldQuery(stream, { fromMs: edgeMs, toMs: window.toMs }, owners);
+  const held = await journal.countHeld(query);
   const rest = countsFrom(stream, Object.fromEntries(held), held, 0);
   const left = Math.max(0, apiCount - rest.apiCount);
   const first = { apiCount: left, heldCount: left, counts: combined(counts, rest.counts, difference) };

@@ -7,8 +7,8 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { combined, countsFrom, heldQuery, ownerAt, type PassCounts } from "./counts.ts";
-import { cutUnchecked, difference, horizonMs } from "./forgotten.ts";
+import { combined, countsFrom, heldQuery, ownerAt, type PassCounts, type ShownCounts } from "./counts.ts";
+import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
 import { pagesOf } from "./walk.ts";
@@ -37,7 +37,7 @@ export async function sweepWindow(
   const stretch = stretchOf(context, window);
   const seen = await compare(context, window, stretch, signal);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
-    return readWindow(context, { ...window, pass: null }, SWEEP, signal);
+    return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
   const { found, counts, gaps } = await fetchMissing(
     context,
     window,
@@ -57,6 +57,18 @@ export async function sweepWindow(
     add: [rest],
     gaps,
   });
+}
+
+/** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
+async function cutForReading(context: PollContext, window: Window, { toMs }: TimeStretch): Promise<Window> {
+  if (toMs === window.toMs) return { ...window, pass: null };
+  const parts = await countsOfParts(context, window, toMs);
+  const { state, askedMs, sweeps } = window;
+  const first = { ...window, toMs, ...parts.first };
+  const rest = newWindow(window.stream, toMs, window.toMs, { state, askedMs, sweeps, ...parts.rest });
+  const nextMs = sweepDueMs(rest, sweeps, context.settings);
+  await context.journal.changeWindows({ put: [first], add: [{ ...rest, nextMs }] });
+  return first;
 }
 
 /** Reads the slices in which something is missing, then counts both sides of the whole stretch. */
@@ -81,12 +93,26 @@ async function fetchMissing(
     for (const owner of read.owners) show(owner);
     skips.push(...read.skips);
   }
-  const held = await context.journal.countHeld(heldQuery(window.stream, stretch, shown));
+  const query = heldQuery(window.stream, stretch, shown);
+  const held = await context.journal.countHeld({ ...query, atMost: withFormer(window, stretch, shown) });
   return {
     found,
     gaps: window.reader === null ? skips : [],
     counts: countsFrom(window.stream, shown, held, skips.length),
   };
+}
+
+/** The service may have forgotten events that it showed before, and that are held still. */
+function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
+  if (toMs !== window.toMs || window.heldCount === null) return shown;
+  const [only] = window.stream.organizations;
+  if (window.counts === null)
+    return only === undefined ? shown : { [only]: Math.max(shown[only] ?? 0, window.heldCount) };
+  const former = Object.entries(window.counts).map(([owner, [, held]]) => [
+    owner,
+    Math.max(shown[owner] ?? 0, held),
+  ]);
+  return { ...shown, ...Object.fromEntries(former) };
 }
 
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {

@@ -1,0 +1,151 @@
+import type { HeldQuery, PageCommit } from "../core/journal.ts";
+import type { OwnerCounts } from "../core/window.ts";
+import type { State } from "./database.ts";
+import type { Deduped } from "./dedupe.ts";
+
+interface CountedRow {
+  readonly id: number;
+  readonly from_ms: number;
+  readonly to_ms: number;
+  readonly api_count: number | null;
+  readonly held_count: number;
+  readonly counts: string | null;
+}
+
+interface StreamRow {
+  readonly id: number;
+  readonly provider: string | null;
+  readonly organizations: string;
+  readonly services: string;
+}
+
+/**
+ * Keeps the counts of windows true where several windows cover the same time of an organization (R36):
+ * - An event that one of them finds late is held for the others too, so their counts grow with it.
+ * - Identities do not say which service an event is of. Where an owner is read with different sets of services,
+ *   no more events count as held than the query of the window has shown.
+ */
+export function createSharedTime(db: State) {
+  const streams = createStreamIndex(db);
+  const counted = db.prepare(
+    `SELECT id, from_ms, to_ms, api_count, held_count, counts FROM windows WHERE stream = ? AND from_ms <= ?
+       AND to_ms > ? AND live = 0 AND state IN ('read', 'sealed') AND held_count IS NOT NULL AND reader IS NULL`,
+  );
+  const update = db.prepare("UPDATE windows SET api_count = ?, held_count = ?, counts = ? WHERE id = ?");
+  const isCovered = db.prepare(
+    "SELECT 1 FROM windows WHERE stream = ? AND from_ms < ? AND (to_ms > ? OR live = 1) LIMIT 1",
+  );
+
+  return {
+    /** Inside the transaction that adds the new events of a page. */
+    noteFound(commit: PageCommit, { fresh }: Deduped): void {
+      const { page, provider, services } = commit;
+      if (services === undefined || fresh.length === 0) return;
+      const [firstMs, lastMs] = spanOf(page.timesMs, fresh);
+      for (const stream of streams.sharing(page.organizations, provider, keyOf(services)))
+        for (const row of counted.all(stream, lastMs, firstMs) as CountedRow[])
+          addTo(row, stream, commit, fresh);
+    },
+
+    /** The counts of identities, less what is of services that the query does not ask for. */
+    limited({ owners, provider, services, atMost, fromMs, toMs }: HeldQuery, counts: Map<string, number>) {
+      if (services === undefined || atMost === undefined) return counts;
+      for (const owner of owners) {
+        const count = counts.get(owner) ?? 0;
+        const limit = atMost[owner] ?? 0;
+        if (count <= limit) continue;
+        const others = streams.others(owner, provider, keyOf(services));
+        if (!others.some((stream) => isCovered.get(stream, toMs, fromMs) !== undefined)) continue;
+        if (limit > 0) counts.set(owner, limit);
+        else counts.delete(owner);
+      }
+      return counts;
+    },
+  };
+
+  function addTo(row: CountedRow, stream: number, { page }: PageCommit, fresh: Deduped["fresh"]): void {
+    const members = streams.membersOf(stream);
+    const found = new Map<string, number>();
+    let total = 0;
+    for (const index of fresh) {
+      const timeMs = page.timesMs[index]!;
+      if (timeMs < row.from_ms || timeMs >= row.to_ms) continue;
+      const owner = page.organizations[page.organizationIndexes[index]!] ?? "";
+      if (members.size > 0 && !members.has(owner)) continue;
+      found.set(owner, (found.get(owner) ?? 0) + 1);
+      total++;
+    }
+    if (total === 0) return;
+    const apiCount = row.api_count === null ? null : row.api_count + total;
+    update.run(apiCount, row.held_count + total, withFound(row.counts, found), row.id);
+  }
+}
+
+function withFound(counts: string | null, found: ReadonlyMap<string, number>): string | null {
+  if (counts === null) return null;
+  const grown: Record<string, readonly [number, number]> = { ...(JSON.parse(counts) as OwnerCounts) };
+  for (const [owner, count] of found) {
+    const [api, held] = grown[owner] ?? [0, 0];
+    grown[owner] = [api + count, held + count];
+  }
+  return JSON.stringify(grown);
+}
+
+/** The streams by owner. Streams are only ever added, so a larger highest id is the one reason to look again. */
+function createStreamIndex(db: State) {
+  const newest = db.prepare("SELECT MAX(id) FROM streams").pluck();
+  const after = db.prepare("SELECT id, provider, organizations, services FROM streams WHERE id > ?");
+  const byOwner = new Map<string, StreamRow[]>();
+  const members = new Map<number, ReadonlySet<string>>();
+  let knownId = 0;
+
+  function streamsOf(owner: string): readonly StreamRow[] {
+    const newestId = (newest.get() as number | null) ?? 0;
+    if (newestId !== knownId) {
+      for (const row of after.all(knownId) as StreamRow[]) learn(row);
+      knownId = newestId;
+    }
+    return byOwner.get(owner) ?? [];
+  }
+
+  function learn(row: StreamRow): void {
+    const organizations = JSON.parse(row.organizations) as string[];
+    members.set(row.id, new Set(organizations));
+    for (const owner of organizations.length > 0 ? organizations : [""]) {
+      const list = byOwner.get(owner);
+      if (list === undefined) byOwner.set(owner, [row]);
+      else list.push(row);
+    }
+  }
+
+  return {
+    membersOf: (stream: number) => members.get(stream) ?? new Set<string>(),
+    /** Streams of the same services to which any of the owners belongs. */
+    sharing(owners: readonly (string | null)[], provider: string | null, services: string): Set<number> {
+      const found = new Set<number>();
+      for (const owner of owners)
+        for (const row of streamsOf(owner ?? ""))
+          if (row.provider === provider && row.services === services) found.add(row.id);
+      return found;
+    },
+    /** Streams of other services to which the owner belongs. */
+    others: (owner: string, provider: string | null, services: string): readonly number[] =>
+      streamsOf(owner)
+        .filter((row) => row.provider === provider && row.services !== services)
+        .map(({ id }) => id),
+  };
+}
+
+/** As the table of streams has it. */
+function keyOf(services: readonly string[]): string {
+  return JSON.stringify([...services].sort());
+}
+
+function spanOf(timesMs: Float64Array, indexes: Deduped["fresh"]): [number, number] {
+  let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const index of indexes) {
+    firstMs = Math.min(firstMs, timesMs[index]!);
+    lastMs = Math.max(lastMs, timesMs[index]!);
+  }
+  return [firstMs, lastMs];
+}
