@@ -1,7 +1,7 @@
 import { focused } from "./focus.ts";
 import { DAY_MS, HOUR_MS, type Plan } from "./plan.ts";
 
-/** A defect that a life has found, as the smallest life that shows it. It stays for good. */
+/** A defect that a life has found, as the smallest life that shows it. It is never removed. */
 export interface Regression {
   readonly name: string;
   readonly plan: Plan;
@@ -107,6 +107,31 @@ export const REGRESSIONS: readonly Regression[] = [
           fromMs: 8 * HOUR_MS,
           toMs: 8.5 * HOUR_MS,
           effect: { type: "throttle", share: 1, retryAfterS: 86_400 },
+        },
+      ],
+    }),
+  },
+  {
+    name: "a long window with many events without an id is read again without end",
+    plan: focused(1, {
+      organizations: 1,
+      events: { withoutIdShare: 1 },
+      settings: { sinceMs: 36 * HOUR_MS, retentionMs: 36 * HOUR_MS, sweepsMs: [HOUR_MS] },
+    }),
+  },
+  {
+    name: "an event that one of two overlapping windows finds late is missing in the other's count",
+    plan: focused(3, {
+      hours: 24,
+      organizations: 3,
+      events: { lateShare: 0.2, lateMs: HOUR_MS },
+      settings: { sweepsMs: [HOUR_MS] },
+      faults: [
+        {
+          kind: "service",
+          fromMs: 3 * HOUR_MS,
+          toMs: 14 * HOUR_MS,
+          effect: { type: "throttle", share: 1, retryAfterS: 1 },
         },
       ],
     }),

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { z } from "zod";
 import { ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
 import type { FormatDefinition } from "../core/format.ts";
@@ -158,6 +159,7 @@ export const configSchema = z
   .superRefine(
     (config, context) => {
       for (const path of ["accounts", "sinks", "imports"] as const) unique(path, config[path], context);
+      oneSinkEach(config.sinks, context);
       importsOfAccounts(config, context);
       secretsInTheClear(config.sinks, context);
       for (const path of unsafeAddresses(config.server?.peers))
@@ -206,6 +208,25 @@ function unique(path: string, list: unknown, context: z.core.$RefinementCtx<unkn
       });
     }
     seen.add(name);
+  }
+}
+
+/** A directory belongs to one sink (R22): two would cut each other's files. */
+function oneSinkEach(list: unknown, context: z.core.$RefinementCtx<unknown>): void {
+  if (!Array.isArray(list)) return;
+  const seen = new Set<string>();
+  for (const [index, sink] of list.entries()) {
+    const directory = (sink as { directory?: unknown } | null | undefined)?.directory;
+    if (typeof directory !== "string") continue;
+    const place = resolve(directory);
+    if (seen.has(place))
+      context.addIssue({
+        code: "custom",
+        path: ["sinks", index, "directory"],
+        message: "another sink writes to this directory: give each sink its own",
+        input: directory,
+      });
+    seen.add(place);
   }
 }
 

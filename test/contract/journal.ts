@@ -416,6 +416,59 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(until.get(ORGANIZATION)).toBe(1);
       });
 
+      test("R36 an event that one window finds late counts in every window over its time", async () => {
+        const both = { organizations: [ORGANIZATION, OTHER_ORGANIZATION], services: ["sso"] };
+        const group = await journal.stream({ account: "acme", provider: null, ...both });
+        const other = await journal.stream({
+          ...{ account: "acme", provider: null, organizations: [ORGANIZATION], services: ["ldap"] },
+        });
+        const counts = { [ORGANIZATION]: [1, 1] } as const;
+        const read = { state: "sealed", askedMs: 5, apiCount: 1, heldCount: 1, counts } as const;
+        await journal.changeWindows({
+          add: [
+            newWindow(group, timeMs(0), timeMs(5), read),
+            newWindow(group, timeMs(5), timeMs(9), read),
+            newWindow(group, timeMs(0), timeMs(9)),
+            newWindow(other, timeMs(0), timeMs(9), { ...read, counts: null }),
+          ],
+        });
+        await append(eventTexts(3, 1), both);
+        await append(eventTexts(3, 1), both);
+        await append([eventText(4, { organization: OTHER_ORGANIZATION })], both);
+        const shown = (await journal.windows()).map((window) => [
+          window.apiCount,
+          window.heldCount,
+          window.counts,
+        ]);
+        const grown = { [ORGANIZATION]: [2, 2], [OTHER_ORGANIZATION]: [1, 1] };
+        expect(shown).toEqual([
+          [3, 3, grown],
+          [null, null, null],
+          [1, 1, null],
+          [1, 1, counts],
+        ]);
+      });
+
+      test("R36 of an organization that is also read with other services no more count than were shown", async () => {
+        const owners = [ORGANIZATION];
+        const streamOf = (services: string[]) =>
+          journal.stream({ account: "acme", provider: null, organizations: owners, services });
+        const [all, more] = [await streamOf(["all"]), await streamOf(["all", "workflows"])];
+        await journal.changeWindows({ add: [newWindow(all, timeMs(0), timeMs(50))] });
+        await append(eventTexts(0, 4));
+        const query = { account: "acme", provider: null, owners, fromMs: timeMs(0), toMs: timeMs(9) };
+        const counted = async (atMost: number, services = all.services) =>
+          (await journal.countHeld({ ...query, services, atMost: { [ORGANIZATION]: atMost } })).get(
+            ORGANIZATION,
+          );
+        expect(await counted(3)).toBe(4);
+        await journal.changeWindows({ add: [newWindow(more, timeMs(0), timeMs(9))] });
+        expect(await counted(3)).toBe(3);
+        expect(await counted(7)).toBe(4);
+        expect(await counted(0)).toBeUndefined();
+        expect(await counted(3, more.services)).toBe(3);
+      });
+
       test("the counts of a window are kept by organization", async () => {
         const window = await windowOf();
         const counts = { [ORGANIZATION]: [3, 2], "": [1, 1] } as const;

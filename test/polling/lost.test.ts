@@ -69,6 +69,28 @@ describe("R29 since applies once", () => {
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 1 });
   });
 
+  test("R29 an organization that is taken out of the config while the program is stopped is refused from its last read on", async () => {
+    const it = await open({ simulator: { organizations: 2, events: 0 }, account: { since: "1h" } });
+    const [kept, dropped] = it.organizations as [string, string];
+    await it.drain();
+    it.simulator.control.append(dropped, [at(START_MS + HOUR)]);
+    it.simulator.control.clock.advance(3 * HOUR);
+    await it.restart({ account: { since: "1h", organizations: [kept] } });
+    await it.drain();
+    const [gap, ...others] = (await it.journal.gaps()).filter(({ toMs }) => toMs > START_MS + HOUR);
+    expect(others).toEqual([]);
+    expect(gap).toMatchObject({
+      organization: dropped,
+      reason: "refused",
+      detail: expect.stringContaining("not in the config"),
+    });
+    expect(gap!.fromMs).toBeLessThan(START_MS + HOUR);
+    await it.restart({ account: { since: "1h", organizations: [kept, dropped] } });
+    await it.drain();
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await it.journal.gaps()).toEqual([]);
+  });
+
   test("R29 an outage longer than the service's retention is a gap with its hours, for every organization", async () => {
     const it = await open({
       simulator: { organizations: 2, events: 0 },

@@ -355,6 +355,13 @@ describe("whose the directory is", () => {
     expect(linesIn(moved)).toEqual(textOf(EVENTS));
   });
 
+  test("a sink that was renamed before its first batch goes on in its directory", async () => {
+    await (await openFile(directory, ALL, {})).close();
+    await putOnce(EVENTS, ALL, { name: "archive" });
+    expect(linesIn(directory)).toEqual(textOf(EVENTS));
+    await expectDecision({ name: "other" }, /belongs to the sink "archive"/);
+  });
+
   test("R23 a file shorter than committed is reported, never extended", async () => {
     const committed = await putOnce(EVENTS.slice(0, 10));
     truncateSync(`${directory}/all.00000001.jsonl`, 100);

@@ -30,14 +30,16 @@ export function stateOf(model: LedgerModel): SinkState {
  */
 export function reconcileFiles(model: LedgerModel, owner: Owner, directory: string): number {
   const state = owner.state;
-  if (state === undefined ? model.sink !== owner.name : state.ledger !== model.id) {
+  // A directory to which nothing was ever committed holds nothing that another journal could confuse.
+  const isUnwritten = model.sequence === 0 && model.files.size === 0;
+  // A sink that was renamed before its first batch: no two sinks of one config have the same directory.
+  const isRenamed = isUnwritten && model.journal === owner.journal;
+  if (state === undefined ? model.sink !== owner.name && !isRenamed : state.ledger !== model.id) {
     throw new DecisionNeededError(
       `The directory ${directory} belongs to the sink "${model.sink}" of journal ${model.journal}.`,
       [`give the sink "${owner.name}" a directory of its own`],
     );
   }
-  // A directory to which nothing was ever committed holds nothing that another journal could confuse.
-  const isUnwritten = model.sequence === 0 && model.files.size === 0;
   // All that an earlier journal held was committed here before its state was split or merged.
   if (state === undefined && isOfEarlier(model, owner)) return model.sequence;
   if (model.journal !== owner.journal && !isUnwritten) {

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { createAlarms } from "../../src/core/alarms.ts";
+import { silentLog } from "../../src/core/log.ts";
+import { silentMetrics } from "../../src/core/metrics.ts";
+import { ask, type PollContext } from "../../src/polling/context.ts";
+import { createServiceClock } from "../../src/polling/limits/service-clock.ts";
+
+const clock = { now: () => 5000, sleep: async () => {} };
+
+test("answers without a Date raise an alarm, until one has it again", async () => {
+  const alarms = createAlarms(clock, silentLog);
+  let dateMs: number | undefined;
+  const context = {
+    account: "acme",
+    alarms,
+    clock,
+    metrics: silentMetrics,
+    pace: { run: (_: unknown, __: unknown, work: () => unknown) => work() },
+    serviceClock: createServiceClock(clock),
+    source: { events: async () => ({ head: { dateMs } }) },
+  } as unknown as PollContext;
+  const { signal } = new AbortController();
+  const once = () => ask(context, {} as never, {}, { signal } as never, 0 as never);
+  await once();
+  expect(alarms.list()).toMatchObject([{ kind: "no_service_time", subject: "acme", severity: "warning" }]);
+  dateMs = 9000;
+  await once();
+  expect(alarms.list()).toEqual([]);
+  expect(context.serviceClock.now()).toBe(9000);
+});
