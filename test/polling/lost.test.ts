@@ -82,7 +82,7 @@ describe("R29 since applies once", () => {
     expect(gap).toMatchObject({
       organization: dropped,
       reason: "refused",
-      detail: expect.stringContaining("not in the config"),
+      detail: expect.stringContaining("the config leaves it out"),
     });
     expect(gap!.fromMs).toBeLessThan(START_MS + HOUR);
     await it.restart({ account: { since: "1h", organizations: [kept, dropped] } });
