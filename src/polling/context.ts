@@ -116,13 +116,17 @@ export async function ask(
 
 /** Without Date a wrong local clock stays unnoticed, and windows are called complete too early. */
 function warnWithoutDate({ account, alarms }: PollContext, dateMs: number | undefined): void {
-  if (dateMs !== undefined) return alarms.clear("no_service_time", account);
+  if (dateMs !== undefined) {
+    alarms.clear("no_service_time", account);
+    return;
+  }
   alarms.raise({
     kind: "no_service_time",
     subject: account,
     message:
       "The service's answers have no Date header: only the local clock decides which time is complete, and a wrong clock cannot be noticed.",
-    remedy: "Keep this machine's clock synchronized, and find out what removes the header, for instance a proxy.",
+    remedy:
+      "Keep this machine's clock synchronized, and find out what removes the header, for instance a proxy.",
     severity: "warning",
   });
 }

@@ -75,3 +75,16 @@ export function combined(
   }
   return counts;
 }
+
+/** The service may have forgotten events that it showed before, and that are held still. */
+export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
+  if (toMs !== window.toMs || window.heldCount === null) return shown;
+  const [only] = window.stream.organizations;
+  if (window.counts === null)
+    return only === undefined ? shown : { [only]: Math.max(shown[only] ?? 0, window.heldCount) };
+  const former = Object.entries(window.counts).map(([owner, [, held]]) => [
+    owner,
+    Math.max(shown[owner] ?? 0, held),
+  ]);
+  return { ...shown, ...Object.fromEntries(former) };
+}

@@ -7,7 +7,7 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { combined, countsFrom, heldQuery, ownerAt, type PassCounts, type ShownCounts } from "./counts.ts";
+import { combined, countsFrom, heldQuery, ownerAt, type PassCounts, withFormer } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
@@ -100,19 +100,6 @@ async function fetchMissing(
     gaps: window.reader === null ? skips : [],
     counts: countsFrom(window.stream, shown, held, skips.length),
   };
-}
-
-/** The service may have forgotten events that it showed before, and that are held still. */
-function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
-  if (toMs !== window.toMs || window.heldCount === null) return shown;
-  const [only] = window.stream.organizations;
-  if (window.counts === null)
-    return only === undefined ? shown : { [only]: Math.max(shown[only] ?? 0, window.heldCount) };
-  const former = Object.entries(window.counts).map(([owner, [, held]]) => [
-    owner,
-    Math.max(shown[owner] ?? 0, held),
-  ]);
-  return { ...shown, ...Object.fromEntries(former) };
 }
 
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
