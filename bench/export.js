@@ -9,8 +9,6 @@ const BARE = fileURLToPath(new URL("bare.js", import.meta.url));
 const JSON_COST = fileURLToPath(new URL("json-cost.js", import.meta.url));
 const DAYS = 60;
 const EVENT_BYTES = 1024;
-/** Exit code of the program for a config that it refuses: this build does not have that job. */
-const NOT_AVAILABLE = 2;
 
 /**
  * The main job: everything from the API into one sink by `run --once`, with the default config. Beside it a
@@ -22,6 +20,8 @@ const NOT_AVAILABLE = 2;
  */
 export async function benchExport({ events, organizations, pageSize, rounds, jobs }) {
   const runs = new Map();
+  /** By job, the reason; such a job has a row that says so. */
+  const failed = new Map();
   let jsonSecondsPerEvent = 0;
   for (const count of [events, 3 * events]) {
     const simulator = await startSimulator(
@@ -43,17 +43,23 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
       for (let round = 0; round < rounds; round++) {
         note(runs, "bare loop", count, await measure(bare));
         for (const job of jobs) {
-          const run = await exportTo(simulator, pageSize, job);
-          if (run !== undefined) note(runs, job.name, count, run);
+          if (failed.has(job.name)) continue;
+          try {
+            note(runs, job.name, count, await exportTo(simulator, pageSize, job));
+          } catch (error) {
+            console.error(error);
+            failed.set(job.name, error.message.split("\n")[0].slice(0, 200));
+          }
         }
       }
     } finally {
       await simulator.stop();
     }
   }
-  return [...runs].map(([name, counts]) =>
-    rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent),
-  );
+  const measured = [...runs]
+    .filter(([name]) => !failed.has(name))
+    .map(([name, counts]) => rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent));
+  return [...measured, ...Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }))];
 }
 
 /** The best round counts for time, because other load can only add to it; for memory the worst. */
@@ -88,7 +94,7 @@ function jsonCost(simulator, start) {
   return JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8" })).secondsPerEvent;
 }
 
-async function exportTo(simulator, pageSize, { name, sink, env = {} }) {
+async function exportTo(simulator, pageSize, { sink, env = {} }) {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
   try {
     writeFileSync(
@@ -99,10 +105,6 @@ async function exportTo(simulator, pageSize, { name, sink, env = {} }) {
       cwd: folder,
       env: { ...process.env, ...env, BENCH_KEY: simulator.apiKey },
     });
-  } catch (error) {
-    if (error.code !== NOT_AVAILABLE) throw error;
-    console.log(`SKIPPED, ${name}: this build refuses its config.`);
-    return undefined;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -6,13 +6,15 @@ import { newSignerText } from "../dist/src/archive/log/note.js";
 import { benchArchive } from "./archive.js";
 import { startDestinations } from "./components.js";
 import { benchExport } from "./export.js";
-import { benchFormats, printFormats, simulatedEvents } from "./formats.js";
+import { benchFormats, simulatedEvents } from "./formats.js";
+import { benchLatency } from "./latency.js";
 import { benchBackfill, benchQuiet } from "./polling.js";
 
 /**
  * `npm run bench` measures the default config within 20 minutes and writes bench/RESULTS.md;
  * `npm run bench -- --all` measures the whole matrix; `npm run bench -- core formats` only those parts.
- * Compare ratios inside one run, and processor time per event: machines are noisy.
+ * Compare ratios inside one run, and processor time per event: machines are noisy. A part that fails, and a
+ * component that is missing, is a line of its own in the results; the other parts go on.
  * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS.
  */
 const events = Number(process.env.BENCH_EVENTS ?? 200_000);
@@ -26,9 +28,12 @@ const file = (more) => ({ name: "disk", type: "file", directory: "events", ...mo
 const FILES = {
   raw: { name: "raw files", sink: file({}) },
   zstd: { name: "zstd files", sink: file({ compress: "zstd" }) },
-  gzip: { name: "gzip files", sink: file({ gzip: true }) },
+  gzip: { name: "gzip files", sink: file({ compress: "gzip" }) },
   ocsf: { name: "OCSF files", sink: file({ format: "ocsf" }) },
+  ocsfZstd: { name: "OCSF zstd files", sink: file({ format: "ocsf", compress: "zstd" }) },
 };
+/** Very many organizations have a file for each day: most of the time goes into making and syncing files. */
+const MANY_ORGANIZATIONS = 3000;
 
 /** Nothing rests, so `run --once` closes all days but the newest ones, which the service may still change. */
 const ARCHIVE = {
@@ -54,10 +59,20 @@ const parts = {
       await exportTable({ organizations: 50, jobs: [FILES.raw, FILES.zstd, FILES.ocsf] }),
     ];
   },
+  async many() {
+    const few = { organizations: MANY_ORGANIZATIONS, size: Math.ceil(events / 8), turns: 1 };
+    return [await exportTable({ ...few, jobs: [FILES.raw, FILES.zstd] })];
+  },
+  async latency() {
+    const title = "Live pages, from their commit to the journal until they are in a file, during a backfill";
+    return [{ title, rows: [await benchLatency(3 * events)] }];
+  },
   async destinations() {
     const destinations = await startDestinations();
     try {
-      return [await exportTable({ organizations: 1, jobs: [FILES.raw, ...remoteJobs(destinations)] })];
+      const { jobs, missing } = remoteJobs(destinations);
+      const table = await exportTable({ organizations: 1, jobs: [FILES.raw, ...jobs] });
+      return [table, ...missing];
     } finally {
       await destinations.stop();
     }
@@ -82,9 +97,13 @@ const parts = {
     return tables;
   },
   async formats() {
-    console.log("\nFormats, on one core, beside JSON.parse and JSON.stringify");
-    printFormats(benchFormats(await simulatedEvents(10_000)));
-    return [];
+    const results = benchFormats(await simulatedEvents(10_000));
+    const rows = Object.entries(results).map(([format, perSecond]) => ({
+      format,
+      "events/s a core": perSecond,
+      "of JSON": Number((perSecond / results.json).toFixed(2)),
+    }));
+    return [{ title: "Formats on one core, beside JSON.parse and JSON.stringify", rows }];
   },
   async quiet() {
     return [{ title: "Quiet organizations, read in groups", rows: [await benchQuiet(quietOrganizations)] }];
@@ -97,20 +116,37 @@ const parts = {
 };
 
 const results = [];
+const startedMs = Date.now();
+const minutes = () => ((Date.now() - startedMs) / 60_000).toFixed(1);
 for (const [name, part] of Object.entries(parts)) {
   const isWanted = chosen.length > 0 ? chosen.includes(name) : name !== "core";
   if (!isWanted) continue;
-  for (const table of await part()) {
+  for (const table of await tablesOf(name, part)) {
     console.log(`\n${table.title}`);
     console.table(table.rows);
     results.push(table);
   }
+  console.log(`${name} done after ${minutes()} minutes.`);
+  // After every part: a run that is ended early leaves what it has measured.
+  if (chosen.length === 0) writeFileSync(new URL("RESULTS.md", import.meta.url), resultsText(results));
 }
-if (chosen.length === 0) writeFileSync(new URL("RESULTS.md", import.meta.url), resultsText(results));
 
-async function exportTable({ organizations, pageSize = 10_000, jobs }) {
-  const rows = await benchExport({ events, organizations, pageSize, rounds, jobs });
-  const title = `Export by \`run --once\`: ${organizations} organization(s), pages of ${pageSize}, ${events} and ${3 * events} events`;
+async function tablesOf(name, part) {
+  try {
+    return await part();
+  } catch (error) {
+    console.error(error);
+    return [missingTable(`The part "${name}"`, error.message.split("\n")[0].slice(0, 300))];
+  }
+}
+
+function missingTable(title, reason) {
+  return { title: `${title} was not measured`, rows: [{ reason }] };
+}
+
+async function exportTable({ organizations, pageSize = 10_000, jobs, size = events, turns = rounds }) {
+  const rows = await benchExport({ events: size, organizations, pageSize, rounds: turns, jobs });
+  const title = `Export by \`run --once\`: ${organizations} organization(s), pages of ${pageSize}, ${size} and ${3 * size} events`;
   return { title, rows };
 }
 
@@ -125,17 +161,19 @@ function remoteJobs({ bulk, kafka, s3 }) {
       return { name: topic, type: "kafka", brokers: [kafka], topic, createTopics, format };
     },
   });
-  if (kafka === undefined) console.log("SKIPPED: there is no Kafka broker.");
+  const missing = [];
+  if (kafka === undefined) missing.push(missingTable("Kafka", "There is no broker on this machine."));
   else jobs.push(broker("Kafka raw", "raw"), broker("Kafka OCSF", "ocsf"));
-  if (s3 === undefined) console.log("SKIPPED: there is no S3 gateway.");
-  else jobs.push(s3Job(s3));
-  return jobs;
+  if (s3 === undefined) missing.push(missingTable("S3", "There is no S3 gateway on this machine."));
+  else jobs.push(s3Job(s3, "gzip"), s3Job(s3, "zstd"));
+  return { jobs, missing };
 }
 
-function s3Job({ url, bucket, accessKey, secretKey }) {
+function s3Job({ url, bucket, accessKey, secretKey }, compress) {
+  const place = { bucket, region: "us-east-1", endpoint: url, pathStyle: true };
   return {
-    name: "S3",
-    sink: { name: "lake", type: "s3", bucket, region: "us-east-1", endpoint: url, pathStyle: true },
+    name: `S3 ${compress}`,
+    sink: () => ({ name: "lake", type: "s3", ...place, prefix: `${randomUUID()}/`, compress }),
     env: { AWS_ACCESS_KEY_ID: accessKey, AWS_SECRET_ACCESS_KEY: secretKey },
   };
 }
@@ -144,12 +182,12 @@ function resultsText(tables) {
   const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
   const [{ model }] = cpus();
   const machine = `${cpus().length} × ${model}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`;
-  const head = `# Results of \`npm run bench\`\n\nCommit ${commit}; ${machine}. Events of about 1 KB, the default config. Processor time per event is the slope between the two sizes, and "of JSON" is its ratio to JSON.parse and JSON.stringify of the same events.\n`;
+  const head = `# Results of \`npm run bench\`\n\nCommit ${commit}; ${machine}. Events of about 1 KB, the default config. Processor time per event is the slope between the two sizes, over all threads, and "of JSON" is its ratio to JSON.parse and JSON.stringify of the same events. The whole run took ${minutes()} minutes.\n`;
   return `${head}${tables.map(({ title, rows }) => `\n## ${title}\n\n${markdownOf(rows)}\n`).join("")}`;
 }
 
 function markdownOf(rows) {
   const names = Object.keys(rows[0]);
-  const lines = rows.map((row) => names.map((name) => row[name]));
+  const lines = rows.map((row) => names.map((name) => row[name] ?? ""));
   return [names, names.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }

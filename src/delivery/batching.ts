@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
@@ -46,6 +47,8 @@ export interface Forming {
 const PASSED_OVER_MAX = 50_000;
 /** How many misfits are held in memory before they become dead letters. */
 const MISFITS_MAX = 1000;
+/** Events that are encoded before others get their turn: 2 ms by recipes, 12 ms by a converter. */
+const SLICE_EVENTS = 250;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
@@ -63,7 +66,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
         const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
         if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
         if (taken.isBetterAlone(page)) return done(true);
-        const next = taken.takeFrom(page);
+        const next = await taken.takeFrom(page);
         if (next > page.first) to = page.after(next - 1);
         if (taken.isFull || next < page.first + page.count) return done(true);
         if (taken.count >= forming.recordsMax && bound === undefined) return done(true);
@@ -125,25 +128,37 @@ class Taken {
   }
 
   /** As many of the page's events as belong to the batch; gives the index after them. Retains what it uses. */
-  takeFrom(page: JournalPage): number {
+  async takeFrom(page: JournalPage): Promise<number> {
     const { count } = this;
     const misfits = this.misfits.length;
-    const next = this.#takeFrom(page);
+    const next = await this.#takeInSlices(page);
     if (this.count > count) this.#leases.push(page.lease.retain());
     if (this.misfits.length > misfits) this.#misfitLeases.push(page.lease.retain());
     return next;
   }
 
-  #takeFrom(page: JournalPage): number {
+  /** Encoding a large page takes long, so the event loop runs between slices of it. */
+  async #takeInSlices(page: JournalPage): Promise<number> {
     const forming = this.#forming;
-    const { bound } = forming;
     const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
     if (lines === undefined) this.#records ??= recordsOf(this.#stretches);
     const end = page.first + page.count;
-    if (lines !== undefined && bound === undefined && forming.wants === everything)
+    if (lines !== undefined && forming.bound === undefined && forming.wants === everything)
       if (this.#takesAll(lines, page)) return end;
-    let next = page.first;
-    for (; next < end && !this.isFull; next++) {
+    for (let from = page.first; ; ) {
+      const to = Math.min(end, from + SLICE_EVENTS);
+      from = this.#takeSlice(page, lines, from, to);
+      if (from < to || from === end || this.isFull) return from;
+      await setImmediate();
+    }
+  }
+
+  /** Gives the index after the last event that belongs to the batch. */
+  #takeSlice(page: JournalPage, lines: Lines | undefined, from: number, to: number): number {
+    const forming = this.#forming;
+    const { bound } = forming;
+    let next = from;
+    for (; next < to && !this.isFull; next++) {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
       const event = page.event(next);
       if (!forming.wants(event)) {

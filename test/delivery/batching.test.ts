@@ -38,6 +38,44 @@ describe("forming a batch", () => {
       ...over,
     });
 
+  test("encoding never holds up the event loop for more than 250 events, however large the page is", async () => {
+    await append(0, 3000);
+    let [inTurn, longest, turns] = [0, 0, 0];
+    let isDone = false;
+    const turn = () => {
+      inTurn = 0;
+      turns++;
+      if (!isDone) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const { batch } = await form(
+      { recordsMax: 5000 },
+      {
+        encode: ({ bytes }) => {
+          longest = Math.max(longest, ++inTurn);
+          return bytes;
+        },
+      },
+    );
+    isDone = true;
+    expect(batch!.records).toHaveLength(3000);
+    expect(longest).toBeLessThanOrEqual(250);
+    expect(turns).toBeGreaterThanOrEqual(11);
+  });
+
+  test("lines of a page that fits into a batch of its own begin a new one instead of being split", async () => {
+    const texts = (from: number) => eventTexts(from, 40).map((text) => text.replaceAll("\n", ""));
+    for (const from of [0, 40, 80]) await fixture.journal.append(pageOf(texts(from)));
+    const pageBytes = texts(0).reduce((bytes, { length }) => bytes + length, 0);
+    const lines = { keepsBytes: true, wants: everything, encode: ({ bytes }: JournalEvent) => bytes };
+    const { batch, full } = await form({ bytesMax: Math.floor(pageBytes * 1.5) }, lines);
+    expect(full).toBe(true);
+    expect(batch!.stretches).toHaveLength(1);
+    expect(totalsOf(batch!).count).toBe(40);
+    const larger = await form({ bytesMax: Math.floor(pageBytes * 2.5) }, lines);
+    expect(totalsOf(larger.batch!).count).toBe(80);
+  });
+
   test("where bytes are kept they go out as they are, and only what is not one line is encoded", async () => {
     const plain = ['{"id":"é1"}', '{ "id":"x2" }'];
     for (const texts of [plain, ['{"id":"x3",\n"service":"sso"}', '{"id":"x4"}']])

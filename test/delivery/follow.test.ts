@@ -64,6 +64,27 @@ describe("a follower of the journal", () => {
     expect(commits.at(-1)).toEqual(fixture.journal.end());
   });
 
+  test("a step ends when its time is over, and the next one goes on behind it", async () => {
+    await append(0, 2000);
+    const sizes: number[] = [];
+    const reader = await fixture.journal.reader("~follower");
+    const { step } = createFollower({
+      reader,
+      clock,
+      wants: () => true,
+      apply(events) {
+        sizes.push(events.length);
+        for (const event of events) seen.push(Number.parseInt(event.id!, 16));
+        clock.advance(5);
+      },
+      commit: (to) => reader.commit(to, undefined),
+    });
+    await step(never);
+    expect(sizes).toEqual([250, 250]);
+    while ((await step(never)) === "again");
+    expect(seen).toEqual(numbers(2000));
+  });
+
   test("passing over many events commits at intervals, not after every page", async () => {
     for (let page = 0; page < 10; page++) await append(page * 2, 2);
     await (await follow({ wants: () => false }))();

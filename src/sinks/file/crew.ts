@@ -40,7 +40,8 @@ export interface CrewAnswer {
   readonly failure?: { readonly message: string; readonly code: string | undefined; readonly path: string };
 }
 
-const THREADS = 12;
+/** Each takes 8 MB of memory. */
+const THREADS = 6;
 /** Few enough that all threads have work, many enough that messages cost little. */
 const FILES_PER_ORDER = 24;
 

@@ -19,8 +19,9 @@ import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };
 /** Appends and syncs side by side; the system's pool runs four at a time. */
 const WIDTH = 8;
-/** From so many files of one batch on, the crew writes them. */
-const MANY_FILES = 64;
+/** From so many files of one batch on, the crew writes them. It rests after some batches with fewer. */
+const MANY_FILES = 256;
+const FEW_BATCHES = 20;
 /** Folders that are known to exist and to be durable. */
 const FOLDERS_MAX = 20_000;
 
@@ -53,6 +54,7 @@ export function createWriter(opened: Opened): Sink {
   const folders = new Set<string>();
   let committed = opened.committed;
   let spent = false;
+  let fewBatches = 0;
   const at = (name: string) => `${directory}/${name}`;
 
   compressor.push([...ledger.model.files.values()].filter((entry) => entry.finished));
@@ -66,10 +68,11 @@ export function createWriter(opened: Opened): Sink {
     }
     const unsynced = await makeFoldersOf(plan.made);
     if (crew !== undefined && plan.touched.size >= MANY_FILES) {
+      fewBatches = 0;
       await writeMany(crew, plan, signal);
       await crew.syncFolders([...unsynced], signal);
     } else {
-      await crew?.rest();
+      if (++fewBatches === FEW_BATCHES) await crew?.rest();
       await writeFew(plan, signal);
       await inParallel(unsynced, WIDTH, (folder) => system.syncFolder(folder));
     }

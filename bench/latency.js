@@ -1,0 +1,118 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Sqlite } from "../dist/src/core/sqlite.js";
+import { PROGRAM, startSimulator } from "./processes.js";
+
+const LOOK_MS = 5;
+const LIMIT_MS = 180_000;
+/** A page of the live tail has few events; those of the backfill are full. */
+const LIVE_EVENTS_MAX = 1000;
+
+/**
+ * The time of live pages from their commit in the journal until they are durable in a file, while a backfill runs.
+ * Looks at the state file every few milliseconds, so the figures are that much too large.
+ */
+export async function benchLatency(events) {
+  const simulator = await startSimulator(
+    ...["--events", events, "--organizations", 5, "--days", 60, "--event-bytes", 1024],
+    ...["--no-late", "--no-gzip", "--live", 50],
+  );
+  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  writeFileSync(join(folder, "tidemark.yaml"), configText(simulator));
+  const child = spawn(process.execPath, [PROGRAM, "run"], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "inherit"],
+    env: { ...process.env, BENCH_KEY: simulator.apiKey },
+  });
+  try {
+    const state = join(folder, "state.db");
+    for (let waitedMs = 0; !existsSync(state) && waitedMs < LIMIT_MS; waitedMs += 50) await sleep(50);
+    return rowOf(events, await watch(state, events));
+  } finally {
+    child.kill("SIGTERM");
+    await once(child, "exit");
+    await simulator.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function configText(simulator) {
+  return JSON.stringify({
+    accounts: [
+      {
+        name: "bench",
+        insightsUrl: simulator.url,
+        managementUrl: `${simulator.url}/api`,
+        apiKey: { env: "BENCH_KEY" },
+        organizations: simulator.organizations.map(({ id }) => id),
+      },
+    ],
+    state: "state.db",
+    // Often, for more than a few samples in a short run.
+    polling: { interval: "1s" },
+    sinks: [{ name: "disk", type: "file", directory: "events" }],
+    log: { level: "error" },
+  });
+}
+
+/** The waits of live pages until the backfill has come to its end. */
+async function watch(file, events) {
+  const db = new Sqlite(file, { readonly: true });
+  const waits = [];
+  const waiting = new Map();
+  let last = 0;
+  let held = 0;
+  const started = performance.now();
+  try {
+    while (held < events && performance.now() - started < LIMIT_MS) {
+      await sleep(LOOK_MS);
+      const look = lookAt(db, last);
+      if (look === undefined) continue;
+      const now = performance.now();
+      for (const page of look.pages) {
+        held += page.events;
+        last = page.number;
+        if (page.events <= LIVE_EVENTS_MAX) waiting.set(page.number, { now, events: page.events });
+      }
+      const { page = 0, event = 0 } = look.reader ?? {};
+      for (const [number, { now: since, events: count }] of waiting) {
+        if (page < number || (page === number && event < count)) break;
+        waits.push(now - since);
+        waiting.delete(number);
+      }
+    }
+  } finally {
+    db.close();
+  }
+  return { waits, seconds: (performance.now() - started) / 1000, held };
+}
+
+/** Undefined while the tables are made. */
+function lookAt(db, last) {
+  try {
+    return {
+      pages: db.prepare("SELECT number, events FROM pages WHERE number > ? ORDER BY number").all(last),
+      reader: db.prepare("SELECT page, event FROM readers WHERE name = 'disk'").get(),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function rowOf(events, { waits, seconds, held }) {
+  const sorted = waits.toSorted((a, b) => a - b);
+  const at = (share) =>
+    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);
+  return {
+    "events of the backfill": events,
+    "events/s": Math.round(held / seconds),
+    "live pages": waits.length,
+    "p50 ms": at(0.5),
+    "p99 ms": at(0.99),
+    "max ms": at(1),
+  };
+}
