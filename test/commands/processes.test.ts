@@ -169,7 +169,8 @@ describe("the program as real processes", () => {
     child.kill("SIGTERM");
     await ended;
     const lines = result.stderr.trimEnd().split("\n");
-    expect(JSON.parse(lines.at(-1)!)).toMatchObject({ msg: "Tidemark stops.", reason: "stopped by SIGTERM" });
+    const stops = lines.find((line) => line.includes("Tidemark stops."));
+    expect(stops).toContain('"reason":"stopped by SIGTERM"');
     expect(lines.length).toBeGreaterThan(5);
     // Parsing keeps the last of equal keys, so a line with two of them becomes shorter.
     for (const line of lines) expect(JSON.stringify(JSON.parse(line))).toBe(line);
