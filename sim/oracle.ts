@@ -3,7 +3,7 @@ import type { App } from "../src/app.ts";
 import { type Calm, createCalm, readableIn, statedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, type Violation } from "./findings.ts";
-import type { History, SinkLife } from "./history.ts";
+import type { History, Interval, SinkLife } from "./history.ts";
 import { judgeLedger, readLedger } from "./ledger.ts";
 import { type Plan, START_MS } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
@@ -83,6 +83,7 @@ export function promiseFor(
   if (!isEverServed(plan, event, stated)) return "nothing";
   const readable = readableIn(plan, event);
   if (readable === null || readable.fromMs > nowMs) return "nothing";
+  if (!isEverConfigured(history, event.organization, readable)) return "nothing";
   for (const { fromMs, toMs } of calm.intervals(event.organization, sink))
     if (Math.min(toMs, readable.toMs) - Math.max(fromMs, readable.fromMs) >= stated) return "delivered";
   const isLate = event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000;
@@ -93,6 +94,16 @@ export function promiseFor(
 function sinceFor(history: History, atMs: number): number {
   const before = history.settingsSince.filter(({ sinceMs }) => sinceMs <= atMs);
   return Math.min(...before.map(({ settings }) => settings.sinceMs));
+}
+
+/** Whether the config had the organization while the event could be read. */
+function isEverConfigured({ settingsSince }: History, organization: number, readable: Interval): boolean {
+  return settingsSince.some(({ sinceMs, settings: { only } }, at) => {
+    const untilMs = settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY;
+    return (
+      (only === null || only.includes(organization)) && sinceMs < readable.toMs && readable.fromMs < untilMs
+    );
+  });
 }
 
 /** Of an organization that has left nothing is served; what it showed just before it left nobody could read in time. */

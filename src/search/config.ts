@@ -9,7 +9,7 @@ export const searchSchema = z
     }),
     keepIndexed: z.boolean().default(true).meta({
       description:
-        "Keeps the index of the archive up to date while the exporter runs, in a process of lowest priority with at most 512 MB. Without it a search indexes what is missing itself, and takes longer.",
+        "Keeps the index of the archive up to date while the exporter runs, in a process of lowest priority. Without it a search indexes what is missing itself, and takes longer.",
     }),
     memory: sizeSchema("Memory of the search engine; what does not fit goes to the index folder.", {
       min: 64_000_000,

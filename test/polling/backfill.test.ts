@@ -197,6 +197,39 @@ describe("backfill", () => {
     expect(agenda.waiting).toBe(0);
   });
 
+  test("a live window with the number of a replaced one is polled at its interval, not without end", async () => {
+    const { journal, organizations, clock } = await open({ simulator: { organizations: 2, events: 0 } });
+    const streamOf = (services: string[]) =>
+      journal.stream({ account: "acme", provider: null, organizations, services });
+    const [first, second] = [await streamOf(["sso"]), await streamOf(["ldap"])];
+    await journal.changeWindows({ add: [newWindow(first, START_MS - HOUR, START_MS, { live: true })] });
+    const context = {
+      account: "acme",
+      journal,
+      clock,
+      serviceClock: clock,
+      settings: { order: "oldest_first" },
+    };
+    const agenda = createAgenda(context as unknown as PollContext, {
+      nextPollMs: (ms) => ms + HOUR,
+      workers: 2,
+    });
+    const before = (await agenda.next())!;
+    agenda.finished(before);
+    // The plan replaces the window. SQLite gives the next one its number.
+    await journal.changeWindows({ remove: [before.window.id] });
+    await journal.changeWindows({ add: [newWindow(second, START_MS - HOUR, START_MS, { live: true })] });
+    const polled: number[] = [];
+    for (let look = 0; look < 10; look++) {
+      const work = await agenda.next();
+      if (work === undefined) continue;
+      polled.push(work.window.id);
+      agenda.succeeded(work, clock.now());
+      agenda.finished(work);
+    }
+    expect(polled).toEqual([before.window.id]);
+  });
+
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
     const it = await open({
       simulator: { organizations: 2, events: 400, days: 10 },

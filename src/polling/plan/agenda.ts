@@ -68,16 +68,18 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   }
 
   async function nextLive(onceOnly: boolean): Promise<Window | undefined> {
-    let best: { id: number; dueMs: number } | undefined;
+    let best: { id: number; stream: number; dueMs: number } | undefined;
     for (const { id, stream } of await liveWindows()) {
       const dueMs = nextPollMs(stream);
       const isDue = onceOnly ? !polledMs.has(stream) : dueMs <= clock.now();
-      if (isDue && isFree(id) && (best === undefined || dueMs < best.dueMs)) best = { id, dueMs };
+      if (isDue && isFree(id) && (best === undefined || dueMs < best.dueMs)) best = { id, stream, dueMs };
     }
     if (best === undefined) return undefined;
     const [window] = await journal.windows({ id: best.id });
-    if (window === undefined) live = undefined;
-    return window;
+    if (window?.live && window.stream.id === best.stream) return window;
+    // It was replaced, and another window may have its number: polls of that one would count for another stream.
+    live = undefined;
+    return undefined;
   }
 
   async function nextSweep(): Promise<Window | undefined> {

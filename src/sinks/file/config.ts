@@ -25,7 +25,7 @@ export const fileSchema = z.strictObject({
   }).prefault("1d"),
   compress: z.enum(["zstd", "gzip"]).optional().meta({
     description:
-      "Compresses what is written, into .jsonl.zst or .jsonl.gz files that standard tools read at any time. Each batch becomes one zstd frame or gzip member, so a few events at a time compress less well than many. Raw pages that go to one file are written as the journal has compressed them, so zstd costs less than no compression.",
+      "Compresses what is written, into .jsonl.zst or .jsonl.gz files that standard tools read at any time. Each batch becomes one zstd frame or gzip member, so a few events at a time compress less well than many. Raw pages that go to one file are written as the journal has compressed them.",
   }),
   gzip: z.boolean().default(false).meta({
     description:

@@ -48,7 +48,7 @@ export const s3Schema = z.strictObject({
   ...objectFields,
   compress: compressionSchema.optional().meta({
     description:
-      "How objects of lines are compressed; by default as `gzip` says. With zstd, raw pages are written as the journal has compressed them, which takes the least processor time. Parquet always compresses its columns with zstd.",
+      "How objects of lines are compressed; by default as `gzip` says. With zstd, raw pages are written as the journal has compressed them. Parquet always compresses its columns with zstd.",
   }),
   gzip: z.boolean().default(true).meta({ description: "Compresses objects of lines with gzip." }),
   compression: compressionSchema
