@@ -171,7 +171,7 @@ describe("the program as real processes", () => {
     const lines = result.stderr.trimEnd().split("\n");
     const stops = lines.find((line) => line.includes("Tidemark stops."));
     expect(stops).toContain('"reason":"stopped by SIGTERM"');
-    expect(lines.length).toBeGreaterThan(5);
+    expect(lines.length).toBeGreaterThan(2);
     // Parsing keeps the last of equal keys, so a line with two of them becomes shorter.
     for (const line of lines) expect(JSON.stringify(JSON.parse(line))).toBe(line);
     for (const line of lines) expect(line).not.toMatch(/failed\.:/);
