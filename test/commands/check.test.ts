@@ -1,8 +1,9 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { REGIONS } from "../../src/directory/account.ts";
 import { openWorld, runMain, type World } from "../support/world.ts";
 
 const SECRET = "hunter2hunter2hunter2";
@@ -61,6 +62,33 @@ describe("check", () => {
   test("a wrong key", async () => {
     const [finding] = await check(`organizations: ['${first()}']`, SECRET);
     expect(finding).toContain("The key is wrong or was reset");
+  });
+
+  test("a key of another region", async () => {
+    const regions = REGIONS as Record<"us" | "eu" | "in", object>;
+    const before = { ...regions };
+    const other = await openWorld({ events: 10, organizations: 1, apiKey: "another-key-of-another-region" });
+    const addresses = ({ insightsUrl, managementUrl }: World["simulator"]) => ({
+      insightsUrl,
+      managementUrl,
+    });
+    // One simulated service stands for the region of the key, another one for the rest.
+    Object.assign(regions, {
+      us: addresses(other.simulator),
+      in: addresses(other.simulator),
+      eu: addresses(world.simulator),
+    });
+    try {
+      const config = world.configure({ sinks: ["{ name: screen, type: console }"] });
+      const account = `{ name: acme, region: us, apiKey: { env: KEY }, organizations: ['${first()}'] }`;
+      writeFileSync(config, readFileSync(config, "utf8").replace(/- \{ name: acme,.*$/m, `- ${account}`));
+      const args = ["check", "--online", "--json", "-c", config];
+      const { stdout } = await runMain(args, { KEY: world.simulator.apiKey });
+      expect(stdout).toContain("The key is valid in region eu: set region: eu");
+    } finally {
+      Object.assign(regions, before);
+      await other.close();
+    }
   });
 
   test("a missing organization header", async () => {
