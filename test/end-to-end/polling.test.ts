@@ -100,7 +100,7 @@ test(
     expect(total).toBeGreaterThan(EVENTS);
     expect(unsealed(state, control.clock.read().nowMs)).toEqual([]);
   },
-  600_000 + KILLS * 8000,
+  2_700_000 + KILLS * 8000,
 );
 
 function writeConfig(service: Simulator, root: string): string {
