@@ -5,7 +5,7 @@ import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
-import { type Formed, formBatch, type LeasedBatch } from "./batching.ts";
+import { type Formed, type Forming, formBatch, type LeasedBatch } from "./batching.ts";
 import type { Progress } from "./progress.ts";
 
 export interface BatchSource {
@@ -31,15 +31,10 @@ export function createNextBatch(source: BatchSource) {
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
 
-  function form(
-    sink: Sink,
-    progress: Progress,
-    from: Position,
-    bound: Position | undefined,
-  ): Promise<Formed> {
+  function formingOf(sink: Sink, progress: Progress, from: Position, bound: Position | undefined): Forming {
     const { limits } = sink;
     const { wants } = source;
-    return formBatch({
+    return {
       reader,
       from,
       limits,
@@ -49,7 +44,7 @@ export function createNextBatch(source: BatchSource) {
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || format.encode(event)),
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
-    });
+    };
   }
 
   /** By both clocks, the service's and ours: a batch must not wait because they differ. */
@@ -82,7 +77,7 @@ export function createNextBatch(source: BatchSource) {
     // Only the first batch after an error repeats an earlier one.
     const again = front === undefined ? progress.againTo : undefined;
     const bound = (definition.boundsFirst ? reader.bound : undefined) ?? again;
-    const formed = await form(sink, progress, from, bound);
+    const formed = await formBatch(formingOf(sink, progress, from, bound));
     let next: NextBatch | undefined;
     try {
       next = await decide(formed, sink, from, bound !== undefined);

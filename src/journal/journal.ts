@@ -123,18 +123,14 @@ export function createJournal(
     }
   }
 
-  function keepDecoded(commit: PageCommit, { number, scanned, body, identities }: Stored): void {
-    const isWholePage = scanned === commit.page.scanned;
-    const lease = isWholePage ? commit.lease.retain() : memory.adopt(scanned.bytes);
-    pages.keepDecoded(number, { scanned, lease, body, identities });
-  }
-
   return {
     id,
     async append(commit) {
       const { appended, stored } = await db.change(() => append(commit));
       if (stored !== null) {
-        keepDecoded(commit, stored);
+        const isWholePage = stored.scanned === commit.page.scanned;
+        const lease = isWholePage ? commit.lease.retain() : memory.adopt(stored.scanned.bytes);
+        pages.keepDecoded(stored.number, { ...stored, lease });
         for (const listener of listeners) listener();
       }
       return appended;

@@ -48,7 +48,9 @@ export async function readWindow(
       if (!mayBeCut && mayHaveMore(request, fetched))
         entry.next = { ...request, cursor: fetched.page.head.searchAfter! };
       askAhead();
-      return servedOrSkipped(context, request, fetched);
+      return servedOf(context, request, fetched.page).catch((error: unknown) =>
+        skipped(context, request, fetched, error),
+      );
     });
     // A failure is handled when the turn of its page comes.
     served.catch(() => {});
@@ -154,18 +156,16 @@ function mayHaveMore({ query }: PageRequest, { page }: Fetched): boolean {
   return searchAfter !== undefined && (resultCount === undefined || !isLast(resultCount, query.limit, limit));
 }
 
-async function servedOrSkipped(
+/** What follows when a page cannot be read: a single event may be skipped, every other error stays one. */
+async function skipped(
   context: PollContext,
   request: PageRequest,
   { page }: Fetched,
+  error: unknown,
 ): Promise<Served | { readonly skipped: SkippedEvent }> {
-  try {
-    return await servedOf(context, request, page);
-  } catch (error) {
-    const { searchAfter } = page.head;
-    if (!canSkip(context, request, searchAfter, error)) throw error;
-    return retriedSingle(context, request, searchAfter!, error);
-  }
+  const { searchAfter } = page.head;
+  if (!canSkip(context, request, searchAfter, error)) throw error;
+  return retriedSingle(context, request, searchAfter!, error);
 }
 
 /**
