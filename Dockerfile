@@ -29,8 +29,9 @@ WORKDIR /app
 COPY package.json LICENSE ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
-# Everything that is written goes below this folder; the rest of the file system may be read-only.
-RUN install -d -o node -g node -m 0700 /var/lib/tidemark
+# Everything that is written goes below the first folder; the rest of the file system may be read-only. The second
+# is for an archive on a volume of its own.
+RUN install -d -o node -g node -m 0700 /var/lib/tidemark /var/lib/tidemark-archive
 VOLUME /var/lib/tidemark
 WORKDIR /var/lib/tidemark
 USER 1000:1000

@@ -4,7 +4,7 @@ import { UsageError } from "../core/errors.ts";
 import { type Archive, openArchive } from "./archive.ts";
 import type { CountEvents } from "./close/count-days.ts";
 import { type ArchiveConfig, classOf, policyText } from "./config.ts";
-import { NoteError, parseSigner, parseVerifier, SIGNATURE, type Signer } from "./log/note.ts";
+import { NoteError, parseSigner, parseVerifier, SIGNATURE, type Signer, withName } from "./log/note.ts";
 import { keepOf } from "./retention.ts";
 import { openDirectory } from "./store/directory.ts";
 import { openS3 } from "./store/s3.ts";
@@ -18,13 +18,21 @@ export async function openStore(store: ArchiveConfig["store"], clock: Clock): Pr
 export function signerOf(config: Pick<ArchiveConfig, "origin">, text: string): Signer {
   try {
     const signer = parseSigner(text);
-    if (signer.verifier.name === config.origin && signer.verifier.type === SIGNATURE) return signer;
-    throw new NoteError(`it is the key of "${signer.verifier.name}"`);
+    const { name, type } = signer.verifier;
+    if (type !== SIGNATURE) throw new NoteError("it is the key of a witness.");
+    if (name === config.origin) return signer;
+    if (isShardOf(config.origin, name)) return withName(signer, config.origin);
+    throw new NoteError(`it is the key of "${name}".`);
   } catch (error) {
     throw new UsageError(
-      `The signing key of the archive "${config.origin}" cannot be used: ${(error as Error).message} Make one with "tidemark archive keys new --origin ${config.origin}".`,
+      `The signing key of the archive "${config.origin}" cannot be used: ${(error as Error).message} Name the file that "tidemark archive keys new" made for this origin. For a new archive, make one: tidemark archive keys new archive.key --origin ${config.origin}`,
     );
   }
+}
+
+/** All shards sign with one key, each under the name of its own log. */
+function isShardOf(origin: string, name: string): boolean {
+  return origin.startsWith(`${name}/`) && /^shard-\d+-of-\d+$/.test(origin.slice(name.length + 1));
 }
 
 /** Called with the witness that did not answer, or with none when all did. */

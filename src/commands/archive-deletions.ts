@@ -3,7 +3,7 @@ import type { ArchiveOperation } from "../app/archive-operations.ts";
 import { loadConfig } from "../config/load.ts";
 import { archiveFactOf } from "../journal/archive/state.ts";
 import { openStateForReading } from "../journal/database.ts";
-import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
+import { type ArchiveFlags, archiveOf, checkDays, dayOption } from "./archive-store.ts";
 import { change } from "./change.ts";
 import type { Io } from "./io.ts";
 import { listOption, withConfig } from "./options.ts";
@@ -22,6 +22,7 @@ export function registerDeletions(archive: Command, io: Io): void {
       "the archive, where the config has more than one",
     );
   const ask = (flags: Flags, operation: ArchiveOperation) => {
+    checkDays(flags);
     const { name } = archiveOf(flags, io);
     return change(io, loadConfig(flags.config, io.env).config, "archive", { archive: name, operation });
   };
@@ -33,8 +34,8 @@ export function registerDeletions(archive: Command, io: Io): void {
     .summary("put organizations or times on hold")
     .argument("<case>", "the case; the log has only a salted hash of it")
     .option("--organization <id>", "only these; without it all", listOption)
-    .option("--from <date>", "from this day on")
-    .option("--to <date>", "up to this day")
+    .option("--from <date>", "from this day on", dayOption)
+    .option("--to <date>", "up to this day", dayOption)
     .action((text: string, flags: Flags) =>
       ask(flags, { kind: "hold", case: text, organizations: ids(flags), ...time(flags) }),
     );
@@ -77,8 +78,8 @@ export function registerDeletions(archive: Command, io: Io): void {
     )
     .requiredOption("--organization <id>", "the organization")
     .option("--event <id>", "only this event, by its id or identity")
-    .option("--from <date>", "from this day on")
-    .option("--to <date>", "up to this day")
+    .option("--from <date>", "from this day on", dayOption)
+    .option("--to <date>", "up to this day", dayOption)
     .requiredOption("--reason <text>", "why; the log has only a salted hash of it")
     .action(
       (
@@ -91,7 +92,12 @@ export function registerDeletions(archive: Command, io: Io): void {
         },
       ) =>
         ask(
-          { config: flags.config, ...(flags.archive && { archive: flags.archive }) },
+          {
+            config: flags.config,
+            ...(flags.archive && { archive: flags.archive }),
+            ...(flags.from && { from: flags.from }),
+            ...(flags.to && { to: flags.to }),
+          },
           {
             kind: "erase",
             organization: flags.organization.toLowerCase(),

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { openKey, sealKey } from "../archive/log/key-backup.ts";
-import { COSIGNATURE, newSignerText, parseSigner } from "../archive/log/note.ts";
+import { COSIGNATURE, newSignerText, parseSigner, type Signer, withName } from "../archive/log/note.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { UsageError } from "../core/errors.ts";
@@ -42,9 +42,12 @@ function registerNew(keys: Command, io: Io): void {
     .command("show")
     .summary("print the public key of a signing key")
     .argument("<file>", "the signing key")
+    .option("--origin <origin>", "the public key of this log; shards have one each: ORIGIN/shard-0-of-3")
     .addHelpText("after", "\nExample:\n  $ tidemark archive keys show archive.key")
-    .action((file: string) => {
-      io.stdout.write(`${parseSigner(readFileSync(file, "utf8")).verifier.text}\n`);
+    .action((file: string, { origin }: { origin?: string }) => {
+      const signer = readSigner(file);
+      const { verifier } = origin === undefined ? signer : withName(signer, origin);
+      io.stdout.write(`${verifier.text}\n`);
     });
 }
 
@@ -66,7 +69,8 @@ async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> 
     throw new UsageError(
       "A process is running with this state file: stop it, rotate, change `key` in the config, and start it again.",
     );
-  const text = newSignerText(own.origin);
+  // The name of the key before: it is that of all shards.
+  const text = newSignerText(parseSigner(own.key.reveal()).verifier.name);
   // On disk before the log names it: a key that is lost could not continue the archive.
   writeKey(file, text);
   const sinks = config.sinks.map((sink) =>
@@ -105,7 +109,8 @@ function registerBackup(keys: Command, io: Io): void {
       "\nExample:\n  $ tidemark archive keys backup archive.key archive.key.backup --passphrase-env PASSPHRASE",
     )
     .action((key: string, backup: string, flags: PassphraseFlags) => {
-      const text = readFileSync(key, "utf8").trim();
+      readSigner(key);
+      const text = readText(key, "signing key").trim();
       writeKey(backup, sealKey(text, passphrase(flags)));
       if (openKey(readFileSync(backup, "utf8"), passphrase(flags)) !== text)
         throw new Error(`${backup} does not give the key back: do not rely on it.`);
@@ -122,10 +127,37 @@ function registerBackup(keys: Command, io: Io): void {
       "\nExample:\n  $ tidemark archive keys restore archive.key.backup archive.key --passphrase-env PASSPHRASE",
     )
     .action((backup: string, key: string, flags: PassphraseFlags) => {
-      const text = openKey(readFileSync(backup, "utf8"), passphrase(flags));
+      const text = openBackup(readText(backup, "backup"), passphrase(flags));
       writeKey(key, text);
       io.stdout.write(`${parseSigner(text).verifier.text}\n`);
     });
+}
+
+function readText(file: string, kind: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`The ${kind} cannot be read: ${(error as Error).message}. Name its file.`);
+  }
+}
+
+export function readSigner(file: string): Signer {
+  const text = readText(file, "signing key");
+  try {
+    return parseSigner(text);
+  } catch (error) {
+    throw new UsageError(
+      `${file} is no signing key: ${(error as Error).message} Name the file that \`tidemark archive keys new\` made.`,
+    );
+  }
+}
+
+function openBackup(text: string, passphrase: string): string {
+  try {
+    return openKey(text, passphrase);
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
 }
 
 function writeKey(file: string, text: string): void {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { archiveConfigs } from "../app/archives.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
 import { parseVerifier, type Verifier } from "../archive/log/note.ts";
@@ -8,10 +8,11 @@ import { openStore } from "../archive/open.ts";
 import { openDirectory } from "../archive/store/directory.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
 import { loadConfig } from "../config/load.ts";
+import { dayOf } from "../core/archive.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Io } from "./io.ts";
-import { withConfig } from "./options.ts";
+import { timeOption, withConfig } from "./options.ts";
 
 /** Where an archive is: a directory by itself, or an archive of the config. */
 export interface ArchiveFlags {
@@ -38,7 +39,34 @@ export async function openNamed(
     return { store: await openDirectory(flags.store), config: undefined };
   }
   const config = archiveOf(flags, io);
+  if ("directory" in config.store && !existsSync(config.store.directory))
+    throw new UsageError(
+      `${config.store.directory} is not there: mount the archive's disk, or correct \`store\` in the config. Before the first run there is no archive.`,
+    );
   return { store: await openStore(config.store, systemClock), config };
+}
+
+/** A day as 2026-01-31, from a date, a time or how long ago. */
+export function dayOption(text: string): string {
+  const day = dayOf(timeOption(text));
+  // Date.parse accepts 2026-02-31 as a day in March.
+  if (/^\d{4}-\d\d-\d\d/.test(text) && !text.startsWith(day) && text.length === day.length)
+    throw new InvalidArgumentError(`There is no day ${text}.`);
+  return day;
+}
+
+export function checkDays({ from, to }: { readonly from?: string; readonly to?: string }): void {
+  if (from !== undefined && to !== undefined && from > to)
+    throw new UsageError(`--to (${to}) is before --from (${from}).`);
+}
+
+/** A file that the user named with an option. */
+export function readNamed(option: string, file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new UsageError(`The file of ${option} cannot be read: ${(error as Error).message}.`);
+  }
 }
 
 export function archiveOf(flags: ArchiveFlags, io: Io): ArchiveConfig & { readonly name: string } {
@@ -60,6 +88,8 @@ export function keyOption(text: string): Verifier {
   try {
     return parseVerifier(existsSync(text) ? readFileSync(text, "utf8").trim().split("\n")[0]! : text);
   } catch (error) {
-    throw new UsageError(`The key cannot be used: ${(error as Error).message}`);
+    throw new UsageError(
+      `The key cannot be used: ${(error as Error).message} "${text.slice(0, 100)}" is neither such a key nor a file with one.`,
+    );
   }
 }

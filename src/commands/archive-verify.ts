@@ -1,12 +1,20 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import type { Command } from "commander";
-import { type Verification, verifyArchive } from "../archive/verify/verify.ts";
+import { existsSync, writeFileSync } from "node:fs";
+import { type Command, InvalidArgumentError } from "commander";
+import { type CheckedFiles, type Verification, verifyArchive } from "../archive/verify/verify.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
-import { durationMsOf, formatDuration } from "../core/time.ts";
-import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
+import { formatDuration } from "../core/time.ts";
+import {
+  type ArchiveFlags,
+  checkDays,
+  dayOption,
+  keyOption,
+  openNamed,
+  readNamed,
+  withStore,
+} from "./archive-store.ts";
 import type { Io } from "./io.ts";
-import { listOption } from "./options.ts";
+import { durationOption, listOption } from "./options.ts";
 
 interface Flags extends ArchiveFlags {
   readonly key?: string;
@@ -15,8 +23,8 @@ interface Flags extends ArchiveFlags {
   readonly organization?: string[];
   readonly from?: string;
   readonly to?: string;
-  readonly sample?: string;
-  readonly maxAge?: string;
+  readonly sample?: number;
+  readonly maxAge?: number;
   readonly receipt?: string;
 }
 
@@ -36,36 +44,49 @@ export function registerVerify(archive: Command, io: Io): void {
     .option("--since <file>", "a checkpoint that you kept: the log must continue it")
     .option("--quick", "check log, manifests and the store's own hashes; read no data file")
     .option("--organization <id>", "read only the ranges of this organization", listOption)
-    .option("--from <date>", "the first day")
-    .option("--to <date>", "the last day")
-    .option("--sample <percent>", "read so many percent of the data files, chosen by the log's root hash")
-    .option("--max-age <duration>", "fail when the newest log entry is older, for example 72h")
+    .option("--from <date>", "the first day", dayOption)
+    .option("--to <date>", "the last day", dayOption)
+    .option(
+      "--sample <percent>",
+      "read so many percent of the data files, chosen by the log's root hash",
+      percentOption,
+    )
+    .option(
+      "--max-age <duration>",
+      "fail when the newest log entry is older, for example 72h",
+      durationOption,
+    )
     .option("--receipt <file>", "note what was checked in this file, and go on from it next time")
     .option("--json", "print one JSON object")
     .action((flags: Flags) => verify(flags, io));
 }
 
 async function verify(flags: Flags, io: Io): Promise<void> {
+  checkDays(flags);
+  const isPartial = flags.quick || flags.sample !== undefined || flags.organization !== undefined;
+  if (flags.receipt !== undefined && isPartial)
+    throw new UsageError(
+      "--receipt notes files of which every byte was checked: leave out --quick, --sample and --organization.",
+    );
+  const key = flags.key === undefined ? undefined : keyOption(flags.key);
+  const since = flags.since === undefined ? undefined : readNamed("--since", flags.since);
   const { store } = await openNamed(flags, io);
-  const maxAgeMs = flags.maxAge === undefined ? undefined : durationMsOf(flags.maxAge);
-  if (flags.maxAge !== undefined && maxAgeMs === undefined)
-    throw new UsageError("--max-age is a duration such as 72h.");
   const receipt = createReceipt(flags.receipt);
   let parts = 0;
   const result = await verifyArchive(store, {
-    key: flags.key === undefined ? undefined : keyOption(flags.key),
-    since: flags.since === undefined ? undefined : readFileSync(flags.since),
+    key,
+    since,
     quick: flags.quick,
     organizations: flags.organization?.map((id) => id.toLowerCase()),
     from: flags.from,
     to: flags.to,
-    samplePercent: flags.sample === undefined ? undefined : Number(flags.sample.replace("%", "")),
-    maxAgeMs,
+    samplePercent: flags.sample,
+    maxAgeMs: flags.maxAge,
     nowMs: systemClock.now(),
-    done: receipt.done,
+    isDone: receipt.isDone,
     signal: io.signal,
-    onPart(index, isValid, leaf) {
-      if (isValid) receipt.add(index);
+    onPart(_index, isValid, leaf) {
+      if (isValid) receipt.add(leaf);
       if (io.interactive) io.stderr.write(`\r\x1b[K${leaf.day} ${leaf.part} (${++parts})`);
     },
   });
@@ -73,7 +94,13 @@ async function verify(flags: Flags, io: Io): Promise<void> {
   await store.close();
   if (result.isValid) receipt.finish(result);
   io.stdout.write(flags.json ? `${JSON.stringify(result)}\n` : textOf(result, flags));
-  if (!result.isValid) io.setExitCode(1);
+  if (!result.isValid || isNothing(result, flags)) io.setExitCode(1);
+}
+
+/** Nothing was asked for that the archive has: that is no proof of anything. */
+function isNothing({ days, lines, size }: Verification, flags: Flags): boolean {
+  const isLimited = flags.from !== undefined || flags.to !== undefined || flags.organization !== undefined;
+  return isLimited && size > 0 && (days.total === 0 || lines === 0);
 }
 
 const GAPS_SHOWN = 50;
@@ -93,6 +120,9 @@ function textOf(result: Verification, flags: Flags): string {
         ({ day, organization, from, to, reason }) =>
           `${day} ${organization}: GAP from ${from} to ${to}: ${reason}`,
       ),
+    ...(isNothing(result, flags)
+      ? ["NOTHING CHECKED: the archive has no closed day of these organizations in this time."]
+      : []),
     ...(gaps.length > GAPS_SHOWN ? [`… and ${number(gaps.length - GAPS_SHOWN)} more gaps`] : []),
     `${number(days.valid)}/${number(days.total)} days valid, ${flags.quick ? "data files not read" : `${number(events)} events read`}, ${number(size)} log entries`,
     `Newest log entry: ${age}, by the operator's clock. ${witnessedMs === undefined ? "No witness has cosigned the checkpoint." : `A witness cosigned the checkpoint at ${new Date(witnessedMs).toISOString()}.`}`,
@@ -108,18 +138,31 @@ function textOf(result: Verification, flags: Flags): string {
   ].join("\n");
 }
 
-/** Notes the checked log entries, one on each line, so that a long verification can be continued (A29). */
+function percentOption(text: string): number {
+  const percent = Number(text.replace(/%$/, ""));
+  if (!(percent > 0 && percent <= 100))
+    throw new InvalidArgumentError("Write a percentage above 0 and up to 100, such as 5%.");
+  return percent;
+}
+
+/**
+ * Notes the checked files by their hashes, one line for each log entry, so that a long verification can be continued
+ * (A29). A line that does not fit the log, for example of another archive, skips nothing.
+ */
 function createReceipt(file: string | undefined) {
-  const lines = file !== undefined && existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+  const lines =
+    file !== undefined && existsSync(file) ? readNamed("--receipt", file).toString().split("\n") : [];
   const isOver = lines.some((line) => line.startsWith("{"));
-  const done = new Set(isOver ? [] : lines.filter((line) => /^\d+$/.test(line)).map(Number));
+  const done = new Set(isOver ? [] : lines);
+  const lineOf = ({ index, manifest_sha256: manifest, data_sha256: data }: CheckedFiles) =>
+    `${index} ${manifest} ${data}`;
   if (file !== undefined && isOver) writeFileSync(file, "");
   return {
-    done,
-    add(index: number): void {
-      if (file === undefined || done.has(index)) return;
-      done.add(index);
-      writeFileSync(file, `${index}\n`, { flag: "a" });
+    isDone: (files: CheckedFiles) => done.has(lineOf(files)),
+    add(files: CheckedFiles): void {
+      if (file === undefined || done.has(lineOf(files))) return;
+      done.add(lineOf(files));
+      writeFileSync(file, `${lineOf(files)}\n`, { flag: "a" });
     },
     /** The receipt of a verification that came to its end. */
     finish({ origin, size, root, days, events }: Verification): void {

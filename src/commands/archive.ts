@@ -1,15 +1,25 @@
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import type { Command } from "commander";
+import { ZodError } from "zod";
 import { exportRanges } from "../archive/evidence/export.ts";
-import { checkProof, proveEvent } from "../archive/evidence/prove.ts";
+import { type CheckedProof, checkProof, proveEvent } from "../archive/evidence/prove.ts";
 import { reportHtml } from "../archive/evidence/report.ts";
+import type { Verifier } from "../archive/log/note.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import { registerDeletions } from "./archive-deletions.ts";
 import { registerRebuildIndex } from "./archive-index.ts";
 import { registerKeys } from "./archive-keys.ts";
 import { registerReconcile } from "./archive-reconcile.ts";
-import { type ArchiveFlags, keyOption, openNamed, withStore } from "./archive-store.ts";
+import {
+  type ArchiveFlags,
+  checkDays,
+  dayOption,
+  keyOption,
+  openNamed,
+  readNamed,
+  withStore,
+} from "./archive-store.ts";
 import { registerVerify } from "./archive-verify.ts";
 import type { Io } from "./io.ts";
 import { listOption } from "./options.ts";
@@ -37,7 +47,7 @@ function registerProve(archive: Command, io: Io): void {
     )
     .argument("<event>", "the event's id, or its identity of 32 hexadecimal digits")
     .option("--organization <id>", "look only there, which is faster")
-    .option("--day <date>", "look only in this day and in additions")
+    .option("--day <date>", "look only in this day and in additions", dayOption)
     .action(async (event: string, flags: ArchiveFlags & { organization?: string; day?: string }) => {
       const { store } = await openNamed(flags, io);
       const proofs = await proveEvent(store, {
@@ -46,7 +56,10 @@ function registerProve(archive: Command, io: Io): void {
         day: flags.day,
       });
       await store.close();
-      if (proofs.length === 0) throw new Error(`No event ${event} was found in ${store.place}.`);
+      if (proofs.length === 0)
+        throw new Error(
+          `No event ${event} was found in ${store.place}. It may not be closed yet, or it was erased or pruned; \`tidemark search --id\` looks into open days too.`,
+        );
       for (const proof of proofs) io.stdout.write(`${JSON.stringify(proof)}\n`);
     });
 
@@ -57,15 +70,32 @@ function registerProve(archive: Command, io: Io): void {
     .requiredOption("--key <key>", "the archive's public key, or a file with it")
     .addHelpText("after", "\nExample:\n  $ tidemark archive verify-proof proof.json --key keys.txt")
     .action((file: string, flags: { key: string }) => {
-      const text = readFileSync(file, "utf8");
-      for (const line of text.split("\n").filter((one) => one.trim() !== "")) {
-        const { event, line: about, leaf, origin, size } = checkProof(JSON.parse(line), keyOption(flags.key));
+      const key = keyOption(flags.key);
+      const lines = readNamed("the proof", file)
+        .toString()
+        .split("\n")
+        .filter((one) => one.trim() !== "");
+      if (lines.length === 0) throw new UsageError(`${file} is empty: it holds no proof.`);
+      for (const line of lines) {
+        const { event, line: about, leaf, origin, size } = checkedProof(line, key);
         io.stdout.write(
           `VALID: ${about.organization}, ${about.day}, in entry ${leaf.index} of ${size} of ${origin}\n`,
         );
         if (event !== undefined) io.stdout.write(`${event}\n`);
       }
     });
+}
+
+function checkedProof(text: string, key: Verifier): CheckedProof {
+  try {
+    return checkProof(JSON.parse(text), key);
+  } catch (error) {
+    const reason =
+      error instanceof SyntaxError || error instanceof ZodError
+        ? "This is no proof file of an archive."
+        : (error as Error).message;
+    throw new Error(`INVALID: ${reason}`, { cause: error });
+  }
 }
 
 function registerExport(archive: Command, io: Io): void {
@@ -82,13 +112,14 @@ function registerExport(archive: Command, io: Io): void {
       "the organization; repeat or separate by commas for more",
       listOption,
     )
-    .requiredOption("--from <date>", "the first day")
-    .requiredOption("--to <date>", "the last day")
+    .requiredOption("--from <date>", "the first day", dayOption)
+    .requiredOption("--to <date>", "the last day", dayOption)
     .requiredOption("--to-directory <directory>", "where the files go; must not be there yet")
     .action(
       async (
         flags: ArchiveFlags & { organization: string[]; from: string; to: string; toDirectory: string },
       ) => {
+        checkDays(flags);
         if (existsSync(flags.toDirectory))
           throw new UsageError(`${flags.toDirectory} is there already: name a new directory.`);
         const { store } = await openNamed(flags, io);
@@ -103,7 +134,10 @@ function registerExport(archive: Command, io: Io): void {
         io.stdout.write(
           `${flags.toDirectory} has ${ranges} ranges with ${events} events, their proofs and a README.\n`,
         );
-        if (ranges === 0) io.setExitCode(1);
+        if (ranges === 0) {
+          io.stderr.write("Nothing was found: check the organization and the days.\n");
+          io.setExitCode(1);
+        }
       },
     );
 }
@@ -121,12 +155,13 @@ function registerReport(archive: Command, io: Io): void {
       "--key <key>",
       "the archive's public key, or a file with it; without it the report says that nothing is pinned",
     )
-    .option("--from <date>", "the first day")
-    .option("--to <date>", "the last day")
+    .option("--from <date>", "the first day", dayOption)
+    .option("--to <date>", "the last day", dayOption)
     .option("--quick", "do not read data files")
     .action(async (flags: ArchiveFlags & { key?: string; from?: string; to?: string; quick?: boolean }) => {
-      const { store } = await openNamed(flags, io);
+      checkDays(flags);
       const key = flags.key === undefined ? undefined : keyOption(flags.key);
+      const { store } = await openNamed(flags, io);
       const { html, isValid } = await reportHtml(store, {
         ...flags,
         key,

@@ -1,11 +1,12 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import type { Command } from "commander";
-import { COSIGNATURE, parseSigner, parseVerifier } from "../archive/log/note.ts";
+import { COSIGNATURE } from "../archive/log/note.ts";
 import { createWitness } from "../archive/witness/server.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
+import { readSigner } from "./archive-keys.ts";
+import { keyOption } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { listOption } from "./options.ts";
 
@@ -38,14 +39,14 @@ export function registerWitness(program: Command, io: Io): void {
 }
 
 async function serve(flags: Flags, io: Io): Promise<void> {
-  const signer = parseSigner(readFileSync(flags.key, "utf8"));
+  const signer = readSigner(flags.key);
   if (signer.verifier.type !== COSIGNATURE)
     throw new UsageError(`${flags.key} is not a witness' key: make one with --witness.`);
   const match = /^(.+):(\d{1,5})$/.exec(flags.listen);
   if (match === null) throw new UsageError("--listen is a host and a port, such as 0.0.0.0:9466.");
   const server = createWitness({
     signer,
-    logs: flags.log.map(parseVerifier),
+    logs: flags.log.map(keyOption),
     folder: flags.state,
     clock: systemClock,
   });

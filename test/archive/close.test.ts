@@ -7,6 +7,7 @@ import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
 import { openRange } from "../../src/archive/part/range.ts";
 import { DAY_MS } from "../../src/core/time.ts";
+import { newWindow } from "../../src/core/window.ts";
 import { createSpace } from "../../src/journal/space.ts";
 import { programOnPath } from "../support/components.ts";
 import { eventText, pageOf, readTexts } from "../support/pages.ts";
@@ -97,6 +98,24 @@ describe("closing days", () => {
       ["002", 1],
     ]);
     expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A2 an account that is refused does not hold up an organization that another account has read", async () => {
+    world = await openWorld();
+    await world.events(A, DAY, 0, 3);
+    await world.seal([A], DAY, 3);
+    const stream = await world.journal.stream({
+      account: "other",
+      provider: null,
+      organizations: [A],
+      services: ["all"],
+    });
+    const fromMs = Date.parse(DAY);
+    await world.journal.changeWindows({
+      add: [newWindow(stream, fromMs, fromMs + DAY_MS, { state: "refused", reason: "403" })],
+    });
+    await world.closeAll();
+    expect(await allLines()).toMatchObject([{ organization: A, held: 3, state: "complete", missing: [] }]);
   });
 
   test("A3 settle counts from the first completed pass; a later sweep does not begin it anew", async () => {
@@ -251,7 +270,6 @@ describe("closing days", () => {
       organizations: [A],
       services: ["all"],
     });
-    const { newWindow } = await import("../../src/core/window.ts");
     const fromMs = Date.parse(DAY);
     await world.journal.changeWindows({
       add: [

@@ -2,9 +2,11 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, ListObjectVersionsCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterEach, describe, expect, test } from "vitest";
+import { archiveSchema } from "../../src/archive/config.ts";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
+import { openConfigured } from "../../src/archive/open.ts";
 import { openS3 } from "../../src/archive/store/s3.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
@@ -131,8 +133,13 @@ describe("prune and holds", () => {
     world = await openWorld();
     await closed();
     await deletions().hold({ case: "Case 17: Miller", organizations: [A], from: null, to: null }, never);
+    const again = { case: "Case 17: Miller", organizations: [A], from: null, to: null };
+    await deletions().hold(again, never);
     const log = (await world.store.read("log/leaves.jsonl"))!.toString();
     expect(log).not.toContain("Miller");
+    // The salt differs, so that nobody can see that both are about one case, nor try names.
+    const holds = world.archive.leaves().flatMap((leaf) => (leaf.kind === "hold" ? [leaf.case_hash] : []));
+    expect(new Set(holds).size).toBe(2);
     const [text] = readdirSync(join(world.storeFolder, "texts"));
     expect((await world.store.read(`texts/${text}`))!.toString()).toContain("Miller");
     expect((await world.verify()).findings).toEqual([]);
@@ -253,6 +260,28 @@ describe("erase", () => {
     },
     60_000,
   );
+});
+
+test("A24 a lock that lasts longer than the days are kept is refused before anything is written", async () => {
+  world = await openWorld();
+  const config = archiveSchema.parse({
+    origin: ORIGIN,
+    key: { env: "KEY" },
+    keep: "400d",
+    store: { s3: { bucket: "b", objectLock: { mode: "compliance", days: 401 } } },
+  });
+  const open = () =>
+    openConfigured(
+      config,
+      world.state,
+      world.store,
+      systemClock,
+      world.folder,
+      () => {},
+      async () => undefined,
+      never,
+    );
+  await expect(open()).rejects.toThrow("(401 days) exceeds its shortest `keep` (400 days)");
 });
 
 describe("keys", () => {

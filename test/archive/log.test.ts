@@ -147,13 +147,20 @@ describe("signed notes", () => {
     expect(isSignedBy(note, parseVerifier(signer.verifier.text))).toBe(true);
   });
 
-  test("a cosignature carries its time and is bound to the checkpoint", () => {
+  test("A21 a cosignature carries its time, and is bound to it and to the checkpoint", () => {
     const signer = parseSigner(newSignerText("example.com/log"));
     const witness = parseSigner(newSignerText("witness.example/w", COSIGNATURE));
     const signed = signCheckpoint({ origin: "example.com/log", size: 0, root: EMPTY_ROOT }, [signer]);
     const line = cosign(parseCheckpoint(Buffer.from(signed)), witness, 1_700_000_000_500);
     const both = parseCheckpoint(Buffer.from(`${signed}${line}\n`));
     expect(cosignedAtMs(both.note, witness.verifier)).toBe(1_700_000_000_000);
+    const [, text] = /(\S+)$/.exec(line)!;
+    const bytes = Buffer.from(text!, "base64");
+    bytes.writeBigUInt64BE(1_600_000_000n, 4);
+    const earlier = line.replace(text!, bytes.toString("base64"));
+    expect(() =>
+      cosignedAtMs(parseCheckpoint(Buffer.from(`${signed}${earlier}\n`)).note, witness.verifier),
+    ).toThrow("does not verify");
     const other = signCheckpoint({ origin: "example.com/log", size: 1, root: leafHash() }, [signer]);
     expect(() =>
       cosignedAtMs(parseCheckpoint(Buffer.from(`${other}${line}\n`)).note, witness.verifier),

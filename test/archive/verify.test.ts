@@ -2,8 +2,13 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
+import { readEntries } from "../../src/archive/evidence/read.ts";
+import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
+import { identitiesHash } from "../../src/archive/part/data-file.ts";
+import { openRange } from "../../src/archive/part/range.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import { skipUnless } from "../support/components.ts";
 import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
@@ -31,6 +36,17 @@ async function small(): Promise<World> {
   await made.seal([A], "2026-03-11", 4);
   await made.closeAll();
   return made;
+}
+
+/** The identities of the first organization's first day, computed from the stored bytes. */
+async function identitiesOfA(): Promise<string[]> {
+  const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
+  const [entry] = await readEntries(world.store, leaf);
+  if (!("line" in entry!)) throw new Error("no line");
+  const identities = new Set<string>();
+  for await (const { slice } of (await openRange(world.store, leaf.data, entry.line)).slices())
+    identities.add(identityOf(A, slice!));
+  return [...identities];
 }
 
 describe("a stranger's verifier", () => {
@@ -121,6 +137,14 @@ describe("proofs", () => {
     ).toThrow("not signed");
   });
 
+  test("A16 the number of events comes from the line, for every place in it", async () => {
+    world = await small();
+    for (const number of [10, 11, 12]) {
+      const [proof] = await proveEvent(world.store, { event: number.toString(16).padStart(24, "0") });
+      expect(checkProof(proof, parseVerifier(world.key)).event!.toString()).toContain('"timestamp"');
+    }
+  });
+
   test("A17 the same event has another hash in another archive, and the secret is in its organization's range alone", async () => {
     world = await small();
     const [first] = await proveEvent(world.store, { event: (11).toString(16).padStart(24, "0") });
@@ -135,18 +159,32 @@ describe("proofs", () => {
 
   test("A11 ids_sha256 can be computed from the events by its public definition", async () => {
     world = await small();
-    const { identityOf } = await import("../../src/archive/evidence/identity.ts");
-    const { readEntries } = await import("../../src/archive/evidence/read.ts");
-    const { openRange } = await import("../../src/archive/part/range.ts");
-    const { identitiesHash } = await import("../../src/archive/part/data-file.ts");
+    const identities = await identitiesOfA();
+    expect(identities.length).toBe(6);
     const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
     const [entry] = await readEntries(world.store, leaf);
     if (!("line" in entry!)) throw new Error("no line");
-    const identities = new Set<string>();
-    for await (const { slice } of (await openRange(world.store, leaf.data, entry.line)).slices())
-      identities.add(identityOf(A, slice!));
-    expect(identities.size).toBe(6);
-    expect(identitiesHash([...identities].sort())).toBe(entry.line.ids_sha256);
+    expect(identitiesHash(identities.toSorted())).toBe(entry.line.ids_sha256);
+  });
+});
+
+describe("the service and the archive", () => {
+  test("A11 as many events on both sides are not the same events: identities decide", async () => {
+    world = await small();
+    const held = await identitiesOfA();
+    expect(held.length).toBe(6);
+    const result = await reconcileArchive(
+      world.store,
+      async function* (_accounts, organization, fromMs) {
+        if (organization !== A || fromMs !== Date.parse(DAY)) return;
+        for (const identity of held.slice(1)) yield { identity, id: "known" };
+        yield { identity: "0".repeat(32), id: "unknown" };
+      },
+      { from: DAY, to: DAY, organizations: new Set([A]), keptFromMs: 0 },
+      new AbortController().signal,
+    );
+    expect(result).toMatchObject({ returned: 6, held: 6, onlyHeld: 1, missing: 1 });
+    expect(result.incomplete).toMatchObject([{ organization: A, missingIds: ["unknown"] }]);
   });
 });
 
@@ -189,7 +227,7 @@ describe("verify", () => {
     expect((await world.verify()).isValid).toBe(false);
     const seen: number[] = [];
     await world.verify({ onPart: (index) => seen.push(index) });
-    expect((await world.verify({ done: new Set(seen) })).parts.checked).toBe(0);
+    expect((await world.verify({ isDone: ({ index }) => seen.includes(index) })).parts.checked).toBe(0);
     rmSync(path);
     expect((await world.verify({ quick: true })).findings).toMatchObject([{ subject: leaf.data }]);
   });

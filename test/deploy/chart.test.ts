@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -127,6 +127,73 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     expect(() => render({ config, shards: 2, cluster: { replicas: 3 } })).toThrow(/either shards or/);
   });
 
+  const archive = { enabled: true, origin: "example.com/audit-archive" };
+
+  it("adds an archive with a volume of its own and the signing key from a Secret", () => {
+    const all = manifests({ archive });
+    const { sinks } = parseConfig(all.get("ConfigMap").data["tidemark.yaml"], "the chart's config");
+    expect(sinks.map(({ type }) => type)).toEqual(["file", "archive"]);
+    expect(sinks[1]).toMatchObject({
+      name: "evidence",
+      origin: "example.com/audit-archive",
+      keep: "7y",
+      store: { directory: "/var/lib/tidemark-archive" },
+    });
+    const { volumeClaimTemplates } = all.get("StatefulSet").spec;
+    expect(volumeClaimTemplates.map(({ metadata }: Manifest) => metadata.name)).toEqual(["state", "archive"]);
+    expect(volumeClaimTemplates[1].spec.resources.requests.storage).toBe("50Gi");
+    const pod = podOf(all);
+    const folders = pod.containers[0].volumeMounts.map(({ mountPath }: Manifest) => mountPath);
+    expect(folders).toContain("/var/lib/tidemark-archive");
+    expect(folders).not.toContain("/run/tidemark/mounted-archive");
+    const keyVolume = (values: object) =>
+      podOf(manifests(values)).volumes.find(({ name }: Manifest) => name === "mounted-archive-key").secret;
+    expect(keyVolume({ archive })).toEqual({
+      secretName: "tidemark",
+      defaultMode: 0o400,
+      items: [{ key: "archive-key", path: "key" }],
+    });
+    expect(keyVolume({ archive: { ...archive, existingSecret: "signing" } }).secretName).toBe("signing");
+  });
+
+  it("copies the signing key to the path that the config names, with mode 0400", () => {
+    const [command] = podOf(manifests({ archive })).initContainers.map((one: Manifest) => one.command);
+    const text = manifests({ archive }).get("ConfigMap").data["tidemark.yaml"] as string;
+    const target = /file: (\S+archive-key)/.exec(text)![1]!;
+    // The command as the pod runs it, with the mounted folders below a temporary one.
+    const root = join(folder, "pod");
+    for (const path of ["mounted", "mounted-archive", "secrets"])
+      mkdirSync(join(root, "run/tidemark", path), { recursive: true });
+    writeFileSync(join(root, "run/tidemark/mounted/archive-key"), "the Secret's own", { mode: 0o440 });
+    writeFileSync(join(root, "run/tidemark/mounted-archive/key"), "signing key", { mode: 0o440 });
+    execFileSync("sh", ["-c", command[2].replaceAll("/run/", `${root}/run/`)]);
+    expect(readFileSync(join(root, target), "utf8")).toBe("signing key");
+    expect(statSync(join(root, target)).mode & 0o777).toBe(0o400);
+  });
+
+  it("adds an archive in a bucket without a volume, for a role or with credentials in the Secret", () => {
+    const s3 = {
+      bucket: "audit",
+      region: "eu-central-1",
+      accessKeyId: { file: "/run/tidemark/secrets/s3-id" },
+      secretAccessKey: { file: "/run/tidemark/secrets/s3-secret" },
+      objectLock: { mode: "compliance", days: 365 },
+    };
+    const annotations = { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/archive" };
+    const all = manifests({ archive: { ...archive, s3 }, serviceAccount: { annotations } });
+    const { sinks } = parseConfig(all.get("ConfigMap").data["tidemark.yaml"], "the chart's config");
+    expect(sinks[1]).toMatchObject({ store: { s3: { bucket: "audit", objectLock: { days: 365 } } } });
+    expect(all.get("StatefulSet").spec.volumeClaimTemplates).toHaveLength(1);
+    expect(all.get("ServiceAccount").metadata.annotations).toEqual(annotations);
+  });
+
+  it("refuses an archive without an origin, with a wrong one, and in a cluster", () => {
+    expect(() => render({ archive: { enabled: true } })).toThrow(/archive.enabled needs archive.origin/);
+    expect(() => render({ archive: { enabled: true, origin: "a b c" } })).toThrow(/values don't meet/);
+    const config = { cluster: { name: "prod", brokers: ["kafka:9092"] }, state: "/var/lib/tidemark/lanes" };
+    expect(() => render({ archive, config, cluster: { replicas: 3 } })).toThrow(/does not work with cluster/);
+  });
+
   it("gives secrets as files with mode 0400, never as environment variables", () => {
     const pod = podOf(manifests());
     const secret = pod.volumes.find((volume: Manifest) => volume.secret);
@@ -173,7 +240,14 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     "as it comes": {},
     "with three shards": { shards: 3 },
     "as a cluster": { config: { cluster, state: "/var/lib/tidemark/lanes" }, cluster: { replicas: 3 } },
+    "with an archive": { archive },
+    "with an archive in a bucket, and shards": {
+      shards: 3,
+      archive: { ...archive, s3: { bucket: "audit" } },
+    },
     "with everything set": {
+      archive,
+      serviceAccount: { annotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/archive" } },
       hosts: ["audit.example"],
       serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
       networkPolicy: {

@@ -1,5 +1,6 @@
-import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -30,12 +31,14 @@ const composeOf = (file: string) => parse(read(file), { merge: true }) as Compos
 const compose = composeOf("compose.yaml");
 const shards = composeOf("compose-shards.yaml");
 const cluster = composeOf("compose-cluster.yaml");
+const archive = composeOf("compose-archive.yaml");
 const promtool = programOnPath("promtool");
 
 describe.each([
   ["compose.yaml", compose],
   ["compose-shards.yaml", shards],
   ["compose-cluster.yaml", cluster],
+  ["compose-archive.yaml", archive],
 ])("%s", (_file, { services, volumes, secrets }) => {
   it("names only files, volumes, secrets and services that are there", () => {
     for (const [name, service] of Object.entries(services)) {
@@ -60,7 +63,7 @@ describe.each([
 
   it("runs Tidemark on a read-only file system without capabilities", () => {
     for (const [name, service] of Object.entries(services))
-      if (/^(tidemark|simulator)/.test(name))
+      if (/^(tidemark|simulator|archive)/.test(name))
         expect(service, name).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
   });
 });
@@ -116,6 +119,47 @@ describe("a cluster in one stack", () => {
       });
     }
     expect(cluster.services.create!.command!.join(" ")).toContain("cluster create --lanes 8 --replication 3");
+  });
+});
+
+describe("an archive in one stack", () => {
+  const text = read("compose/tidemark-archive.yaml");
+  const evidenceOf = (yaml: string) =>
+    parseConfig(yaml, "deploy/compose/tidemark-archive.yaml").sinks.find(
+      ({ type }) => type === "archive",
+    ) as unknown as { origin: string; store: object };
+  const { environment, volumes } = archive.services.tidemark!;
+
+  it("has a volume of its own that the image gives to the user, and every variable that the config names", () => {
+    const [, place] = volumes!.find((volume) => volume.startsWith("archive:"))!.split(":");
+    expect(evidenceOf(text).store).toEqual({ directory: place });
+    const [folders] = /install -d -o node .*/.exec(read("../Dockerfile"))!;
+    for (const path of [place, "/var/lib/tidemark"]) expect(folders.split(" ")).toContain(path);
+    for (const [, name] of text.matchAll(/\{ env: (\w+) \}/g))
+      expect(Object.keys(environment!)).toContain(name);
+  });
+
+  it("has a bucket as an alternative that the program accepts", () => {
+    const bucket = text.replace(/^ {4}store:.*\n/m, "").replace("# store:", "store:");
+    expect(evidenceOf(bucket).store).toMatchObject({ s3: { bucket: "audit-archive" } });
+  });
+
+  it("makes a key for the config's origin, where the config looks for it, and keeps one that is there", async () => {
+    const [script] = archive.services["archive-key"]!.command!;
+    const [, path] = /key: \{ file: (\S+) \}/.exec(text)!;
+    const folder = mkdtempSync(join(tmpdir(), "tidemark-compose-"));
+    try {
+      const file = join(folder, "archive.key");
+      const main = join(DEPLOY, "../dist/src/main.js");
+      const own = script!.replaceAll(path!, file).replace("/app/dist/src/main.js", main);
+      expect(own).not.toContain("/var/lib");
+      expect(execFileSync("sh", ["-c", own], { encoding: "utf8" })).toContain(`${evidenceOf(text).origin}+`);
+      const key = readFileSync(file, "utf8");
+      execFileSync("sh", ["-c", own]);
+      expect(readFileSync(file, "utf8")).toBe(key);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });
 

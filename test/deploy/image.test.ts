@@ -96,8 +96,10 @@ describe("the image", () => {
 describe("secrets that a platform mounts with a group bit", () => {
   const chart = readFileSync(join(ROOT, "deploy/kubernetes/tidemark/templates/_pod.tpl"), "utf8");
   const unit = readFileSync(join(ROOT, "deploy/systemd/tidemark.service"), "utf8");
+  const [withArchive, alone] = [...chart.matchAll(/command: \[sh, -c, "(.*)"\]/g)].map(([, text]) => text!);
   const commands = {
-    "the chart": /command: \[sh, -c, "(.*)"\]/.exec(chart)![1]!,
+    "the chart": alone!,
+    "the chart with an archive": withArchive!,
     "the unit": /ExecStartPre=\/bin\/sh -c '(.*)'/.exec(unit)![1]!,
   };
 
@@ -106,7 +108,8 @@ describe("secrets that a platform mounts with a group bit", () => {
     try {
       const mounted = join(folder, "mounted");
       const target = join(folder, "secrets");
-      execFileSync("mkdir", [mounted, target]);
+      execFileSync("mkdir", [mounted, `${mounted}-archive`, target]);
+      writeFileSync(join(`${mounted}-archive`, "key"), "signing key", { mode: 0o440 });
       // Kubernetes mounts keys as links into a hidden folder.
       execFileSync("mkdir", [join(mounted, "..data")]);
       writeFileSync(join(mounted, "..data", "directory-api-key"), "value", { mode: 0o440 });

@@ -139,7 +139,7 @@ function createPartWriter(plan: Plan, folder: string) {
 }
 
 /** Different for each organization, and gone with the plan's seed once the part is in the log. */
-function organizationSecret(plan: Pick<Plan, "seed">, organization: string): Buffer {
+export function organizationSecret(plan: Pick<Plan, "seed">, organization: string): Buffer {
   return hash(
     "sha256",
     Buffer.concat([Buffer.from("tidemark/secret-of/v1\n"), plan.seed, Buffer.from(organization)]),
@@ -148,7 +148,7 @@ function organizationSecret(plan: Pick<Plan, "seed">, organization: string): Buf
 }
 
 /** The claim of the line about completeness (A10); `held` was counted from the file. */
-function claimOf(plan: Plan, claim: Claim, held: number) {
+export function claimOf(plan: Pick<Plan, "kind" | "day" | "part" | "class">, claim: Claim, held: number) {
   const isAddition = plan.kind !== "day";
   const returned = !isAddition && claim.matches ? claim.events : null;
   const missing = claim.missing.map(({ fromMs, toMs, reason }) => ({

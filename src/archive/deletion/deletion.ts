@@ -143,7 +143,11 @@ export function createDeletions(parts: DeletionParts): Deletions {
         signal,
       );
       const letters = await state.eraseDeadLetters(body.organization, body.event ?? null);
-      return `${total.events} events of ${total.parts} parts were erased, and ${letters} dead letters. ${total.kept > 0 ? `${total.kept} days are on hold and stay. ` : ""}Events that are not closed yet are left out when their day is closed; the journal drops their bytes after that. Copies that sinks have delivered are out of reach: erase them there.${lockedUntil()}`;
+      const nothing =
+        total.parts + total.kept + letters === 0
+          ? "Nothing that is closed matches: check the organization and the event's id. "
+          : "";
+      return `${nothing}${total.events} events of ${total.parts} parts were erased, and ${letters} dead letters. ${total.kept > 0 ? `${total.kept} days are on hold and stay. ` : ""}Events that are not closed yet are left out when their day is closed; the journal drops their bytes after that. Copies that sinks have delivered are out of reach: erase them there.${lockedUntil()}`;
     },
   };
 }

@@ -160,7 +160,9 @@ export function checkProof(json: unknown, key: Verifier | undefined): CheckedPro
   const proof = proofSchema.parse(json);
   const checkpoint = parseCheckpoint(Buffer.from(proof.checkpoint));
   if (key !== undefined && !isSignedBy(checkpoint.note, key))
-    throw new Error("The checkpoint is not signed by the given key.");
+    throw new Error(
+      "The checkpoint is not signed by the given key. If the archive's key was changed since, use the newer one.",
+    );
   const leafBytes = Buffer.from(proof.entry.text);
   const leaf = parseLeaf(leafBytes, checkpoint.origin, proof.entry.index);
   demand(

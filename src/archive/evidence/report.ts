@@ -1,10 +1,14 @@
+import { dayOf } from "../../core/archive.ts";
+import { DAY_MS } from "../../core/time.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { LogLeaf } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Verification, verifyArchive } from "../verify/verify.ts";
-import { readEntries, readLog } from "./read.ts";
+import { type ReadLog, readEntries, readLog } from "./read.ts";
+import { definitions, heading, listing, paragraph, reportPage, section, table } from "./report-page.ts";
 
+/** One page for an auditor. The archive is verified first; the page says with what result. */
 export interface ReportOptions {
   readonly key: Verifier | undefined;
   readonly from?: string | undefined;
@@ -14,115 +18,57 @@ export interface ReportOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-interface Month {
-  days: Set<string>;
-  organizations: Set<string>;
-  events: number;
-  states: Map<string, number>;
-}
+const ROWS_MAX = 200;
+const STATES = {
+  complete: "two independent looks at the service agree with the number that is held",
+  unchecked: "one look at the service",
+  differs: "the service returned or counted another number than is held",
+  missing: "a stretch of the day was never read; it is named below",
+  addition: "events that arrived after their day was closed, or without a usable time",
+};
 
-/** One page for an auditor: verified first, then told. */
 export async function reportHtml(
   store: ArchiveStore,
   options: ReportOptions,
 ): Promise<{ html: string; isValid: boolean }> {
   const result = await verifyArchive(store, options);
-  const log = await readLog(store);
-  const months = new Map<string, Month>();
-  for (const { leaf, files } of currentParts(log.leaves)) {
-    if (files === undefined || leaf.day < (options.from ?? "") || leaf.day > (options.to ?? "9")) continue;
-    const month = months.get(leaf.day.slice(0, 7)) ?? {
-      days: new Set(),
-      organizations: new Set(),
-      events: 0,
-      states: new Map(),
-    };
-    months.set(leaf.day.slice(0, 7), month);
-    month.days.add(leaf.day);
-    month.events += files.events;
-    for (const entry of await readEntries(store, files)) {
-      if ("gone" in entry) continue;
-      month.organizations.add(entry.line.organization);
-      month.states.set(entry.line.state, (month.states.get(entry.line.state) ?? 0) + 1);
-    }
+  const scope = `${options.from ?? "the first day"} to ${options.to ?? "the last day"}`;
+  const subtitle = `Report about the archive in ${store.place}, ${scope}. Made ${new Date(options.nowMs).toISOString()}.`;
+  let sections: string[];
+  try {
+    const log = await readLog(store);
+    sections = [
+      section("Is it whole?", verdict(result, options, log.leaves)),
+      section("What is held?", await holdings(store, log, options)),
+      section("What is missing, and why?", gapsOf(result)),
+      section("What was deleted, and what is on hold?", await removals(store, log)),
+      section("How long is it kept?", await retention(store)),
+      section("Who signed it?", signers(log)),
+      section("How can I check this myself?", ownCheck(log)),
+    ];
+  } catch (error) {
+    // A damaged log or manifest: the verification has named it.
+    const note = `The archive cannot be read further: ${(error as Error).message}`;
+    sections = [
+      section("Is it whole?", verdict({ ...result, isValid: false }, options, []), paragraph(note)),
+    ];
+    return { html: reportPage(result.origin ?? "Archive", subtitle, sections), isValid: false };
   }
-  const deletions = log.leaves.flatMap((leaf) =>
-    leaf.kind === "prune" || leaf.kind === "erase"
-      ? [{ kind: leaf.kind, index: leaf.index, time: leaf.time, lines: leaf.removed_lines }]
-      : [],
-  );
-  const holds = log.leaves.filter(
-    (leaf) =>
-      leaf.kind === "hold" &&
-      !log.leaves.some((other) => other.kind === "release" && other.hold === leaf.hold),
-  );
-  const keys = log.leaves.flatMap((leaf) => (leaf.kind === "key" ? [leaf] : []));
-  const html = page(store.place, result, [
-    section("Is it whole?", verdict(result, options, log.leaves)),
-    section(
-      "What is held?",
-      table(
-        ["Month", "Days", "Organizations", "Events", "Days of organizations by state"],
-        [...months].map(([name, month]) => [
-          name,
-          count(month.days.size),
-          count(month.organizations.size),
-          count(month.events),
-          [...month.states].map(([state, number]) => `${state} ${count(number)}`).join(", "),
-        ]),
-      ),
-    ),
-    section(
-      "What is missing, and why?",
-      result.gaps.length === 0
-        ? "<p>Nothing that the archive knows of.</p>"
-        : `<p>${count(result.gaps.length)} stretches; the first 200:</p>${table(
-            ["Day", "Organization", "From", "To", "Reason"],
-            result.gaps.slice(0, 200).map((gap) => [gap.day, gap.organization, gap.from, gap.to, gap.reason]),
-          )}`,
-    ),
-    section(
-      "What was deleted, and what is on hold?",
-      deletions.length === 0 && holds.length === 0
-        ? "<p>Nothing was deleted, and nothing is on hold.</p>"
-        : table(
-            ["Entry", "Time", "What", "Organizations"],
-            [
-              ...deletions.map((one) => [String(one.index), one.time, one.kind, count(one.lines)]),
-              ...holds.map((leaf) => [String(leaf.index), leaf.time, "hold, in force", ""]),
-            ],
-          ),
-    ),
-    section(
-      "Who signed it?",
-      table(
-        ["From entry", "Time", "Key"],
-        keys.map((leaf) => [String(leaf.index), leaf.time, leaf.key]),
-      ),
-    ),
-    section(
-      "How can I check this myself?",
-      `<p>Keep this checkpoint. A later verification with it shows whether anything before it has changed.</p><pre>${escaped(log.checkpoint.bytes.toString())}</pre><p><code>tidemark archive verify --key KEY --since CHECKPOINT</code> checks every byte. docs/auditor.md describes how to do the same with standard tools and with the fsck of the Tessera project, without Tidemark.</p><p>States: <b>complete</b>: two independent looks at the service agree. <b>unchecked</b>: one look. <b>differs</b>: the service returned or counted another number than is held. <b>missing</b>: a stretch was never read; see above. <b>addition</b>: events that arrived after their day was closed.</p><p>The limit: somebody with the signing key and the store can rebuild everything. Cosignatures of a witness, and checkpoints kept elsewhere, are what shows it.</p>`,
-    ),
-  ]);
-  return { html, isValid: result.isValid };
-}
-
-function comparison(leaves: readonly LogLeaf[]): string {
-  const newest = leaves.findLast((leaf) => leaf.kind === "reconcile");
-  if (newest?.kind !== "reconcile") return "never";
-  const { asked, from, to, returned, held, missing } = newest;
-  return `${asked}: ${from} to ${to}, by identities; returned ${count(returned)}, held ${count(held)}, missing ${count(missing)}`;
+  return { html: reportPage(result.origin ?? "Archive", subtitle, sections), isValid: result.isValid };
 }
 
 function verdict(result: Verification, options: ReportOptions, leaves: readonly LogLeaf[]): string {
-  const { days, findings, events, size, isPinned, witnessedMs, newestMs } = result;
+  const { days, findings, events, size, isPinned, witnessedMs, newestMs, isValid } = result;
   const rows = [
-    ["Verified", new Date(options.nowMs).toISOString()],
-    ["Days valid", `${count(days.valid)} of ${count(days.total)}`],
-    ["Log entries", count(size)],
-    ["Events read and checked", options.quick ? "none: quick verification" : count(events)],
-    ["Key", isPinned ? "given by the verifier" : "not given: the archive is self-consistent only"],
+    ["Days valid", `${number(days.valid)} of ${number(days.total)}`],
+    ["Events read and checked", options.quick ? "none: data files were not read (--quick)" : number(events)],
+    ["Log entries", number(size)],
+    [
+      "Key",
+      isPinned
+        ? "given by the person who made this report"
+        : "not given: the archive agrees with itself, and anybody could have written it",
+    ],
     ["Newest entry", newestMs === undefined ? "none" : new Date(newestMs).toISOString()],
     [
       "Newest cosignature",
@@ -132,52 +78,191 @@ function verdict(result: Verification, options: ReportOptions, leaves: readonly 
     ],
     ["Last comparison with the service", comparison(leaves)],
   ];
-  const list =
-    findings.length === 0
-      ? ""
-      : `<h3>Findings</h3>${table(
-          ["Where", "What"],
-          findings.slice(0, 200).map(({ subject, message }) => [subject, message]),
-        )}`;
-  return `<p class="${result.isValid ? "good" : "bad"}">${result.isValid ? "Valid" : `Not valid: ${count(findings.length)} findings`}</p>${table(["Check", "Result"], rows)}${list}`;
+  const text = isValid
+    ? options.quick
+      ? "Valid, as far as a quick verification can tell"
+      : "Valid"
+    : `Not valid: ${number(findings.length)} findings`;
+  return [
+    paragraph(text, isValid ? "good" : "bad"),
+    table(["Check", "Result"], rows),
+    ...(findings.length === 0
+      ? []
+      : [
+          heading("Findings"),
+          shown(findings.length, "findings"),
+          table(
+            ["Where", "What"],
+            findings.slice(0, ROWS_MAX).map(({ subject, message }) => [subject, message]),
+          ),
+        ]),
+  ].join("");
 }
 
-function page(place: string, { origin }: Verification, sections: readonly string[]): string {
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Archive report: ${escaped(origin ?? place)}</title>
-<style>
-body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bottom:1px solid #ccc}h3{font-size:1rem}
-table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.3rem .6rem .3rem 0;border-bottom:1px solid #e5e5e5;vertical-align:top;overflow-wrap:anywhere}
-pre{background:#f5f5f5;padding:.8rem;overflow-wrap:anywhere;white-space:pre-wrap;font-size:.8rem}
-.good,.bad{font-weight:600;font-size:1.1rem}.good{color:#0a6b2d}.bad{color:#a31515}
-@media print{html{font-size:11px}body{margin:0;max-width:none;font-size:1rem}h2{break-after:avoid}tr,pre{break-inside:avoid}}
-</style></head><body>
-<h1>${escaped(origin ?? "Archive")}</h1><p>${escaped(place)}</p>
-${sections.join("\n")}
-</body></html>
-`;
+function comparison(leaves: readonly LogLeaf[]): string {
+  const newest = leaves.findLast((leaf) => leaf.kind === "reconcile");
+  if (newest?.kind !== "reconcile") return "never";
+  const { asked, from, to, returned, held, missing } = newest;
+  return `${asked}: ${from} to ${to}, by identities; returned ${number(returned)}, held ${number(held)}, missing ${number(missing)}`;
 }
 
-function section(title: string, body: string): string {
-  return `<section><h2>${escaped(title)}</h2>${body}</section>`;
+interface Month {
+  readonly days: Set<string>;
+  readonly organizations: Set<string>;
+  events: number;
+  readonly states: Map<string, number>;
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const cells = (tag: string, values: readonly string[]) =>
-    `<tr>${values.map((value) => `<${tag}>${escaped(value)}</${tag}>`).join("")}</tr>`;
-  return `<table><thead>${cells("th", head)}</thead><tbody>${rows.map((row) => cells("td", row)).join("")}</tbody></table>`;
+const newMonth = (): Month => ({ days: new Set(), organizations: new Set(), events: 0, states: new Map() });
+
+async function holdings(store: ArchiveStore, { leaves }: ReadLog, options: ReportOptions): Promise<string> {
+  const months = new Map<string, Month>();
+  const total = newMonth();
+  for (const { leaf, files } of currentParts(leaves)) {
+    if (leaf.day < (options.from ?? "") || leaf.day > (options.to ?? "9")) continue;
+    const name = leaf.day.slice(0, 7);
+    const both = [months.get(name) ?? newMonth(), total] as const;
+    months.set(name, both[0]);
+    // An addition is named after the day of its arrival, which says nothing about that day.
+    if (leaf.kind === "day") for (const month of both) month.days.add(leaf.day);
+    for (const entry of files === undefined ? [] : await readEntries(store, files)) {
+      if ("gone" in entry) continue;
+      const { organization, state, events, erased } = entry.line;
+      for (const month of both) {
+        month.organizations.add(organization);
+        month.events += events - erased.length;
+        month.states.set(state, (month.states.get(state) ?? 0) + 1);
+      }
+    }
+  }
+  if (months.size === 0) return paragraph("No day is closed in this time.");
+  const row = (name: string, { days, organizations, events, states }: Month) => [
+    name,
+    days.size,
+    organizations.size,
+    events,
+    [...states].map(([state, count]) => `${state} ${number(count)}`).join(", ") || "nothing is left",
+  ];
+  const rows = [...months].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, month]) => row(name, month));
+  return [
+    paragraph(calendar(total.days)),
+    table(
+      ["Month", "Days", "Organizations", "Events", "Days of organizations, by state"],
+      rows,
+      row("All", total),
+    ),
+    definitions(Object.fromEntries(Object.entries(STATES).filter(([state]) => total.states.has(state)))),
+  ].join("");
 }
 
-function count(value: number): string {
+/** Days between the first and the last that have no entry at all. */
+function calendar(days: ReadonlySet<string>): string {
+  const sorted = [...days].sort();
+  if (sorted.length === 0) return "There are additions only.";
+  const [first, last] = [sorted[0]!, sorted.at(-1)!];
+  const absent: string[] = [];
+  for (let ms = Date.parse(first); ms <= Date.parse(last); ms += DAY_MS)
+    if (!days.has(dayOf(ms))) absent.push(dayOf(ms));
+  return `From ${first} to ${last}: ${number(days.size)} days. ${
+    absent.length === 0
+      ? "No day between them is absent."
+      : `${number(absent.length)} days between them have no entry: ${absent.slice(0, 31).join(", ")}${absent.length > 31 ? " …" : ""}.`
+  }`;
+}
+
+function gapsOf({ gaps }: Verification): string {
+  if (gaps.length === 0) return paragraph("Nothing that the archive knows of.");
+  return (
+    shown(gaps.length, "stretches") +
+    table(
+      ["Day", "Organization", "From", "To", "Reason"],
+      gaps.slice(0, ROWS_MAX).map((gap) => [gap.day, gap.organization, gap.from, gap.to, gap.reason]),
+    )
+  );
+}
+
+/** Cases and reasons are beside the log and may have been erased (A18). */
+async function textOf(store: ArchiveStore, hash: string, field: "case" | "reason"): Promise<string> {
+  try {
+    const text = JSON.parse((await store.read(`texts/${hash}.json`))!.toString()) as Record<string, unknown>;
+    return String(text[field]);
+  } catch {
+    return "its wording was erased";
+  }
+}
+
+async function removals(store: ArchiveStore, { leaves }: ReadLog): Promise<string> {
+  const released = new Set(leaves.flatMap((leaf) => (leaf.kind === "release" ? [leaf.hold] : [])));
+  const rows: string[][] = [];
+  for (const leaf of leaves) {
+    const about = leaf.kind === "prune" || leaf.kind === "erase" ? leaves[leaf.leaf] : undefined;
+    const part = about !== undefined && "part" in about ? `${about.day}.${about.part}` : "";
+    const start = [String(leaf.index), leaf.time];
+    if (leaf.kind === "prune")
+      rows.push([
+        ...start,
+        "pruned",
+        `${part}: ${number(leaf.removed_lines)} organizations`,
+        `policy ${leaf.policy}`,
+      ]);
+    if (leaf.kind === "erase")
+      rows.push([
+        ...start,
+        "erased",
+        `${part}: ${number(leaf.removed_events)} events, ${number(leaf.removed_lines)} whole organizations`,
+        await textOf(store, leaf.reason_hash, "reason"),
+      ]);
+    if (leaf.kind === "hold" && !released.has(leaf.hold))
+      rows.push([
+        ...start,
+        "hold, in force",
+        `${leaf.from ?? "the first day"} to ${leaf.to ?? "the last day"}`,
+        await textOf(store, leaf.case_hash, "case"),
+      ]);
+  }
+  if (rows.length === 0) return paragraph("Nothing was deleted, and nothing is on hold.");
+  return (
+    shown(rows.length, "entries") + table(["Entry", "Time", "What", "About", "Why"], rows.slice(-ROWS_MAX))
+  );
+}
+
+async function retention(store: ArchiveStore): Promise<string> {
+  const bytes = await store.read("policy.json");
+  return bytes === undefined ? paragraph("policy.json is missing.") : listing(bytes.toString());
+}
+
+function signers({ leaves }: ReadLog): string {
+  const rows = leaves.flatMap((leaf) =>
+    leaf.kind === "key" || leaf.kind === "witness"
+      ? [[String(leaf.index), leaf.time, leaf.kind === "key" ? "operator" : "witness", leaf.key]]
+      : [],
+  );
+  return (
+    table(["From entry", "Time", "Who", "Public key"], rows) +
+    paragraph("Compare the operator's first key with the one that you were given by another way.", "note")
+  );
+}
+
+function ownCheck({ checkpoint }: ReadLog): string {
+  return [
+    paragraph(
+      "Keep this checkpoint in a file. A later verification with it shows whether anything before it has changed.",
+    ),
+    listing(checkpoint.bytes.toString()),
+    listing("tidemark archive verify --store ARCHIVE --key KEY --since CHECKPOINT"),
+    paragraph(
+      "This command checks every byte. docs/auditor.md of Tidemark describes all formats, how to do the same with standard tools and a short Python program, and how to check the log with the fsck of the Tessera project, without Tidemark.",
+    ),
+    paragraph(
+      "The limit: somebody with the signing key and the store can rebuild everything. Cosignatures of a witness, and checkpoints that were kept elsewhere, show it.",
+    ),
+  ].join("");
+}
+
+function shown(count: number, what: string): string {
+  return count > ROWS_MAX ? paragraph(`${number(count)} ${what}; ${ROWS_MAX} of them are listed.`) : "";
+}
+
+function number(value: number): string {
   return value.toLocaleString("en-US");
-}
-
-function escaped(text: string): string {
-  return text
-    .replaceAll("&", "&amp;")
-    .replaceAll("<", "&lt;")
-    .replaceAll(">", "&gt;")
-    .replaceAll('"', "&quot;");
 }

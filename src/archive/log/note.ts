@@ -150,6 +150,12 @@ export function parseSigner(text: string): Signer {
   return { verifier, privateKey };
 }
 
+/** The same key under another name: key ids depend on the name. */
+export function withName({ verifier, privateKey }: Signer, name: string): Signer {
+  const { x } = verifier.publicKey.export({ format: "jwk" });
+  return { verifier: verifierOf(name, verifier.type, Buffer.from(x!, "base64url")), privateKey };
+}
+
 const PKCS8_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
 
 function hasControlCharacters(text: string): boolean {

@@ -7,13 +7,16 @@ import { type ArchiveStore, type Content, ForeignFileError, type StoredFile } fr
 /** Files that are being written. Readers and `verify` leave it out. */
 const WORK_FOLDER = ".work";
 
-/** An archive in a directory: write to a temporary file, sync, link to the final name, sync the folder. */
+/**
+ * An archive in a directory: write to a temporary file, sync, link to the final name, sync the folder. Nothing is
+ * made before the first write, so that a copy on a read-only disk can be verified.
+ */
 export async function openDirectory(directory: string): Promise<ArchiveStore> {
   const work = join(directory, WORK_FOLDER);
-  await mkdir(work, { recursive: true });
 
   async function temporary(content: Content): Promise<string> {
     if ("file" in content && dirname(content.file) === work) return content.file;
+    await mkdir(work, { recursive: true });
     const path = join(work, `new-${randomBytes(6).toString("hex")}`);
     if ("file" in content) await copyFile(content.file, path, constants.COPYFILE_EXCL);
     const file = await open(path, "file" in content ? "r+" : "wx", 0o600);

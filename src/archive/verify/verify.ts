@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
-import type { LogLeaf, PartFiles, PartLeaf } from "../log/leaf.ts";
+import type { LogLeaf, PartFiles } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
@@ -25,12 +25,15 @@ export interface VerifyOptions {
   readonly samplePercent?: number | undefined;
   readonly maxAgeMs?: number | undefined;
   readonly nowMs: number;
-  /** Log entries that an earlier verification of the same log has checked. */
-  readonly done?: ReadonlySet<number> | undefined;
-  onPart?(index: number, isValid: boolean, leaf: PartLeaf): void;
+  /** Whether an earlier verification has checked these files. */
+  isDone?(files: CheckedFiles): boolean;
+  onPart?(index: number, isValid: boolean, files: CheckedFiles): void;
   readonly signal?: AbortSignal | undefined;
   readonly disabled?: readonly Check[] | undefined;
 }
+
+/** The files of a part as they are now, and the index of its log entry. */
+export type CheckedFiles = PartFiles & { readonly index: number };
 
 export interface Verification {
   readonly isValid: boolean;
@@ -40,6 +43,8 @@ export interface Verification {
   readonly root: string | undefined;
   readonly days: { readonly valid: number; readonly total: number };
   readonly parts: { readonly checked: number; readonly total: number };
+  /** Days of organizations that were asked for, in the manifests that were read. */
+  readonly lines: number;
   readonly events: number;
   readonly rawBytes: number;
   readonly gaps: readonly {
@@ -60,18 +65,19 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
   const { key, since, witnesses = [] } = options;
   const log = await verifyLog(store, { key, since, witnesses }, findings);
   const parts = currentParts(log?.leaves ?? []);
-  const total = { events: 0, rawBytes: 0, checked: 0, gaps: [] as Verification["gaps"][number][] };
+  const total: Totals = { events: 0, rawBytes: 0, checked: 0, lines: 0, gaps: [] };
   const days = new Map<string, boolean>();
   for (const part of parts) {
     const { leaf } = part;
     if (!isInside(leaf.day, options)) continue;
     options.signal?.throwIfAborted();
     const before = findings.list.length;
-    if (part.files !== undefined && !options.done?.has(leaf.index))
+    const files = { ...(part.files ?? leaf), index: leaf.index };
+    if (part.files !== undefined && !options.isDone?.(files))
       await checkOne(store, part, log!, options, total, findings);
     const isValid = findings.list.length === before;
     days.set(leaf.day, (days.get(leaf.day) ?? true) && isValid);
-    options.onPart?.(leaf.index, isValid, leaf);
+    options.onPart?.(leaf.index, isValid, files);
   }
   if (log !== undefined) {
     await checkPolicy(store, log.leaves, findings);
@@ -87,6 +93,7 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
     root: log?.checkpoint.root.toString("hex"),
     days: { valid: [...days.values()].filter(Boolean).length, total: days.size },
     parts: { checked: total.checked, total: parts.length },
+    lines: total.lines,
     events: total.events,
     rawBytes: total.rawBytes,
     gaps: total.gaps,
@@ -94,6 +101,14 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
     witnessedMs: log?.witnessedMs,
     isPinned: key !== undefined,
   };
+}
+
+interface Totals {
+  events: number;
+  rawBytes: number;
+  checked: number;
+  lines: number;
+  gaps: Verification["gaps"][number][];
 }
 
 function isInside(day: string, { from, to }: VerifyOptions): boolean {
@@ -105,7 +120,7 @@ async function checkOne(
   { leaf, files, original }: CurrentPart,
   log: CheckedLog,
   options: VerifyOptions,
-  total: { events: number; rawBytes: number; checked: number; gaps: Verification["gaps"][number][] },
+  total: Totals,
   findings: Findings,
 ): Promise<void> {
   const entries = await readManifest(store, files!, original, findings);
@@ -114,8 +129,9 @@ async function checkOne(
   for (const entry of entries) {
     if ("gone" in entry) continue;
     const { organization, missing } = entry.line;
-    if (isWanted(organization, options))
-      total.gaps.push(...missing.map((stretch) => ({ day: leaf.day, organization, ...stretch })));
+    if (!isWanted(organization, options)) continue;
+    total.lines++;
+    total.gaps.push(...missing.map((stretch) => ({ day: leaf.day, organization, ...stretch })));
   }
   if (options.quick || !isSampled(log, leaf.index, options)) {
     await checkQuickly(store, files!, findings);

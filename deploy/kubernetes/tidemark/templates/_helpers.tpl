@@ -42,7 +42,33 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "tidemark.name" . }}-shards
 {{- end -}}
 
-{{/* The config, with the Service's names added to the names that the server answers to. */}}
+{{/* Where the archive is, if it has a volume of its own. */}}
+{{- define "tidemark.archiveFolder" -}}
+/var/lib/tidemark-archive
+{{- end -}}
+
+{{/* "yes" if the archive has a volume of its own. */}}
+{{- define "tidemark.archiveVolume" -}}
+{{- if and .Values.archive.enabled (not .Values.archive.s3) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The archive as a sink of the config. */}}
+{{- define "tidemark.archiveSink" -}}
+{{- if .Values.cluster.replicas -}}
+{{- fail "archive.enabled does not work with cluster.replicas: an archive keeps files on one machine (docs/cluster.md)." -}}
+{{- end -}}
+{{- if not .Values.archive.origin -}}
+{{- fail "archive.enabled needs archive.origin, for example example.com/audit-archive (docs/archive.md)." -}}
+{{- end -}}
+{{- $store := dict "directory" (include "tidemark.archiveFolder" .) -}}
+{{- if .Values.archive.s3 -}}
+{{- $store = dict "s3" .Values.archive.s3 -}}
+{{- end -}}
+{{- $sink := dict "name" .Values.archive.name "type" "archive" "origin" .Values.archive.origin "store" $store "key" (dict "file" "/run/tidemark/secrets/archive-key") -}}
+{{- toYaml (merge $sink .Values.archive.settings) -}}
+{{- end -}}
+
+{{/* The config, with the Service's names added to the names that the server answers to, and the archive. */}}
 {{- define "tidemark.config" -}}
 {{- $name := include "tidemark.name" . -}}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
@@ -64,5 +90,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- $hosts := concat $own (.Values.hosts | default list) ($config.server.hosts | default list) | uniq -}}
 {{- $_ := set $config.server "hosts" $hosts -}}
+{{- if .Values.archive.enabled -}}
+{{- $_ := set $config "sinks" (append $config.sinks (include "tidemark.archiveSink" . | fromYaml)) -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}

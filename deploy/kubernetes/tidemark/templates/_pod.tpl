@@ -29,7 +29,11 @@ spec:
     - name: secrets
       image: {{ include "tidemark.image" . }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
+      {{- if .Values.archive.enabled }}
+      command: [sh, -c, "install -m 0400 -t /run/tidemark/secrets /run/tidemark/mounted/* && install -m 0400 /run/tidemark/mounted-archive/key /run/tidemark/secrets/archive-key"]
+      {{- else }}
       command: [sh, -c, "install -m 0400 -t /run/tidemark/secrets /run/tidemark/mounted/*"]
+      {{- end }}
       securityContext: &container
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
@@ -39,6 +43,9 @@ spec:
         limits: { memory: 64Mi }
       volumeMounts:
         - { name: mounted-secrets, mountPath: /run/tidemark/mounted, readOnly: true }
+        {{- if .Values.archive.enabled }}
+        - { name: mounted-archive-key, mountPath: /run/tidemark/mounted-archive, readOnly: true }
+        {{- end }}
         - { name: secrets, mountPath: /run/tidemark/secrets }
   containers:
     - name: tidemark
@@ -78,12 +85,22 @@ spec:
         - { name: config, mountPath: /etc/tidemark, readOnly: true }
         - { name: secrets, mountPath: /run/tidemark/secrets, readOnly: true }
         - { name: state, mountPath: /var/lib/tidemark }
+        {{- if include "tidemark.archiveVolume" . }}
+        - { name: archive, mountPath: {{ include "tidemark.archiveFolder" . }} }
+        {{- end }}
         - { name: tmp, mountPath: /tmp }
   volumes:
     - name: config
       configMap: { name: {{ include "tidemark.name" . }} }
     - name: mounted-secrets
       secret: { secretName: {{ .Values.existingSecret }}, defaultMode: 256 } # 0400
+    {{- if .Values.archive.enabled }}
+    - name: mounted-archive-key
+      secret:
+        secretName: {{ .Values.archive.existingSecret | default .Values.existingSecret }}
+        defaultMode: 256 # 0400
+        items: [{ key: {{ .Values.archive.secretKey }}, path: key }]
+    {{- end }}
     - name: secrets
       emptyDir: { medium: Memory, sizeLimit: 1Mi }
     - name: tmp
