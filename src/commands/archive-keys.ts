@@ -147,7 +147,7 @@ export function readSigner(file: string): Signer {
     return parseSigner(text);
   } catch (error) {
     throw new UsageError(
-      `${file} is no signing key: ${(error as Error).message} Name the file that \`tidemark archive keys new\` made.`,
+      `${file} cannot be used: ${(error as Error).message} Name the file that \`tidemark archive keys new\` made.`,
     );
   }
 }

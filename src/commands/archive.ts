@@ -90,11 +90,9 @@ function checkedProof(text: string, key: Verifier): CheckedProof {
   try {
     return checkProof(JSON.parse(text), key);
   } catch (error) {
-    const reason =
-      error instanceof SyntaxError || error instanceof ZodError
-        ? "This is no proof file of an archive."
-        : (error as Error).message;
-    throw new Error(`INVALID: ${reason}`, { cause: error });
+    if (error instanceof SyntaxError || error instanceof ZodError)
+      throw new Error("INVALID: This is no proof file of an archive.");
+    throw new Error(`INVALID: ${(error as Error).message}`);
   }
 }
 
