@@ -19,11 +19,11 @@ export interface Guide {
  * simulated service and a destination of the test.
  */
 export async function runGuide(world: World, page: string, guide: Guide): Promise<void> {
-  const todo = linesToRun(page);
-  expect(todo.some(({ command }) => command.startsWith("tidemark "))).toBe(true);
+  const lines = linesToRun(page);
+  expect(lines.some(({ command }) => command.startsWith("tidemark "))).toBe(true);
   const config = world.configure({ sinks: sinksOf(page, guide.sinks), more: guide.more ?? [] });
   let env: Record<string, string> = {};
-  for (const { place, command } of todo) {
+  for (const { place, command } of lines) {
     const words = wordsOf(command);
     if (words[0] === "export") env = { ...env, ...variablesOf(command), ...guide.env };
     else if (words[0] !== "tidemark") await guide.other!(command);

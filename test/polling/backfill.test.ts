@@ -37,6 +37,12 @@ const dense: WorldOptions = {
   simulator: { organizations: 2, events: 3000, days: 5 },
   polling: { pageSize: 100 },
 };
+/** An agenda over the world's journal. A live window is polled again after `pollMs`. */
+const agendaOf = ({ journal, clock }: Pick<World, "journal" | "clock">, pollMs: number, workers: number) => {
+  const settings = { order: "oldest_first" };
+  const context = { account: "acme", journal, clock, serviceClock: clock, settings };
+  return createAgenda(context as unknown as PollContext, { nextPollMs: (ms) => ms + pollMs, workers });
+};
 const insights = (it: World) =>
   it.simulator.control.requests().filter(({ path }) => path.startsWith("/insights"));
 const startOf = ({ query }: { query: unknown }) => Date.parse((query as { start_time: string }).start_time);
@@ -141,17 +147,7 @@ describe("backfill", () => {
       ),
     );
     await journal.changeWindows({ add });
-    const context = {
-      account: "acme",
-      journal,
-      clock,
-      serviceClock: clock,
-      settings: { order: "oldest_first" },
-    };
-    const agenda = createAgenda(context as unknown as PollContext, {
-      nextPollMs: (ms) => ms + SECOND,
-      workers: 8,
-    });
+    const agenda = agendaOf({ journal, clock }, SECOND, 8);
     const taken = [];
     for (let work = await agenda.next(); work !== undefined; work = await agenda.next())
       taken.push(work.window.stream.id);
@@ -170,17 +166,7 @@ describe("backfill", () => {
       services: ["all"],
     });
     await journal.changeWindows({ add: [newWindow(stream, START_MS - DAY, START_MS)] });
-    const context = {
-      account: "acme",
-      journal,
-      clock,
-      serviceClock: clock,
-      settings: { order: "oldest_first" },
-    };
-    const agenda = createAgenda(context as unknown as PollContext, {
-      nextPollMs: (ms) => ms + SECOND,
-      workers: 2,
-    });
+    const agenda = agendaOf({ journal, clock }, SECOND, 2);
     for (const waitMs of [1000, 2000, 4000]) {
       const work = (await agenda.next())!;
       agenda.failed(work, true);
@@ -203,17 +189,7 @@ describe("backfill", () => {
       journal.stream({ account: "acme", provider: null, organizations, services });
     const [first, second] = [await streamOf(["sso"]), await streamOf(["ldap"])];
     await journal.changeWindows({ add: [newWindow(first, START_MS - HOUR, START_MS, { live: true })] });
-    const context = {
-      account: "acme",
-      journal,
-      clock,
-      serviceClock: clock,
-      settings: { order: "oldest_first" },
-    };
-    const agenda = createAgenda(context as unknown as PollContext, {
-      nextPollMs: (ms) => ms + HOUR,
-      workers: 2,
-    });
+    const agenda = agendaOf({ journal, clock }, HOUR, 2);
     const before = (await agenda.next())!;
     agenda.finished(before);
     // The plan replaces the window. SQLite gives the next one its number.
