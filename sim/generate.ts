@@ -14,11 +14,13 @@ export interface GenerateOptions {
 export function generate(seed: number, options: GenerateOptions): Plan {
   const random = randomOf(seed, "plan");
   const lengthMs = options.long ? 90 * DAY_MS : Math.round(random.scale(6 * HOUR_MS, 3 * DAY_MS));
-  const ticks = options.long ? 4320 : random.pick([40, 60, 80, 200]);
+  // Most lives have few ticks and large windows, so that many lives can be lived; some are dense.
+  const isDense = !options.long && random.chance(0.1);
+  const ticks = options.long ? 4320 : isDense ? random.pick([60, 80, 200]) : random.pick([20, 30, 40]);
   // A live window that is more than an hour behind is closed and read as history: slower ticks would do only that.
   const tickMs = Math.min(30, Math.max(1, Math.round(lengthMs / ticks / MINUTE_MS))) * MINUTE_MS;
-  const settings = settingsOf(random, options.long, tickMs);
-  const organizations = organizationsOf(seed, random, lengthMs, options.long);
+  const settings = settingsOf(random, options.long, isDense, tickMs);
+  const organizations = organizationsOf(seed, random, lengthMs, options.long, isDense);
   const maker: FaultMaker = { random: randomOf(seed, "faults"), lengthMs, settings, organizations };
   const count = options.long ? random.int(10, 40) : random.int(0, 6);
   const faults = Array.from({ length: count }, () =>
@@ -74,13 +76,12 @@ export function reduced(
   return { ...plan, ...keep, lengthMs: Math.max(keep.lengthMs, lastFaultMs(keep.faults, HOUR_MS)) };
 }
 
-function settingsOf(random: Random, long: boolean, tickMs: number): Settings {
-  const sweepsMs = random.pick([
-    [10 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS],
-    [10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS],
-    [30 * MINUTE_MS, 3 * HOUR_MS],
-    [HOUR_MS],
-  ]);
+function settingsOf(random: Random, long: boolean, isDense: boolean, tickMs: number): Settings {
+  const quick = [[10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS], [30 * MINUTE_MS, 3 * HOUR_MS], [HOUR_MS]];
+  const sweepsMs = random.chance(isDense || long ? 0.25 : 0.1)
+    ? [10 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS]
+    : random.pick(quick);
+  const windowTicks = long ? [6, 12, 48] : isDense ? [1, 4, 6] : [1, 6, 12];
   const retentionMs = long
     ? random.pick([30, 60, 90]) * DAY_MS
     : random.pick([36 * HOUR_MS, 2 * DAY_MS, 4 * DAY_MS, 90 * DAY_MS]);
@@ -95,7 +96,7 @@ function settingsOf(random: Random, long: boolean, tickMs: number): Settings {
     // Shorter windows would be many requests and show nothing new.
     windowMs: Math.min(
       DAY_MS,
-      Math.max(random.pick([10 * MINUTE_MS, HOUR_MS]), random.pick([1, 4, 6]) * tickMs),
+      Math.max(random.pick([10 * MINUTE_MS, HOUR_MS]), random.pick(windowTicks) * tickMs),
     ),
     sweepsMs,
     lastSweepMs: random.pick([6, 12]) * HOUR_MS,
@@ -104,7 +105,7 @@ function settingsOf(random: Random, long: boolean, tickMs: number): Settings {
     bodyMax: 65_536,
     services: random.pick([["all"], ["all", "workflows"], ["directory", "sso"]]),
     order: random.pick(["newest_first", "oldest_first"]),
-    discoveryMs: random.pick([15 * MINUTE_MS, 2 * HOUR_MS]),
+    discoveryMs: random.pick([15 * MINUTE_MS, 2 * HOUR_MS, 2 * HOUR_MS]),
     only: null,
     sinks: Array.from({ length: random.int(1, 3) }, (_, at) => ({
       name: `sink${at}`,
@@ -116,9 +117,15 @@ function settingsOf(random: Random, long: boolean, tickMs: number): Settings {
   };
 }
 
-function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boolean): OrganizationPlan[] {
-  const count = Math.round(plan.scale(1, long ? 5 : 8));
-  const eventsPerDay = (long ? 12 : 150) / count;
+function organizationsOf(
+  seed: number,
+  plan: Random,
+  lengthMs: number,
+  long: boolean,
+  isDense: boolean,
+): OrganizationPlan[] {
+  const count = Math.round(plan.scale(1, long ? 4 : isDense ? 8 : 5));
+  const eventsPerDay = (long ? 12 : isDense ? 150 : 60) / count;
   return Array.from({ length: count }, (_, index) => {
     const random = randomOf(seed, `organization ${index}`);
     const isQuiet = random.chance(0.3);
@@ -141,7 +148,7 @@ function organizationsOf(seed: number, plan: Random, lengthMs: number, long: boo
         ? [
             {
               atMs: Math.floor(random.next() * lengthMs),
-              events: random.int(20, 400),
+              events: random.int(20, isDense || long ? 400 : 100),
               spreadMs: random.pick([1, 1000, 600_000]),
             },
           ]

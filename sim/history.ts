@@ -35,9 +35,17 @@ export interface History {
   readonly service: ModelService;
   readonly disk: Disk;
   readonly byText: ReadonlyMap<string, ModelEvent>;
+  /** The lines of a file, and what follows the last of them. The disk never changes contents in place. */
+  linesOf(content: Buffer): Lines;
+}
+
+export interface Lines {
+  readonly lines: readonly string[];
+  readonly rest: string;
 }
 
 export function createHistory(plan: Plan, service: ModelService, disk: Disk): History {
+  const known = new WeakMap<Buffer, Lines>();
   const history: History = {
     settings: plan.settings,
     sinks: plan.settings.sinks.map((sink, index) => ({
@@ -52,6 +60,14 @@ export function createHistory(plan: Plan, service: ModelService, disk: Disk): Hi
     service,
     disk,
     byText: new Map(service.events.map((event) => [event.text, event])),
+    linesOf(content) {
+      const before = known.get(content);
+      if (before !== undefined) return before;
+      const lines = content.toString("utf8").split("\n");
+      const made = { rest: lines.pop()!, lines };
+      known.set(content, made);
+      return made;
+    },
     reconfigured(settings, nowMs) {
       history.settings = settings;
       history.settingsSince.push({ sinceMs: nowMs, settings });

@@ -19,6 +19,7 @@ import { type Plan, type SinkPlan, START_MS } from "./plan.ts";
 import { createLane, type Process, type Replica, startProcess } from "./process.ts";
 import { randomOf } from "./random.ts";
 import { createService } from "./service.ts";
+import { createTicks } from "./ticks.ts";
 import { createProcessClock, createWorldClock, takeOverGlobals } from "./world-clock.ts";
 
 export interface LifeResult {
@@ -39,12 +40,9 @@ export interface LifeOptions {
 const { setImmediate } = globalThis;
 /** Longest orderly end before the process is killed, as service managers do. */
 const STOP_MS_MAX = 90_000;
-const LOOK_MS = 4 * 3_600_000;
-/** From so long after the last fault until so long before the end the ticks are coarse. */
-const SETTLED_MS = 3 * 3_600_000;
-const LAST_MS = 2 * 3_600_000;
-const COARSE_TICK_MS = 15 * 60_000;
-
+/** Looks at the program's own health: more often in short lives. */
+const LOOKS = 40;
+const LOOK_MS_MIN = 4 * 3_600_000;
 /** Lives a plan to its end and judges it. Nothing but the plan decides what happens. */
 export async function live(
   plan: Plan,
@@ -74,6 +72,7 @@ async function liveIn(
   const disk = createDisk();
   const service = createService(plan, () => world.nowMs);
   const history: History = createHistory(plan, service, disk);
+  const ticks = createTicks(plan);
   const powerRandom = randomOf(plan.seed, "power");
   let state = join(directory, "state.db");
   const machines = options.cluster ? createMachines(plan, directory, () => world.nowMs) : undefined;
@@ -224,6 +223,7 @@ async function liveIn(
   async function step(untilMs: number): Promise<void> {
     await quiet();
     steps++;
+    world.tickMs = ticks.atMs(world.nowMs);
     if (process?.failure !== undefined)
       throw new Error("The program ended by itself.", { cause: process.failure });
     world.moveTo(Math.min(world.nextMs(), untilMs));
@@ -239,21 +239,14 @@ async function liveIn(
 
   /** Now and then the program is asked how it is. */
   async function look(): Promise<void> {
-    lookMs = world.nowMs + LOOK_MS;
+    lookMs = world.nowMs + lookEveryMs;
     await quiet();
     if (process !== undefined && seen.length < 3)
       seen.push(...(await judgeHealth(plan, history, process.app, world.nowMs)));
   }
   const seen: Violation[] = [];
-  let lookMs = START_MS + LOOK_MS;
-
-  /** Long after the last fault only sweeps are due. Coarse ticks there save half of the steps of a short life. */
-  async function waitForSweeps(): Promise<void> {
-    await runUntil(START_MS + plan.lengthMs + SETTLED_MS);
-    world.tickMs = Math.max(plan.tickMs, COARSE_TICK_MS);
-    await runUntil(START_MS + lifeEndMs(plan) - 12 * plan.tickMs - LAST_MS);
-    world.tickMs = plan.tickMs;
-  }
+  const lookEveryMs = Math.max(LOOK_MS_MIN, lifeEndMs(plan) / LOOKS);
+  let lookMs = START_MS + lookEveryMs;
 
   /** Some steps further and then some awaits into the work that the next moment brings. */
   async function runIntoWork(hops: number): Promise<void> {
@@ -277,7 +270,6 @@ async function liveIn(
     await maintain(fault);
     await start();
   }
-  await waitForSweeps();
   await runUntil(START_MS + lifeEndMs(plan));
   await quiet();
   const { violations, digest, delivered } = await judge(plan, history, process!.app, world.nowMs);

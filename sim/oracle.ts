@@ -118,8 +118,8 @@ export function countsIn(history: History, sink: SinkLife, violations: Violation
   const counts = new Map<ModelEvent, number>();
   for (const [path, bytes] of history.disk.files(sink.plan.folder)) {
     if (path.includes("/.tidemark/")) continue;
-    const lines = bytes.toString("utf8").split("\n");
-    if (lines.pop() !== "") violations.push({ rule: "exactly once", message: `${path} ends within a line` });
+    const { lines, rest } = history.linesOf(bytes);
+    if (rest !== "") violations.push({ rule: "exactly once", message: `${path} ends within a line` });
     for (const line of lines) {
       const event = history.byText.get(line);
       if (event === undefined)
