@@ -199,7 +199,8 @@ async function liveIn(
   /** While the state's disk is full, SQLite gets no page more. */
   function limitState(): void {
     const isFull = standing("disk").some((fault) => fault.kind === "disk" && fault.target === "state");
-    if (process === undefined || (process === limited) === isFull) return;
+    // The state of a process that is ending may be closed already.
+    if (process === undefined || !process.app.db.open || (process === limited) === isFull) return;
     const pages = isFull ? process.app.db.pragma("page_count", { simple: true }) : 2 ** 30;
     process.app.db.pragma(`max_page_count = ${pages}`);
     limited = isFull ? process : undefined;

@@ -1,5 +1,6 @@
 import { focused } from "./focus.ts";
 import { DAY_MS, HOUR_MS, type Plan } from "./plan.ts";
+import { REFUSED_CURSOR_ON_A_FULL_DISK, TWIN_AT_AN_EDGE } from "./regression-plans.ts";
 
 /** A defect that a life has found, as the smallest life that shows it. It is never removed. */
 export interface Regression {
@@ -135,5 +136,23 @@ export const REGRESSIONS: readonly Regression[] = [
         },
       ],
     }),
+  },
+  {
+    name: "a page that holds only a foreign event ends the program where the service sends no X-Limit",
+    plan: focused(1, {
+      hours: 8,
+      organizations: 1,
+      events: { eventsPerDay: 0.5, odd: [{ atMs: 2 * HOUR_MS, kind: "foreign" }] },
+      service: { without: ["x-limit"] },
+      faults: [{ kind: "stop", fromMs: HOUR_MS, downMs: 2 * HOUR_MS }],
+    }),
+  },
+  {
+    name: "a sweep whose cursors are refused takes a twin at the edge of a page for the event before it",
+    plan: TWIN_AT_AN_EDGE,
+  },
+  {
+    name: "a full state file ends the program when the service refuses a cursor",
+    plan: REFUSED_CURSOR_ON_A_FULL_DISK,
   },
 ];

@@ -69,8 +69,13 @@ export function createPoller(options: PollerOptions) {
     if (turn() === "plan") await plan(signal);
     if (turn() !== "upkeep") return;
     upkeptMs = clock.now();
-    await upkeep.turn();
-    if (await discovery.retryRefused(signal)) await plan(signal);
+    try {
+      await upkeep.turn();
+      if (await discovery.retryRefused(signal)) await plan(signal);
+    } catch (error) {
+      if (signal.aborted || !isDiskTrouble(error)) throw error;
+      pause.forDisk(error);
+    }
   }
 
   function plan(signal: AbortSignal): Promise<void> {
@@ -132,13 +137,15 @@ export function createPoller(options: PollerOptions) {
     if (isDiskTrouble(error)) return pause.forDisk(error);
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
-      replacedMeanwhile,
+      unmetFault,
     );
     log.debug(
       { window: work.window.id, consequence: consequence.next, err: error },
       "A window could not be read.",
     );
     switch (consequence.next) {
+      case "disk":
+        return pause.forDisk(consequence.error);
       case "replan":
         planDueMs = 0;
         return agenda.changed(work.window);
@@ -253,9 +260,10 @@ export function createPoller(options: PollerOptions) {
   };
 }
 
-/** Another step changed the window while its fault was looked into: the plan is made anew. */
-function replacedMeanwhile(error: unknown): FaultConsequence {
+/** The consequence could not be written, or another step changed the window meanwhile: then the plan is made anew. */
+function unmetFault(error: unknown): FaultConsequence | { readonly next: "disk"; readonly error: unknown } {
   if (error instanceof StaleWindowError) return { next: "replan" };
+  if (isDiskTrouble(error)) return { next: "disk", error };
   throw error;
 }
 

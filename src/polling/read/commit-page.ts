@@ -177,6 +177,8 @@ function cutUp(
   found: Appended,
 ): WindowChange | null {
   if (window.live || window.state !== "unread") return null;
+  // A page may hold only foreign events, which are kept apart: nothing shows how far it reached.
+  if (page.scanned.count === 0) return null;
   const reachedMs = page.timesMs[page.scanned.count - 1]!;
   const pieces = piecesOf(window, reachedMs);
   if (pieces === null || window.pass!.begunMs < reachedMs) return null;

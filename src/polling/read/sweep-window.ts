@@ -10,6 +10,7 @@ import { append } from "./commit-page.ts";
 import { combined, countsFrom, heldQuery, ownerAt, type PassCounts, withFormer } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
+import { createRepeats } from "./repeats.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
 import { pagesOf } from "./walk.ts";
 
@@ -166,6 +167,7 @@ async function compare(
   let begunMs: number | undefined;
   for await (const { page, askedMs, againMs } of pagesOf(context, window, walk)) {
     begunMs ??= askedMs;
+    if (againMs !== undefined) repeats.beginAgain(againMs);
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     await undated.look(page, doubtful);
     for (let index = 0; index < page.scanned.count; index++) {
@@ -174,12 +176,12 @@ async function compare(
       // Without an id the identity is made of all the bytes, which are not here; twice the same may be two events (R10).
       const isUnsure = fieldText(page.scanned, index, FIELD.id) === undefined;
       const identity = identityAt(page, index);
-      const isRepeat = !isUnsure && repeats.has(timeMs, identity.toString("latin1"));
+      const look = isUnsure ? "first" : repeats.look(timeMs, identity.toString("latin1"));
       const isHeld = isUnsure || held.has(identity);
-      if (isRepeat && timeMs === againMs) continue;
+      if (look === "again") continue;
       if (isUnsure) withoutId++;
-      if (!isRepeat) events.push({ timeMs, owner: ownerAt(page, index) });
-      if (isUnsure || isRepeat || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
+      if (look === "first") events.push({ timeMs, owner: ownerAt(page, index) });
+      if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
     }
   }
   undated.end(doubtful);
@@ -194,21 +196,6 @@ async function compare(
 
 function identityAt(page: PreparedPage, index: number): Buffer {
   return page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
-}
-
-/** Answers are in the order of time, so only identities of the same moment need to be remembered. */
-function createRepeats() {
-  const seen = new Set<string>();
-  let atMs: number | undefined;
-  return {
-    has(timeMs: number, identity: string): boolean {
-      if (timeMs !== atMs) seen.clear();
-      atMs = timeMs;
-      if (seen.has(identity)) return true;
-      seen.add(identity);
-      return false;
-    },
-  };
 }
 
 function spanOf(timesMs: Float64Array): [number, number] {
