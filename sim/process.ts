@@ -3,7 +3,7 @@ import type { LaneParts } from "../src/app/cluster/lane-parts.ts";
 import { type App, openApp } from "../src/app.ts";
 import type { Config } from "../src/config/schema.ts";
 import { createBufferPool } from "../src/core/buffer-pool.ts";
-import type { Changelog } from "../src/core/changelog.ts";
+import { aroundCommits, type Changelog } from "../src/core/changelog.ts";
 import type { Clock } from "../src/core/clock.ts";
 import type { Log } from "../src/core/log.ts";
 import { silentLog } from "../src/core/log.ts";
@@ -151,24 +151,15 @@ export function createLane(
   const refuseDead = () => {
     if (isDead()) throw new Error("The process is dead.");
   };
-  const mortal: Changelog = {
-    ...changelog,
-    async open(lane, signal) {
-      const log = await changelog.open(lane, signal);
-      return {
-        ...log,
-        async commit(batch) {
-          // Some awaits before and after, so that a kill can come between the log and the file.
-          for (let at = 0; at < 3; at++) await null;
-          refuseDead();
-          const committed = await log.commit(batch);
-          for (let at = 0; at < 3; at++) await null;
-          refuseDead();
-          return committed;
-        },
-      };
-    },
-  };
+  const mortal = aroundCommits(changelog, async (commit) => {
+    // Some awaits before and after, so that a kill can come between the log and the file.
+    for (let at = 0; at < 3; at++) await null;
+    refuseDead();
+    const committed = await commit();
+    for (let at = 0; at < 3; at++) await null;
+    refuseDead();
+    return committed;
+  });
   const parts: LaneParts = {
     async openState(file) {
       const signal = new AbortController().signal;
@@ -179,6 +170,7 @@ export function createLane(
     measured: silentMetrics,
     paceOf: () => createPace(clock, paceOf(config.polling)),
     discover: (_, look) => look(),
+    closeInTurn: (work) => work(),
     answer: async () => {},
     beforeEffect: refuseDead,
   };

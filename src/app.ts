@@ -199,7 +199,7 @@ async function assemble(
 
   for (const own of options.repairing ? [] : archiveConfigs(config)) {
     const parts = { db, journal: journal.id, retentionMs, clock, alarms, metrics, log, usedShare, accounts };
-    archives.push(await openRunningArchive(config, own, parts));
+    archives.push(await openRunningArchive(config, own, { ...parts, lane: options.lane }));
   }
 
   const imports = createImports({

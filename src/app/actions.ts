@@ -9,7 +9,8 @@ import { createDeadLetters } from "../journal/dead-letters.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { knowsOrganization } from "../journal/roster.ts";
 import type { Account } from "./account.ts";
-import { archiveActions, type RunningArchive } from "./archives.ts";
+import { archiveActions } from "./archive-operations.ts";
+import type { RunningArchive } from "./archives.ts";
 import { refuseOtherShards } from "./shard.ts";
 import { sinkConfigs } from "./sinks.ts";
 

@@ -6,7 +6,6 @@ import { openConfigured, openStore, signerOf } from "../archive/open.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
 import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
-import { type Actions, UnknownNameError } from "../core/actions.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { ArchiveState } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
@@ -19,6 +18,8 @@ import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
 import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
+import { guardedStore, stageInStore } from "./cluster/lane-archive.ts";
+import type { LaneParts } from "./cluster/lane-parts.ts";
 import { type CountingAccount, countEventsWith } from "./count-events.ts";
 import { eraseAccesses } from "./search-folder.ts";
 
@@ -57,6 +58,8 @@ export interface ArchiveParts {
   readonly accounts: readonly CountingAccount[];
   /** The share of the journal's budget that is used. */
   usedShare(): number;
+  /** A lane of a cluster. */
+  readonly lane?: Pick<LaneParts, "beforeEffect" | "closeInTurn"> | undefined;
 }
 
 const IDLE_MS = 60_000;
@@ -78,20 +81,6 @@ export function archiveFolder(stateFile: string, name: string): string {
   return join(dirname(stateFile), `${name}.archive`);
 }
 
-function archiveStateOf(
-  config: Config,
-  name: string,
-  parts: Pick<ArchiveParts, "db" | "journal" | "retentionMs">,
-): Promise<ArchiveState> {
-  const { db, journal, retentionMs } = parts;
-  return openArchiveState(db, {
-    name,
-    journal,
-    retentionMs,
-    stagingFolder: join(archiveFolder(config.state, name), "pages"),
-  });
-}
-
 export async function openRunningArchive(
   config: Config,
   own: SinkConfig & ArchiveConfig,
@@ -100,8 +89,13 @@ export async function openRunningArchive(
   const { clock, metrics, log } = parts;
   const { name } = own;
   const alarmed = createArchiveAlarms(parts.alarms, clock, name);
-  const state = await archiveStateOf(config, name, parts);
-  const workFolder = join(archiveFolder(config.state, name), "work");
+  const { db, journal, retentionMs, lane } = parts;
+  // The lanes of a machine share a directory.
+  const folder = lane === undefined ? archiveFolder(config.state, name) : `${config.state}.${name}.archive`;
+  const staging = lane && stageInStore(own, clock, lane.beforeEffect);
+  const stagingFolder = join(folder, "pages");
+  const state = await openArchiveState(db, { name, journal, retentionMs, stagingFolder, staging });
+  const workFolder = join(folder, "work");
   const countEvents = countEventsWith(parts.accounts, clock);
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -120,7 +114,8 @@ export async function openRunningArchive(
 
   async function open(signal: AbortSignal) {
     if (opened !== undefined) return opened;
-    const store = await openStore(own.store, clock);
+    const opening = await openStore(own.store, clock);
+    const store = lane === undefined ? opening : guardedStore(opening, lane.beforeEffect);
     const { witnesses } = alarmed;
     const archive = await openConfigured(
       own,
@@ -166,7 +161,11 @@ export async function openRunningArchive(
     }
   }
 
-  async function turn(signal: AbortSignal): Promise<"again" | "idle"> {
+  function turn(signal: AbortSignal): Promise<"again" | "idle"> {
+    return lane === undefined ? closeOnce(signal) : lane.closeInTurn(() => closeOnce(signal), signal);
+  }
+
+  async function closeOnce(signal: AbortSignal): Promise<"again" | "idle"> {
     await stage(signal);
     const { archive } = await open(signal);
     const before = state.head()?.size ?? 0;
@@ -255,13 +254,22 @@ export async function openRunningArchive(
     change: (operation, signal) =>
       inTurn(async () => {
         const { archive, store } = await open(signal);
-        const folder = join(archiveFolder(config.state, name), "deletions");
         const deletions = () =>
-          createDeletions({ archive, store, state, config: own, clock, workFolder: folder });
+          createDeletions({
+            archive,
+            store,
+            state,
+            config: own,
+            clock,
+            workFolder: join(folder, "deletions"),
+          });
         const done = await carryOut(archive, deletions, operation, signal);
         return operation.kind === "erase" ? `${done} ${eraseAccesses(config, operation, clock)}` : done;
       }),
-    close,
+    async close() {
+      await close();
+      await staging?.close();
+    },
     status: () => ({ name, ...shown, remedy: null, sentEvents: closedEvents, lastWriteMs }),
   };
 }
@@ -279,18 +287,4 @@ function oldestOpenMs(archives: readonly RunningArchive[], usedShare: number): n
   if (usedShare < NARROW_SHARE) return undefined;
   const days = archives.flatMap(({ state }) => state.oldestDay() ?? []).sort();
   return days[0] === undefined ? undefined : Date.parse(days[0]);
-}
-
-export function archiveActions(archives: readonly RunningArchive[]): Pick<Actions, "archive"> {
-  return {
-    async archive({ archive: name, operation }, signal) {
-      const found =
-        name === undefined && archives.length === 1 ? archives[0] : archives.find((one) => one.name === name);
-      if (found === undefined)
-        throw new UnknownNameError(
-          `There is no archive ${name === undefined ? "" : `"${name}" `}in the config.`,
-        );
-      return { message: await found.change(operation, signal), count: 1 };
-    },
-  };
 }

@@ -30,9 +30,9 @@ export function signerOf(config: Pick<ArchiveConfig, "origin">, text: string): S
   }
 }
 
-/** All shards sign with one key, each under the name of its own log. */
+/** All shards, and all lanes of a cluster, sign with one key, each under the name of its own log. */
 function isShardOf(origin: string, name: string): boolean {
-  return origin.startsWith(`${name}/`) && /^shard-\d+-of-\d+$/.test(origin.slice(name.length + 1));
+  return origin.startsWith(`${name}/`) && /^(shard-\d+-of-\d+|lane-\d+)$/.test(origin.slice(name.length + 1));
 }
 
 /** Called with the witness that did not answer, or with none when all did. */

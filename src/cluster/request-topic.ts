@@ -1,5 +1,6 @@
 import type { Producer } from "kafkajs";
 import type { StoredRecord } from "../core/changelog.ts";
+import { pause } from "../core/pause.ts";
 import { type Brokers, type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, fetchPartitions, lendBrokers } from "./read-partition.ts";
 import { topicsOf } from "./topic-names.ts";
@@ -124,17 +125,4 @@ async function followOnce(
       if (at < first || at > end) followed.lost(partition, { first, end });
     }
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

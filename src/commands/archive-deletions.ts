@@ -1,6 +1,8 @@
 import type { Command } from "commander";
-import type { ArchiveOperation } from "../app/archive-operations.ts";
+import { type ArchiveOperation, holdText } from "../app/archive-operations.ts";
+import type { Hold } from "../archive/deletion/holds.ts";
 import { loadConfig } from "../config/load.ts";
+import { UsageError } from "../core/errors.ts";
 import { archiveFactOf } from "../journal/archive/state.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { type ArchiveFlags, archiveOf, checkDays, dayOption } from "./archive-store.ts";
@@ -48,20 +50,16 @@ export function registerDeletions(archive: Command, io: Io): void {
     .option("--json", "print one JSON array")
     .action((flags: Flags) => {
       const { name } = archiveOf(flags, io);
-      const db = openStateForReading(loadConfig(flags.config, io.env).config.state);
-      const list = JSON.parse(archiveFactOf(db, name, "holds") ?? "[]") as {
-        id: string;
-        case: string;
-        organizations: string[];
-        from: string | null;
-        to: string | null;
-      }[];
+      const { config } = loadConfig(flags.config, io.env);
+      if (config.cluster !== undefined) {
+        if (flags.json) throw new UsageError("In a cluster the holds of all lanes are listed as text only.");
+        return ask(flags, { kind: "holds" });
+      }
+      const db = openStateForReading(config.state);
+      const list = JSON.parse(archiveFactOf(db, name, "holds") ?? "[]") as Hold[];
       db.close();
-      const text = (one: (typeof list)[number]) =>
-        `${one.id}  ${one.case}  ${one.organizations.join(",") || "all organizations"}  ${one.from ?? "…"} to ${one.to ?? "…"}\n`;
-      io.stdout.write(
-        flags.json ? `${JSON.stringify(list)}\n` : list.map(text).join("") || "Nothing is on hold.\n",
-      );
+      const lines = list.map((hold) => `${holdText(hold)}\n`);
+      io.stdout.write(flags.json ? `${JSON.stringify(list)}\n` : lines.join("") || "Nothing is on hold.\n");
     });
 
   named(archive.command("prune"), "tidemark archive prune --dry-run")

@@ -42,7 +42,10 @@ function registerNew(keys: Command, io: Io): void {
     .command("show")
     .summary("print the public key of a signing key")
     .argument("<file>", "the signing key")
-    .option("--origin <origin>", "the public key of this log; shards have one each: ORIGIN/shard-0-of-3")
+    .option(
+      "--origin <origin>",
+      "the public key of this log; shards and lanes have one each: ORIGIN/shard-0-of-3, ORIGIN/lane-3",
+    )
     .addHelpText("after", "\nExample:\n  $ tidemark archive keys show archive.key")
     .action((file: string, { origin }: { origin?: string }) => {
       const signer = readSigner(file);
@@ -65,6 +68,10 @@ function registerRotate(keys: Command, io: Io): void {
 async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> {
   const { config } = loadConfig(flags.config, io.env);
   const own = archiveOf(flags, io);
+  if (config.cluster !== undefined)
+    throw new UsageError(
+      "In a cluster every lane signs the change of its key: make a key with `tidemark archive keys new`, name it as `key` and the old one as `previousKey` in the config of every machine, and restart the machines one after the other.",
+    );
   if (isLocked(config.state))
     throw new UsageError(
       "A process is running with this state file: stop it, rotate, change `key` in the config, and start it again.",

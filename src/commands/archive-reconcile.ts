@@ -6,7 +6,7 @@ import { loadConfig } from "../config/load.ts";
 import { dayOf } from "../core/archive.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
-import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
+import { type ArchiveFlags, LANE_OPTION, placedArchive } from "./archive-store.ts";
 import { change } from "./change.ts";
 import type { Io } from "./io.ts";
 import { listOption, timeOption, withConfig } from "./options.ts";
@@ -28,6 +28,7 @@ export function registerReconcile(archive: Command, io: Io): void {
     .option("--to <date>", "the last day; yesterday by default", timeOption)
     .option("--organization <ids>", "only these organizations", listOption)
     .option("--archive <name>", "the archive, where the config has more than one")
+    .option(...LANE_OPTION)
     .option("--no-record", "leave no entry in the log")
     .option("--json", "print one JSON object")
     .action((flags: Flags) => reconcile(flags, io));
@@ -35,7 +36,7 @@ export function registerReconcile(archive: Command, io: Io): void {
 
 async function reconcile(flags: Flags, io: Io): Promise<void> {
   const { config } = loadConfig(flags.config, io.env);
-  const own = archiveOf(flags, io);
+  const own = placedArchive(flags, io);
   const askedMs = systemClock.now();
   const from = dayOf(flags.from);
   const to = dayOf(flags.to ?? askedMs - 86_400_000);
@@ -64,7 +65,7 @@ async function reconcile(flags: Flags, io: Io): Promise<void> {
   const operation = { kind: "reconcile", from, to, askedMs, ...counts } as const;
   // With --json the one object on stdout is all that a program should see.
   const quiet = flags.json ? { ...io, stdout: io.stderr } : io;
-  await change(quiet, config, "archive", { archive: own.name, operation });
+  await change(quiet, config, "archive", { archive: own.name, lane: flags.lane, operation });
 }
 
 function textOf(result: Reconciliation, from: string, to: string): string {

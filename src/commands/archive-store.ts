@@ -1,13 +1,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { archiveConfigs } from "../app/archives.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
 import { parseVerifier, type Verifier } from "../archive/log/note.ts";
 import { openStore } from "../archive/open.ts";
 import { openDirectory } from "../archive/store/directory.ts";
 import type { ArchiveStore } from "../archive/store/store.ts";
+import { archiveOfLane } from "../config/cluster.ts";
 import { loadConfig } from "../config/load.ts";
+import type { SinkConfig } from "../config/schema.ts";
 import { dayOf } from "../core/archive.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
@@ -19,6 +21,7 @@ export interface ArchiveFlags {
   readonly config: string;
   readonly store?: string;
   readonly archive?: string;
+  readonly lane?: number;
   readonly json?: boolean;
 }
 
@@ -26,7 +29,20 @@ export interface ArchiveFlags {
 export function withStore(command: Command, example: string): Command {
   return withConfig(command, example)
     .option("--store <directory>", "an archive in this directory; no config is needed")
-    .option("--archive <name>", "the archive of the config, where it has more than one");
+    .option("--archive <name>", "the archive of the config, where it has more than one")
+    .option(...LANE_OPTION);
+}
+
+/** In a cluster each lane has an archive of its own. */
+export const LANE_OPTION = [
+  "--lane <number>",
+  "the lane, where the config has a cluster: each lane has an archive of its own",
+  laneNumber,
+] as const;
+
+function laneNumber(text: string): number {
+  if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError("Write the number of a lane, from 0 on.");
+  return Number(text);
 }
 
 export async function openNamed(
@@ -38,7 +54,7 @@ export async function openNamed(
       throw new UsageError(`${flags.store} holds no archive: it has no folder "log".`);
     return { store: await openDirectory(flags.store), config: undefined };
   }
-  const config = archiveOf(flags, io);
+  const config = placedArchive(flags, io);
   if ("directory" in config.store && !existsSync(config.store.directory))
     throw new UsageError(
       `${config.store.directory} is not there: mount the archive's disk, or correct \`store\` in the config. Before the first run there is no archive.`,
@@ -65,7 +81,22 @@ export function readNamed(option: string, file: string): Buffer {
   }
 }
 
-export function archiveOf(flags: ArchiveFlags, io: Io): ArchiveConfig & { readonly name: string } {
+/** With origin and place: in a cluster those of the lane. */
+export function placedArchive(flags: ArchiveFlags, io: Io): ArchiveConfig & { readonly name: string } {
+  const { config } = loadConfig(flags.config, io.env);
+  const own = archiveOf(flags, io);
+  if (config.cluster === undefined) return own;
+  if (flags.lane === undefined)
+    throw new UsageError(
+      `In a cluster each lane has an archive of its own, below "${own.origin}": name one with --lane, for example --lane 0.`,
+    );
+  return archiveOfLane(own, flags.lane);
+}
+
+export function archiveOf(
+  flags: ArchiveFlags,
+  io: Io,
+): SinkConfig & ArchiveConfig & { readonly name: string } {
   const { config } = loadConfig(flags.config, io.env);
   const all = archiveConfigs(config);
   const found =

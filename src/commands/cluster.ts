@@ -141,7 +141,7 @@ function numberOf(flag: string, text: string, max: number): number {
 }
 
 /** Commands that work on one state file, which a cluster does not have. */
-const OF_ONE_FILE = ["tap", "backup", "restore", "drift", "doctor", "archive", "search", "sql"];
+const OF_ONE_FILE = ["tap", "backup", "restore", "drift", "doctor", "rebuild-index", "search", "sql"];
 
 /** Throws for a command that works on one state file when the config runs a cluster. */
 export async function refuseInCluster(name: string, configFile: string | undefined, io: Io): Promise<void> {

@@ -153,7 +153,8 @@ export async function createProgram(io: Io, name?: string): Promise<Command> {
     let top = action;
     while (top.parent !== null && top.parent !== program) top = top.parent;
     const { refuseInCluster } = await import("./cluster.ts");
-    await refuseInCluster(top.name(), (action.opts() as { config?: string }).config, io);
+    const { config } = action.opts() as { config?: string };
+    for (const name of new Set([top.name(), action.name()])) await refuseInCluster(name, config, io);
   });
   return program;
 }

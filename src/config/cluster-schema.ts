@@ -47,7 +47,6 @@ export type ClusterConfig = z.output<typeof clusterSchema>;
 const LOCAL_SINKS: Readonly<Record<string, string>> = {
   file: "writes files of this machine",
   console: "writes to the output of this machine",
-  archive: "keeps pages in files of this machine",
 };
 
 /** Parts of a config that a cluster cannot have. */
@@ -62,7 +61,13 @@ export function checkCluster(
     add(["shard"], "a cluster divides the work by itself: remove shard or cluster", config.shard);
   if (!Array.isArray(config.sinks)) return;
   for (const [index, sink] of config.sinks.entries()) {
-    const type = (sink as { type?: string } | null)?.type;
+    const { type, store } = (sink ?? {}) as { readonly type?: string; readonly store?: object };
+    if (type === "archive" && store !== undefined && !("s3" in store))
+      add(
+        ["sinks", index, "store"],
+        "is a directory of one machine, and another one may continue: keep the archive of a cluster in S3 (store: { s3: … })",
+        store,
+      );
     const reason = LOCAL_SINKS[type ?? ""];
     if (reason !== undefined)
       add(

@@ -1,6 +1,8 @@
 import { hash } from "node:crypto";
 import { join } from "node:path";
+import type { ArchiveConfig } from "../archive/config.ts";
 import type { Config, SinkConfig } from "./schema.ts";
+import { archiveBelow } from "./shard.ts";
 
 export function laneFile(directory: string, lane: number): string {
   return join(directory, `lane-${lane}.db`);
@@ -20,10 +22,16 @@ export function configOfLane(config: Config, lane: number, lanes: number): Confi
 }
 
 function sinkOfLane(sink: SinkConfig, cluster: string, lane: number): SinkConfig {
+  if (sink.type === "archive") return archiveOfLane(sink, lane);
   if (sink.type !== "kafka") return sink;
   const { transactionalId } = sink as SinkConfig & { readonly transactionalId?: string };
   const id = transactionalId ?? `${cluster}.${sink.name}`;
   return { ...sink, transactionalId: `${id}.${lane}` } as SinkConfig;
+}
+
+/** An archive of its own for each lane, below the configured origin and prefix. */
+export function archiveOfLane(sink: SinkConfig, lane: number): SinkConfig & ArchiveConfig {
+  return archiveBelow(sink, `lane-${lane}`);
 }
 
 /** C15: what two machines of one cluster must agree on. Secrets do not count. */

@@ -8,7 +8,7 @@ import type { Config, SinkConfig } from "./schema.ts";
 export function configOfShard(config: Omit<Config, "shard">, shard: Shard): Config {
   const label = shardLabel(shard);
   const list = config.sinks as unknown as readonly SinkConfig[];
-  const own = list.map((sink) => (sink.type === "archive" ? archiveOf(sink, label) : sinkOf(sink, label)));
+  const own = list.map((sink) => (sink.type === "archive" ? archiveBelow(sink, label) : sinkOf(sink, label)));
   return { ...config, sinks: own as unknown as Config["sinks"], shard };
 }
 
@@ -17,8 +17,8 @@ function sinkOf(sink: SinkConfig, label: string): SinkConfig {
   return (definition?.ofShard?.(sink, label, sink.name) as SinkConfig | undefined) ?? sink;
 }
 
-/** An archive's log has one writer, so each shard has an archive of its own below the configured place. */
-function archiveOf(sink: SinkConfig, label: string): SinkConfig {
+/** An archive's log has one writer, so each shard or lane has an archive of its own below the configured place. */
+export function archiveBelow(sink: SinkConfig, label: string): SinkConfig & ArchiveConfig {
   const archive = sink as SinkConfig & ArchiveConfig;
   const { origin, store } = archive;
   return {
@@ -28,5 +28,5 @@ function archiveOf(sink: SinkConfig, label: string): SinkConfig {
       "directory" in store
         ? { directory: join(store.directory, label) }
         : { s3: { ...store.s3, prefix: `${store.s3.prefix ?? ""}${label}/` } },
-  } as SinkConfig;
+  };
 }

@@ -50,6 +50,8 @@ export const ACTIONS = {
   /** Changes of an archive that its log has to record. */
   archive: z.strictObject({
     archive: z.string().optional(),
+    /** Only in this lane of a cluster. */
+    lane: z.int().min(0).optional(),
     operation: z.discriminatedUnion("kind", [
       z.strictObject({
         kind: z.literal("hold"),
@@ -68,6 +70,8 @@ export const ACTIONS = {
         to: day.nullable(),
         reason: z.string().min(1),
       }),
+      /** Lists the holds in force. */
+      z.strictObject({ kind: z.literal("holds") }),
       /** Opens the archive, which writes a new key of the config into the log. */
       z.strictObject({ kind: z.literal("keys") }),
       /** The result of a comparison with the service, for the log. */

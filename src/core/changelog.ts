@@ -55,6 +55,20 @@ export interface Changelog {
   open(lane: number, signal: AbortSignal): Promise<LaneLog>;
 }
 
+/** The same changelog, with every commit of its lanes made by `around`. */
+export function aroundCommits(
+  changelog: Changelog,
+  around: (commit: () => Promise<Committed>) => Promise<Committed>,
+): Changelog {
+  return {
+    ...changelog,
+    async open(lane, signal) {
+      const log = await changelog.open(lane, signal);
+      return { ...log, commit: (batch) => around(() => log.commit(batch)) };
+    },
+  };
+}
+
 /** The first record of a lane. It is written once, when the cluster is made. */
 export interface LaneBirth {
   /** Differs between two clusters of one name. */

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
-import { createFitness, UNFIT_MS } from "../../src/app/cluster/fitness.ts";
+import { createFitness, FITNESS_LIMITS } from "../../src/app/cluster/fitness.ts";
 import type { LaneState, LaneStatus } from "../../src/app/cluster/lane.ts";
+
+const UNFIT_MS = FITNESS_LIMITS.unfitMs;
 
 const lane = (state: LaneState, ...alarms: string[]): LaneStatus =>
   ({

@@ -83,6 +83,18 @@ describe("the config of a cluster", () => {
     },
   );
 
+  test("C10 each lane has an archive of its own below the configured one, in a store that all machines reach", () => {
+    const store = "s3: { bucket: b, prefix: audit/ }";
+    const archive = `{ name: evidence, type: archive, origin: example.com/audit, key: { env: KEY }, store: { ${store} } }`;
+    expect(configOfLane(config([archive]), 3, 16).sinks[0]).toMatchObject({
+      origin: "example.com/audit/lane-3",
+      store: { s3: { bucket: "b", prefix: "audit/lane-3/" } },
+    });
+    expect(() => config([archive.replace(store, "directory: /var/archive")])).toThrow(
+      "keep the archive of a cluster in S3",
+    );
+  });
+
   test("a shard and a cluster exclude each other", () => {
     expect(() => config([KAFKA], ["shard: 0/2"])).toThrow("a cluster divides the work by itself");
   });

@@ -122,6 +122,32 @@ describe.skipIf(suite.skipOwn)("R24 kafka, opening beside transactions of others
     expect((await opening).position).toEqual(positionAfter(events.at(-1)!));
   });
 
+  test("C10 the state names the place of the position, and an opening reads the topic from there", async () => {
+    const target = suite.newTarget();
+    const events = makeEvents(10);
+    await drive(target, events.slice(0, 5));
+    const sink = await suite.open(target);
+    const other = await begin(`${target.id}-other`);
+    await other.send(suite.positionsTopic, await positionsPartitionOf(target), target.id, "x");
+    try {
+      const batch = makeBatch(sink, events.slice(5));
+      const state = await sink.write(batch, new AbortController().signal);
+      expect(state).toMatchObject({ positions: { offset: expect.stringMatching(/^\d+$/) } });
+      // The open transaction is before that place, so only a reading from the beginning sees it.
+      const impatient = { ...target, config: { ...target.config, openTimeout: "1s" } };
+      const from = (given: typeof state) =>
+        suite.open(impatient, { position: batch.to, state: given }).catch((error) => error);
+      expect(await from(undefined)).toBeInstanceOf(RetryableError);
+      expect((await from(state)).position).toEqual(batch.to);
+      // A place behind the end, as after the topic was made anew.
+      expect(await from({ positions: { ...(state!.positions as object), offset: "999999" } })).toBeInstanceOf(
+        RetryableError,
+      );
+    } finally {
+      await other.abort();
+    }
+  });
+
   test("and asks to be tried again when that lasts too long", async () => {
     const target = suite.newTarget();
     await drive(target, makeEvents(5));

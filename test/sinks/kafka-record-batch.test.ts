@@ -177,6 +177,7 @@ const NO_FACTS = {
 describe("the answer to a produce request", () => {
   test("names each partition and its error, and the wait that the broker asks for", () => {
     const offsets = Buffer.alloc(24);
+    offsets.writeBigInt64BE(41n);
     const int16 = (value: number) => Buffer.from([value >> 8, value & 0xff]);
     const int32 = (value: number) => Buffer.concat([int16(value >> 16), int16(value & 0xffff)]);
     const raw = Buffer.concat([
@@ -187,9 +188,9 @@ describe("the answer to a produce request", () => {
     ]);
     expect(decodeProduced(raw)).toEqual({
       partitions: [
-        { topic: "a", partition: 0, code: 0 },
-        { topic: "a", partition: 7, code: 10 },
-        { topic: "bc", partition: 1, code: 6 },
+        { topic: "a", partition: 0, code: 0, baseOffset: 41n },
+        { topic: "a", partition: 7, code: 10, baseOffset: 41n },
+        { topic: "bc", partition: 1, code: 6, baseOffset: 41n },
       ],
       clientSideThrottleTime: 250,
     });

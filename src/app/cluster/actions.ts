@@ -64,7 +64,7 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
         body: partOf(lane, body as AnyBody, options),
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
-      return mergeResults(results);
+      return kind === "archive" ? mergeArchives(results) : mergeResults(results);
     };
   return Object.fromEntries(
     (Object.keys(ACTIONS) as ActionKind[]).map((kind) => [kind, act(kind)]),
@@ -78,6 +78,11 @@ export function providersOf({ accounts }: Pick<Config, "accounts">): readonly st
 interface AnyBody {
   readonly ids?: readonly number[] | undefined;
   readonly organizations?: readonly string[] | undefined;
+  readonly lane?: number | undefined;
+  readonly operation?: {
+    readonly organization?: string | undefined;
+    readonly organizations?: unknown;
+  };
 }
 
 /** A lane's part of what was asked. Dead letters have numbers among all lanes; undefined: nothing of it is in this lane. */
@@ -90,10 +95,38 @@ function partOf(
     const ids = body.ids.map(numberInLane).filter((one) => one.lane === lane);
     return ids.length === 0 ? undefined : { ...body, ids: ids.map(({ id }) => id) };
   }
+  if (body.lane !== undefined) return body.lane === lane ? body : undefined;
+  // Owners in archives such as `provider:…` and `account:…` are lane 0's.
+  const laneOf = (id: string) =>
+    id.includes(":") || providers.includes(id.toLowerCase()) ? 0 : shareOf(id, lanes);
+  if (body.operation !== undefined) return archivePart(body, body.operation, (id) => laneOf(id) === lane);
   if (body.organizations === undefined) return body;
-  const laneOf = (id: string) => (providers.includes(id.toLowerCase()) ? 0 : shareOf(id, lanes));
   const organizations = body.organizations.filter((id) => laneOf(id) === lane);
   return organizations.length === 0 ? undefined : { ...body, organizations };
+}
+
+/** An erasure goes to the lane of its organization, a hold to those of its organizations, anything else to all. */
+function archivePart(
+  body: AnyBody,
+  operation: NonNullable<AnyBody["operation"]>,
+  isHere: (organization: string) => boolean,
+): unknown {
+  const { organization, organizations } = operation;
+  if (organization !== undefined) return isHere(organization) ? body : undefined;
+  if (!Array.isArray(organizations) || organizations.length === 0) return body;
+  const own = (organizations as string[]).filter(isHere);
+  return own.length === 0 ? undefined : { ...body, operation: { ...operation, organizations: own } };
+}
+
+/** Each lane has an archive of its own, so each says what it did. */
+function mergeArchives(results: readonly LaneResult[]): ActionResult {
+  const { count } = mergeResults(results);
+  const lines = results.flatMap(({ lane, result, error }) => {
+    if (result !== undefined) return [`Lane ${lane}: ${result.message}`];
+    if (error === undefined) return [laterText([lane])];
+    return error instanceof UsageError ? [] : [`Lane ${lane} could not: ${explain(error)}`];
+  });
+  return { count, message: lines.join("\n") };
 }
 
 function mergeResults(results: readonly LaneResult[]): ActionResult {

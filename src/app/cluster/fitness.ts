@@ -7,9 +7,14 @@ import type { LaneStatus } from "./lane.ts";
  * machine shows that it can. When all machines are in the same trouble, moving lanes would not help.
  */
 
-export const UNFIT_MS = 180_000;
-/** It joins again after this time, to see whether the trouble is over. */
-export const STAY_AWAY_MS = 300_000;
+export interface FitnessLimits {
+  /** For how long it can do nothing before it leaves. */
+  readonly unfitMs: number;
+  /** It joins again after this time, to see whether the trouble is over. */
+  readonly stayAwayMs: number;
+}
+
+export const FITNESS_LIMITS: FitnessLimits = { unfitMs: 180_000, stayAwayMs: 300_000 };
 
 const CANNOT_READ = ["discovery_failed", "window_failing"];
 
@@ -22,7 +27,7 @@ export interface Fitness {
   ): string | undefined;
 }
 
-export function createFitness(): Fitness {
+export function createFitness(unfitMs = FITNESS_LIMITS.unfitMs): Fitness {
   let since: { readonly ms: number; readonly trouble: string } | undefined;
   return {
     look(own, others, nowMs) {
@@ -32,7 +37,7 @@ export function createFitness(): Fitness {
         return undefined;
       }
       if (since?.trouble !== trouble) since = { ms: nowMs, trouble };
-      if (nowMs - since.ms < UNFIT_MS) return undefined;
+      if (nowMs - since.ms < unfitMs) return undefined;
       since = undefined;
       return trouble;
     },

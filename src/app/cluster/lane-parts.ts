@@ -15,6 +15,8 @@ export interface LaneParts {
   paceOf(account: string): Pace;
   /** The list of an account's organizations, asked for once for all lanes. */
   discover(account: string, look: () => Promise<Discovered>): Promise<Discovered>;
+  /** Archives of a machine close days one after the other, which bounds the memory and disk for it. */
+  closeInTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
   /** Sends the outcome of a request to the machine or command that asked (C3). */
   answer(origin: string, outcome: LaneOutcome): Promise<void>;
   /** Throws when the lane may belong to another machine by now (C9). */

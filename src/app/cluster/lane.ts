@@ -1,8 +1,9 @@
 import type { App } from "../../app.ts";
 import { createSelfFence, type FenceInstant, instantNow } from "../../cluster/self-fence.ts";
-import { type Changelog, FencedError, LostLogError } from "../../core/changelog.ts";
+import { aroundCommits, type Changelog, FencedError, LostLogError } from "../../core/changelog.ts";
 import { UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
+import { pause } from "../../core/pause.ts";
 import type { State } from "../../journal/database.ts";
 import { NewerLaneError } from "../../journal/replication/bring-up.ts";
 import { type OpenedLane, openLane } from "../../journal/replication/open.ts";
@@ -94,14 +95,14 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
       options.fenced();
       fencedAt = instantNow();
       set({ state: "waiting", reason, app: undefined });
-      while (fencedAt !== undefined && !closing.signal.aborted) await sleep(AGAIN_MS / 10, closing.signal);
+      while (fencedAt !== undefined && !closing.signal.aborted) await pause(AGAIN_MS / 10, closing.signal);
       return;
     }
     if (error instanceof NewerLaneError) options.tooNew(error);
     const isFinal = error instanceof LostLogError || error instanceof UsageError;
     set({ state: isFinal ? "stopped" : "waiting", reason, app: undefined });
     if (error instanceof MisplacedSinksError) return repair(reason);
-    await sleep(isFinal ? STOPPED_MS : AGAIN_MS, closing.signal);
+    await pause(isFinal ? STOPPED_MS : AGAIN_MS, closing.signal);
   }
 
   /** Opens the lane for requests alone, until one was carried out or it is time to try again. */
@@ -116,7 +117,7 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
       );
     } catch (error) {
       if (isFence(error)) return wait(error);
-      await sleep(AGAIN_MS, closing.signal);
+      await pause(AGAIN_MS, closing.signal);
     }
   }
 
@@ -195,32 +196,23 @@ async function carryOutRepairs(
     const isAsked = app.requests.open().length > 0;
     await carryOutRequests(app.requests, app.actions, log, stop, extras);
     if (isAsked) return;
-    await sleep(AGAIN_MS / 5, stop);
+    await pause(AGAIN_MS / 5, stop);
   }
 }
 
 /** Every commit that succeeds shows that the lane was ours when it was begun. */
 function confirming(changelog: Changelog, fence: ReturnType<typeof createSelfFence>): Changelog {
-  return {
-    ...changelog,
-    async open(lane, signal) {
-      const log = await changelog.open(lane, signal);
-      return {
-        ...log,
-        async commit(batch) {
-          const askedAt = instantNow();
-          const committed = await log.commit(batch);
-          fence.confirm(askedAt);
-          return committed;
-        },
-      };
-    },
-  };
+  return aroundCommits(changelog, async (commit) => {
+    const askedAt = instantNow();
+    const committed = await commit();
+    fence.confirm(askedAt);
+    return committed;
+  });
 }
 
 async function dropBodies(lane: OpenedLane, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    await sleep(DROP_BODIES_MS, signal);
+    await pause(DROP_BODIES_MS, signal);
     // It only frees room in Kafka: when it fails it is tried again.
     if (!signal.aborted) await lane.dropBodies().catch(() => {});
   }
@@ -229,17 +221,4 @@ async function dropBodies(lane: OpenedLane, signal: AbortSignal): Promise<void> 
 function isFence(error: unknown): boolean {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof FencedError) return true;
   return false;
-}
-
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

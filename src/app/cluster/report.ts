@@ -2,8 +2,9 @@ import type { LaneSummary, MachineBoard, MachineSummary } from "../../cluster/ma
 import type { Alarms } from "../../core/alarms.ts";
 import { explain } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
+import { pause } from "../../core/pause.ts";
 import { VERSION } from "../../version.ts";
-import { type LaneStatus, sleep } from "./lane.ts";
+import type { LaneStatus } from "./lane.ts";
 
 const REPORT_MS = 5000;
 /** A lane may be without an owner for so long: that is a takeover. */
@@ -46,7 +47,7 @@ export async function reportMachine(
         severity: "warning",
       });
     }
-    await sleep(REPORT_MS, signal);
+    await pause(REPORT_MS, signal);
   }
 }
 

@@ -37,6 +37,7 @@ export function createSharedParts(
     parts: {
       memory: createBufferPool(),
       measured: parts.measured,
+      closeInTurn: oneAfterTheOther(),
       // A lane that closes does not stop the pace of the others.
       paceOf: (account) => ({ ...paceFor(account), stop() {} }),
       discover(account, look) {
@@ -53,6 +54,25 @@ export function createSharedParts(
       for (const pace of paces.values()) pace.stop();
       await parts.preparer.close();
     },
+  };
+}
+
+/** One piece of work after the other. Rejects at once when the signal aborts before the turn has come. */
+function oneAfterTheOther(): SharedLaneParts["closeInTurn"] {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work, signal) => {
+    let stop = () => {};
+    const stopped = new Promise<never>((_, reject) => {
+      stop = () => reject(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
+    });
+    const turn = last.then(() => {
+      signal.removeEventListener("abort", stop);
+      signal.throwIfAborted();
+      return work();
+    });
+    last = turn.catch(() => {});
+    return Promise.race([turn, stopped]);
   };
 }
 

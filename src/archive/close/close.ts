@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { hash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
 import type { ArchiveState, Claim, ClosableDay, NewPlan, Plan } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Step } from "../../core/step.ts";
@@ -13,7 +14,8 @@ import { type CountEvents, createDayCounter } from "./count-days.ts";
  *
  *   recover   an append to the log that was proposed is published and confirmed
  *   publish   plans whose files are built: data file, then manifest, go to the store; then their log entries
- *   build     plans without files: one pass over their pages writes data files and manifests to the local disk
+ *   build     plans without files: one pass over their pages writes data files and manifests to the local disk;
+ *             also again, where another machine of a cluster has built them and this one continues
  *   note      new pages of the journal are noted: which organizations and days they hold
  *   plan      what is sealed is counted by the service (A10) and becomes plans, durable before anything is written
  *             for them (A12)
@@ -50,7 +52,7 @@ export function createCloseStep(
 
   return async (signal) => {
     await log.recover(signal);
-    const plans = state.plans();
+    const plans = await Promise.all(state.plans().map(withoutLostFiles));
     if (plans.some(({ built }) => built !== undefined)) {
       await publishPlans(plans, signal);
       return "again";
@@ -85,12 +87,35 @@ export function createCloseStep(
     for (const built of done) removeBuilt(built);
   }
 
-  async function publishFiles({ files, dataFile, manifestFile }: Built): Promise<void> {
+  /** Files that another machine of a cluster has built count only where they are in the store already. */
+  async function withoutLostFiles(plan: Plan): Promise<Plan> {
+    if (plan.built === undefined) return plan;
+    const built = plan.built as Built;
+    return isOnDisk(built) || (await isInStore(built)) ? plan : { ...plan, built: undefined };
+  }
+
+  async function isInStore({ files }: Built): Promise<boolean> {
+    const data = await store.stat(files.data);
+    const manifest = data && (await store.read(files.manifest));
+    if (manifest === undefined || data?.bytes !== files.data_bytes) return false;
+    return hash("sha256", manifest, "hex") === files.manifest_sha256;
+  }
+
+  async function publishFiles(built: Built): Promise<void> {
+    // The manifest goes last: where it is in the store, so is the data file.
+    if (!isOnDisk(built)) return;
+    const { files, dataFile, manifestFile } = built;
     const { data_bytes: length, data_sha256: sha256 } = files;
     await store.create(files.data, { file: dataFile, length, sha256 });
-    // After a crash the data file may have been moved already; the manifest goes last and is read each time.
+    // After a crash the data file may have been moved already.
     await store.create(files.manifest, { bytes: readFileSync(manifestFile) });
   }
+}
+
+/** The manifest names the hash of the data file, so it speaks for both. */
+function isOnDisk({ files, manifestFile }: Built): boolean {
+  if (!existsSync(manifestFile)) return false;
+  return hash("sha256", readFileSync(manifestFile), "hex") === files.manifest_sha256;
 }
 
 function gapOf({ day, part }: Plan, { files, gaps }: Built) {

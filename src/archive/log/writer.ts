@@ -1,4 +1,4 @@
-import type { ArchiveState, ProposedEntry } from "../../core/archive.ts";
+import type { ArchiveHead, ArchiveState, ProposedEntry } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import { DecisionNeededError } from "../../core/errors.ts";
 import { type ArchiveStore, ForeignFileError } from "../store/store.ts";
@@ -18,7 +18,8 @@ import { leafHash, leavesOf, rootOf } from "./tree.ts";
  *   5. `log/checkpoint` and `log/leaves.jsonl` are replaced
  *   6. the state confirms, and releases what the entries were about
  *
- * Before 2 the store's checkpoint must be the one that the state knows, or the proposed one.
+ * Before 2 the store's checkpoint must be the one that the state knows, or the proposed one. An older one of the same
+ * history is replaced where only `log/checkpoint` is old.
  */
 
 export interface LogWriter {
@@ -67,8 +68,7 @@ export function createLogWriter(
     const checkpoint = state.proposal() ?? (await sign(entries, root, signal));
     const bytes = Buffer.from(checkpoint);
     await createOwn(`log/checkpoint.${entries.length}`, bytes);
-    await store.replace("log/leaves.jsonl", Buffer.concat(entries.flatMap((entry) => [entry, LINE_BREAK])));
-    await store.replace("log/checkpoint", bytes);
+    await point(entries, bytes);
     await state.confirm({ size: entries.length, root: root.toString("hex"), checkpoint });
   }
 
@@ -100,7 +100,35 @@ export function createLogWriter(
     }
     const text = bytes.toString();
     if (text === known?.checkpoint || text === state.proposal()) return;
+    if (known !== undefined && (await isOnlyPointerOld(bytes, known))) {
+      await point(state.entries().slice(0, known.size), Buffer.from(known.checkpoint));
+      return;
+    }
     throw differs(store.place, origin, settings.signers([]), bytes, known?.size ?? 0);
+  }
+
+  async function point(entries: readonly Buffer[], checkpoint: Buffer): Promise<void> {
+    await store.replace("log/leaves.jsonl", Buffer.concat(entries.flatMap((entry) => [entry, LINE_BREAK])));
+    await store.replace("log/checkpoint", checkpoint);
+  }
+
+  /**
+   * A machine of a cluster that was suspended in step 5, and wakes up after another one has gone on, writes an older
+   * checkpoint of the same history. The numbered checkpoints are never replaced and show that nothing else is old.
+   */
+  async function isOnlyPointerOld(bytes: Buffer, known: ArchiveHead): Promise<boolean> {
+    const newest = await store.read(`log/checkpoint.${known.size}`);
+    if (newest?.toString() !== known.checkpoint) return false;
+    try {
+      const found = parseCheckpoint(bytes);
+      const hashes = state
+        .entries()
+        .slice(0, found.size)
+        .map((entry) => leafHash(entry));
+      return found.size < known.size && rootOf(leavesOf(Buffer.concat(hashes))).equals(found.root);
+    } catch {
+      return false;
+    }
   }
 
   /** A new archive begins in an empty place. */

@@ -37,8 +37,8 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
   );
 
   /** The events of a page by organization and day. */
-  function countsOf(number: number, account: string): Counts {
-    const page = pages.read(number);
+  async function countsOf(number: number, account: string): Promise<Counts> {
+    const page = await pages.fetch(number);
     const counts = new Map<string, { owner: string; day: string; events: number }>();
     for (let index = 0; index < page.count; index++) {
       const event = page.event(index);
@@ -78,7 +78,7 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
       if (arrived.length === 0) return false;
       const counts: Counts[] = [];
       for (const { number, account } of arrived) {
-        counts.push(countsOf(number, account));
+        counts.push(await countsOf(number, account));
         // Decoding a page takes milliseconds; polling and delivery have their turn in between.
         await new Promise((resolve) => setImmediate(resolve));
       }

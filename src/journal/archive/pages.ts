@@ -22,22 +22,34 @@ export interface PageOptions {
   readonly journal: string;
   readonly retentionMs: number;
   readonly stagingFolder: string;
+  /** Takes the place of the folder in a cluster, where another machine may continue. */
+  readonly staging?: PageStaging | undefined;
+}
+
+/** A place outside the journal for the bytes of pages that only the archive holds. */
+export interface PageStaging {
+  /** Durable when it resolves. */
+  write(number: number, body: Uint8Array): Promise<void>;
+  read(number: number): Promise<Buffer>;
+  remove(number: number): Promise<void>;
 }
 
 const COLUMNS =
   "number, account, organization, provider, reader, fetched_ms AS fetchedMs, newest_ms AS newestMs, events, bytes, twins, checksum, rolling";
 
 /** Pages as the archive reads them: from the journal, or from the file that they were moved to (A4). */
-export function createArchivePages(db: State, { name, journal, retentionMs, stagingFolder }: PageOptions) {
+export function createArchivePages(db: State, options: PageOptions) {
+  const { name, journal, retentionMs, stagingFolder } = options;
+  const staging = options.staging ?? stageInFolder(stagingFolder);
   const rowOf = db.prepare(`SELECT ${COLUMNS} FROM pages WHERE number = ?`);
   const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
   const assigned = db.prepare(
     "SELECT owner, day, plan FROM archive_open WHERE archive = ? AND page = ? AND plan IS NOT NULL",
   );
-  const fileOf = (number: number) => join(stagingFolder, `${number}.page`);
+  const fileOf = (number: number) => stagedFile(stagingFolder, number);
 
-  function load(row: PageRow): ScannedPage {
-    const body = (bodyOf.get(row.number) as Buffer | undefined) ?? readFileSync(fileOf(row.number));
+  function load(row: PageRow, staged?: Buffer): ScannedPage {
+    const body = (bodyOf.get(row.number) as Buffer | undefined) ?? staged ?? readFileSync(fileOf(row.number));
     if (!checksumOf(body).equals(row.checksum))
       throw new Error(
         `Page ${row.number} of the journal does not match its checksum: restore the state file from a backup.`,
@@ -77,9 +89,9 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
     };
   }
 
-  function read(number: number): ArchivePage {
+  function read(number: number, staged?: Buffer): ArchivePage {
     const row = rowOf.get(number) as PageRow;
-    const scanned = load(row);
+    const scanned = load(row, staged);
     const page = storedPage(journal, row, { scanned, lease: ordinaryMemory.adopt(scanned.bytes) }, 0);
     const dayAt = daysOf(scanned, row);
     const plans = new Map<string, number>();
@@ -100,10 +112,15 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
   }
 
   return {
-    read,
+    /** From the journal, or from the folder of staged pages. */
+    read: (number: number) => read(number),
+    /** From wherever it is. */
+    async fetch(number: number): Promise<ArchivePage> {
+      return read(number, bodyOf.get(number) === undefined ? await staging.read(number) : undefined);
+    },
     /**
-     * Moves pages that every other reader has passed to files: written and synced, then noted and dropped from
-     * the journal in one transaction. A file that a crash left behind is written again.
+     * Moves pages that every other reader has passed to the staging place: durable there, then noted and dropped
+     * from the journal in one transaction. A page that a crash left there is written again.
      */
     async stage(limitPages: number): Promise<boolean> {
       const numbers = db
@@ -114,9 +131,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
         )
         .pluck()
         .all(name, limitPages) as number[];
-      mkdirSync(stagingFolder, { recursive: true, mode: 0o700 });
-      for (const number of numbers)
-        writeDurably(stagingFolder, `${number}.page`, bodyOf.get(number) as Buffer);
+      for (const number of numbers) await staging.write(number, bodyOf.get(number) as Buffer);
       await db.change(() => {
         for (const number of numbers) {
           db.prepare(
@@ -135,7 +150,7 @@ export function createArchivePages(db: State, { name, journal, retentionMs, stag
         )
         .pluck()
         .all() as number[];
-      for (const number of free) rmSync(fileOf(number), { force: true });
+      for (const number of free) await staging.remove(number);
       const remove = db.prepare("DELETE FROM archive_staged WHERE page = ?");
       await db.change(() => {
         for (const number of free) remove.run(number);
@@ -156,6 +171,22 @@ function planLookup(plans: ReadonlyMap<string, number>, dayAt: (index: number) =
 }
 
 export type ArchivePages = ReturnType<typeof createArchivePages>;
+
+function stagedFile(folder: string, number: number): string {
+  return join(folder, `${number}.page`);
+}
+
+/** A file for each page. */
+function stageInFolder(folder: string): PageStaging {
+  return {
+    async write(number, body) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      writeDurably(folder, `${number}.page`, body);
+    },
+    read: async (number) => readFileSync(stagedFile(folder, number)),
+    remove: async (number) => rmSync(stagedFile(folder, number), { force: true }),
+  };
+}
 
 function writeDurably(folder: string, file: string, bytes: Uint8Array): void {
   const temporary = join(folder, `${file}.tmp`);

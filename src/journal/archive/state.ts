@@ -3,7 +3,7 @@ import type { ArchiveHead, ArchiveState, Claim, NewPlan, Plan, ProposedEntry } f
 import type { State } from "../database.ts";
 import { createArrivals } from "./arrivals.ts";
 import { createClosable } from "./closable.ts";
-import { createArchivePages } from "./pages.ts";
+import { createArchivePages, type PageStaging } from "./pages.ts";
 
 /** The state of one archive in the state file; see core/archive.ts for what each method promises. */
 export async function openArchiveState(
@@ -14,6 +14,7 @@ export async function openArchiveState(
     readonly retentionMs: number;
     /** Where pages go that only the archive holds. */
     readonly stagingFolder: string;
+    readonly staging?: PageStaging | undefined;
   },
 ): Promise<ArchiveState> {
   const { name } = options;
@@ -122,7 +123,7 @@ export async function openArchiveState(
     plan: (plans) => change(() => plan(plans)),
     plans: () => (planRows.all(name) as PlanRow[]).map(planOf),
     pagesOf: (id) => pagesOf.all(name, id) as number[],
-    page: async (number) => pages.read(number),
+    page: (number) => pages.fetch(number),
     setBuilt: (id, built) =>
       change(
         () =>

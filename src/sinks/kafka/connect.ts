@@ -72,16 +72,16 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
 const WRITE_MS_MAX = 60_000;
 
 /** Runs one write: it ends with the signal or the deadline, and its errors are those of the contract. */
-export async function writeWithin(
+export async function writeWithin<Value>(
   connection: KafkaConnection,
   config: KafkaConfig,
   { signal, records }: { readonly signal: AbortSignal; readonly records: number },
-  write: () => Promise<void>,
-): Promise<void> {
+  write: () => Promise<Value>,
+): Promise<Value> {
   const stop = () => connection.end();
   signal.addEventListener("abort", stop, { once: true });
   try {
-    await connection.within(WRITE_MS_MAX + config.transactionTimeout, write());
+    return await connection.within(WRITE_MS_MAX + config.transactionTimeout, write());
   } catch (error) {
     signal.throwIfAborted();
     throw inTermsOfDelivery(error, "Kafka did not take the batch", records);

@@ -24,8 +24,10 @@ export async function openIdempotent(connection: KafkaConnection, context: Kafka
       connection,
       context,
       topics,
-      send: ({ records }, layout) =>
-        sendAll({ to: producer, layout, topics, records: records.length, isTransaction: false }),
+      async send({ records }, layout) {
+        await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: false });
+        return undefined;
+      },
     }),
   };
 }

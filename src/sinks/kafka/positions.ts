@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import type { SinkState } from "../../core/sink-state.ts";
 import {
   EARLIEST,
   type FetchedRecord,
@@ -73,10 +74,33 @@ function partitionOf(key: string, partitions: number): number {
   return Number.parseInt(hash("sha256", key, "hex").slice(0, 12), 16) % partitions;
 }
 
+/** The place of a position, kept as the state of the sink (C10). */
+export interface PositionPlace {
+  readonly partition: number;
+  readonly offset: bigint;
+}
+
+const stateSchema = z.object({
+  positions: z.object({ partition: z.int(), offset: z.string().regex(/^\d{1,19}$/) }),
+});
+
+export function stateOf({ partition, offset }: PositionPlace): SinkState {
+  return { positions: { partition, offset: offset.toString() } };
+}
+
+export function placeOf(state: SinkState | undefined): PositionPlace | undefined {
+  const parsed = stateSchema.safeParse(state);
+  if (!parsed.success) return undefined;
+  const { partition, offset } = parsed.data.positions;
+  return { partition, offset: BigInt(offset) };
+}
+
 export interface ReadOptions {
   readonly topic: string;
   readonly partitions: number;
   readonly key: string;
+  /** Where the newest position was when it was last known, so that a large topic is not read from its beginning. */
+  readonly from?: PositionPlace | undefined;
   /** How long to wait for transactions of others that hold a record under the key. */
   readonly waitMs: number;
   readonly clock: Clock;
@@ -92,6 +116,13 @@ export async function readPosition(connection: KafkaConnection, options: ReadOpt
     await cluster.addMultipleTargetTopics([options.topic]);
     const own = partitionOf(options.key, options.partitions);
     const others = Array.from({ length: options.partitions }, (_, at) => at).filter((at) => at !== own);
+    if (options.from?.partition === own) {
+      const found = await onceLed(cluster, options, () =>
+        readPartition(cluster, own, options, options.from?.offset),
+      );
+      // Without a position there, the topic was made anew or the position was deleted.
+      if (found.held || found.undecidedIn !== undefined) return found;
+    }
     let newest: readonly Written[] = [];
     for (const partition of [own, ...others]) {
       const found = await onceLed(cluster, options, () => readPartition(cluster, partition, options));
@@ -133,13 +164,15 @@ async function readPartition(
   cluster: InternalCluster,
   partition: number,
   options: ReadOptions,
+  from = 0n,
 ): Promise<Found> {
   const { topic, key, clock, signal } = options;
   const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
   if (nodeId === undefined) throw new RetryableError(`The positions topic has no leader for ${partition}.`);
   const broker = await cluster.findBroker({ nodeId });
-  let at = await offsetOf(broker, topic, partition, EARLIEST);
+  const first = await offsetOf(broker, topic, partition, EARLIEST);
   const end = await offsetOf(broker, topic, partition, LATEST);
+  let at = from > first && from < end ? from : first;
   const deadlineMs = clock.now() + options.waitMs;
   const newest = newestUnder(key);
   while (at < end || newest.isUndecided()) {

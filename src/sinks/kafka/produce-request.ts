@@ -20,6 +20,8 @@ export interface ProduceOutcome {
   readonly partition: number;
   /** Undefined: the batch is stored. */
   readonly error: Error | undefined;
+  /** Of the first record; negative where the broker does not know it any more. */
+  readonly baseOffset: bigint;
 }
 
 const PRODUCE = 0;
@@ -27,14 +29,15 @@ const VERSION = 7;
 const ACKS_ALL = -1;
 const TIMEOUT_MS = 30_000;
 const ERRORS = "kafkajs/src/protocol/error.js";
-/** Base offset, append time and log start offset. */
-const REST_OF_PARTITION_BYTES = 24;
+/** Append time and log start offset. */
+const REST_OF_PARTITION_BYTES = 16;
 
 interface Answer {
   readonly partitions: readonly {
     readonly topic: string;
     readonly partition: number;
     readonly code: number;
+    readonly baseOffset: bigint;
   }[];
   /** kafkajs waits so long before its next request. */
   readonly clientSideThrottleTime: number;
@@ -49,9 +52,10 @@ export async function produceTo(
     default: { createErrorFromCode(code: number): Error };
   };
   const { partitions } = await send(broker, encodeProduce(transactionalId, batches));
-  return partitions.map(({ topic, partition, code }) => ({
+  return partitions.map(({ topic, partition, code, baseOffset }) => ({
     topic,
     partition,
+    baseOffset,
     error: code === 0 ? undefined : errors.createErrorFromCode(code),
   }));
 }
@@ -97,12 +101,13 @@ export function decodeProduced(raw: Buffer): Answer {
   };
   const int32At = () => raw.readInt32BE(passed(4));
   const int16At = () => raw.readInt16BE(passed(2));
-  const partitions: { topic: string; partition: number; code: number }[] = [];
+  const partitions: { topic: string; partition: number; code: number; baseOffset: bigint }[] = [];
   for (let topics = int32At(); topics > 0; topics--) {
     const length = int16At();
     const topic = raw.toString("utf8", passed(length), at);
     for (let count = int32At(); count > 0; count--) {
-      partitions.push({ topic, partition: int32At(), code: int16At() });
+      const [partition, code] = [int32At(), int16At()];
+      partitions.push({ topic, partition, code, baseOffset: raw.readBigInt64BE(passed(8)) });
       passed(REST_OF_PARTITION_BYTES);
     }
   }

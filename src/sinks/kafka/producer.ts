@@ -28,6 +28,8 @@ export interface RecordProducer {
   /** Resolves to the chunks that are too large for their topics; the others are stored. */
   produce(request: Request): Promise<readonly Chunk[]>;
   commit(): Promise<void>;
+  /** Where the newest batch of a partition begins; undefined where none was stored, or the broker did not say. */
+  offsetIn(topic: string, partition: number): bigint | undefined;
   close(): Promise<void>;
 }
 
@@ -49,6 +51,7 @@ export async function openProducer(
   const isTransactional = transaction !== undefined;
   const transactionalId = transaction?.id ?? null;
   const sequences = new Map<string, number>();
+  const offsets = new Map<string, bigint>();
   let coordinatorNode: string | undefined;
 
   async function coordinator(): Promise<InternalBroker> {
@@ -79,12 +82,14 @@ export async function openProducer(
     const answers = await Promise.allSettled([...byLeader].map(([nodeId, chunks]) => sendTo(nodeId, chunks)));
     let failure: unknown = answers.find((answer) => answer.status === "rejected")?.reason;
     const outcomes = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-    for (const { topic, partition, error } of outcomes) {
+    for (const { topic, partition, error, baseOffset } of outcomes) {
       const name = `${topic}/${partition}`;
       const chunk = left.get(name);
       if (chunk === undefined) continue;
-      if (error === undefined) sequences.set(name, sequenceAfter(sequences.get(name) ?? 0, chunk.count));
-      else if (isTooLarge(error)) refused.push(chunk);
+      if (error === undefined) {
+        sequences.set(name, sequenceAfter(sequences.get(name) ?? 0, chunk.count));
+        offsets.set(name, baseOffset);
+      } else if (isTooLarge(error)) refused.push(chunk);
       else {
         failure ??= error;
         continue;
@@ -133,6 +138,10 @@ export async function openProducer(
       return refused;
     },
     commit: async () => void (await (await coordinator()).endTxn({ ...own, transactionResult: true })),
+    offsetIn(topic, partition) {
+      const offset = offsets.get(`${topic}/${partition}`);
+      return offset !== undefined && offset >= 0n ? offset : undefined;
+    },
     close: () => cluster.disconnect(),
   };
 }

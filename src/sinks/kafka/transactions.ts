@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
 import type { Position } from "../../core/position.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
+import type { SinkState } from "../../core/sink-state.ts";
 import type { RecordCodec } from "./codecs.ts";
 import { type KafkaContext, memoryOf } from "./config.ts";
 import type { KafkaConnection } from "./connect.ts";
 import { endHanging } from "./hanging.ts";
 import { type Chunk, type Layout, type Touched, touchedBy } from "./layout.ts";
-import { encodePosition, type HeldPosition, readPosition } from "./positions.ts";
+import { encodePosition, type HeldPosition, placeOf, readPosition, stateOf } from "./positions.ts";
 import { openProducer, type RecordProducer } from "./producer.ts";
 import { BATCH_HEADER_BYTES, RecordBuffer } from "./record-batch.ts";
 import { sendAll } from "./send.ts";
@@ -33,8 +34,8 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   await prepareFixed(topics, config);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
-  const read = (waitMs: number) =>
-    readPosition(connection, { topic: positionsTopic, partitions, key: id, waitMs, clock, signal });
+  const place = { topic: positionsTopic, partitions, key: id, from: placeOf(context.state) };
+  const read = (waitMs: number) => readPosition(connection, { ...place, waitMs, clock, signal });
   const transaction = { id, timeoutMs: transactionTimeout };
   let producer = await openProducer(connection, { clock, signal, transaction });
   // Without a wait: a transaction of ours that is undecided now stays so.
@@ -102,7 +103,7 @@ interface Opened {
 function opened({ connection, context, producer, topics, position, positionMessage }: Opened): Sink {
   const { config, clock } = context;
 
-  async function send({ records, to }: Batch, layout: Layout): Promise<void> {
+  async function send({ records, to }: Batch, layout: Layout): Promise<SinkState | undefined> {
     const touched = touchedBy(layout);
     const { partition, message } = positionMessage(to, touched);
     // The position goes first: it names all partitions of the transaction, however far that comes.
@@ -112,7 +113,9 @@ function opened({ connection, context, producer, topics, position, positionMessa
     if (refused.length > 0) throw new Error("The positions topic refuses a position as too large.");
     await producer.begin(touched);
     await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: true });
+    const offset = producer.offsetIn(config.positionsTopic, partition);
     await producer.commit();
+    return offset === undefined ? undefined : stateOf({ partition, offset });
   }
 
   return {

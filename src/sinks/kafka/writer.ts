@@ -1,5 +1,6 @@
 import { RetryableError } from "../../core/errors.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
+import type { SinkState } from "../../core/sink-state.ts";
 import type { KafkaContext } from "./config.ts";
 import { type KafkaConnection, writeWithin } from "./connect.ts";
 import { type Layout, layOut } from "./layout.ts";
@@ -13,8 +14,8 @@ interface Writing {
   readonly connection: KafkaConnection;
   readonly context: KafkaContext;
   readonly topics: TopicBook;
-  /** Sends one batch and resolves once it is durable. */
-  send(batch: Batch, layout: Layout): Promise<void>;
+  /** Sends one batch and resolves once it is durable, with the state to be kept with the position. */
+  send(batch: Batch, layout: Layout): Promise<SinkState | undefined>;
 }
 
 /**
@@ -28,12 +29,16 @@ export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close
   let sending: Promise<unknown> = Promise.resolve();
   let isUsable = true;
 
-  async function sendNext(batch: Batch, layout: Promise<Layout>, signal: AbortSignal): Promise<void> {
+  async function sendNext(
+    batch: Batch,
+    layout: Promise<Layout>,
+    signal: AbortSignal,
+  ): Promise<SinkState | undefined> {
     if (!isUsable) throw new RetryableError("Kafka must be opened again after an error.");
     try {
       signal.throwIfAborted();
       const { length: records } = batch.records;
-      await writeWithin(connection, context.config, { signal, records }, async () =>
+      return await writeWithin(connection, context.config, { signal, records }, async () =>
         send(batch, await layout),
       );
     } catch (error) {
@@ -50,8 +55,7 @@ export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close
       encoding = layout.catch(() => {});
       const sent = sending.then(() => sendNext(batch, layout, signal));
       sending = sent.catch(() => {});
-      await sent;
-      return undefined;
+      return sent;
     },
     async close() {
       isUsable = false;
