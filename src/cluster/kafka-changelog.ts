@@ -12,6 +12,7 @@ import {
 import { endLaneTransaction } from "./end-lane-transaction.ts";
 import { type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, readPartition } from "./read-partition.ts";
+import { refusedRight } from "./rights.ts";
 import { type ClusterTopics, topicsOf } from "./topic-names.ts";
 
 /*
@@ -52,6 +53,8 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
       const link = await options.connect(signal);
       try {
         return await link.within(OPEN_MS_MAX, readBirth(link, topics, lane, signal));
+      } catch (error) {
+        throw refusedRight(error, options.name) ?? error;
       } finally {
         link.end();
       }
@@ -63,7 +66,7 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
         return laneLog(link, producer, topics, lane, options);
       } catch (error) {
         link.end();
-        throw error;
+        throw refusedRight(error, options.name) ?? error;
       }
     },
   };
@@ -124,7 +127,7 @@ function laneLog(
   producer: Producer,
   topics: ClusterTopics,
   lane: number,
-  { transactionTimeoutMs }: KafkaChangelogOptions,
+  { name, transactionTimeoutMs }: KafkaChangelogOptions,
 ): LaneLog {
   const topicOf = (log: LogName) => (log === "rows" ? topics.state : topics.pages);
 
@@ -155,7 +158,7 @@ function laneLog(
           throw new FencedError(`Another machine has taken lane ${lane}, or its transaction timed out.`, {
             cause: error,
           });
-        throw error;
+        throw refusedRight(error, name) ?? error;
       }
     },
     read: (log, from, signal) => readPartition(link, topicOf(log), lane, from, signal),

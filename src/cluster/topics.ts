@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { Admin } from "kafkajs";
 import { BIRTH_KEY, type Changelog, type LaneBirth } from "../core/changelog.ts";
 import { UsageError } from "../core/errors.ts";
-import { errorTypes, type KafkaLink } from "./link.ts";
+import type { KafkaLink } from "./link.ts";
+import { refusedRight } from "./rights.ts";
 import { topicsOf } from "./topic-names.ts";
 
 /*
@@ -89,10 +90,10 @@ export async function createTopics(link: KafkaLink, options: TopicOptions): Prom
   const { name, lanes, replication, trial } = options;
   if (replication < REPLICATION_MIN && !trial)
     throw new UsageError(
-      `A cluster needs ${REPLICATION_MIN} replicas of its topics, not ${replication}: with fewer, one lost disk loses the state. Pass --trial to try it with one broker.`,
+      `A cluster needs ${REPLICATION_MIN} replicas of its topics, not ${replication}: with fewer, one lost disk loses the state. Set "trial: true" under "cluster" in the config to try it with one broker.`,
     );
   const settings = settingsOf(name);
-  await withAdmin(link, async (admin) => {
+  await withAdmin(link, name, async (admin) => {
     const there = await existing(admin, [...settings.keys()]);
     if (there.length > 0)
       throw new UsageError(
@@ -110,7 +111,7 @@ export async function createTopics(link: KafkaLink, options: TopicOptions): Prom
 /** Makes the last topic, when every lane has its birth record. */
 export async function finishTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
   const { machines } = topicsOf(options.name);
-  await withAdmin(link, (admin) =>
+  await withAdmin(link, options.name, (admin) =>
     make(admin, options, [[machines, settingsOf(options.name).get(machines)!]], 1),
   );
 }
@@ -177,12 +178,12 @@ export interface TopicFacts {
 export async function checkTopics(link: KafkaLink, name: string, trial: boolean): Promise<TopicFacts> {
   const settings = settingsOf(name);
   const names = [...settings.keys()];
-  return withAdmin(link, async (admin) => {
+  return withAdmin(link, name, async (admin) => {
     const there = await existing(admin, names);
     const missing = names.filter((topic) => !there.includes(topic));
     if (missing.length > 0)
       throw new UsageError(
-        `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost: restore them. Nothing is begun again automatically.`,
+        `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost, or this user may not see them: restore them, or allow it Describe on topics with the prefix "${name}.". Nothing is begun again automatically.`,
       );
     const { topics } = await admin.fetchTopicMetadata({ topics: names });
     const lanes = topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
@@ -234,14 +235,7 @@ const TOPIC_RESOURCE = 2;
 
 async function describe(admin: Admin, names: readonly string[]) {
   const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }));
-  const answer = await admin
-    .describeConfigs({ includeSynonyms: false, resources })
-    .catch((error: unknown) => {
-      if (!errorTypes(error).includes("TOPIC_AUTHORIZATION_FAILED")) throw error;
-      throw new UsageError(
-        "The user may not see the settings of the cluster's topics: allow it DescribeConfigs on them.",
-      );
-    });
+  const answer = await admin.describeConfigs({ includeSynonyms: false, resources });
   return new Map(
     answer.resources.map(({ resourceName, configEntries }) => [
       resourceName,
@@ -250,11 +244,17 @@ async function describe(admin: Admin, names: readonly string[]) {
   );
 }
 
-async function withAdmin<Value>(link: KafkaLink, work: (admin: Admin) => Promise<Value>): Promise<Value> {
+async function withAdmin<Value>(
+  link: KafkaLink,
+  name: string,
+  work: (admin: Admin) => Promise<Value>,
+): Promise<Value> {
   const admin = link.kafka.admin();
   await admin.connect();
   try {
     return await work(admin);
+  } catch (error) {
+    throw refusedRight(error, name) ?? error;
   } finally {
     await admin.disconnect();
   }

@@ -5,6 +5,7 @@ import type { Connection, State } from "./database.ts";
 /** Keys of the table meta. */
 export const SHARD = "shard";
 const FINAL = "final_backup";
+const ADOPTED = "adopted_by";
 const EARLIER = "earlier_journals";
 
 /** The shard that the state was made for; undefined: for all organizations. */
@@ -36,6 +37,11 @@ export function setFinalBackup(db: Connection, nowMs: number | undefined): void 
   else putMeta(db, FINAL, String(nowMs));
 }
 
+/** Marks the state of a single process whose work goes on in a cluster (C16). */
+export function setAdopted(db: Connection, cluster: string): void {
+  putMeta(db, ADOPTED, cluster);
+}
+
 /** Notes the config's shard in a new state; throws where the state was made for another one. */
 export async function claimShard(db: State, file: string, shard: Shard | undefined): Promise<void> {
   refuseOtherShard(db, file, shard);
@@ -45,6 +51,11 @@ export async function claimShard(db: State, file: string, shard: Shard | undefin
 
 /** Throws where a process with this shard must not work with the state. */
 export function refuseOtherShard(db: Connection, file: string, shard: Shard | undefined): void {
+  const cluster = metaOf(db, ADOPTED);
+  if (cluster !== undefined)
+    throw new UsageError(
+      `The state file ${file} was adopted by the cluster "${cluster}": its work goes on there, and going on here would deliver events twice. Use a config with \`cluster\`, in which \`state\` names a directory. If the adoption was interrupted, delete the topics of that cluster and run "tidemark cluster adopt" again.`,
+    );
   const finalMs = finalBackupMs(db);
   if (finalMs !== undefined) {
     throw new UsageError(

@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { adopt } from "../../src/app/cluster/adopt.ts";
 import { connectKafka } from "../../src/app/cluster/connect-kafka.ts";
+import { openApp } from "../../src/app.ts";
 import { createKafkaChangelog } from "../../src/cluster/kafka-changelog.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -74,7 +76,14 @@ describe.skipIf(suite.skip)("adopting a state into Kafka", () => {
         }
         await opened.close();
       }
-      await expect(run()).rejects.toThrow();
+      const alone = { ...config, cluster: undefined, state: old };
+      await expect(openApp({ config: alone, log: silentLog, stdout: new PassThrough() })).rejects.toThrow(
+        `was adopted by the cluster "${name}"`,
+      );
+      const marked = openState(old);
+      expect(marked.prepare("SELECT COUNT(*) FROM identities").pluck().get()).not.toBe(0);
+      marked.close();
+      await expect(run()).rejects.toThrow("already");
     } finally {
       folder.remove();
     }

@@ -18,7 +18,10 @@ export interface ClusterScene {
   /** What the page of a machine gets from its server. */
   api(machine: string, path: string, method?: "GET" | "POST"): Promise<unknown>;
   folderOf(machine: string): string;
-  start(machine: string): void;
+  /** With another build of the program where a script is given. */
+  start(machine: string, script?: string): void;
+  /** A machine that leaves the group after seconds; with another key of the service. */
+  startWithShortLimits(machine: string, key: string, limits: Limits): Program;
   kill(machine: string, signal?: NodeJS.Signals): Promise<void>;
   status(): Promise<Status>;
   /** Until machines have reported since the call that they run every lane; gives the time it took. */
@@ -27,6 +30,11 @@ export interface ClusterScene {
   account(limitMs: number): Promise<Account>;
   command(...args: string[]): ReturnType<typeof runProgram>;
   close(): Promise<void>;
+}
+
+export interface Limits {
+  readonly unfitMs: number;
+  readonly stayAwayMs: number;
 }
 
 export interface Status {
@@ -50,6 +58,7 @@ export interface Account {
 
 /** Long enough for a busy machine: a late heartbeat moves lanes. */
 const SESSION_MS = 10_000;
+const SHORT_LIMITS = join(import.meta.dirname, "short-limits-driver.js");
 const TOKEN = "a-token-of-thirty-two-characters-or-more";
 
 export async function openClusterScene(
@@ -164,8 +173,14 @@ export async function openClusterScene(
           headers: { authorization: `Bearer ${TOKEN}` },
         })
       ).json() as Promise<unknown>,
-    start(machine) {
-      machines.set(machine, startProgram(["run", "--config", configOf(machine)], env));
+    start(machine, script) {
+      machines.set(machine, startProgram(["run", "--config", configOf(machine)], env, script));
+    },
+    startWithShortLimits(machine, key, { unfitMs, stayAwayMs }) {
+      const args = [configOf(machine), String(unfitMs), String(stayAwayMs)];
+      const program = startProgram(args, { ...env, KEY: key }, SHORT_LIMITS);
+      machines.set(machine, program);
+      return program;
     },
     async kill(machine, signal) {
       await machines.get(machine)?.kill(signal);

@@ -147,6 +147,31 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
     );
   });
 
+  test("C13 a machine that cannot read while another can leaves the group, its lanes run elsewhere, and it joins again", async () => {
+    await scene.kill("two", "SIGTERM");
+    const key = `${scene.simulator.apiKey}-of-two`;
+    const two = scene.startWithShortLimits("two", key, { unfitMs: 3000, stayAwayMs: 5000 });
+    const said = (text: string) => two.stderr().split(text).length - 1;
+    const until = async (isSo: () => boolean | Promise<boolean>) => {
+      for (const deadline = Date.now() + RUNNING_MS_MAX; !(await isSo()); await sleep(200))
+        if (Date.now() > deadline) throw new Error(two.stderr().slice(-5000));
+    };
+    await until(() => said("This machine leaves the group for a while.") > 0);
+    expect(said("A lane runs here.")).toBeGreaterThan(0);
+    const ran = said("A lane runs here.");
+    await scene.allRunning(RUNNING_MS_MAX);
+    // From now on its key is the valid one: it joins again, and stays.
+    scene.simulator.control.resetKey(key);
+    await until(() => said("A lane runs here.") > ran);
+    const machines = async () => (await scene.status()).machines;
+    await until(async () =>
+      (await machines()).some(
+        ({ machine, lanes }) => machine === "two" && lanes.some(({ state }) => state === "running"),
+      ),
+    );
+    scene.simulator.control.resetKey(scene.simulator.apiKey);
+  }, 600_000);
+
   test("a command that needs one state file says what to do instead", async () => {
     const { code, stderr } = await scene.command("tap");
     expect([code, stderr]).toEqual([2, expect.stringContaining("tidemark cluster status")]);

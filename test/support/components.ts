@@ -38,7 +38,8 @@ export type Component =
   | "parquet_cli"
   | "azurite"
   | "fake_gcs"
-  | "zstd";
+  | "zstd"
+  | "older_build";
 
 /** True when `TIDEMARK_REQUIRE` lists the component, or says `all`. */
 export function required(component: Component): boolean {

@@ -14,8 +14,12 @@ export interface Program {
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
-export function startProgram(args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
-  const child = spawn(process.execPath, [PROGRAM, ...args], {
+export function startProgram(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  script = PROGRAM,
+): Program {
+  const child = spawn(process.execPath, [script, ...args], {
     // A view of a page's memory that outlives its lease shows as damaged events.
     env: { PATH: process.env.PATH, TIDEMARK_POISON_MEMORY: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],

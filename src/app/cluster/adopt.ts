@@ -10,7 +10,7 @@ import type { Log } from "../../core/log.ts";
 import { openState, type State } from "../../journal/database.ts";
 import { type Lock, takeLock } from "../../journal/lock.ts";
 import { adoptStates } from "../../journal/replication/adopt.ts";
-import { setFinalBackup } from "../../journal/shard.ts";
+import { setAdopted } from "../../journal/shard.ts";
 import { splitProblems } from "../../journal/split/ready.ts";
 import { shardOwners } from "../reshard.ts";
 import { connectKafka } from "./connect-kafka.ts";
@@ -46,7 +46,7 @@ export async function adopt(
       ownersOf: (shard) => shardOwners({ ...config, shard }),
       temporary: `${files[0]!}.adopting`,
     });
-    for (const db of sources) await db.change(() => setFinalBackup(db, systemClock.now()));
+    for (const db of sources) await db.change(() => setAdopted(db, name));
     await finishTopics(link, { name, trial, ...topics });
     return cluster;
   } finally {

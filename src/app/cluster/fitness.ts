@@ -16,7 +16,7 @@ export interface FitnessLimits {
 
 export const FITNESS_LIMITS: FitnessLimits = { unfitMs: 180_000, stayAwayMs: 300_000 };
 
-const CANNOT_READ = ["discovery_failed", "window_failing"];
+const CANNOT_READ = ["account_refused", "discovery_failed", "window_failing"];
 
 export interface Fitness {
   /** Why this machine should leave the group; undefined: it should stay. */

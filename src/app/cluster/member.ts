@@ -1,6 +1,7 @@
 import type { ConnectKafka } from "../../cluster/link.ts";
 import type { MachineBoard } from "../../cluster/machines.ts";
 import { joinGroup } from "../../cluster/membership.ts";
+import { refusedRight } from "../../cluster/rights.ts";
 import { instantNow } from "../../cluster/self-fence.ts";
 import { configDigest } from "../../config/cluster.ts";
 import type { ClusterConfig } from "../../config/cluster-schema.ts";
@@ -51,14 +52,13 @@ export function createMember(options: MemberOptions): GroupMembership {
   let rejoin = new AbortController();
   let isAway = false;
 
+  function raiseLeft(message: string): void {
+    const remedy = "See its log for the cause. The other machines run its lanes; it joins again by itself.";
+    alarms.raise({ kind: "machine_left", subject: name, message, remedy, severity: "warning" });
+  }
+
   async function leaveForAWhile(reason: string, signal: AbortSignal): Promise<void> {
-    alarms.raise({
-      kind: "machine_left",
-      subject: name,
-      message: `This machine has left the cluster for a while: ${reason}.`,
-      remedy: "See its log for the cause. The other machines run its lanes; it joins again by itself.",
-      severity: "warning",
-    });
+    raiseLeft(`This machine has left the cluster for a while: ${reason}.`);
     log.warn({ reason }, "This machine leaves the group for a while.");
     isAway = true;
     rejoin.abort();
@@ -78,12 +78,17 @@ export function createMember(options: MemberOptions): GroupMembership {
         }),
         assigned(own) {
           if (isAway) return;
+          alarms.clear("machine_left", name);
           log.info({ lanes: own }, "The group has assigned lanes.");
           set.want(own);
           set.confirm(instantNow());
         },
         alive: (at = instantNow()) => set.confirm(at),
-        trouble: (error) => log.warn({ err: explain(error) }, "The group's client reported trouble."),
+        trouble(error) {
+          log.warn({ err: explain(error) }, "The group's client reported trouble.");
+          const refused = refusedRight(error, cluster.name);
+          if (refused !== undefined) raiseLeft(`This machine cannot join the cluster: ${refused.message}`);
+        },
       },
       signal,
     );

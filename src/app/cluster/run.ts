@@ -7,6 +7,7 @@ import type { Preparer } from "../../polling/prepare/preparer.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { serve } from "../serve.ts";
 import { createClusterActions, providersOf } from "./actions.ts";
+import type { FitnessLimits } from "./fitness.ts";
 import { clusterImportRoutes } from "./import-routes.ts";
 import { type Machine, openMachine } from "./machine.ts";
 import { machinesView } from "./machines-view.ts";
@@ -19,6 +20,8 @@ export interface RunMachineOptions {
   readonly stdout: NodeJS.WritableStream;
   readonly telemetry?: Telemetry | undefined;
   readonly preparer: Preparer;
+  /** Shorter ones for tests. */
+  readonly limits?: FitnessLimits | undefined;
 }
 
 /** Runs this process as a machine of the cluster until the signal aborts. */
