@@ -12,7 +12,7 @@ import {
 import { endLaneTransaction } from "./end-lane-transaction.ts";
 import { type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, readPartition } from "./read-partition.ts";
-import { refusedRight } from "./rights.ts";
+import { inWords } from "./rights.ts";
 import { type ClusterTopics, topicsOf } from "./topic-names.ts";
 
 /*
@@ -54,7 +54,7 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
       try {
         return await link.within(OPEN_MS_MAX, readBirth(link, topics, lane, signal));
       } catch (error) {
-        throw refusedRight(error, options.name) ?? error;
+        throw inWords(error, options.name);
       } finally {
         link.end();
       }
@@ -66,7 +66,7 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
         return laneLog(link, producer, topics, lane, options);
       } catch (error) {
         link.end();
-        throw refusedRight(error, options.name) ?? error;
+        throw inWords(error, options.name);
       }
     },
   };
@@ -158,7 +158,7 @@ function laneLog(
           throw new FencedError(`Another machine has taken lane ${lane}, or its transaction timed out.`, {
             cause: error,
           });
-        throw refusedRight(error, name) ?? error;
+        throw inWords(error, name);
       }
     },
     read: (log, from, signal) => readPartition(link, topicOf(log), lane, from, signal),

@@ -28,3 +28,14 @@ export function refusedRight(error: unknown, name: string): UsageError | undefin
     },
   );
 }
+
+/** The client keeps no reason when it is shown no coordinator, which a missing right causes too. */
+export function inWords(error: unknown, name: string): unknown {
+  const refused = refusedRight(error, name);
+  if (refused !== undefined || (error as Error).name !== "KafkaJSGroupCoordinatorNotFound")
+    return refused ?? error;
+  return new Error(
+    `Kafka names no coordinator for the lane: its brokers are starting, or this user lacks Describe on transactional ids with the prefix "${name}.".`,
+    { cause: error },
+  );
+}

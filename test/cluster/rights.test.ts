@@ -8,11 +8,13 @@ import { newCluster } from "./kafka-support.ts";
 const suite = await useKafka();
 const never = new AbortController().signal;
 const DENY = 2;
+const ALLOW = 3;
 const LITERAL = 3;
 /** Types of resources and operations, as the protocol numbers them. */
 const TOPIC = 2;
 const GROUP = 3;
 const TRANSACTIONAL_ID = 5;
+const ALL = 2;
 const READ = 3;
 const WRITE = 4;
 const DESCRIBE = 8;
@@ -29,11 +31,13 @@ describe.skipIf(suite.skip)("a user with too few rights", () => {
       ...{ resourceType, resourceName, resourcePatternType: LITERAL },
       ...{ principal: "User:ANONYMOUS", host: "*", operation, permissionType: DENY },
     };
-    await suite.admin.createAcls({ acl: [acl] });
+    // A denial takes precedence; without the other one the resource would have no other right either.
+    const acls = [acl, { ...acl, operation: ALL, permissionType: ALLOW }];
+    await suite.admin.createAcls({ acl: acls });
     try {
       await work();
     } finally {
-      await suite.admin.deleteAcls({ filters: [acl] });
+      await suite.admin.deleteAcls({ filters: acls });
     }
   }
 
