@@ -84,11 +84,11 @@ const stateSchema = z.object({
   positions: z.object({ partition: z.int(), offset: z.string().regex(/^\d{1,19}$/) }),
 });
 
-export function stateOf({ partition, offset }: PositionPlace): SinkState {
+export function positionState({ partition, offset }: PositionPlace): SinkState {
   return { positions: { partition, offset: offset.toString() } };
 }
 
-export function placeOf(state: SinkState | undefined): PositionPlace | undefined {
+export function positionPlaceOf(state: SinkState | undefined): PositionPlace | undefined {
   const parsed = stateSchema.safeParse(state);
   if (!parsed.success) return undefined;
   const { partition, offset } = parsed.data.positions;

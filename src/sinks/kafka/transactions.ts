@@ -8,7 +8,13 @@ import { type KafkaContext, memoryOf } from "./config.ts";
 import type { KafkaConnection } from "./connect.ts";
 import { endHanging } from "./hanging.ts";
 import { type Chunk, type Layout, type Touched, touchedBy } from "./layout.ts";
-import { encodePosition, type HeldPosition, placeOf, readPosition, stateOf } from "./positions.ts";
+import {
+  encodePosition,
+  type HeldPosition,
+  positionPlaceOf,
+  positionState,
+  readPosition,
+} from "./positions.ts";
 import { openProducer, type RecordProducer } from "./producer.ts";
 import { BATCH_HEADER_BYTES, RecordBuffer } from "./record-batch.ts";
 import { sendAll } from "./send.ts";
@@ -34,7 +40,7 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   await prepareFixed(topics, config);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
-  const place = { topic: positionsTopic, partitions, key: id, from: placeOf(context.state) };
+  const place = { topic: positionsTopic, partitions, key: id, from: positionPlaceOf(context.state) };
   const read = (waitMs: number) => readPosition(connection, { ...place, waitMs, clock, signal });
   const transaction = { id, timeoutMs: transactionTimeout };
   let producer = await openProducer(connection, { clock, signal, transaction });
@@ -115,7 +121,7 @@ function opened({ connection, context, producer, topics, position, positionMessa
     await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: true });
     const offset = producer.offsetIn(config.positionsTopic, partition);
     await producer.commit();
-    return offset === undefined ? undefined : stateOf({ partition, offset });
+    return offset === undefined ? undefined : positionState({ partition, offset });
   }
 
   return {
