@@ -37,6 +37,7 @@ await main(process.argv.slice(2), {
   signal: stop.signal,
   interactive: process.stdout.isTTY === true,
   program: [process.execPath, ...(process.argv[1] === undefined ? [] : [process.argv[1]])],
+  memoryBytes: () => process.memoryUsage.rss(),
   setExitCode: (next) => {
     code = next;
   },

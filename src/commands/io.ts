@@ -10,6 +10,8 @@ export interface Io {
   readonly interactive: boolean;
   /** How this program is started: node and the script. Absent where a process of its own cannot be started. */
   readonly program?: readonly string[];
+  /** The memory of this process in bytes, where it can be told. */
+  memoryBytes?(): number;
   /** The exit code that the program will end with; 0 unless a command sets it. */
   setExitCode(code: number): void;
 }

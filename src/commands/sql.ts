@@ -57,6 +57,7 @@ async function answer(text: string, flags: Flags, io: Io): Promise<void> {
       memoryBytes: flags.memory,
       temporaryFolder,
       signal: AbortSignal.any([io.signal, timeout]),
+      ...(io.memoryBytes === undefined ? {} : { usedBytes: io.memoryBytes }),
     };
     await runSql(indexed, text, options, async ({ columns, rows }) => {
       if (flags.json) {

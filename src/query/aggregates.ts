@@ -20,6 +20,9 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   w: 7 * 86_400_000,
 };
 const BUCKETS_MAX = 10_000;
+/** What different values may take in memory while they are counted, in number and in characters. */
+const VALUES_MAX = 200_000;
+const VALUES_LENGTH_MAX = 20_000_000;
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -74,7 +77,7 @@ async function bucketsOf<Event>(
   offsetMs: number,
 ): Promise<Map<number, number>> {
   if (query.predicate === null && store.countByTime !== undefined)
-    return store.countByTime(selectionOf(query, null), stepMs, offsetMs);
+    return store.countByTime(selectionOf(query, null), stepMs, offsetMs, BUCKETS_MAX + 1);
   const buckets = new Map<number, number>();
   for await (const event of matching(store, query, null)) {
     const key = Math.floor((store.timeMs(event) + offsetMs) / stepMs) * stepMs - offsetMs;
@@ -99,15 +102,41 @@ function zoneOffsetMs(zone: unknown): number {
 async function distinct<Event>(store: QueryStore<Event>, query: Query, body: Body) {
   const { field } = body;
   if (typeof field !== "string" || field === "") throw new QueryError(400, "field is required");
-  const path = field.split(".");
-  const buckets = new Map<string, number>();
-  for await (const slice of slices(matching(store, query, null))) {
-    for (const event of await store.parse(slice)) {
-      // An event counts once for each different value, as a search index counts documents.
-      const values = valuesAt(event, path, 0).filter((value) => value !== null && typeof value !== "object");
-      for (const value of new Set(values.map(String))) buckets.set(value, (buckets.get(value) ?? 0) + 1);
-    }
-  }
+  const known =
+    query.predicate === null
+      ? await store.distinct?.(selectionOf(query, null), field, BUCKETS_MAX)
+      : undefined;
+  const buckets = known ?? (await countValues(store, query, field));
   const sorted = [...buckets].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
   return sorted.slice(0, BUCKETS_MAX).map(([key, docCount]) => ({ key, doc_count: docCount }));
+}
+
+async function countValues<Event>(store: QueryStore<Event>, query: Query, field: string) {
+  const path = field.split(".");
+  const buckets = new Map<string, number>();
+  let length = 0;
+  for await (const slice of slices(matching(store, query, null))) {
+    for (const event of await store.parse(slice)) {
+      for (const value of distinctValues(event, path)) {
+        const before = buckets.get(value);
+        buckets.set(value, (before ?? 0) + 1);
+        if (before === undefined) length += value.length;
+      }
+      if (buckets.size > VALUES_MAX || length > VALUES_LENGTH_MAX) throw tooManyValues(field, buckets.size);
+    }
+  }
+  return buckets;
+}
+
+/** An event counts once for each different value, as a search index counts documents. */
+export function distinctValues(event: unknown, path: readonly string[]): Set<string> {
+  const values = valuesAt(event, path, 0).filter((value) => value !== null && typeof value !== "object");
+  return new Set(values.map(String));
+}
+
+function tooManyValues(field: string, found: number): QueryError {
+  return new QueryError(
+    400,
+    `${field} has too many different values to count them: ${found.toLocaleString("en")} were found before the query was stopped. Ask for a shorter time with start_time and end_time, for fewer services, or add a search_term.`,
+  );
 }

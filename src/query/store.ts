@@ -19,8 +19,22 @@ export interface QueryStore<Event> {
   keyOf(event: Event): Uint8Array;
   /** The number of events, where the store knows it without a look at each; asked only without a search_term. */
   count?(selection: Selection): Promise<number>;
-  /** The same by the start of steps of equal length in milliseconds, shifted by an offset. */
-  countByTime?(selection: Selection, stepMs: number, offsetMs: number): Promise<Map<number, number>>;
+  /** The same by the start of steps of equal length in milliseconds, shifted by an offset; at most so many. */
+  countByTime?(
+    selection: Selection,
+    stepMs: number,
+    offsetMs: number,
+    stepsMax: number,
+  ): Promise<Map<number, number>>;
+  /**
+   * The most frequent values of a field, the others in the order of their text, where the store knows them without a
+   * look at each event; undefined where it does not. Asked only without a search_term.
+   */
+  distinct?(
+    selection: Selection,
+    field: string,
+    valuesMax: number,
+  ): Promise<ReadonlyMap<string, number> | undefined>;
 }
 
 export interface Selection {

@@ -46,6 +46,25 @@ describe.skipIf(skips)("the search page", () => {
   }
   const summary = (page: Page) => page.locator("#summary").innerText();
 
+  it("has no console error at first load, with the token typed on the keyboard", async () => {
+    const page = await browser.newPage();
+    cleanups.push(() => page.close());
+    const errors: string[] = [];
+    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+    page.on("pageerror", ({ message }) => errors.push(message));
+    await page.goto(`${world.server.url}search.html`);
+    await page.locator("#token-dialog[open]").waitFor();
+    await page.keyboard.type("tmk_wrong");
+    await page.keyboard.press("Enter");
+    await poll(() => page.locator("#token-reason").innerText()).toContain("Try another token");
+    await page.keyboard.type(secret);
+    await page.keyboard.press("Enter");
+    await page.locator("#found tbody tr").first().waitFor();
+    await page.reload();
+    await page.locator("#found tbody tr").first().waitFor();
+    expect(errors).toEqual([]);
+  });
+
   it("asks for a token, refuses one without the right, and shows nothing before", async () => {
     const { page } = await openPage(browser, `${world.server.url}search.html`);
     cleanups.push(() => page.context().close());
@@ -108,20 +127,63 @@ describe.skipIf(skips)("the search page", () => {
     expect(await summary(story.page)).toMatch(new RegExp(`^${email}: \\d+ events in \\d+ sessions?`));
   });
 
-  it("works with the keyboard alone", async () => {
+  it("works with the keyboard alone: every filter, the rows, the event and back", async () => {
     const { page } = await open();
-    await page.locator("input[name=service]").focus();
+    const focused = () =>
+      page.evaluate("document.activeElement.name || document.activeElement.closest('tbody')?.tagName || ''");
+    const tabTo = async (wanted: string) => {
+      for (let presses = 0; presses < 300 && (await focused()) !== wanted; presses++)
+        await page.keyboard.press("Tab");
+      expect(await focused()).toBe(wanted);
+    };
+    for (const name of ["user", "ip", "type", "service"]) await tabTo(name);
     await page.keyboard.type("ldap");
     await page.keyboard.press("Enter");
     await poll(() => new URL(page.url()).search).toBe("?service=ldap");
-    await page.locator("#found tbody button").first().waitFor();
-    await page.locator("#found tbody button").first().focus();
+    await poll(() => summary(page)).toMatch(/events \(from the index\)/);
+    for (const name of ["organization", "outcome", "application", "device", "correlation", "text"])
+      await tabTo(name);
+    await tabTo("TBODY");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
+    const row = await page.evaluate("document.activeElement.closest('tr').dataset.identity");
     await page.keyboard.press("Enter");
     await page.locator("#event-dialog[open]").waitFor();
+    expect(new URL(page.url()).searchParams.get("event")).toBe(row);
+    expect(await page.evaluate("document.activeElement.closest('dialog')?.id")).toBe("event-dialog");
     await page.keyboard.press("Escape");
     await poll(() => page.locator("#event-dialog[open]").count()).toBe(0);
+    // The focus is where it was, so the next row is one key away.
+    expect(await page.evaluate("document.activeElement.closest('tr').dataset.identity")).toBe(row);
+  });
+
+  it("works on a phone, by touch", async () => {
+    const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
+    const context = await browser.newContext(phone);
+    cleanups.push(() => context.close());
+    const page = await context.newPage();
+    await page.goto(`${world.server.url}search.html?service=sso`);
+    await page.locator("#token-input").fill(secret);
+    await page.locator("#token-form button[type=submit]").tap();
+    await page.locator("#found tbody tr").first().waitFor();
+    await page.locator("input[name=outcome], select[name=outcome]").selectOption("failure");
+    await page.locator("#filters button[type=submit]").tap();
+    await poll(() => new URL(page.url()).search).toBe("?service=sso&outcome=failure");
+    await poll(() => page.locator("#found tbody tr").first().innerText()).toContain("failure");
+    for (const button of await page.locator("#filters button, #found tbody tr:first-child button").all()) {
+      const { width = 0, height = 0 } = (await button.boundingBox()) ?? {};
+      expect({ name: await button.innerText(), isLarge: Math.min(width, height) >= 24 }).toMatchObject({
+        isLarge: true,
+      });
+    }
+    await page.locator("#found tbody button").first().tap();
+    await page.locator("#event-dialog[open]").waitFor();
+    const box = (await page.locator("#event-dialog").boundingBox())!;
+    expect(box.x >= 0 && box.x + box.width <= 360).toBe(true);
+    await page.locator("#event-close").tap();
+    await poll(() => page.locator("#event-dialog[open]").count()).toBe(0);
+    const root = "document.documentElement";
+    expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)).toBe(0);
   });
 
   it("says what is wrong with a question, and shows nothing of markup in events", async () => {

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { findQueryOf } from "../../src/search/engine/search.ts";
+import { findQueryOf, openSearch } from "../../src/search/engine/search.ts";
 import type { Filter } from "../../src/search/find/filter.ts";
+import { describe as describeEvent } from "../../src/services/index.ts";
 import { A, B, DAY } from "../archive/world.ts";
 import { skipUnless } from "../support/components.ts";
 import {
@@ -115,6 +116,29 @@ describe.skipIf(skips)("the index", () => {
     writeFileSync(note, readFileSync(note, "utf8").replace(/"rows":\d+/, '"rows":1'));
     await own.reopen();
     expect(await find({})).toEqual(all);
+  });
+
+  test("A25 the engine has the memory of the config, one thread, and bounded temporary files", async () => {
+    const all = await fill();
+    const small = await openSearch({
+      ...{ holdings: own.holdings, folder: join(own.world.folder, "small"), describe: describeEvent },
+      ...{ memoryBytes: 64e6, nowMs: Date.now },
+    });
+    try {
+      const settings = await small.query(never, async (connection) => {
+        const names = ["memory_limit", "threads", "max_temp_directory_size"];
+        const asked = names.map((name) => `current_setting('${name}')::VARCHAR`).join(", ");
+        return (await connection.runAndReadAll(`SELECT ${asked}`)).getRows()[0];
+      });
+      expect(settings).toEqual(["61.0 MiB", "1", "1.1 GiB"]);
+      expect(textsOf(await collect(small.find(findQueryOf({}), never)))).toEqual(all);
+      const sorted = small.query(never, (connection) =>
+        connection.runAndReadAll("SELECT list(i::VARCHAR) FROM range(20000000) t(i)"),
+      );
+      await expect(sorted).rejects.toThrow(/Out of Memory/);
+    } finally {
+      small.close();
+    }
   });
 
   test("a hit is read from the data file: where that is damaged the answer says so", async () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { skipUnless } from "../support/components.ts";
 import { freePort } from "../support/process.ts";
@@ -95,6 +95,9 @@ describe.skipIf(skips)("the search of a running exporter", () => {
     expect(searchProcesses()).toHaveLength(1);
     const [pid, nice] = searchProcesses()[0]!.trim().split(/\s+/).map(Number) as [number, number];
     expect(nice).toBe(19);
+    // A25: the peak of its memory so far, after it made the index and answered.
+    const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+    expect(Number(peak) * 1024).toBeLessThan(512e6);
     process.kill(pid, "SIGKILL");
     const headers = { authorization: `Bearer ${env().SERVER_TOKEN}` };
     await expect

@@ -36,6 +36,9 @@ export interface EngineLimits {
   readonly temporaryFolder: string;
 }
 
+/** How much larger the temporary files may be than the memory. */
+const TEMPORARY_FACTOR = 20;
+
 /** An instance with one thread and bounded memory. It installs and loads nothing from elsewhere. */
 export async function openInstance(limits: EngineLimits): Promise<DuckDBInstance> {
   const { DuckDBInstance } = await loadDuckDb();
@@ -44,6 +47,7 @@ export async function openInstance(limits: EngineLimits): Promise<DuckDBInstance
     threads: "1",
     memory_limit: `${Math.floor(limits.memoryBytes / 1e6)}MB`,
     temp_directory: limits.temporaryFolder,
+    max_temp_directory_size: `${Math.floor((limits.memoryBytes * TEMPORARY_FACTOR) / 1e6)}MB`,
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
     allow_community_extensions: "false",

@@ -4,11 +4,12 @@ import type { Holdings } from "../../core/holdings.ts";
 import type { Describe } from "../../core/meaning.ts";
 import { createFetcher, type Hit, MovedError } from "../find/fetch.ts";
 import { type Condition, conditionOf, type Filter } from "../find/filter.ts";
-import { createFrameReader, MismatchError } from "../find/frames.ts";
-import { frameCondition } from "../find/scan.ts";
-import { type FoundRow, type OrderPlace, type Slice, selectRows } from "../find/select.ts";
+import { createFrameCache, createFrameReader, MismatchError } from "../find/frames.ts";
+import { narrowByText } from "../find/scan.ts";
+import { END_OF_SLICE, type FoundRow, type OrderPlace, type Slice, selectRows } from "../find/select.ts";
 import { type QuerySnapshot, takeSnapshot } from "../find/snapshot.ts";
 import { type Prefilter, textPrefilter, textTest } from "../find/text.ts";
+import { createTextEngine } from "../find/text-engine.ts";
 import { openCatalog } from "../index/catalog.ts";
 import { type IndexedSnapshot, partName, type SyncProgress, syncIndex } from "../index/sync.ts";
 import { interruptible, openInstance } from "./duckdb.ts";
@@ -60,7 +61,7 @@ export interface SearchOptions {
 }
 
 /** Rows whose bytes are read together: many where most of them will be left out. */
-const SCAN_ROWS = 40_000;
+const SCAN_ROWS = 20_000;
 const READ_ROWS = 4000;
 const REPAIRS_MAX = 5;
 
@@ -71,6 +72,7 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
   const catalog = openCatalog(folder, nowMs);
   const building = await instance.connect();
   const context = { holdings, connection: building, catalog, describe };
+  const cache = createFrameCache();
   let last: Promise<unknown> = Promise.resolve();
 
   function sync(signal: AbortSignal, onProgress: (progress: SyncProgress) => void = () => {}) {
@@ -122,19 +124,20 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
   ): AsyncGenerator<readonly Hit[]> {
     const { condition, fromNs, toNs, descending = false, prefilter = null, test = null } = query;
     const snapshot = await takeSnapshot(connection, indexed);
-    const frames = createFrameReader(holdings, indexed.snapshot.parts);
+    const frames = createFrameReader(holdings, indexed.snapshot.parts, cache);
     const fetcher = createFetcher(holdings, frames);
+    const words = prefilter === null ? null : createTextEngine(prefilter);
     const isScan = test !== null;
     const rowsMax = isScan || !Number.isFinite(limit) ? undefined : limit;
     const narrow = (slice: Slice) =>
-      frameCondition(connection, snapshot, condition, slice, prefilter!, frames, signal);
+      narrowByText(connection, snapshot, condition, slice, words!, frames, signal);
     const selecting = {
       ...{ condition, fromNs, toNs, descending, after, rowsMax },
-      ...(prefilter === null ? {} : { narrow }),
+      ...(words === null ? {} : { narrow }),
     };
-    const batchRows = prefilter !== null ? SCAN_ROWS : READ_ROWS;
+    const batchRows = words !== null ? SCAN_ROWS : READ_ROWS;
     for await (const rows of batches(selectRows(connection, snapshot, selecting, signal), batchRows)) {
-      const hits = await fetcher.fetch(rows, prefilter, signal);
+      const hits = await fetcher.fetch(rows, words, signal);
       yield test === null ? hits : hits.filter(({ bytes }) => test(parsed(bytes)));
     }
   }
@@ -208,7 +211,7 @@ async function* batches(
   let batch: FoundRow[] = [];
   for await (const some of rows) {
     batch = batch.length === 0 ? [...some] : batch.concat(some);
-    if (batch.length < size) continue;
+    if (batch.length === 0 || (batch.length < size && some !== END_OF_SLICE)) continue;
     yield batch;
     batch = [];
   }

@@ -61,13 +61,14 @@ export interface Bucket {
   readonly count: number;
 }
 
-/** Events in steps of equal length, aligned to `offsetMs`; empty steps are left out. */
+/** Events in steps of equal length, aligned to `offsetMs`; empty steps are left out, and so are those beyond the limit. */
 export async function countByTime(
   connection: DuckDBConnection,
   snapshot: QuerySnapshot,
   range: Range,
   stepMs: number,
   offsetMs = 0,
+  limit = Number.MAX_SAFE_INTEGER,
 ): Promise<Bucket[]> {
   const [step, offset] = [BigInt(stepMs) * 1_000_000n, BigInt(offsetMs) * 1_000_000n];
   const rows = await rowsOf(
@@ -76,7 +77,7 @@ export async function countByTime(
     range,
     (from) =>
       `SELECT (time_ns + ${offset}) // ${step} - CASE WHEN (time_ns + ${offset}) % ${step} < 0 THEN 1 ELSE 0 END AS bucket, count(*)
-       FROM ${from} GROUP BY 1 ORDER BY 1`,
+       FROM ${from} GROUP BY 1 ORDER BY 1 LIMIT ${Math.floor(limit)}`,
   );
   return rows.map(([bucket, count]) => ({
     startMs: Number(bucket as bigint) * stepMs - offsetMs,

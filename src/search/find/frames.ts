@@ -23,27 +23,63 @@ const READ_BYTES_MAX = 8_000_000;
 const GAP_BYTES_MAX = 65_536;
 
 export interface FrameReader {
-  /** Frames, decompressed, in the order of parts and offsets; neighbours come with one read. */
+  /** Frames, decompressed: first those of the cache, then the others, where neighbours come with one read. */
   read<Place extends FramePlace>(
     places: readonly Place[],
     signal: AbortSignal,
   ): AsyncGenerator<{ readonly place: Place; readonly content: Buffer }>;
 }
 
-export function createFrameReader(holdings: Holdings, parts: readonly HeldPart[]): FrameReader {
-  const byNumber = new Map(parts.map((part) => [part.number, part]));
-  const cache = new Map<string, Buffer>();
-  let cacheBytes = 0;
-  const keyOf = ({ part, frameOffset }: FramePlace) => `${part} ${frameOffset}`;
+/** Decompressed frames of recent queries: the next page of a query mostly needs the same ones. */
+export interface FrameCache {
+  find(part: HeldPart, offset: number): Buffer | undefined;
+  keep(part: HeldPart, offset: number, content: Buffer): void;
+  /** Drops the frames of every part that is not among these: it was replaced by an erasure, or pruned. */
+  keepOnly(parts: readonly HeldPart[]): void;
+}
 
-  function keep(place: FramePlace, content: Buffer): void {
-    cache.set(keyOf(place), content);
-    cacheBytes += content.length;
-    for (const [oldest, { length }] of cache) {
-      if (cacheBytes <= CACHE_BYTES_MAX) break;
-      cache.delete(oldest);
-      cacheBytes -= length;
-    }
+export function createFrameCache(): FrameCache {
+  const frames = new Map<string, { readonly key: string; readonly content: Buffer }>();
+  const nameOf = ({ key }: HeldPart, offset: number) => `${key} ${offset}`;
+  let held = 0;
+  let current: readonly HeldPart[] = [];
+
+  function drop(name: string): void {
+    held -= frames.get(name)?.content.length ?? 0;
+    frames.delete(name);
+  }
+
+  return {
+    find: (part, offset) => frames.get(nameOf(part, offset))?.content,
+    keep(part, offset, content) {
+      drop(nameOf(part, offset));
+      frames.set(nameOf(part, offset), { key: part.key, content });
+      held += content.length;
+      for (const oldest of frames.keys()) {
+        if (held <= CACHE_BYTES_MAX) break;
+        drop(oldest);
+      }
+    },
+    keepOnly(parts) {
+      if (parts === current) return;
+      current = parts;
+      const keys = new Set(parts.map(({ key }) => key));
+      for (const [name, { key }] of frames) if (!keys.has(key)) drop(name);
+    },
+  };
+}
+
+export function createFrameReader(
+  holdings: Holdings,
+  parts: readonly HeldPart[],
+  cache: FrameCache,
+): FrameReader {
+  const byNumber = new Map(parts.map((part) => [part.number, part]));
+  cache.keepOnly(parts);
+
+  function cached({ part: number, frameOffset }: FramePlace): Buffer | undefined {
+    const part = byNumber.get(number);
+    return part && cache.find(part, frameOffset);
   }
 
   async function readRun(run: readonly FramePlace[]): Promise<Buffer> {
@@ -62,7 +98,7 @@ export function createFrameReader(holdings: Holdings, parts: readonly HeldPart[]
   function unpack(place: FramePlace, stored: Buffer): Buffer {
     try {
       const content = decompress(stored);
-      keep(place, content);
+      cache.keep(byNumber.get(place.part)!, place.frameOffset, content);
       return content;
     } catch {
       throw unreadable(place);
@@ -72,13 +108,13 @@ export function createFrameReader(holdings: Holdings, parts: readonly HeldPart[]
   return {
     async *read(places, signal) {
       const sorted = places.toSorted((a, b) => a.part - b.part || a.frameOffset - b.frameOffset);
-      const known = sorted.filter((place) => cache.has(keyOf(place)));
-      for (const place of known) {
-        const content = cache.get(keyOf(place));
-        if (content !== undefined) yield { place, content };
+      const missing: typeof sorted = [];
+      for (const place of sorted) {
+        const content = cached(place);
+        if (content === undefined) missing.push(place);
+        else yield { place, content };
       }
-      const isKnown = new Set(known.map(keyOf));
-      for (const run of runsOf(sorted.filter((place) => !isKnown.has(keyOf(place))))) {
+      for (const run of runsOf(missing)) {
         signal.throwIfAborted();
         const stored = await readRun(run);
         const start = run[0]!.frameOffset;

@@ -1,48 +1,82 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { interruptible } from "../engine/duckdb.ts";
+import { interruptible, loadDuckDb } from "../engine/duckdb.ts";
 import { all, type Condition } from "./filter.ts";
 import type { FramePlace, FrameReader } from "./frames.ts";
-import { between, type Slice } from "./select.ts";
+import { between, type Narrowed, type Slice } from "./select.ts";
 import type { QuerySnapshot } from "./snapshot.ts";
-import { mayContain, searchable } from "./text.ts";
+import type { TextEngine } from "./text-engine.ts";
 
-/** With more frames than this the condition would cost more than it saves. */
-const FRAMES_LISTED_MAX = 2000;
+/** With more places than this most rows are wanted, and a list of them would cost more than it saves. */
+const PLACES_MAX = 20_000;
+const CHUNK_ROWS = 2000;
+
+interface TextPlace extends FramePlace {
+  readonly at: number;
+}
 
 /**
- * Looks through the frames of a slice before the index is asked for rows: most text searches match few frames, and
- * the rows of the others are never needed.
+ * Looks through the frames of a slice before the index is asked for rows: most text searches match few events, and
+ * the rows of the others are never needed. Rows of open pages stay.
  */
-export async function frameCondition(
+export async function narrowByText(
   connection: DuckDBConnection,
   snapshot: QuerySnapshot,
   condition: Condition,
   slice: Slice,
-  prefilter: readonly string[],
+  words: TextEngine,
   frames: FrameReader,
   signal: AbortSignal,
-): Promise<Condition> {
+): Promise<Narrowed> {
   const source = snapshot.source(slice.fromNs, slice.toNs);
-  if (source === null) return NONE;
+  if (source === null) return { condition: NONE, bytes: 0 };
   const { sql, values } = all([condition, between(slice), { sql: "part >= 0", values: [] }]);
   const reader = await interruptible(connection, signal, () =>
     connection.runAndReadAll(`SELECT DISTINCT part, frame_offset, frame_bytes FROM ${source} WHERE ${sql}`, [
       ...values,
     ]),
   );
-  const places: FramePlace[] = reader.getRows().map(([part, offset, bytes]) => ({
+  const wanted: FramePlace[] = reader.getRows().map(([part, offset, bytes]) => ({
     part: Number(part),
     frameOffset: Number(offset),
     frameBytes: Number(bytes),
   }));
-  const found: FramePlace[] = [];
-  for await (const { place, content } of frames.read(places, signal)) {
-    if (mayContain(searchable(content), prefilter)) found.push(place);
+  const places: TextPlace[] = [];
+  let bytes = 0;
+  for await (const { place, content } of frames.read(wanted, signal)) {
+    bytes += content.length;
+    if (places.length > PLACES_MAX) continue;
+    for (const at of words.places(content)) places.push({ ...place, at });
   }
-  if (found.length === 0) return { sql: "part < 0", values: [] };
-  if (found.length > FRAMES_LISTED_MAX) return { sql: "true", values: [] };
-  const list = found.map(({ part, frameOffset }) => `(${part}, ${frameOffset})`).join(", ");
-  return { sql: `(part < 0 OR (part, frame_offset) IN (VALUES ${list}))`, values: [] };
+  if (places.length === 0) return { condition: OPEN_PAGES, bytes };
+  if (places.length > PLACES_MAX) return { condition: ALL, bytes };
+  await notePlaces(connection, places);
+  return { condition: AT_PLACES, bytes };
 }
 
 const NONE: Condition = { sql: "false", values: [] };
+const ALL: Condition = { sql: "true", values: [] };
+const OPEN_PAGES: Condition = { sql: "part < 0", values: [] };
+const AT_PLACES: Condition = {
+  sql: `(part < 0 OR EXISTS (SELECT 1 FROM temp.main.text_places t
+    WHERE t.in_part = part AND t.in_frame = frame_offset AND t.place >= start AND t.place < start + length))`,
+  values: [],
+};
+
+async function notePlaces(connection: DuckDBConnection, places: readonly TextPlace[]): Promise<void> {
+  const { BIGINT, DuckDBDataChunk, INTEGER } = await loadDuckDb();
+  await connection.run(
+    "CREATE OR REPLACE TEMP TABLE text_places (in_part BIGINT, in_frame BIGINT, place INTEGER)",
+  );
+  const appender = await connection.createAppender("text_places", "main", "temp");
+  for (let from = 0; from < places.length; from += CHUNK_ROWS) {
+    const rows = places.slice(from, from + CHUNK_ROWS);
+    const chunk = DuckDBDataChunk.create([BIGINT, BIGINT, INTEGER], rows.length);
+    chunk.setColumns([
+      rows.map(({ part }) => BigInt(part)),
+      rows.map(({ frameOffset }) => BigInt(frameOffset)),
+      rows.map(({ at }) => at),
+    ]);
+    appender.appendDataChunk(chunk);
+  }
+  appender.closeSync();
+}

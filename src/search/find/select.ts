@@ -28,7 +28,13 @@ export interface Selecting {
   /** No more rows are needed than this; undefined where a later test decides. */
   readonly rowsMax: number | undefined;
   /** A further condition for a slice, found out when it is its turn. */
-  narrow?(slice: Slice): Promise<Condition>;
+  narrow?(slice: Slice): Promise<Narrowed>;
+}
+
+export interface Narrowed {
+  readonly condition: Condition;
+  /** How much of the events was read to find it out. */
+  readonly bytes: number;
 }
 
 export interface OrderPlace {
@@ -38,10 +44,21 @@ export interface OrderPlace {
 }
 
 const SLICE_ROWS = 200_000;
+/** Slices begin this much larger than the rows that are needed: a page of a long list sorts little beyond itself. */
+const SLICE_ROOM = 2;
 /** A slice that brings less than this share of its rows makes the next one larger. */
 const SPARSE = 0.1;
+const SPARSE_GROWTH = 4;
+/** Slices whose events are looked through are small, so that those that match are still in memory. */
+const SCAN_SLICE_ROWS = 20_000;
+const SCAN_SPARSE_BYTES = 5_000_000;
+/** One text for three columns: each text of the engine costs a call of its own. */
 const COLUMNS =
-  "time_ns, identity, bytes_hash, organization, part, row, frame_offset, frame_bytes, start, length";
+  "time_ns, identity || bytes_hash || organization, part, row, frame_offset, frame_bytes, start, length";
+const HEX_LENGTH = 32;
+
+/** Rows so far should be fetched now. */
+export const END_OF_SLICE: readonly FoundRow[] = [];
 
 /**
  * The rows of a query in the order (time, identity, hash of the bytes), in batches. The time line is cut at UTC
@@ -54,18 +71,25 @@ export async function* selectRows(
   signal: AbortSignal,
 ): AsyncGenerator<readonly FoundRow[]> {
   let left = query.rowsMax ?? Number.POSITIVE_INFINITY;
-  let sliceRows = SLICE_ROWS;
+  const isScan = query.narrow !== undefined;
+  let sliceRows = isScan ? SCAN_SLICE_ROWS : Math.min(SLICE_ROWS, left * SLICE_ROOM);
   const days = daysWithin(snapshot, query);
   while (days.length > 0 && left > 0) {
     const slice = takeSlice(days, sliceRows);
+    const narrowed = await query.narrow?.(slice);
+    const own =
+      narrowed === undefined ? query : { ...query, condition: all([query.condition, narrowed.condition]) };
     let found = 0;
-    const narrowed = query.narrow === undefined ? query : await narrowedBy(query, slice);
-    for await (const rows of readSlice(connection, snapshot, narrowed, slice, left, signal)) {
+    for await (const rows of readSlice(connection, snapshot, own, slice, left, signal)) {
       found += rows.length;
       left -= rows.length;
       yield rows;
     }
-    if (found < slice.rows * SPARSE) sliceRows *= 2;
+    // The frames of this slice are in memory now: its rows are fetched before the next slice is looked through.
+    if (isScan) yield END_OF_SLICE;
+    if (narrowed === undefined && found < slice.rows * SPARSE)
+      sliceRows = Math.max(SLICE_ROWS, sliceRows * SPARSE_GROWTH);
+    if (narrowed !== undefined && narrowed.bytes < SCAN_SPARSE_BYTES) sliceRows *= SPARSE_GROWTH;
   }
 }
 
@@ -75,10 +99,6 @@ export interface Slice {
   readonly rows: number;
 }
 type Day = { readonly fromNs: bigint | undefined; readonly toNs: bigint | undefined; readonly rows: number };
-
-async function narrowedBy(query: Selecting, slice: Slice): Promise<Selecting> {
-  return { ...query, condition: all([query.condition, await query.narrow!(slice)]) };
-}
 
 /** Stretches of the time line that together cover all of it, in the order of the sort. */
 function daysWithin({ days }: QuerySnapshot, query: Selecting): Day[] {
@@ -151,17 +171,18 @@ function rowAt(
   >,
   at: number,
 ): FoundRow {
+  const texts = columns[1]![at] as string;
   return {
     timeNs: columns[0]![at] as bigint,
-    identity: columns[1]![at] as string,
-    bytesHash: columns[2]![at] as string,
-    organization: columns[3]![at] as string,
-    part: Number(columns[4]![at]),
-    row: columns[5]![at] as number,
-    frameOffset: Number(columns[6]![at]),
-    frameBytes: columns[7]![at] as number,
-    start: columns[8]![at] as number,
-    length: columns[9]![at] as number,
+    identity: texts.slice(0, HEX_LENGTH),
+    bytesHash: texts.slice(HEX_LENGTH, 2 * HEX_LENGTH),
+    organization: texts.slice(2 * HEX_LENGTH),
+    part: Number(columns[2]![at]),
+    row: columns[3]![at] as number,
+    frameOffset: Number(columns[4]![at]),
+    frameBytes: columns[5]![at] as number,
+    start: columns[6]![at] as number,
+    length: columns[7]![at] as number,
   };
 }
 

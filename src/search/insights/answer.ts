@@ -2,13 +2,12 @@ import { UsageError } from "../../core/errors.ts";
 import { aggregate, isAggregate } from "../../query/aggregates.ts";
 import { QueryError } from "../../query/errors.ts";
 import { parseQuery, type Query } from "../../query/parse-query.ts";
-import { readPage } from "../../query/read-page.ts";
+import { readPage, selectionOf } from "../../query/read-page.ts";
 import type { TokenCodec } from "../../query/token.ts";
 import type { Search } from "../engine/search.ts";
 import { costOf, refuseBroad } from "../find/cost.ts";
 import type { Hit } from "../find/fetch.ts";
-import { all } from "../find/filter.ts";
-import { createHeldStore, narrowing, runsOf } from "./store.ts";
+import { createHeldStore, distinctColumn, runsOf, selectedRange } from "./store.ts";
 
 export interface InsightsQuestion {
   /** "page", or an aggregate. */
@@ -65,9 +64,10 @@ const JSON_TYPE = { "Content-Type": "application/json" };
 
 async function answered(
   context: InsightsContext,
-  { operation, owners, body }: InsightsQuestion,
+  question: InsightsQuestion,
   signal: AbortSignal,
 ): Promise<InsightsAnswer> {
+  const { operation, owners, body } = question;
   const query = parseQuery(body, {
     nowMs: context.nowMs(),
     limitDefault: LIMIT_DEFAULT,
@@ -76,7 +76,7 @@ async function answered(
     furtherServices: FURTHER_SERVICES,
     scope: owners.join(),
   });
-  await refuseCostly(context, query, owners, signal);
+  await refuseCostly(context, query, question, signal);
   const limit = operation === "page" ? query.limit : Number.POSITIVE_INFINITY;
   const store = createHeldStore(context.search, { owners, limit, signal });
   if (isAggregate(operation)) {
@@ -98,37 +98,29 @@ async function answered(
   };
 }
 
-/** Only what neither index columns nor a look at the bytes can narrow is refused, and only beyond the limit. */
+/** Refuses a query that has to read more events than the limit, because the index cannot answer it. */
 async function refuseCostly(
   { search, scanMax }: InsightsContext,
   query: Query,
-  owners: readonly string[],
+  { operation, owners, body }: InsightsQuestion,
   signal: AbortSignal,
 ): Promise<void> {
-  if (query.search === null) return;
-  const condition = all([
-    { sql: `organization IN (${owners.map(() => "?").join(", ") || "NULL"})`, values: owners },
-    ...narrowing(query.search),
-  ]);
-  const ns = (instant: Query["from"]) => BigInt(instant.ms) * 1_000_000n;
-  const range = {
-    condition,
-    fromNs: ns(query.from),
-    toNs: query.to === null ? undefined : ns(query.to) + 1n,
-  };
-  const times = all([
-    condition,
-    { sql: "time_ns >= ?", values: [range.fromNs] },
-    ...(range.toNs === undefined ? [] : [{ sql: "time_ns < ?", values: [range.toNs] }]),
-  ]);
-  const cost = await costOf(search, { ...range, condition: times }, signal);
-  const isParsed = runsOf(query.search).includes(null);
+  const isDistinct = operation === "distinct" && isReadToCount(body);
+  if (query.search === null && !isDistinct) return;
+  const range = selectedRange(owners, selectionOf(query, null));
+  const cost = await costOf(search, range, signal);
+  const isParsed = query.search === null || runsOf(query.search).includes(null);
   // An event that has to be parsed costs about four times as much as one that is looked through.
   refuseBroad(
     cost,
     isParsed ? scanMax / 4 : scanMax,
-    "Ask for a shorter time with start_time and end_time, for fewer organizations, or add a term on id, event_type, service or correlation.id.",
+    `Ask for a shorter time with start_time and end_time, for fewer organizations or services, or add a term on id, event_type, service or correlation.id.${isDistinct ? " The values of event_type, service and id are counted from the index, whatever the time." : ""}`,
   );
+}
+
+function isReadToCount(body: unknown): boolean {
+  const { field } = body as { readonly field?: unknown };
+  return typeof field === "string" && distinctColumn(field) === undefined;
 }
 
 function bodyOf(query: Query, hits: readonly Hit[]): Buffer {

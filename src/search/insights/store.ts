@@ -1,9 +1,10 @@
+import { distinctValues } from "../../query/aggregates.ts";
 import { QueryError } from "../../query/errors.ts";
 import type { Instant } from "../../query/instant.ts";
 import type { FieldTerm, SearchTerm } from "../../query/search-term.ts";
 import type { EventPlace, QueryStore, Selection } from "../../query/store.ts";
 import type { Search } from "../engine/search.ts";
-import { countByTime, countRows } from "../find/counts.ts";
+import { countByTime, countRows, topValues } from "../find/counts.ts";
 import type { Hit } from "../find/fetch.ts";
 import { all, type Condition } from "../find/filter.ts";
 import type { OrderPlace } from "../find/select.ts";
@@ -24,16 +25,7 @@ const KEY_BYTES = 35;
 export function createHeldStore(search: Search, scope: ArchiveScope): QueryStore<Hit> {
   const { owners, limit, signal } = scope;
 
-  function rangeOf({ services, from, to, search: term }: Selection) {
-    const condition = all([
-      inList("organization", owners),
-      ...(services === null ? [] : [inList("service", services)]),
-      { sql: "time_ns >= ?", values: [nsOf(from)] },
-      ...(to === null ? [] : [{ sql: "time_ns <= ?", values: [nsOf(to)] }]),
-      ...(term === null ? [] : narrowing(term)),
-    ]);
-    return { condition, fromNs: nsOf(from), toNs: to === null ? undefined : nsOf(to) + 1n };
-  }
+  const rangeOf = (selection: Selection) => selectedRange(owners, selection);
 
   return {
     async *select(selection) {
@@ -54,12 +46,45 @@ export function createHeldStore(search: Search, scope: ArchiveScope): QueryStore
     keyOf: sortKeyOf,
     count: (selection) =>
       search.query(signal, (connection, snapshot) => countRows(connection, snapshot, rangeOf(selection))),
-    countByTime: (selection, stepMs, offsetMs) =>
+    countByTime: (selection, stepMs, offsetMs, stepsMax) =>
       search.query(signal, async (connection, snapshot) => {
-        const buckets = await countByTime(connection, snapshot, rangeOf(selection), stepMs, offsetMs);
+        const range = rangeOf(selection);
+        const buckets = await countByTime(connection, snapshot, range, stepMs, offsetMs, stepsMax);
         return new Map(buckets.map(({ startMs, count }) => [startMs, count]));
       }),
+    async distinct(selection, field, valuesMax) {
+      const column = distinctColumn(field);
+      if (column === undefined) return undefined;
+      const range = rangeOf(selection);
+      const narrowed = (sql: string) => ({
+        ...range,
+        condition: all([range.condition, { sql, values: [] }]),
+      });
+      const isKnown = narrowed(`"${column}" IS NOT NULL`);
+      const values = await search.query(signal, (connection, snapshot) =>
+        topValues(connection, snapshot, isKnown, column, valuesMax),
+      );
+      const counts = new Map(values.map(({ value, count }) => [value!, count]));
+      // The column is empty where the field is no text. There are hardly any such events.
+      for await (const hits of search.find(narrowed(`"${column}" IS NULL`), signal))
+        for (const { bytes } of hits)
+          for (const value of distinctValues(parsed(bytes), field.split(".")))
+            counts.set(value, (counts.get(value) ?? 0) + 1);
+      return counts;
+    },
   };
+}
+
+/** The rows of a selection, as far as the index can tell. */
+export function selectedRange(owners: readonly string[], { services, from, to, search: term }: Selection) {
+  const condition = all([
+    inList("organization", owners),
+    ...(services === null ? [] : [inList("service", services)]),
+    { sql: "time_ns >= ?", values: [nsOf(from)] },
+    ...(to === null ? [] : [{ sql: "time_ns <= ?", values: [nsOf(to)] }]),
+    ...(term === null ? [] : narrowing(term)),
+  ]);
+  return { condition, fromNs: nsOf(from), toNs: to === null ? undefined : nsOf(to) + 1n };
 }
 
 function inList(column: string, values: readonly string[]): Condition {
@@ -76,13 +101,23 @@ const OWN_COLUMNS: Readonly<Record<string, string>> = {
   "correlation.id": "correlation",
 };
 
+/** The column that holds the field's value wherever that is a text and not empty. */
+function ownColumn(field: string): string | undefined {
+  return Object.hasOwn(OWN_COLUMNS, field) ? OWN_COLUMNS[field] : undefined;
+}
+
+/** The column that lists the values of a field. Many events have no correlation, and all of them would be read. */
+export function distinctColumn(field: string): string | undefined {
+  return field === "correlation.id" ? undefined : ownColumn(field);
+}
+
 /**
  * Conditions that every matching event fulfils (A27). A column is null where the field is no text, and the
  * comparison of the engine may differ for letters beyond ASCII: such rows stay.
  */
 export function narrowing(term: SearchTerm): Condition[] {
   if ("logic" in term) return term.logic === "and" ? term.terms.flatMap(narrowing) : [];
-  const column = OWN_COLUMNS[term.field];
+  const column = ownColumn(term.field);
   const values = valuesOf(term);
   if (column === undefined || values === null) return [];
   const isOther = `"${column}" IS NULL OR strlen("${column}") <> length("${column}")`;

@@ -25,7 +25,8 @@ export interface PageQuestion {
 }
 
 const BUCKETS = 60;
-const STEPS_MS = [1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000];
+const WEEK_MS = 604_800_000;
+const STEPS_MS = [1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, WEEK_MS];
 
 export async function answerPage(
   options: ServiceOptions,
@@ -101,7 +102,9 @@ async function histogramOf(
   const firstNs = query.fromNs ?? dated[0]?.startNs ?? 0n;
   const lastNs = query.toNs ?? (dated.at(-1)?.startNs ?? 0n) + 86_400_000_000_000n;
   const spanMs = Number((lastNs - firstNs) / 1_000_000n);
-  const stepMs = STEPS_MS.find((step) => spanMs / step <= BUCKETS) ?? STEPS_MS.at(-1)!;
+  // One event of the year 9999 must not make half a million bars.
+  const stepMs =
+    STEPS_MS.find((step) => spanMs / step <= BUCKETS) ?? Math.ceil(spanMs / BUCKETS / WEEK_MS) * WEEK_MS;
   const buckets = await countByTime(connection, snapshot, query, stepMs);
   return { stepMs, buckets: buckets.filter(({ startMs }) => startMs > -8e12) };
 }

@@ -5,20 +5,29 @@ import { COLUMNS } from "../columns.ts";
 import { interruptible, loadDuckDb, openInstance, quoted } from "../engine/duckdb.ts";
 import { takeSnapshot } from "../find/snapshot.ts";
 import type { IndexedSnapshot } from "../index/sync.ts";
+import { refuseOtherTables } from "./tables.ts";
 
 /*
  * One SELECT of a user over the view `events` (A26). The walls, from the outside in:
  *
  *   1. The text must begin like a SELECT, be one statement, and be a SELECT for DuckDB itself.
- *   2. It runs in an instance of its own that may open the files of the index and no other, cannot load
+ *   2. It may name the view, its own subqueries and a few functions that read nothing, no other table or function.
+ *   3. It runs in an instance of its own that may open the files of the index and no other, cannot load
  *      extensions, and whose settings are locked.
- *   3. Memory and time are bounded.
+ *   4. Time, memory and disk are bounded. The engine's own limit of memory leaves out what a single function needs,
+ *      so the memory of the process is watched too.
  */
 export interface SqlOptions {
   readonly memoryBytes: number;
   readonly temporaryFolder: string;
   readonly signal: AbortSignal;
+  /** The memory of this process. Without it only the engine's own limit applies. */
+  usedBytes?(): number;
 }
+
+/** Memory that a query may take beyond its limit, for rows on their way out. */
+const SLACK_BYTES = 256_000_000;
+const LOOK_MS = 50;
 
 export interface SqlResult {
   readonly columns: readonly string[];
@@ -41,20 +50,28 @@ export async function runSql(
   use: (result: SqlResult) => Promise<void>,
 ): Promise<void> {
   refuseOthers(text);
-  const { signal } = options;
+  const memory = watchMemory(options);
+  const signal = AbortSignal.any([options.signal, memory.signal]);
   const instance = await openInstance({ ...options, temporaryFolder: join(options.temporaryFolder, "sql") });
   const connection = await instance.connect();
+  let running: Promise<unknown> = Promise.resolve();
+  /** Ends at once when the signal aborts, also where the engine is inside a function that cannot be interrupted. */
+  const prompt = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const own = interruptible(connection, signal, work);
+    running = own.catch(() => {});
+    return Promise.race([own, abortedBy(signal)]);
+  };
   try {
     await makeView(connection, indexed);
     await lock(connection, indexed);
     const statement = await selectOf(connection, text);
-    const result = await interruptible(connection, signal, () => statement.stream());
+    const result = await prompt(() => statement.stream());
     const columns = result.columnNames();
     await use({
       columns,
       rows: (async function* () {
         for (;;) {
-          const chunk = await interruptible(connection, signal, () => result.fetchChunk());
+          const chunk = await prompt(() => result.fetchChunk());
           if (chunk === null || chunk.rowCount === 0) return;
           yield chunk.getRows().map((row) => row.map(plainValue));
         }
@@ -63,9 +80,37 @@ export async function runSql(
   } catch (error) {
     throw explained(error, signal);
   } finally {
-    connection.closeSync();
-    instance.closeSync();
+    memory.stop();
+    const closed = running.then(() => {
+      connection.closeSync();
+      instance.closeSync();
+    });
+    if (!signal.aborted) await closed;
   }
+}
+
+/** Never fulfilled. */
+function abortedBy(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+/** Aborts when the process has grown by more than the query may take. */
+function watchMemory({ memoryBytes, usedBytes }: SqlOptions): { signal: AbortSignal; stop(): void } {
+  const exceeded = new AbortController();
+  const limit = (usedBytes?.() ?? 0) + memoryBytes + SLACK_BYTES;
+  const timer = setInterval(() => {
+    if (usedBytes !== undefined && usedBytes() > limit) exceeded.abort(tooLarge(""));
+  }, LOOK_MS);
+  return { signal: exceeded.signal, stop: () => clearInterval(timer) };
+}
+
+function tooLarge(message: string): UsageError {
+  return new UsageError(
+    `The query needs more memory than it may have (search.memory). Narrow it with WHERE, or group by fewer values. ${message}`.trimEnd(),
+  );
 }
 
 async function makeView(connection: DuckDBConnection, indexed: IndexedSnapshot): Promise<void> {
@@ -100,6 +145,7 @@ async function selectOf(connection: DuckDBConnection, text: string) {
     throw new UsageError(`One SELECT is accepted, and there are ${statements.count} statements.`);
   const statement = await statements.prepare(0);
   if (statement.statementType !== StatementType.SELECT) throw notSelect("");
+  await refuseOtherTables(connection, text);
   return statement;
 }
 
@@ -113,10 +159,7 @@ function explained(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof UsageError || !(error instanceof Error)) return error;
   const { message } = error;
-  if (/Out of Memory/i.test(message))
-    return new UsageError(
-      `The query needs more memory than it may have (search.memory). Narrow it with WHERE, or group by fewer values. ${message}`,
-    );
+  if (/Out of Memory/i.test(message)) return tooLarge(message);
   if (/Binder Error|Catalog Error|Parser Error|Conversion Error|Permission Error|Invalid Input/.test(message))
     return new UsageError(
       `${message}\nThe columns of "events" are ${EVENT_COLUMNS.map(({ name }) => name).join(", ")}.`,
