@@ -39,11 +39,17 @@ export function heldEvents(owner: string, slices: readonly Uint8Array[]): Journa
 /** Sorts before every real time. */
 export const UNDATED_NS = -9_000_000_000_000_000_000n;
 
+/** 64 bits of nanoseconds reach from 1677 to 2262. Earlier and later times, which no clock gave, count as these. */
+const EARLIEST_NS = -7_000_000_000_000_000_000n;
+const LATEST_NS = 9_000_000_000_000_000_000n;
+
 /** Nanoseconds since the epoch, at the precision of the timestamp. */
 export function eventTimeNs({ timestampMs, timestamp }: JournalEvent): bigint {
   if (timestampMs === UNDATED_MS) return UNDATED_NS;
   const beyondMs = /\.\d{3}(\d{1,6})/.exec(timestamp)?.[1] ?? "";
-  return BigInt(timestampMs) * 1_000_000n + BigInt(beyondMs.padEnd(6, "0"));
+  const timeNs = BigInt(timestampMs) * 1_000_000n + BigInt(beyondMs.padEnd(6, "0"));
+  if (timeNs > LATEST_NS) return LATEST_NS;
+  return timeNs < EARLIEST_NS ? EARLIEST_NS : timeNs;
 }
 
 function arrayOf(slices: readonly Uint8Array[]): Buffer {

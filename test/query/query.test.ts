@@ -147,4 +147,26 @@ describe("the Insights query language", () => {
       ],
     });
   });
+
+  test("distinct asks a store that knows the values, and is refused before it fills the memory", async () => {
+    const query = (body: object) => parseQuery({ ...WHOLE, ...body }, RULES);
+    const knowing = { ...storeOf(ROWS), distinct: async () => new Map([["known", 7]]) };
+    const known = { buckets: [{ key: "known", doc_count: 7 }] };
+    expect(await aggregate("distinct", knowing, query({}), { field: "tags" })).toEqual(known);
+    const term = { search_term: { and: [{ id: "a" }] } };
+    expect(await aggregate("distinct", knowing, query(term), { field: "tags" })).not.toEqual(known);
+    const many = (length: number, value: (at: number) => string) =>
+      aggregate(
+        "distinct",
+        storeOf(Array.from({ length }, (_, at) => ({ ...ROWS[0]!, name: value(at) }))),
+        query({}),
+        { field: "name" },
+      );
+    await expect(many(200_500, String)).rejects.toThrow(
+      /name has too many different values .* 200,\d+ were found .* Ask for a shorter time/,
+    );
+    const long = "x".repeat(100_000);
+    await expect(many(300, (at) => `${at}${long}`)).rejects.toThrow(/too many different values/);
+    expect(await many(300, () => long)).toEqual({ buckets: [{ key: long, doc_count: 300 }] });
+  });
 });

@@ -4,6 +4,7 @@ import {
   chmodSync,
   chownSync,
   cpSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -289,6 +290,18 @@ describe.skipIf(skips)("tidemark sql", () => {
       `SELECT * FROM read_parquet('${world.at("archive")}/*')`,
       `SELECT * FROM query('COPY (SELECT 1) TO ''${data}''')`,
       `FROM read_json('${world.at("tidemark.yaml")}')`,
+      `SELECT * FROM enable_profiling(save_location='${world.at("profile.json")}')`,
+      `SELECT * FROM enable_logging(storage='file', storage_path='${world.at("log")}')`,
+      "SELECT * FROM duckdb_settings()",
+      "SELECT * FROM information_schema.tables",
+      "SELECT * FROM arrow_scan(1, 2, 3)",
+      "SELECT * FROM query_table('events')",
+      "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+      `SELECT * FROM read_parquet('${index[0]}')`,
+      `SELECT * FROM read_blob('${index[0]}')`,
+      `SELECT 1 WHERE 1 IN (SELECT count(*) FROM parquet_metadata('${index[0]}'))`,
+      `WITH x AS (FROM (SUMMARIZE SELECT * FROM read_text('${world.at("secret.csv")}'))) SELECT * FROM x`,
+      "SELECT * FROM (PIVOT events ON service USING count(*))",
       "PRAGMA database_list",
       "SET enable_external_access = true",
       "RESET enable_external_access",
@@ -310,9 +323,41 @@ describe.skipIf(skips)("tidemark sql", () => {
       expect({ attack, code }).toEqual({ attack, code: 2 });
       expect(stdout + stderr).not.toContain("42-secret");
     }
+    expect(existsSync(world.at("profile.json")) || existsSync(world.at("log"))).toBe(false);
     expect(readFileSync(data!).equals(before)).toBe(true);
     expect(readFileSync(index[0]!).equals(kept)).toBe(true);
     expect(Number((await search("--count")).stdout)).toBe(served.length);
+  });
+
+  test("A26 accepts subqueries, joins and functions that read nothing", async () => {
+    for (const text of [
+      "WITH a AS (SELECT service FROM Events), b AS (SELECT * FROM A) SELECT count(*) AS n FROM b",
+      "FROM (SELECT count(*) AS n FROM events e JOIN (SELECT DISTINCT service FROM events) s USING (service))",
+      "SELECT count(*) AS n FROM events, range(2) r WHERE r.range = 0 AND 1 IN (SELECT unnest([1, 2]))",
+      "(SELECT count(*) AS n FROM temp.main.events)",
+    ]) {
+      const { code, stdout, stderr } = await sql(text, "--json");
+      expect({ text, code, stderr }).toEqual({ text, code: 0, stderr: "" });
+      expect(JSON.parse(stdout).n, text).toBe(served.length);
+    }
+  });
+
+  test("A26 a function that needs more memory than the query may have is stopped", () => {
+    const ended = spawnSync(
+      process.execPath,
+      [
+        PROGRAM,
+        "sql",
+        "SELECT length(repeat('x', 1500000000))",
+        "--memory",
+        "64MB",
+        "--store",
+        world.at("archive"),
+      ],
+      { encoding: "utf8", env: { PATH: process.env.PATH, XDG_CACHE_HOME: world.at("cache") } },
+    );
+    expect(ended.stderr).toContain("needs more memory than it may have");
+    expect(ended.status).toBe(2);
   });
 
   test.skipIf(process.getuid?.() !== 0)(

@@ -118,6 +118,33 @@ describe.skipIf(skips)("the index", () => {
     expect(await find({})).toEqual(all);
   });
 
+  test("an event of an impossible time is found, in the journal and closed, and harms no other", async () => {
+    const { world } = own;
+    const times = [
+      "0001-01-01T00:00:00Z",
+      "1600-02-29T00:00:00.5Z",
+      "2300-01-01T00:00:00Z",
+      "9999-12-31T23:59:59Z",
+    ];
+    const ordinary = await world.events(A, DAY, 0, 5);
+    const odd: string[] = [];
+    for (const [at, timestamp] of times.entries())
+      odd.push(...(await world.events(A, DAY, 100 + at, 1, { timestamp })));
+    const wanted = [...odd.slice(0, 2), ...ordinary, ...odd.slice(2)];
+    const found = async () => (await find({})).toSorted();
+    expect(await found()).toEqual(wanted.toSorted());
+    expect(
+      await find({
+        fromNs: BigInt(Date.parse(DAY)) * 1_000_000n,
+        toNs: BigInt(Date.parse(NEXT)) * 1_000_000n,
+      }),
+    ).toEqual(ordinary);
+    await world.seal([A], DAY, 5);
+    await world.closeAll();
+    expect(await found()).toEqual(wanted.toSorted());
+    expect(await find({ toNs: 10n ** 21n, fromNs: -(10n ** 23n) }, { limit: 4 })).toHaveLength(4);
+  });
+
   test("A25 the engine has the memory of the config, one thread, and bounded temporary files", async () => {
     const all = await fill();
     const small = await openSearch({

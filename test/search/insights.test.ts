@@ -5,6 +5,12 @@ import { accessRules } from "../../simulator/test/conformance/access.ts";
 import { insightsRules } from "../../simulator/test/conformance/insights.ts";
 import { searchRules } from "../../simulator/test/conformance/search.ts";
 import { ask, call, readAll } from "../../simulator/test/support.ts";
+import { UsageError } from "../../src/core/errors.ts";
+import type { View } from "../../src/core/view.ts";
+import { insightsRoutes } from "../../src/search/http/insights-routes.ts";
+import { pageRoutes } from "../../src/search/http/page-routes.ts";
+import { createSearchService } from "../../src/search/service/service.ts";
+import { serve } from "../server/start.ts";
 import { skipUnless } from "../support/components.ts";
 import { type InsightsWorld, openInsightsWorld } from "./insights-world.ts";
 import { DUCKDB_REMEDY, duckdb } from "./support.ts";
@@ -196,9 +202,134 @@ describe.skipIf(skips)("the Insights interface over everything held", () => {
     expect((await call("GET", `${world.archived.insightsUrl}/api/search/events`, {})).status).toBe(401);
   }, 900_000);
 
+  test("times, terms and numbers at the edge of what can be written get an answer", async () => {
+    const count = async (more: object) => {
+      const answer = await call<{ count: number }>("POST", `${url()}/count`, headers(), {
+        ...query,
+        ...more,
+      });
+      return answer.status === 200 ? answer.body.count : answer.status;
+    };
+    const all = await count({});
+    expect(all).toBeGreaterThan(1000);
+    expect(
+      await count({ start_time: "0001-01-01T00:00:00Z", end_time: "9999-12-31T23:59:59.999999999Z" }),
+    ).toBe(all);
+    expect(await count({ start_time: "2025-01-01T05:30:00+05:30" })).toBe(all);
+    expect(await count({ start_time: "2025-01-01T00:00:00" })).toBe(400);
+    for (const value of [
+      "\u0000",
+      "\ud800",
+      "%",
+      "'; DROP VIEW events; --",
+      "\u{1f600}",
+      "x".repeat(100_000),
+      "\\",
+      '"',
+      " ",
+    ])
+      for (const operator of ["eq", "contains", "startsWith"]) {
+        const found = await count({ search_term: { and: [{ field: "username", operator, value }] } });
+        expect({ value: value.slice(0, 20), operator, found: found === 400 || found < all }).toMatchObject({
+          found: true,
+        });
+      }
+    const many = Array.from({ length: 900 }, (_, at) => `nobody ${at}`);
+    expect(await count({ search_term: { and: [{ field: "username", operator: "in", value: many }] } })).toBe(
+      0,
+    );
+    for (const params of [
+      "from=-8000000000000000&to=8000000000000000",
+      "text=%00",
+      "user=%F0%9F%98%80&ip=%27",
+      "limit=1&after=1.zz",
+    ]) {
+      const page = await call("GET", `${world.archived.insightsUrl}/api/search/events?${params}`, {
+        authorization: `Bearer ${world.simulator.apiKey}`,
+      });
+      expect({ params, status: page.status }).toEqual({
+        params,
+        status: params.includes("after") ? 400 : 200,
+      });
+    }
+  }, 300_000);
+
+  test("a failure names no path and no other tenant to a limited token, and leaves an access entry", async () => {
+    const [mine, other] = world.simulator.organizations.map(({ id }) => id) as [string, string];
+    const rights = ["insights", "search"] as const;
+    const token = (name: string, organizations: string[] | null) =>
+      world.tokens.create({ name, organizations, rights: [...rights], expiresMs: null }).secret;
+    const [limited, whole] = [token("limited", [mine]), token("whole", null)];
+    const words = `/archive/events/x.zst is damaged at ${other}`;
+    const failing = { error: new Error(words) as Error };
+    const context = {
+      service: { answer: () => Promise.reject(failing.error) },
+      ...{ tokens: world.tokens, accesses: world.accesses, timeoutMs: 60_000 },
+    };
+    const server = await serve({} as View, {
+      rawRoutes: [...insightsRoutes(context), ...pageRoutes(context)],
+    });
+    try {
+      const asked = async (secret: string) => [
+        await call(
+          "POST",
+          `${server.url}insights/directory/v1/events`,
+          { "x-api-key": secret, "x-org-id": mine },
+          query,
+        ),
+        await call("GET", `${server.url}api/search/events`, { authorization: `Bearer ${secret}` }),
+      ];
+      for (const answer of await asked(limited)) {
+        expect(answer.status).toBe(500);
+        expect(answer.text).not.toContain(other);
+      }
+      expect(world.accesses.list(2)).toMatchObject([
+        { who: "limited", operation: "insights page", status: 500 },
+        { who: "limited", operation: "page events", status: 500 },
+      ]);
+      failing.error = new UsageError(words);
+      for (const { status, text } of await asked(limited)) {
+        expect(status).toBe(503);
+        expect(text).not.toContain(other);
+        expect(text).not.toContain("/archive");
+      }
+      for (const { status, text } of await asked(whole))
+        expect([status, text.includes(words)]).toEqual([503, true]);
+    } finally {
+      await server.close();
+    }
+  });
+
+  test("distinct counts from the index, or says what reading the events would cost", async () => {
+    const small = createSearchService({
+      ...{ describe: undefined as never, facts: undefined as never, search: world.own.search },
+      ...{ scanMax: 1000, cursorSecret: "x", nowMs: Date.now },
+    });
+    const owners = world.simulator.organizations.map(({ id }) => id);
+    const distinct = (field: string, more: object = {}) =>
+      small.answer(
+        { kind: "insights", operation: "distinct", owners, body: { ...query, ...more, field } },
+        new AbortController().signal,
+      );
+    for (const field of ["event_type", "service"]) {
+      const { status, body } = await distinct(field);
+      expect(status).toBe(200);
+      expect((JSON.parse(body.toString()) as { buckets: object[] }).buckets.length).toBeGreaterThan(5);
+    }
+    const { status, body } = await distinct("initiated_by.type");
+    expect(status).toBe(400);
+    expect(body.toString()).toMatch(
+      /too broad.*events.*would have to be read.*Ask for a shorter time.*event_type, service and id are counted from the index/,
+    );
+    const none = await distinct("initiated_by.type", {
+      start_time: "2001-01-01T00:00:00Z",
+      end_time: "2001-01-02T00:00:00Z",
+    });
+    expect([none.status, none.body.toString()]).toEqual([200, '{"buckets":[]}']);
+  });
+
   test("a search_term that would read too much is refused with its cost", async () => {
     const service = { ...query, search_term: { and: [{ field: "username", operator: "ne", value: "x" }] } };
-    const { createSearchService } = await import("../../src/search/service/service.ts");
     const small = createSearchService({
       describe: undefined as never,
       facts: undefined as never,

@@ -123,6 +123,7 @@ describe("a look at the bytes before events are parsed", () => {
           expect(words === null || createTextEngine(words).mayContain(bytesOf(spelling)), text).toBe(true);
       }
     expect(prefilterOf([safeRun("abc"), null])).toBe(null);
+    expect(prefilterOf(Array.from({ length: 51 }, (_, at) => `word ${at}`))).toBe(null);
     expect(safeRun("é")).toBe(null);
   });
 });

@@ -15,10 +15,14 @@ export function safeRun(text: string): string | null {
   return runs[0] !== undefined && runs[0].length >= RUN_LENGTH_MIN ? runs[0] : null;
 }
 
+/** Each word is looked for by itself: beyond so many it is faster to parse every event. */
+const WORDS_MAX = 50;
+
 /** For events that contain at least one of the runs. Null in the list: nothing can be left out. */
 export function prefilterOf(runs: readonly (string | null)[]): Prefilter {
   if (runs.some((run) => run === null)) return null;
-  return [...new Set(runs.map((run) => run!.toLowerCase()))];
+  const words = new Set(runs.map((run) => run!.toLowerCase()));
+  return words.size > WORDS_MAX ? null : [...words];
 }
 
 /** Whether a value of the event contains the text, without regard to case. */

@@ -60,6 +60,17 @@ function own({ organizations }: Token): string {
   throw new Refused(401, "Unauthorized: a token for several organizations must send x-org-id");
 }
 
+/**
+ * The answer when search is not available. The reason may contain paths and the ids of other tenants, so a caller who
+ * is limited to some of them does not get it.
+ */
+export function unavailable(reason: string, isLimited: boolean): InsightsAnswer {
+  return refusal(
+    503,
+    isLimited ? "Search is not available at the moment. The operator finds the reason in the log." : reason,
+  );
+}
+
 /** Asks the service within the time limit, and turns its failures into answers. */
 export async function askSearch(
   { service, timeoutMs }: HttpContext,

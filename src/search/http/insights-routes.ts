@@ -5,7 +5,7 @@ import { AGGREGATES } from "../../query/aggregates.ts";
 import { UNKNOWN_CALLER } from "../access/access-log.ts";
 import type { Token } from "../access/tokens.ts";
 import { type InsightsAnswer, refusal } from "../insights/answer.ts";
-import { askSearch, callerOrganizations, type HttpContext, Refused } from "./callers.ts";
+import { askSearch, callerOrganizations, type HttpContext, Refused, unavailable } from "./callers.ts";
 
 const PATH = "/insights/directory/v1/events";
 
@@ -22,11 +22,18 @@ async function run(context: HttpContext, operation: string, input: RawInput): Pr
   const token = admitted(context, input);
   const scope: { owners: readonly string[]; query: unknown } = { owners: [], query: null };
   let answer: InsightsAnswer;
+  let failure: unknown;
   try {
     answer = token instanceof Refused ? refusal(token.status, token.message) : await answered(token);
   } catch (error) {
-    if (!(error instanceof Refused) && !(error instanceof UsageError)) throw error;
-    answer = refusal(error instanceof Refused ? error.status : 503, error.message);
+    if (error instanceof Refused) answer = refusal(error.status, error.message);
+    else if (error instanceof UsageError)
+      answer = unavailable(error.message, token instanceof Refused || token.organizations !== null);
+    else {
+      // The server answers and logs it; the access entry is written all the same.
+      failure = error;
+      answer = refusal(500, "");
+    }
   }
   context.accesses.append({
     who: token instanceof Refused ? UNKNOWN_CALLER : token.name,
@@ -37,6 +44,7 @@ async function run(context: HttpContext, operation: string, input: RawInput): Pr
     status: answer.status,
     events: operation === "page" ? answer.events : null,
   });
+  if (failure !== undefined) throw failure;
   const { status, headers, body } = answer;
   return { status, headers: { ...headers, "X-Request-Id": randomUUID() }, body };
 

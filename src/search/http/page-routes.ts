@@ -4,7 +4,7 @@ import { headerValues, type RawAnswer, type RawInput, type RawRoute } from "../.
 import { UNKNOWN_CALLER } from "../access/access-log.ts";
 import { type InsightsAnswer, refusal } from "../insights/answer.ts";
 import type { PageQuestion } from "../service/page.ts";
-import { askSearch, type HttpContext, Refused } from "./callers.ts";
+import { askSearch, type HttpContext, Refused, unavailable } from "./callers.ts";
 
 const values = z
   .union([z.string(), z.array(z.string())])
@@ -75,10 +75,14 @@ async function run(
   input: RawInput,
 ): Promise<RawAnswer> {
   const caller = callerOf(context, input);
+  let failure: unknown;
   const answer = await answered().catch((error: unknown) => {
     if (error instanceof z.ZodError) return refusal(400, z.prettifyError(error));
-    if (error instanceof UsageError) return refusal(503, error.message);
-    throw error;
+    if (error instanceof UsageError)
+      return unavailable(error.message, caller instanceof Refused || caller.owners !== null);
+    // The server answers and logs it; the access entry is written all the same.
+    failure = error;
+    return refusal(500, "");
   });
   context.accesses.append({
     who: caller instanceof Refused ? UNKNOWN_CALLER : caller.name,
@@ -89,6 +93,7 @@ async function run(
     status: answer.status,
     events: answer.events,
   });
+  if (failure !== undefined) throw failure;
   return answer;
 
   async function answered(): Promise<InsightsAnswer> {

@@ -78,7 +78,8 @@ async function syncPages(
   for (const group of pageGroupsOf(snapshot.pages.filter(({ number }) => !isCovered(number)))) {
     const [first, last] = [group[0]!, group.at(-1)!];
     const name = `pages-${first.number}-${last.number}-${last.key.slice(0, 16)}-${snapshot.erasures}`;
-    const file = await buildPages(context, name, group, signal);
+    // The newest group is small and made anew when a page was added, but not for every query.
+    const file = (await context.catalog.find(name)) ?? (await buildPages(context, name, group, signal));
     if (file === undefined) return undefined;
     files.push(file);
   }
