@@ -3,6 +3,9 @@ import { explain, UsageError } from "../../core/errors.ts";
 import { encodeMessage, messagesOf } from "./frames.ts";
 import type { SearchService, ServiceRequest } from "./service.ts";
 
+/** The engine has one thread: more questions at once would take memory and no less time. */
+const RUNNING_MAX = 3;
+
 /** Answers the questions of the exporter until its end of the pipe is closed. */
 export async function hostService(
   service: SearchService,
@@ -11,15 +14,17 @@ export async function hostService(
   signal: AbortSignal,
 ): Promise<void> {
   const running = new Map<number, AbortController>();
+  const inTurn = createTurns(RUNNING_MAX);
 
   async function answer(id: number, request: ServiceRequest): Promise<void> {
     const stop = new AbortController();
     running.set(id, stop);
     try {
-      const { status, headers, body, events } = await service.answer(
-        request,
-        AbortSignal.any([signal, stop.signal]),
-      );
+      const own = AbortSignal.any([signal, stop.signal]);
+      const { status, headers, body, events } = await inTurn(() => {
+        own.throwIfAborted();
+        return service.answer(request, own);
+      });
       await send({ id, status, headers, events }, body);
     } catch (error) {
       await send({ id, error: explain(error), isUsage: error instanceof UsageError });
@@ -40,4 +45,21 @@ export async function hostService(
     else void answer(id, request!);
   }
   for (const stop of running.values()) stop.abort(new Error("The exporter has ended."));
+}
+
+/** Runs so many at a time, the others in the order in which they came. */
+function createTurns(max: number) {
+  const waiting: (() => void)[] = [];
+  let free = max;
+  return async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free++;
+      else next();
+    }
+  };
 }
