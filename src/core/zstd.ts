@@ -13,6 +13,8 @@ export interface Zstd {
   createPageCompressor(parameters: ZstdParameters): Compress;
   /** The content of one or more whole frames; throws for bytes that are anything else. */
   decompress(bytes: Uint8Array): Buffer;
+  /** Puts the content of one frame into memory of the caller; throws where it does not fit. Gives its length. */
+  decompressInto(frame: Uint8Array, room: Uint8Array): number;
 }
 
 export interface ZstdParameters {
@@ -46,6 +48,11 @@ export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zs
     createPageCompressor: createCompressor,
     decompress: (bytes) =>
       decompressFrames(bytes, (frame) => zstdDecompressSync(frame, { chunkSize: OUTPUT_CHUNK_BYTES })),
+    decompressInto(frame, room) {
+      const content = zstdDecompressSync(frame, { chunkSize: OUTPUT_CHUNK_BYTES });
+      room.set(content);
+      return content.length;
+    },
   };
 }
 
@@ -54,6 +61,7 @@ export function packageZstd(): Zstd {
   const { Compressor, Decompressor } = require("zstd-napi") as typeof import("zstd-napi");
   const binding = require("zstd-napi/binding.js") as typeof import("zstd-napi/binding.js");
   const decompressor = new Decompressor();
+  const context = new binding.DCtx();
   return {
     createCompressor(parameters = {}) {
       const compressor = new Compressor();
@@ -77,10 +85,11 @@ export function packageZstd(): Zstd {
       };
     },
     decompress: (bytes) => decompressFrames(bytes, (frame) => decompressor.decompress(frame)),
+    decompressInto: (frame, room) => context.decompress(room, frame),
   };
 }
 
-export const { createCompressor, createPageCompressor, decompress }: Zstd = load();
+export const { createCompressor, createPageCompressor, decompress, decompressInto }: Zstd = load();
 
 function load(): Zstd {
   if ("zstdCompressSync" in zlib) return nodeZstd(zlib as unknown as NodeZstd);

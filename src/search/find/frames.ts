@@ -1,5 +1,6 @@
 import type { HeldPart, Holdings } from "../../core/holdings.ts";
-import { decompress } from "../../core/zstd.ts";
+import { decompress, decompressInto } from "../../core/zstd.ts";
+import { frameContentSize } from "../../core/zstd-frame.ts";
 
 /** The index and the data disagree: one of them is damaged. */
 export class MismatchError extends Error {
@@ -28,6 +29,16 @@ export interface FrameReader {
     places: readonly Place[],
     signal: AbortSignal,
   ): AsyncGenerator<{ readonly place: Place; readonly content: Buffer }>;
+  /**
+   * The same without a buffer for each frame: the content is put into `room`, which the next frame overwrites. Frames
+   * for which `look` is true are kept, because they will be read next. Gives how many bytes were looked through.
+   */
+  scan<Place extends FramePlace>(
+    places: readonly Place[],
+    room: (bytes: number) => Uint8Array,
+    look: (place: Place, content: Uint8Array) => boolean,
+    signal: AbortSignal,
+  ): Promise<number>;
 }
 
 /** Decompressed frames of recent queries: the next page of a query mostly needs the same ones. */
@@ -82,6 +93,10 @@ export function createFrameReader(
     return part && cache.find(part, frameOffset);
   }
 
+  function keep({ part, frameOffset }: FramePlace, content: Buffer): void {
+    cache.keep(byNumber.get(part)!, frameOffset, content);
+  }
+
   async function readRun(run: readonly FramePlace[]): Promise<Buffer> {
     const [first, last] = [run[0]!, run.at(-1)!];
     const part = byNumber.get(first.part);
@@ -98,31 +113,60 @@ export function createFrameReader(
   function unpack(place: FramePlace, stored: Buffer): Buffer {
     try {
       const content = decompress(stored);
-      cache.keep(byNumber.get(place.part)!, place.frameOffset, content);
+      keep(place, content);
       return content;
     } catch {
       throw unreadable(place);
     }
   }
 
+  function unpackInto(place: FramePlace, stored: Buffer, room: (bytes: number) => Uint8Array): Uint8Array {
+    try {
+      const size = frameContentSize(stored)!;
+      const content = room(size);
+      if (decompressInto(stored, content) === size) return content;
+    } catch {
+      // Said below.
+    }
+    throw unreadable(place);
+  }
+
+  /** Stored frames, where neighbours come with one read. */
+  async function* storedFrames<Place extends FramePlace>(places: readonly Place[], signal: AbortSignal) {
+    for (const run of runsOf(places)) {
+      signal.throwIfAborted();
+      const stored = await readRun(run);
+      const start = run[0]!.frameOffset;
+      for (const place of run) {
+        const at = place.frameOffset - start;
+        yield { place, stored: stored.subarray(at, at + place.frameBytes) };
+      }
+    }
+  }
+
+  const inOrder = <Place extends FramePlace>(places: readonly Place[]) =>
+    places.toSorted((a, b) => a.part - b.part || a.frameOffset - b.frameOffset);
+
   return {
     async *read(places, signal) {
-      const sorted = places.toSorted((a, b) => a.part - b.part || a.frameOffset - b.frameOffset);
+      const sorted = inOrder(places);
       const missing: typeof sorted = [];
       for (const place of sorted) {
         const content = cached(place);
         if (content === undefined) missing.push(place);
         else yield { place, content };
       }
-      for (const run of runsOf(missing)) {
-        signal.throwIfAborted();
-        const stored = await readRun(run);
-        const start = run[0]!.frameOffset;
-        for (const place of run) {
-          const at = place.frameOffset - start;
-          yield { place, content: unpack(place, stored.subarray(at, at + place.frameBytes)) };
-        }
+      for await (const { place, stored } of storedFrames(missing, signal))
+        yield { place, content: unpack(place, stored) };
+    },
+    async scan(places, room, look, signal) {
+      let bytes = 0;
+      for await (const { place, stored } of storedFrames(inOrder(places), signal)) {
+        const content = unpackInto(place, stored, room);
+        bytes += content.length;
+        if (look(place, content)) keep(place, Buffer.from(content));
       }
+      return bytes;
     },
   };
 }

@@ -41,12 +41,13 @@ export async function narrowByText(
     frameBytes: Number(bytes),
   }));
   const places: TextPlace[] = [];
-  let bytes = 0;
-  for await (const { place, content } of frames.read(wanted, signal)) {
-    bytes += content.length;
-    if (places.length > PLACES_MAX) continue;
-    for (const at of words.places(content)) places.push({ ...place, at });
-  }
+  const look = (place: FramePlace, content: Uint8Array) => {
+    if (places.length > PLACES_MAX) return true;
+    const found = words.placesIn(content);
+    for (const at of found) places.push({ ...place, at });
+    return found.length > 0;
+  };
+  const bytes = await frames.scan(wanted, words.room, look, signal);
   if (places.length === 0) return { condition: OPEN_PAGES, bytes };
   if (places.length > PLACES_MAX) return { condition: ALL, bytes };
   await notePlaces(connection, places);

@@ -21,8 +21,10 @@ interface Exports {
 export interface TextEngine {
   /** Whether the bytes contain one of the words. */
   mayContain(bytes: Uint8Array): boolean;
-  /** Where words are found, at least one place in each line that contains one. */
-  places(content: Buffer): number[];
+  /** Memory of the engine for so many bytes, until it is asked anything else. */
+  room(bytes: number): Uint8Array;
+  /** Where words are found in a room that was filled, at least one place in each line that contains one. */
+  placesIn(room: Uint8Array): number[];
   /** For each of the slices, which are in ascending order, whether it contains one of the words. */
   candidates(content: Uint8Array, slices: readonly Slice[]): boolean[];
 }
@@ -46,13 +48,17 @@ export function createTextEngine(words: readonly string[]): TextEngine {
   const texts = words.map((one) => Buffer.from(one, "latin1").subarray(0, call.WORD_BYTES.value));
   let memory = new Uint8Array(call.memory.buffer);
 
-  function take(bytes: Uint8Array): void {
-    const missing = text + bytes.length + call.PADDING_BYTES.value - memory.length;
+  function room(bytes: number): Uint8Array {
+    const missing = text + bytes + call.PADDING_BYTES.value - memory.length;
     if (missing > 0) {
       call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
       memory = new Uint8Array(call.memory.buffer);
     }
-    memory.set(bytes, text);
+    return memory.subarray(text, text + bytes);
+  }
+
+  function take(bytes: Uint8Array): void {
+    room(bytes.length).set(bytes);
   }
 
   function choose(bytes: Uint8Array): void {
@@ -82,22 +88,25 @@ export function createTextEngine(words: readonly string[]): TextEngine {
     }
   }
 
-  function isSpelledIn(content: Buffer, at: number): boolean {
+  /** A copy of the line: the memory is used for its test. */
+  function lineAt(content: Buffer, at: number): Buffer {
     const start = content.lastIndexOf(LINE_BREAK, at) + 1;
     const end = content.indexOf(LINE_BREAK, at);
-    return mayContain(content.subarray(start, end < 0 ? undefined : end));
+    return Buffer.from(content.subarray(start, end < 0 ? undefined : end));
   }
 
   return {
     mayContain,
-    places(content) {
-      take(content);
+    room,
+    placesIn({ buffer, byteOffset, length }) {
+      const content = Buffer.from(buffer as ArrayBuffer, byteOffset, length);
       const found = texts.flatMap((bytes) => {
         choose(bytes);
-        return [...linesWith(content, (from) => call.find(content.length, from))];
+        return [...linesWith(content, (from) => call.find(length, from))];
       });
-      const spelled = [...linesWith(content, (from) => call.findSpelling(content.length, from))];
-      return [...found, ...spelled.filter((at) => isSpelledIn(content, at))];
+      const spelled = [...linesWith(content, (from) => call.findSpelling(length, from))];
+      const lines = spelled.map((at) => ({ at, line: lineAt(content, at) }));
+      return [...found, ...lines.flatMap(({ at, line }) => (mayContain(line) ? [at] : []))];
     },
     candidates(content, slices) {
       const found = slices.map(() => false);
