@@ -45,8 +45,7 @@ try {
   db.close();
   process.stdout.write(`${JSON.stringify(result)}\n`);
 } finally {
-  exporter.kill("SIGTERM");
-  await once(exporter, "exit");
+  if (exporter.kill("SIGTERM")) await once(exporter, "exit");
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
 }
@@ -70,7 +69,7 @@ function configText() {
       { name: "held", type: "http", url: "http://127.0.0.1:9/" },
     ],
     server: { port, host: "127.0.0.1", token: { env: "BENCH_TOKEN" } },
-    log: { level: "fatal" },
+    log: { level: "error" },
   });
 }
 
@@ -86,10 +85,11 @@ async function freePort() {
 /** The state file, once everything that was there at the start is delivered. */
 async function settled() {
   const state = join(folder, "state.db");
-  while (!existsSync(state)) await sleep(50);
+  while (!existsSync(state) && exporter.exitCode === null) await sleep(50);
   const db = new Sqlite(state, { readonly: true });
   for (;;) {
     await sleep(1000);
+    if (exporter.exitCode !== null) throw new Error("The exporter has ended.");
     const look = lookAt(db, 0);
     if (look === undefined) continue;
     const held = look.pages.reduce((sum, { events }) => sum + events, 0);

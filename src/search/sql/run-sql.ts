@@ -64,7 +64,7 @@ export async function runSql(
   try {
     await makeView(connection, indexed);
     await lock(connection, indexed);
-    const statement = await selectOf(connection, text);
+    const statement = await prompt(() => selectOf(connection, text));
     const result = await prompt(() => statement.stream());
     const columns = result.columnNames();
     await use({
@@ -143,9 +143,10 @@ async function selectOf(connection: DuckDBConnection, text: string) {
   const statements = await connection.extractStatements(text);
   if (statements.count !== 1)
     throw new UsageError(`One SELECT is accepted, and there are ${statements.count} statements.`);
+  // Before it is prepared: the engine calls functions with fixed arguments while it prepares.
+  await refuseOtherTables(connection, text);
   const statement = await statements.prepare(0);
   if (statement.statementType !== StatementType.SELECT) throw notSelect("");
-  await refuseOtherTables(connection, text);
   return statement;
 }
 
