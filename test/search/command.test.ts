@@ -380,7 +380,8 @@ describe.skipIf(skips)("tidemark sql", () => {
           env: { PATH: process.env.PATH, XDG_CACHE_HOME: cache, HOME: cache },
         });
       const counted = asNobody("SELECT count(*)::INT AS n FROM events");
-      expect(counted.stderr).toBe("");
+      // On a slow machine there are lines about the progress.
+      expect(counted.stderr.replaceAll(/^Indexing: .*\n/gm, "")).toBe("");
       expect(JSON.parse(counted.stdout).n).toBeGreaterThan(100);
       const data = paths.find((path) => path.endsWith(".zst"))!;
       expect(asNobody(`COPY (SELECT 1) TO '${data}'`).status).toBe(2);

@@ -55,6 +55,26 @@ describe.skipIf(skips)("the index", () => {
     expect(files()).toEqual([expect.stringMatching(/^pages-/), expect.stringMatching(/^part-/)]);
   });
 
+  test("finds the first and the last event from both ends, over many days", async () => {
+    const texts: string[] = [];
+    const days = Array.from({ length: 6 }, (_, at) => `2026-03-${10 + at}`);
+    for (const [at, day] of days.entries()) {
+      texts.push(...(await own.world.events(A, day, at * 100, 20)));
+      if (at < 4) await own.world.seal([A], day, 20);
+    }
+    await own.world.closeAll();
+    for (const descending of [false, true]) {
+      const order = descending ? texts.toReversed() : texts;
+      expect(await find({}, { descending })).toEqual(order);
+      for (const text of [texts[0]!, texts[55]!, texts.at(-1)!]) {
+        const { id } = JSON.parse(text) as { id: string };
+        expect(await find({ ids: [id] }, { descending, limit: 1 })).toEqual([text]);
+        expect(await find({ text: id }, { descending, limit: 1 })).toEqual([text]);
+      }
+      expect(await find({}, { descending, limit: 70 })).toEqual(order.slice(0, 70));
+    }
+  });
+
   test("A28 an event moves from open to closed between two pages of a query without being lost or doubled", async () => {
     const all = await fill();
     const first = await collect(own.search.find({ ...findQueryOf({}), limit: 52 }, never));

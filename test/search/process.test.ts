@@ -76,6 +76,7 @@ describe.skipIf(skips)("the search of a running exporter", () => {
     const detail = await fetch(`${url}/api/search/event?id=${events[0]!.id}`, {
       headers: { authorization: `Bearer ${env().SERVER_TOKEN}` },
     });
+    expect({ status: detail.status, text: await detail.clone().text() }).toMatchObject({ status: 200 });
     const event = (await detail.json()) as { proof: object; deliveries: { sink: string; state: string }[] };
     expect(found.events).toHaveLength(1);
     expect(event.proof).toMatchObject({ type: "tidemark/proof/v1" });

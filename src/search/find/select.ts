@@ -75,7 +75,7 @@ export async function* selectRows(
   let sliceRows = isScan ? SCAN_SLICE_ROWS : Math.min(SLICE_ROWS, left * SLICE_ROOM);
   const days = daysWithin(snapshot, query);
   while (days.length > 0 && left > 0) {
-    const slice = takeSlice(days, sliceRows);
+    const slice = takeSlice(days, sliceRows, query.descending);
     const narrowed = await query.narrow?.(slice);
     const own =
       narrowed === undefined ? query : { ...query, condition: all([query.condition, narrowed.condition]) };
@@ -120,7 +120,8 @@ function daysWithin({ days }: QuerySnapshot, query: Selecting): Day[] {
   return descending ? inside.reverse() : inside;
 }
 
-function takeSlice(days: Day[], rowsMin: number): Slice {
+/** The next days in the order of the sort, with at least so many rows. */
+function takeSlice(days: Day[], rowsMin: number, descending: boolean): Slice {
   const taken: Day[] = [];
   let rows = 0;
   while (days.length > 0 && (taken.length === 0 || rows < rowsMin)) {
@@ -129,10 +130,9 @@ function takeSlice(days: Day[], rowsMin: number): Slice {
     rows += day.rows;
   }
   const [one, other] = [taken[0]!, taken.at(-1)!];
-  const isAscending =
-    taken.length === 1 || (one.toNs !== undefined && one.toNs <= (other.fromNs ?? one.toNs));
-  const [first, last] = isAscending ? [one, other] : [other, one];
-  return { fromNs: first.fromNs, toNs: last.toNs, rows };
+  return descending
+    ? { fromNs: other.fromNs, toNs: one.toNs, rows }
+    : { fromNs: one.fromNs, toNs: other.toNs, rows };
 }
 
 async function* readSlice(
