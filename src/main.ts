@@ -38,6 +38,7 @@ await main(process.argv.slice(2), {
   interactive: process.stdout.isTTY === true,
   program: [process.execPath, ...(process.argv[1] === undefined ? [] : [process.argv[1]])],
   memoryBytes: () => process.memoryUsage.rss(),
+  kill: () => process.kill(process.pid, "SIGKILL"),
   setExitCode: (next) => {
     code = next;
   },

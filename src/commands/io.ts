@@ -12,6 +12,8 @@ export interface Io {
   readonly program?: readonly string[];
   /** The memory of this process in bytes, where it can be told. */
   memoryBytes?(): number;
+  /** Ends this process at once, as kill -9 would: for work in a library that cannot be stopped otherwise. */
+  kill?(): void;
   /** The exit code that the program will end with; 0 unless a command sets it. */
   setExitCode(code: number): void;
 }

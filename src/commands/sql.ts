@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
 import { formatDuration } from "../core/time.ts";
-import { EVENT_COLUMNS, runSql } from "../search/sql/run-sql.ts";
+import { EVENT_COLUMNS, runSql, StuckQueryError } from "../search/sql/run-sql.ts";
 import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
 import { durationOption, sizeOption } from "./options.ts";
@@ -41,7 +41,11 @@ export function registerSql(program: Command, io: Io): void {
 
 function sql(text: string, flags: Flags, io: Io): Promise<void> {
   const asked = { operation: "sql", organizations: null, query: text } as const;
-  return recorded(flags, io, asked, () => answer(text, flags, io));
+  return recorded(flags, io, asked, () => answer(text, flags, io)).catch((error: unknown) => {
+    if (!(error instanceof StuckQueryError) || io.kill === undefined) throw error;
+    io.stderr.write(`${error.message}\n`);
+    io.kill();
+  });
 }
 
 async function answer(text: string, flags: Flags, io: Io): Promise<void> {
@@ -70,11 +74,9 @@ async function answer(text: string, flags: Flags, io: Io): Promise<void> {
       } else await table(columns, rows, io);
     });
   } catch (error) {
-    if (!io.signal.aborted && timeout.aborted)
-      throw new UsageError(
-        `The query took longer than ${formatDuration(flags.timeout)} and was stopped. Narrow it with WHERE time >= …, or allow more with --timeout.`,
-      );
-    throw error;
+    if (io.signal.aborted || !timeout.aborted) throw error;
+    const message = `The query took longer than ${formatDuration(flags.timeout)} and was stopped. Narrow it with WHERE time >= …, or allow more with --timeout.`;
+    throw error instanceof StuckQueryError ? new StuckQueryError(message) : new UsageError(message);
   } finally {
     progress.stop();
     await opened.close();

@@ -357,7 +357,8 @@ describe.skipIf(skips)("tidemark sql", () => {
       { encoding: "utf8", env: { PATH: process.env.PATH, XDG_CACHE_HOME: world.at("cache") } },
     );
     expect(ended.stderr).toContain("needs more memory than it may have");
-    expect(ended.status).toBe(2);
+    // The engine cannot be interrupted inside a function, so the process ends itself.
+    expect(ended.signal).toBe("SIGKILL");
   });
 
   test.skipIf(process.getuid?.() !== 0)(

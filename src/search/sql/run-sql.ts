@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { UsageError } from "../../core/errors.ts";
 import { COLUMNS } from "../columns.ts";
@@ -28,6 +29,8 @@ export interface SqlOptions {
 /** Memory that a query may take beyond its limit, for rows on their way out. */
 const SLACK_BYTES = 256_000_000;
 const LOOK_MS = 50;
+/** An interrupted query ends sooner than this, unless it is inside a function. */
+const STUCK_MS = 500;
 
 export interface SqlResult {
   readonly columns: readonly string[];
@@ -78,7 +81,8 @@ export async function runSql(
       })(),
     });
   } catch (error) {
-    throw explained(error, signal);
+    const explanation = explained(error, signal);
+    throw (await isStuck(running, signal)) ? new StuckQueryError(explanation) : explanation;
   } finally {
     memory.stop();
     const closed = running.then(() => {
@@ -87,6 +91,22 @@ export async function runSql(
     });
     if (!signal.aborted) await closed;
   }
+}
+
+/** The query was stopped, but the engine goes on inside a function. Only the end of the process ends it. */
+export class StuckQueryError extends UsageError {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+async function isStuck(running: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+  if (!signal.aborted) return false;
+  const ended = new AbortController();
+  const stuck = sleep(STUCK_MS, true, { signal: ended.signal }).catch(() => false);
+  const result = await Promise.race([running.then(() => false), stuck]);
+  ended.abort();
+  return result;
 }
 
 /** Never fulfilled. */
