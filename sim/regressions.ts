@@ -1,5 +1,5 @@
 import { focused } from "./focus.ts";
-import { DAY_MS, HOUR_MS, type Plan } from "./plan.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, type Plan } from "./plan.ts";
 import { REFUSED_CURSOR_ON_A_FULL_DISK, TWIN_AT_AN_EDGE } from "./regression-plans.ts";
 
 /** A defect that a life has found, as the smallest life that shows it. It is never removed. */
@@ -154,5 +154,14 @@ export const REGRESSIONS: readonly Regression[] = [
   {
     name: "a full state file ends the program when the service refuses a cursor",
     plan: REFUSED_CURSOR_ON_A_FULL_DISK,
+  },
+  {
+    name: "the part of a long live window before midnight is sealed without a sweep",
+    plan: focused(1, {
+      hours: 44,
+      organizations: 1,
+      events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS, joinsMs: 6 * HOUR_MS },
+      settings: { windowMs: DAY_MS, sweepsMs: [HOUR_MS] },
+    }),
   },
 ];

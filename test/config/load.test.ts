@@ -215,6 +215,17 @@ journal: { budget: 5 }
     expect(problems(text.replaceAll("SECRET", SECRET))).not.toEqual([]);
   });
 
+  test("R22 two sinks in one directory are refused, however the path is written", () => {
+    const other = (directory: string) => `{ name: other, type: file, directory: ${directory} }`;
+    for (const directory of ["./events", "events/", "./a/../events"])
+      expect(withSink(`${SINK}, ${other(directory)}`)).toEqual([
+        expect.stringMatching(
+          /^sinks\[1\]\.directory: is ".+"; another sink writes to this directory: give each sink its own/,
+        ),
+      ]);
+    expect(withSink(`${SINK}, ${other("./events2")}`)).toEqual([]);
+  });
+
   test("a key given twice is refused", () => {
     expect(problems(`accounts: [${ACCOUNT}]\nsinks: [${SINK}]\nstate: a\nstate: b`)[0]).toContain(
       "Map keys must be unique at line 4",

@@ -143,7 +143,9 @@ export function closedWindow(context: PollContext, window: Window) {
   const more = { late, repeated, changed, reason };
   return cutAtMidnight(window).map(({ fromMs, toMs }, at) => {
     const read = newWindow(window.stream, fromMs, toMs, at === 0 ? more : { reason });
-    return settledAfter(read, window.askedMs ?? window.toMs, 0, context.settings);
+    // The last live pass read only the end of the window: for a part before it, it counts as no sweep (R3).
+    const begunMs = Math.min(window.askedMs ?? window.toMs, toMs);
+    return settledAfter(read, begunMs, 0, context.settings);
   });
 }
 
