@@ -69,6 +69,8 @@ const STOPPED_MS = 600_000;
 const STAGE_SHARE = 0.4;
 const STAGED_PAGES = 50;
 const LOOK_MS = 1000;
+/** While the journal is beyond that share, looking for days to close takes at most one part in so many of the time. */
+const LOOK_SHARE = 10;
 /** From this share on, polling begins no further stretch of history (A4). */
 const NARROW_SHARE = 0.7;
 
@@ -127,8 +129,14 @@ export async function openRunningArchive(
       countEvents,
       signal,
     );
+    await deletionsOf({ archive, store }).finish();
     opened = { archive, store };
     return opened;
+  }
+
+  function deletionsOf({ archive, store }: { readonly archive: Archive; readonly store: ArchiveStore }) {
+    const workFolder = join(folder, "deletions");
+    return createDeletions({ archive, store, state, config: own, clock, workFolder });
   }
 
   async function close(): Promise<void> {
@@ -148,12 +156,17 @@ export async function openRunningArchive(
     while (!signal.aborted && parts.usedShare() > STAGE_SHARE && (await state.stage(STAGED_PAGES)));
   }
 
-  /** New pages are noted and staged while there is nothing to close, or nothing can be closed. */
-  async function rest(waitMs: number, signal: AbortSignal): Promise<void> {
-    const untilMs = clock.now() + waitMs;
+  /**
+   * New pages are noted and staged while there is nothing to close, or nothing can be closed. A pause of an idle
+   * archive ends after `pressedMs` when the journal fills: a backfill goes on, and has sealed further days.
+   */
+  async function rest(waitMs: number, pressedMs: number, signal: AbortSignal): Promise<void> {
+    const fromMs = clock.now();
+    const untilMs = fromMs + waitMs;
     while (!signal.aborted && clock.now() < untilMs) {
       await clock.sleep(Math.min(LOOK_MS, untilMs - clock.now()), signal).catch(() => {});
       if (signal.aborted || parts.usedShare() <= STAGE_SHARE) continue;
+      if (clock.now() - fromMs >= pressedMs) return;
       await inTurn(async () => {
         while (!signal.aborted && (await state.noteArrivals(STAGED_PAGES)));
         await stage(signal);
@@ -219,10 +232,12 @@ export async function openRunningArchive(
     state,
     async run(signal, { verifies }) {
       while (!signal.aborted) {
-        let waitMs = 0;
+        let [waitMs, pressedMs] = [0, Number.POSITIVE_INFINITY];
+        const startedMs = clock.now();
         try {
           const result = await inTurn(() => turn(signal));
           if (result === "idle") {
+            pressedMs = LOOK_MS + LOOK_SHARE * (clock.now() - startedMs);
             alarmed.backlog(state.backlog(), own.settle);
             if (verifies) await inTurn(() => verifyDaily(signal));
             waitMs = IDLE_MS;
@@ -232,7 +247,7 @@ export async function openRunningArchive(
           waitMs = await fail(error);
         }
         if (waitMs > 0)
-          await rest(waitMs, signal).catch((error) =>
+          await rest(waitMs, pressedMs, signal).catch((error) =>
             log.warn(
               { err: error, archive: name },
               "Pages of the journal could not be staged; trying again.",
@@ -253,17 +268,8 @@ export async function openRunningArchive(
     },
     change: (operation, signal) =>
       inTurn(async () => {
-        const { archive, store } = await open(signal);
-        const deletions = () =>
-          createDeletions({
-            archive,
-            store,
-            state,
-            config: own,
-            clock,
-            workFolder: join(folder, "deletions"),
-          });
-        const done = await carryOut(archive, deletions, operation, signal);
+        const now = await open(signal);
+        const done = await carryOut(now.archive, () => deletionsOf(now), operation, signal);
         return operation.kind === "erase" ? `${done} ${eraseAccesses(config, operation, clock)}` : done;
       }),
     async close() {

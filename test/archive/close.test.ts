@@ -408,6 +408,24 @@ describe("closing days", () => {
   });
 });
 
+test("A4 days close while a backfill goes on: windows that are unread hold up only their own days", async () => {
+  world = await openWorld();
+  const unread = { state: "unread", askedMs: null, sweeps: 0, apiCount: null, heldCount: null } as const;
+  const days = Array.from({ length: 14 }, (_, at) => `2026-03-${String(at + 1).padStart(2, "0")}`);
+  for (const day of days) await world.seal([A, B], day, 0, unread, 0);
+  for (const [at, day] of days.entries()) {
+    await world.events(A, day, at * 10, 5);
+    world.db
+      .prepare(
+        "UPDATE windows SET state = 'sealed', asked_ms = ?, sweeps = 3, looks = 2, api_count = 5, held_count = 5 WHERE from_ms = ?",
+      )
+      .run(world.nowMs - 3 * DAY_MS, Date.parse(day));
+    await world.closeAll();
+    expect(parts().map((leaf) => leaf.day)).toEqual(days.slice(0, at + 1));
+    expect(world.state.backlog().events).toBe(0);
+  }
+});
+
 describe("A4 staging", () => {
   test("pages that only the archive holds move to files, survive a restart, and go when they are closed", async () => {
     world = await openWorld();

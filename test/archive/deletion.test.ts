@@ -7,7 +7,9 @@ import { createDeletions, type Deletions } from "../../src/archive/deletion/dele
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openConfigured } from "../../src/archive/open.ts";
+import { openDirectory } from "../../src/archive/store/directory.ts";
 import { openS3 } from "../../src/archive/store/s3.ts";
+import type { ArchiveStore } from "../../src/archive/store/store.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { DAY_MS } from "../../src/core/time.ts";
@@ -144,6 +146,76 @@ describe("prune and holds", () => {
     expect((await world.store.read(`texts/${text}`))!.toString()).toContain("Miller");
     expect((await world.verify()).findings).toEqual([]);
     await world.store.remove(`texts/${text}`);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+});
+
+describe("a crash in the middle of a deletion", () => {
+  /** A store whose n-th change fails: before it is done, or after it, as if the answer was lost. */
+  function failing(store: ArchiveStore, plan: { left: number; isDone: boolean }): ArchiveStore {
+    return new Proxy(store, {
+      get(target, name: keyof ArchiveStore) {
+        const method = target[name] as (...args: unknown[]) => Promise<unknown>;
+        if (!["create", "replace", "remove"].includes(name)) return method;
+        return async (...args: unknown[]) => {
+          if (--plan.left !== 0) return method(...args);
+          if (plan.isDone) await method(...args);
+          throw new Error("the process ends here");
+        };
+      },
+    });
+  }
+
+  test.each<[string, { event?: string }]>([
+    ["an organization", {}],
+    ["one event", { event: idOf(1) }],
+  ])(
+    "A23 erasing %s can be interrupted at every change, and everything verifies after the restart",
+    async (_name, which) => {
+      for (const isDone of [false, true])
+        for (let change = 1; ; change++) {
+          const plan = { left: Number.POSITIVE_INFINITY, isDone };
+          world = await openWorld({
+            openStore: async (folder) => failing(await openDirectory(folder), plan),
+          });
+          await closed();
+          const wanted = { organization: A, from: null, to: null, reason: "contract ended", ...which };
+          plan.left = change;
+          const isOver = await deletions()
+            .erase(wanted, never)
+            .then(
+              () => true,
+              () => false,
+            );
+          plan.left = Number.POSITIVE_INFINITY;
+          await world.restart();
+          await deletions().finish();
+          expect((await world.verify()).findings, `change ${change}`).toEqual([]);
+          await deletions().erase(wanted, never);
+          expect((await world.verify()).findings).toEqual([]);
+          expect(await readAll()).not.toContain(which.event ?? A);
+          if (isOver) {
+            expect(change).toBeGreaterThan(7);
+            break;
+          }
+          world.end();
+        }
+    },
+  );
+
+  test("an erasure that nothing is left to do for leaves no file and no entry", async () => {
+    world = await openWorld();
+    await closed();
+    await deletions().hold({ case: "Case 17", organizations: [A], from: null, to: null }, never);
+    const before = world.archive.leaves().length;
+    const said = await deletions().erase({ organization: A, from: null, to: null, reason: "typo" }, never);
+    expect(said).toContain("1 days are on hold and stay");
+    const none = await deletions().erase(
+      { organization: "f".repeat(24), from: null, to: null, reason: "typo" },
+      never,
+    );
+    expect(none).toContain("Nothing that is closed matches");
+    expect(world.archive.leaves()).toHaveLength(before);
     expect((await world.verify()).findings).toEqual([]);
   });
 });

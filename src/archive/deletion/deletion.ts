@@ -8,7 +8,7 @@ import { openRange } from "../part/range.ts";
 import { keepOf, keptUntilMs } from "../retention.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Hold, holdsOf, touches } from "./holds.ts";
-import { createPartRemoval, type DeletionParts } from "./remove-parts.ts";
+import { createPartRemoval, type DeletionParts, type SaltedText } from "./remove-parts.ts";
 import type { Fate } from "./rewrite.ts";
 
 /*
@@ -17,9 +17,12 @@ import type { Fate } from "./rewrite.ts";
  *
  *   1. files that a deletion before has left behind are removed
  *   2. holds are read again (A22)
- *   3. where something of a part stays, the part is written again: new data file and manifest go to the store
- *   4. the entry with what was removed, and with the new files, is in a signed checkpoint
- *   5. the old files are removed, with all their versions
+ *   3. the state notes that a deletion is under way, and the names of its new files
+ *   4. where something of a part stays, the part is written again: new data file and manifest go to the store
+ *   5. the entry with what was removed, and with the new files, is in a signed checkpoint
+ *   6. the old files are removed, with all their versions, and the note with them
+ *
+ * After a crash `finish` removes whatever no entry explains. Wordings are written with the first entry that names them.
  */
 export interface Deletions {
   hold(body: NewHold, signal: AbortSignal): Promise<string>;
@@ -27,6 +30,8 @@ export interface Deletions {
   holds(): readonly Hold[];
   prune(dryRun: boolean, signal: AbortSignal): Promise<string>;
   erase(body: Erasure, signal: AbortSignal): Promise<string>;
+  /** Ends a deletion that a crash interrupted. */
+  finish(): Promise<void>;
 }
 
 export interface NewHold {
@@ -50,24 +55,29 @@ export function createDeletions(parts: DeletionParts): Deletions {
   const { archive, store, state, config, clock } = parts;
   const holds = () => holdsOf(state);
   const setHolds = (list: readonly Hold[]) => state.setFact("holds", JSON.stringify(list));
-  const { removeParts, lockedUntil } = createPartRemoval(parts);
+  const { removeParts, removeLeftovers, lockedUntil } = createPartRemoval(parts);
 
   /** The log has a salted hash; the wording is beside it and can be erased (A18). */
-  async function storeText(text: object): Promise<string> {
+  function saltedText(text: object): SaltedText {
     const bytes = Buffer.from(JSON.stringify({ salt: randomBytes(16).toString("hex"), ...text }));
     const digest = hash("sha256", bytes, "hex");
-    await store.create(`texts/${digest}.json`, { bytes });
-    return digest;
+    return { digest, path: `texts/${digest}.json`, bytes };
   }
 
   return {
     holds,
+    async finish() {
+      if (state.fact("rewrite") !== undefined) await removeLeftovers();
+    },
     async hold(body, signal) {
-      const caseHash = await storeText({ case: body.case, organizations: body.organizations });
+      const text = saltedText({ case: body.case, organizations: body.organizations });
+      const caseHash = text.digest;
       const id = `hold-${randomBytes(4).toString("hex")}`;
       // In force before it is in the log: a pruning that runs next must see it.
       await setHolds([...holds(), { id, caseHash, ...body, organizations: [...body.organizations] }]);
       const organizationsHash = hash("sha256", `${caseHash} ${body.organizations.join(" ")}`, "hex");
+      await state.setFact("rewrite", JSON.stringify([text.path]));
+      await store.create(text.path, { bytes: text.bytes });
       await archive.log.append(
         [
           {
@@ -83,6 +93,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
         ],
         signal,
       );
+      await state.setFact("rewrite", null);
       return id;
     },
     async release(id, signal) {
@@ -115,7 +126,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
       return `${total.parts} parts were pruned, with ${total.lines} days of organizations; ${total.kept} are on hold and stay.${lockedUntil()}`;
     },
     async erase(body, signal) {
-      const reasonHash = await storeText({ reason: body.reason });
+      const reason = saltedText({ reason: body.reason });
       const inside = currentParts(archive.leaves()).filter(
         ({ files, leaf }) =>
           files !== undefined &&
@@ -135,12 +146,13 @@ export function createDeletions(parts: DeletionParts): Deletions {
         ({ leaf }, { lines, events }, replacement) => ({
           kind: "erase",
           leaf: leaf.index,
-          reason_hash: reasonHash,
+          reason_hash: reason.digest,
           removed_lines: lines,
           removed_events: events,
           replacement,
         }),
         signal,
+        reason,
       );
       const letters = await state.eraseDeadLetters(body.organization, body.event ?? null);
       const nothing =

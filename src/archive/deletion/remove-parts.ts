@@ -20,6 +20,13 @@ export interface DeletionParts {
   readonly workFolder: string;
 }
 
+/** A wording beside the log, under the hash that the log has. */
+export interface SaltedText {
+  readonly digest: string;
+  readonly path: string;
+  readonly bytes: Buffer;
+}
+
 /** Says what the log entry of a removal is. */
 export type RemovalBody = (
   part: CurrentPart,
@@ -43,6 +50,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     fateOf: (line: Line, index: number) => Promise<Fate>,
     bodyOf: RemovalBody,
     signal: AbortSignal,
+    text?: SaltedText,
   ): Promise<{ parts: number; lines: number; events: number; kept: number }> {
     await removeLeftovers();
     const total = { parts: 0, lines: 0, events: 0, kept: 0 };
@@ -60,7 +68,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
         fates.set(entry.line.organization, held ? "keep" : wanted);
       }
       if ([...fates.values()].every((fate) => fate === "keep")) continue;
-      const removed = await replacePart(part, files, fates, bodyOf, signal);
+      const removed = await replacePart(part, files, fates, bodyOf, signal, text);
       total.parts++;
       total.lines += removed.lines;
       total.events += removed.events;
@@ -74,6 +82,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     fates: ReadonlyMap<string, Fate>,
     bodyOf: RemovalBody,
     signal: AbortSignal,
+    text: SaltedText | undefined,
   ) {
     const entryIndex = archive.leaves().length;
     const rewritten = await rewritePart(
@@ -84,9 +93,12 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
       workFolder,
     );
     const removed = { lines: rewritten.removedLines, events: rewritten.removedEvents };
+    const { files: now } = rewritten;
+    const made = [...(text ? [text.path] : []), ...(now ? [now.data, now.manifest] : [])];
+    // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
+    await state.setFact("rewrite", JSON.stringify(made));
+    if (text !== undefined) await store.create(text.path, { bytes: text.bytes });
     if (rewritten.files !== undefined) {
-      // Noted first, so that a crash before the entry leaves nothing that the log cannot explain.
-      await state.setFact("rewrite", JSON.stringify([rewritten.files.data, rewritten.files.manifest]));
       const { data, data_bytes: length, data_sha256: sha256 } = rewritten.files;
       await store.create(data, { file: rewritten.dataFile, length, sha256 });
       await store.create(rewritten.files.manifest, { bytes: rewritten.manifest });
@@ -99,9 +111,14 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
   }
 
   async function removeFiles(paths: readonly string[]): Promise<void> {
-    const current = new Set(
-      currentParts(archive.leaves()).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
-    );
+    const leaves = archive.leaves();
+    const current = new Set([
+      ...currentParts(leaves).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
+      ...leaves.flatMap((leaf) => {
+        const digest = "reason_hash" in leaf ? leaf.reason_hash : "case_hash" in leaf ? leaf.case_hash : null;
+        return digest === null ? [] : [`texts/${digest}.json`];
+      }),
+    ]);
     for (const path of paths) {
       if (current.has(path)) continue;
       try {
@@ -145,5 +162,5 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded, and \`archive prune\` carries it out then.`;
   }
 
-  return { removeParts, lockedUntil };
+  return { removeParts, removeLeftovers, lockedUntil };
 }
