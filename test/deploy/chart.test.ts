@@ -187,11 +187,18 @@ describe.skipIf(skipUnless("helm", helm, "go install helm.sh/helm/v3/cmd/helm@v3
     expect(all.get("ServiceAccount").metadata.annotations).toEqual(annotations);
   });
 
-  it("refuses an archive without an origin, with a wrong one, and in a cluster", () => {
+  it("refuses an archive without an origin, with a wrong one, and on the volume of one machine in a cluster", () => {
     expect(() => render({ archive: { enabled: true } })).toThrow(/archive.enabled needs archive.origin/);
     expect(() => render({ archive: { enabled: true, origin: "a b c" } })).toThrow(/values don't meet/);
     const config = { cluster: { name: "prod", brokers: ["kafka:9092"] }, state: "/var/lib/tidemark/lanes" };
-    expect(() => render({ archive, config, cluster: { replicas: 3 } })).toThrow(/does not work with cluster/);
+    const values = { config, cluster: { replicas: 3 } };
+    expect(() => render({ archive, ...values })).toThrow(/With cluster.replicas an archive needs archive.s3/);
+    // A cluster refuses the file sink of the chart's own config.
+    const lake = { name: "lake", type: "kafka", brokers: ["kafka:9092"], topic: "events" };
+    const bucket = { ...archive, s3: { bucket: "audit" } };
+    const all = manifests({ ...values, archive: bucket, config: { ...config, sinks: [lake] } });
+    const { sinks } = parseConfig(all.get("ConfigMap").data["tidemark.yaml"], "the chart's config");
+    expect(sinks.map(({ type }) => type)).toEqual(["kafka", "archive"]);
   });
 
   it("gives secrets as files with mode 0400, never as environment variables", () => {

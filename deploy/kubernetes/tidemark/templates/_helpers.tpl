@@ -54,8 +54,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The archive as a sink of the config. */}}
 {{- define "tidemark.archiveSink" -}}
-{{- if .Values.cluster.replicas -}}
-{{- fail "archive.enabled does not work with cluster.replicas: an archive keeps files on one machine (docs/cluster.md)." -}}
+{{- if and .Values.cluster.replicas (not .Values.archive.s3) -}}
+{{- fail "With cluster.replicas an archive needs archive.s3: another machine may continue it (docs/cluster.md)." -}}
 {{- end -}}
 {{- if not .Values.archive.origin -}}
 {{- fail "archive.enabled needs archive.origin, for example example.com/audit-archive (docs/archive.md)." -}}
