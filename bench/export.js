@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { measure, PROGRAM, startSimulator } from "./processes.js";
+import { configText, measure, PROGRAM, startSimulator } from "./processes.js";
 
 const BARE = fileURLToPath(new URL("bare.js", import.meta.url));
 const JSON_COST = fileURLToPath(new URL("json-cost.js", import.meta.url));
@@ -59,7 +59,8 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
   const measured = [...runs]
     .filter(([name]) => !failed.has(name))
     .map(([name, counts]) => rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent));
-  return [...measured, ...Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }))];
+  const notes = Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }));
+  return { rows: [...measured, ...notes], failed: failed.size };
 }
 
 /** The best round counts for time, because other load can only add to it; for memory the worst. */
@@ -99,7 +100,11 @@ async function exportTo(simulator, pageSize, { sink, env = {} }) {
   try {
     writeFileSync(
       join(folder, "tidemark.yaml"),
-      configText(simulator, pageSize, typeof sink === "function" ? sink() : sink),
+      configText(
+        simulator,
+        typeof sink === "function" ? sink() : sink,
+        pageSize === 10_000 ? {} : { polling: { pageSize } },
+      ),
     );
     return await measure([PROGRAM, "run", "--once"], {
       cwd: folder,
@@ -108,21 +113,4 @@ async function exportTo(simulator, pageSize, { sink, env = {} }) {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-/** Nothing here switches off what users have on. */
-function configText(simulator, pageSize, sink) {
-  return JSON.stringify({
-    accounts: [
-      {
-        name: "bench",
-        insightsUrl: simulator.url,
-        managementUrl: `${simulator.url}/api`,
-        apiKey: { env: "BENCH_KEY" },
-        organizations: simulator.organizations.map(({ id }) => id),
-      },
-    ],
-    ...(pageSize === 10_000 ? {} : { polling: { pageSize } }),
-    sinks: [sink],
-  });
 }

@@ -1,16 +1,18 @@
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sqlite } from "../dist/src/core/sqlite.js";
-import { PROGRAM, startSimulator } from "./processes.js";
+import { configText, end, PROGRAM, REPORT_USAGE, startSimulator } from "./processes.js";
 
 const LOOK_MS = 5;
 const LIMIT_MS = 180_000;
 /** A page of the live tail has few events; those of the backfill are full. */
 const LIVE_EVENTS_MAX = 1000;
+/** The backfill has ended when no full page came for so long, and has begun after this. */
+const REST_MS = 2500;
+const START_MS = 5000;
 
 /**
  * The time of live pages from their commit in the journal until they are durable in a file, while a backfill runs.
@@ -22,41 +24,27 @@ export async function benchLatency(events) {
     ...["--no-late", "--no-gzip", "--live", 50],
   );
   const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
-  writeFileSync(join(folder, "tidemark.yaml"), configText(simulator));
-  const child = spawn(process.execPath, [PROGRAM, "run"], {
+  const sink = { name: "disk", type: "file", directory: "events" };
+  // Often, for more than a few samples in a short run.
+  const more = { state: "state.db", polling: { interval: "1s" }, log: { level: "error" } };
+  writeFileSync(join(folder, "tidemark.yaml"), configText(simulator, sink, more));
+  const usage = join(folder, "usage.json");
+  const child = spawn(process.execPath, ["--import", REPORT_USAGE, PROGRAM, "run"], {
     cwd: folder,
     stdio: ["ignore", "ignore", "inherit"],
-    env: { ...process.env, BENCH_KEY: simulator.apiKey },
+    env: { ...process.env, BENCH_KEY: simulator.apiKey, BENCH_USAGE: usage, BENCH_LOOP: "1" },
   });
   try {
     const state = join(folder, "state.db");
     for (let waitedMs = 0; !existsSync(state) && waitedMs < LIMIT_MS; waitedMs += 50) await sleep(50);
-    return rowOf(events, await watch(state, events));
+    const watched = await watch(state, events);
+    await end(child);
+    return rowOf(events, watched, JSON.parse(readFileSync(usage, "utf8")));
   } finally {
-    child.kill("SIGTERM");
-    await once(child, "exit");
+    await end(child);
     await simulator.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function configText(simulator) {
-  return JSON.stringify({
-    accounts: [
-      {
-        name: "bench",
-        insightsUrl: simulator.url,
-        managementUrl: `${simulator.url}/api`,
-        apiKey: { env: "BENCH_KEY" },
-        organizations: simulator.organizations.map(({ id }) => id),
-      },
-    ],
-    state: "state.db",
-    // Often, for more than a few samples in a short run.
-    polling: { interval: "1s" },
-    sinks: [{ name: "disk", type: "file", directory: "events" }],
-    log: { level: "error" },
-  });
 }
 
 /** The waits of live pages until the backfill has come to its end. */
@@ -67,8 +55,11 @@ async function watch(file, events) {
   let last = 0;
   let held = 0;
   const started = performance.now();
+  let lastFull = started;
   try {
-    while (held < events && performance.now() - started < LIMIT_MS) {
+    while (performance.now() - Math.max(lastFull, started + START_MS) < REST_MS) {
+      if (performance.now() - started > LIMIT_MS)
+        throw new Error(`The backfill took more than ${LIMIT_MS} ms.`);
       await sleep(LOOK_MS);
       const look = lookAt(db, last);
       if (look === undefined) continue;
@@ -76,19 +67,23 @@ async function watch(file, events) {
       for (const page of look.pages) {
         held += page.events;
         last = page.number;
-        if (page.events <= LIVE_EVENTS_MAX) waiting.set(page.number, { now, events: page.events });
+        if (page.events > LIVE_EVENTS_MAX) lastFull = now;
+        else if (held > page.events) waiting.set(page.number, { now, events: page.events });
       }
       const { page = 0, event = 0 } = look.reader ?? {};
       for (const [number, { now: since, events: count }] of waiting) {
         if (page < number || (page === number && event < count)) break;
-        waits.push(now - since);
+        waits.push({ ms: now - since, since });
         waiting.delete(number);
       }
     }
   } finally {
     db.close();
   }
-  return { waits, seconds: (performance.now() - started) / 1000, held };
+  const during = waits.filter(({ since }) => since <= lastFull).map(({ ms }) => ms);
+  if (held < events / 2 || during.length === 0)
+    throw new Error(`Only ${held} of ${events} events and ${during.length} live pages were seen.`);
+  return { waits: during, seconds: (lastFull - started) / 1000, held };
 }
 
 /** Undefined while the tables are made. */
@@ -103,7 +98,7 @@ function lookAt(db, last) {
   }
 }
 
-function rowOf(events, { waits, seconds, held }) {
+function rowOf(events, { waits, seconds, held }, { blockedMs, peakBytes }) {
   const sorted = waits.toSorted((a, b) => a - b);
   const at = (share) =>
     Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);
@@ -114,5 +109,8 @@ function rowOf(events, { waits, seconds, held }) {
     "p50 ms": at(0.5),
     "p99 ms": at(0.99),
     "max ms": at(1),
+    "loop blocked p99 ms": blockedMs.p99,
+    "loop blocked max ms": blockedMs.max,
+    "RSS MB": Math.round(peakBytes / 1e6),
   };
 }

@@ -7,27 +7,54 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 export const PROGRAM = fileURLToPath(new URL("../dist/src/main.js", import.meta.url));
-const REPORT_USAGE = new URL("report-usage.js", import.meta.url).href;
+export const REPORT_USAGE = new URL("report-usage.js", import.meta.url).href;
+/** A measured program that takes longer than this hangs. */
+const RUN_MS_MAX = 300_000;
+const END_MS = 20_000;
 
 /** Starts the simulator in its own process; resolves when it serves. */
 export async function startSimulator(...flags) {
   const child = spawn(process.execPath, [PROGRAM, "simulate", "--json", ...flags.map(String)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const [line] = await once(createInterface({ input: child.stdout }), "line");
-  return {
-    ...JSON.parse(line),
-    pid: child.pid,
-    async stop() {
-      child.kill("SIGTERM");
-      await once(child, "exit");
-    },
-  };
+  const died = once(child, "exit").then(([code]) => {
+    throw new Error(`The simulator ended with exit code ${code}.`);
+  });
+  died.catch(() => {});
+  const [line] = await Promise.race([once(createInterface({ input: child.stdout }), "line"), died]);
+  return { ...JSON.parse(line), pid: child.pid, stop: () => end(child) };
+}
+
+/** Ends a process that was started here, if it still runs. */
+export async function end(child) {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill("SIGTERM");
+  const late = setTimeout(() => child.kill("SIGKILL"), END_MS);
+  await ended;
+  clearTimeout(late);
+}
+
+/** An export with the default config; nothing here switches off what users have on. */
+export function configText(simulator, sink, more = {}) {
+  return JSON.stringify({
+    accounts: [
+      {
+        name: "bench",
+        insightsUrl: simulator.url,
+        managementUrl: `${simulator.url}/api`,
+        apiKey: { env: "BENCH_KEY" },
+        organizations: simulator.organizations.map(({ id }) => id),
+      },
+    ],
+    ...more,
+    sinks: [sink],
+  });
 }
 
 /**
  * Runs a node program to its end. Gives wall-clock seconds, processor seconds of all its threads, and peak
- * resident memory. Throws with its error output when it ends with another code than 0.
+ * resident memory. Throws with its error output when it ends with another code than 0 or not within five minutes.
  */
 export async function measure(args, { env = process.env, ...options } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-usage-"));
@@ -41,8 +68,12 @@ export async function measure(args, { env = process.env, ...options } = {}) {
     });
     const said = [];
     child.stderr.on("data", (chunk) => said.push(chunk));
-    const [code] = await once(child, "close");
+    const late = setTimeout(() => child.kill("SIGKILL"), RUN_MS_MAX);
+    const [code, signal] = await once(child, "close");
+    clearTimeout(late);
     const seconds = (performance.now() - started) / 1000;
+    if (signal !== null)
+      throw new Error(`${args.join(" ")} was ended by ${signal} after ${Math.round(seconds)} s`);
     if (code !== 0) {
       const text = Buffer.concat(said).toString().slice(-2000);
       throw Object.assign(new Error(`${args.join(" ")} ended with exit code ${code}: ${text}`), { code });

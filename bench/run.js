@@ -14,7 +14,8 @@ import { benchBackfill, benchQuiet } from "./polling.js";
  * `npm run bench` measures the default config within 20 minutes and writes bench/RESULTS.md;
  * `npm run bench -- --all` measures the whole matrix; `npm run bench -- core formats` only those parts.
  * Compare ratios inside one run, and processor time per event: machines are noisy. A part that fails, and a
- * component that is missing, is a line of its own in the results; the other parts go on.
+ * component that is missing, is a line of its own in the results; the other parts go on. The exit code is 1 if a
+ * part or a job failed.
  * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS.
  */
 const events = Number(process.env.BENCH_EVENTS ?? 200_000);
@@ -136,6 +137,7 @@ async function tablesOf(name, part) {
     return await part();
   } catch (error) {
     console.error(error);
+    process.exitCode = 1;
     return [missingTable(`The part "${name}"`, error.message.split("\n")[0].slice(0, 300))];
   }
 }
@@ -145,7 +147,8 @@ function missingTable(title, reason) {
 }
 
 async function exportTable({ organizations, pageSize = 10_000, jobs, size = events, turns = rounds }) {
-  const rows = await benchExport({ events: size, organizations, pageSize, rounds: turns, jobs });
+  const { rows, failed } = await benchExport({ events: size, organizations, pageSize, rounds: turns, jobs });
+  if (failed > 0) process.exitCode = 1;
   const title = `Export by \`run --once\`: ${organizations} organization(s), pages of ${pageSize}, ${size} and ${3 * size} events`;
   return { title, rows };
 }

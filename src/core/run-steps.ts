@@ -8,6 +8,8 @@ export interface StepLoop {
   readonly wake: Wake;
   /** How long the step asked to be left alone; 0 and less: until it is woken. */
   waitMs?(): number;
+  /** How long it may be idle without a wake, where that is less than a second. */
+  idleMs?(): number | undefined;
   /** Checked when there is nothing to do at once. */
   isDone?(): boolean | Promise<boolean>;
 }
@@ -17,7 +19,7 @@ export interface StepLoop {
  * the step asked for. Ends when the signal aborts or when it is done.
  */
 export async function runSteps(loop: StepLoop, signal: AbortSignal): Promise<void> {
-  const { step, wake, waitMs = () => 0, isDone = () => false } = loop;
+  const { step, wake, waitMs = () => 0, idleMs = () => undefined, isDone = () => false } = loop;
   while (!signal.aborted) {
     const mark = wake.mark();
     if ((await step(signal)) === "again") continue;
@@ -26,7 +28,7 @@ export async function runSteps(loop: StepLoop, signal: AbortSignal): Promise<voi
     // A wake does not shorten a wait that an error asked for.
     await wake.waitSince(
       leftMs > 0 ? wake.mark() : mark,
-      Math.min(IDLE_MS, Math.max(10, leftMs > 0 ? leftMs : IDLE_MS)),
+      Math.min(IDLE_MS, Math.max(10, leftMs > 0 ? leftMs : (idleMs() ?? IDLE_MS))),
       signal,
     );
   }

@@ -1,7 +1,7 @@
 import { RetryableError } from "../core/errors.ts";
 import type { DeadLetter } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position } from "../core/position.ts";
-import { runSteps } from "../core/run-steps.ts";
+import { runSteps, type StepLoop } from "../core/run-steps.ts";
 import { type Batch, type Sink, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import { type Consequence, consequenceOf, createRefusals } from "./consequence.ts";
@@ -41,16 +41,20 @@ export function createDelivery(options: DeliveryOptions) {
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
   const alone = createQueue();
   let sink: Sink | undefined;
+  /** How long an unfilled batch waits. */
+  let youngForMs: number | undefined;
 
   const step: Step = (signal) => alone(() => attempt(signal));
 
   async function attempt(signal: AbortSignal): Promise<"again" | "idle"> {
     if (health.state === "stopped" || health.waitMs() > 0) return "idle";
     let flight: Landed | undefined;
+    youngForMs = undefined;
     try {
       const begun = await pipeline.begin(sink ?? (await open(signal)), signal);
       if (begun === "empty") health.running();
-      if (begun === "empty" || begun === "young") return "idle";
+      if (typeof begun === "object") ({ youngForMs } = begun);
+      if (begun === "empty" || typeof begun === "object") return "idle";
       if (begun === "begun") return "again";
       flight = await pipeline.land();
       await landed(flight!);
@@ -239,12 +243,14 @@ export function createDelivery(options: DeliveryOptions) {
     return options.draining() && (health.isStuck() || !(await reader.hasMore(reader.position)));
   }
 
+  const loop: StepLoop = { step, wake, waitMs: health.waitMs, idleMs: () => youngForMs };
+
   return {
     step,
-    run: (signal: AbortSignal) => runSteps({ step, wake, waitMs: health.waitMs }, signal),
+    run: (signal: AbortSignal) => runSteps(loop, signal),
     /** Until nothing more will come and everything is delivered; rejects when this sink cannot go on. */
     async drain(signal: AbortSignal): Promise<void> {
-      await runSteps({ step, wake, waitMs: health.waitMs, isDone: isDrained }, signal);
+      await runSteps({ ...loop, isDone: isDrained }, signal);
       signal.throwIfAborted();
       const { state, reason, remedy } = health.view();
       const isStopped = state === "stopped" || state === "paused";

@@ -23,7 +23,8 @@ export interface BatchSource {
 export type NextBatch =
   | { readonly kind: "write"; readonly batch: LeasedBatch }
   | { readonly kind: "pass"; readonly to: Position }
-  | { readonly kind: "wait"; readonly isEmpty: boolean };
+  | { readonly kind: "wait"; readonly isEmpty: true }
+  | { readonly kind: "wait"; readonly isEmpty: false; readonly forMs: number };
 
 /** Decides what a delivery does next. Events that fit into no batch become dead letters first (R18). */
 export function createNextBatch(source: BatchSource) {
@@ -47,10 +48,10 @@ export function createNextBatch(source: BatchSource) {
     };
   }
 
-  /** By both clocks, the service's and ours: a batch must not wait because they differ. */
-  function isYoung(pulledMs: number, ageMsMax: number): boolean {
+  /** How long an unfilled batch still waits, by both clocks: it must not wait longer because they differ. */
+  function waitOf(pulledMs: number, ageMsMax: number): number {
     unfilledSinceMs ??= clock.now();
-    return Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs) < ageMsMax;
+    return ageMsMax - Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs);
   }
 
   async function decide(formed: Formed, sink: Sink, from: Position, isBound: boolean): Promise<NextBatch> {
@@ -64,7 +65,8 @@ export function createNextBatch(source: BatchSource) {
       return formed.to === from ? { kind: "wait", isEmpty: true } : { kind: "pass", to: formed.to };
     }
     const isUnfilled = !formed.full && !isBound && !source.draining();
-    if (isUnfilled && isYoung(formed.oldestMs, sink.limits.ageMsMax)) return { kind: "wait", isEmpty: false };
+    const forMs = isUnfilled ? waitOf(formed.oldestMs, sink.limits.ageMsMax) : 0;
+    if (forMs > 0) return { kind: "wait", isEmpty: false, forMs };
     unfilledSinceMs = undefined;
     // The bounds of a batch are durable before it is written (R19).
     if (definition.boundsFirst && reader.bound === undefined) await reader.setBound(batch.to);

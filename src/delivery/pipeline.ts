@@ -20,8 +20,11 @@ interface PipelineParts {
   wroteAhead(batch: NonNullable<Landed["batch"]>): void;
 }
 
-/** begun: one more may be begun · full: the oldest one has to land first · empty, young: there is nothing to write now */
-export type Begun = "begun" | "full" | "empty" | "young";
+/**
+ * begun: one more may be begun · full: the oldest one has to land first · empty: there is nothing to write ·
+ * young: an unfilled batch waits so long for more events
+ */
+export type Begun = "begun" | "full" | "empty" | { readonly youngForMs: number };
 
 /** How long events that came without a wake may wait while writes are in flight. */
 const MORE_EVENTS_MS = 1000;
@@ -47,7 +50,7 @@ export function createPipeline(parts: PipelineParts) {
         break;
       case "wait":
         if (flights.size > 0) return (await isOldestDone(mark, signal)) ? "full" : "begun";
-        return next.isEmpty ? "empty" : "young";
+        return next.isEmpty ? "empty" : { youngForMs: next.forMs };
     }
     return flights.size < writesMax ? "begun" : "full";
   }

@@ -16,7 +16,11 @@ import { createPlanner, type FilePlan } from "./plan.ts";
 import { stateOf } from "./recover.ts";
 import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 
-const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20, ageMsMax: 1000 };
+const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20 };
+/** Pages of many organizations that come together share a write. */
+const AGE_MS_MAX = 30;
+/** Each write makes one frame, and small frames compress badly. */
+const PACKED_AGE_MS_MAX = 1000;
 /** Appends and syncs side by side; the system's pool runs four at a time. */
 const WIDTH = 8;
 /** From so many files of one batch on, the crew writes them. It rests after some batches with fewer. */
@@ -162,7 +166,7 @@ export function createWriter(opened: Opened): Sink {
 
   return {
     position: parsePosition(ledger.model.position),
-    limits: LIMITS,
+    limits: { ...LIMITS, ageMsMax: compress ? PACKED_AGE_MS_MAX : AGE_MS_MAX },
     async write(batch, signal) {
       signal.throwIfAborted();
       if (spent) throw new RetryableError("A write failed before; the sink must be opened again.");
