@@ -176,6 +176,7 @@ async function assemble(
     const definition = options.lane === undefined ? own : guardedSink(own, options.lane.beforeEffect);
     deliveries.push(
       createDelivery({
+        poisonMemory: options.poisonMemory,
         name: sink.name,
         definition: traces === undefined ? definition : traces.sink(sink.name, definition),
         config: ownConfig(sink),

@@ -9,6 +9,8 @@ export interface Format {
   readonly mediaType: string;
   /** One line: for every event that the service served it does not throw and contains no line break. */
   encode(event: JournalEvent): string | Uint8Array;
+  /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
+  encodeShared?(event: JournalEvent): string | Uint8Array;
   /**
    * The record for a destination that keeps records apart itself (Kafka, an element of a JSON array): it may
    * contain line breaks. Left out: `encode` serves both.

@@ -71,7 +71,7 @@ export interface RecipeEngine {
   /** Every special value but the timestamp, which `convert` takes. */
   setSpecial(index: number, text: string): void;
   convert(event: Uint8Array, timestampMs: number): Conversion;
-  /** A copy of the converted bytes. */
+  /** The converted bytes; the next conversion overwrites them. */
   out(length: number): Buffer;
   /** Whether to compare the last conversion with the converter. */
   isCheckDue(): boolean;
@@ -202,7 +202,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       if (length > 0) return length;
       return length === 0 ? "unknown" : length === -2 ? "dropped" : "not_canonical";
     },
-    out: (length) => Buffer.from(memory.bytes.subarray(out, out + length)),
+    out: (length) => memory.bytes.subarray(out, out + length),
     isCheckDue: () => call.isCheckDue() !== 0,
     isWide: () => call.isWide() !== 0,
     fingerprint: () => `${call.fingerprintHigh()}:${call.fingerprintLow()}`,

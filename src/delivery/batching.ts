@@ -4,6 +4,7 @@ import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
+import { type Chunks, createEncodedOutput, EncodedLines, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
 
 /** An event that fits into no batch: too large by itself, or its format failed on it. */
@@ -41,6 +42,8 @@ export interface Forming {
   encode(event: JournalEvent): Uint8Array | string;
   /** True: `encode` gives the bytes of an event that is one line as they are. */
   readonly keepsBytes: boolean;
+  /** Memory for the encoded events. Without it each has its own, which the sink may keep. */
+  readonly chunks?: Chunks | undefined;
 }
 
 /** How many events are passed over in one turn before the position is committed and others get their turn. */
@@ -82,7 +85,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
 
 type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 
-/** The contents of a batch so far: stretches of lines, or records once an event is no line. */
+/** The contents of a batch so far: stretches of lines; or records, once an event is no line and there are no chunks. */
 class Taken {
   readonly misfits: Misfit[] = [];
   oldestMs = Number.POSITIVE_INFINITY;
@@ -92,6 +95,7 @@ class Taken {
   readonly #leases: PageLease[] = [];
   readonly #misfitLeases: PageLease[] = [];
   readonly #stretches: Writable<Stretch>[] = [];
+  readonly #output: EncodedOutput | undefined;
   #records: SinkRecord[] | undefined;
   #bytes: number;
   #passedOver = 0;
@@ -102,6 +106,7 @@ class Taken {
   constructor(forming: Forming) {
     const { limits } = forming;
     this.#forming = forming;
+    this.#output = forming.chunks && createEncodedOutput(forming.chunks, this.#stretches);
     this.#overheadBytes = limits.recordOverheadBytes ?? 0;
     this.#bytes = limits.batchOverheadBytes ?? 0;
     // A body must keep to its own limit, and fit alone into a batch with all that frames it.
@@ -118,13 +123,15 @@ class Taken {
 
   #batch(from: Position, to: Position): LeasedBatch | null {
     if (this.count === 0) return null;
+    const leases = [...this.#leases, ...(this.#output?.leases ?? [])];
     return this.#records === undefined
-      ? new LinesBatch(this.#stretches, from, to, this.#leases)
-      : { records: this.#records, from, to, leases: this.#leases };
+      ? new LinesBatch(this.#stretches, from, to, leases)
+      : { records: this.#records, from, to, leases };
   }
 
   release(): void {
-    for (const lease of [...this.#leases, ...this.#misfitLeases]) lease.release();
+    const chunks = this.#output?.leases ?? [];
+    for (const lease of [...this.#leases, ...chunks, ...this.#misfitLeases]) lease.release();
   }
 
   /** As many of the page's events as belong to the batch; gives the index after them. Retains what it uses. */
@@ -141,7 +148,7 @@ class Taken {
   async #takeInSlices(page: JournalPage): Promise<number> {
     const forming = this.#forming;
     const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
-    if (lines === undefined) this.#records ??= recordsOf(this.#stretches);
+    if (lines === undefined && this.#output === undefined) this.#records ??= recordsOf(this.#stretches);
     const end = page.first + page.count;
     if (lines !== undefined && forming.bound === undefined && forming.wants === everything)
       if (this.#takesAll(lines, page)) return end;
@@ -165,12 +172,12 @@ class Taken {
         this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
         continue;
       }
-      const record = lines === undefined ? recordOf(forming, event) : undefined;
-      if (record instanceof Error) {
-        this.#bury(page.event(next), `it could not be encoded: ${record.message}`);
+      const body = lines === undefined ? bodyOf(forming, event) : undefined;
+      if (body instanceof Error) {
+        this.#bury(page.event(next), `it could not be encoded: ${body.message}`);
         continue;
       }
-      const size = record === undefined ? event.size : record.size;
+      const size = sizeOf(event, body);
       if (size > this.#bodyBytesMax) {
         this.#bury(
           page.event(next),
@@ -180,8 +187,9 @@ class Taken {
       }
       if (!this.#makesRoom(size)) break;
       this.oldestMs = Math.min(this.oldestMs, event.fetchedAtMs);
-      if (record === undefined) this.#addLine(lines!, next);
-      else this.#records!.push(record);
+      if (body === undefined) this.#addLine(lines!, next);
+      else if (this.#output !== undefined) this.#output.add(page, next, body, size);
+      else this.#records!.push(recordOf(event, body, size));
     }
     return next;
   }
@@ -256,7 +264,12 @@ class LinesBatch implements LeasedBatch {
 function recordsOf(stretches: readonly Stretch[]): SinkRecord[] {
   const records: SinkRecord[] = [];
   for (const { lines, from, to } of stretches)
-    for (let index = from; index < to; index++) records.push(new VerbatimRecord(lines.event(index)));
+    for (let index = from; index < to; index++)
+      records.push(
+        lines instanceof EncodedLines
+          ? new EncodedRecord(lines, index)
+          : new VerbatimRecord(lines.event(index)),
+      );
   return records;
 }
 
@@ -276,16 +289,43 @@ class VerbatimRecord implements SinkRecord {
   }
 }
 
+/** Its body is a look at the chunk. */
+class EncodedRecord implements SinkRecord {
+  readonly event: JournalEvent;
+  readonly #lines: EncodedLines;
+  readonly #index: number;
+
+  constructor(lines: EncodedLines, index: number) {
+    this.event = lines.event(index);
+    this.#lines = lines;
+    this.#index = index;
+  }
+
+  get body(): Uint8Array {
+    return this.#lines.bytes(this.#index, this.#index + 1).subarray(0, -1);
+  }
+  get size(): number {
+    return this.#lines.size(this.#index, this.#index + 1) - 1;
+  }
+}
+
 /** A format that fails on an event has a defect; the event becomes a dead letter and the others go on. */
-function recordOf(forming: Forming, event: JournalEvent): SinkRecord | Error {
-  if (forming.keepsBytes && event.isOneLine) return new VerbatimRecord(event);
+function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | string | Error {
+  if (forming.keepsBytes && event.isOneLine) return event.bytes;
   try {
-    const encoded = forming.encode(event);
-    const body = typeof encoded === "string" ? Buffer.from(encoded) : encoded;
-    return { event, body, size: body.length };
+    return forming.encode(event);
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
   }
+}
+
+function sizeOf(event: JournalEvent, body: Uint8Array | string | undefined): number {
+  if (body === undefined) return event.size;
+  return typeof body === "string" ? Buffer.byteLength(body) : body.length;
+}
+
+function recordOf(event: JournalEvent, body: Uint8Array | string, size: number): SinkRecord {
+  return { event, body: typeof body === "string" ? Buffer.from(body) : body, size };
 }
 
 function isPast(page: number, index: number, bound: Position): boolean {

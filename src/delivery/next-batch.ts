@@ -6,6 +6,7 @@ import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
 import { type Formed, type Forming, formBatch, type LeasedBatch } from "./batching.ts";
+import { createChunks } from "./encoded-lines.ts";
 import type { Progress } from "./progress.ts";
 
 export interface BatchSource {
@@ -13,6 +14,7 @@ export interface BatchSource {
   readonly format: Format;
   readonly reader: JournalReader;
   readonly clock: Clock;
+  readonly poisonMemory?: boolean | undefined;
   wants(event: JournalEvent): boolean;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
@@ -29,6 +31,9 @@ export type NextBatch =
 /** Decides what a delivery does next. Events that fit into no batch become dead letters first (R18). */
 export function createNextBatch(source: BatchSource) {
   const { definition, format, reader, clock } = source;
+  const chunks = createChunks({ poison: source.poisonMemory ?? false });
+  // The bytes go into a chunk at once.
+  const encodeShared = format.encodeShared ?? format.encode;
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
 
@@ -43,8 +48,9 @@ export function createNextBatch(source: BatchSource) {
       bound,
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
-        sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || format.encode(event)),
+        sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
+      chunks: sink.encode === undefined ? chunks : undefined,
     };
   }
 

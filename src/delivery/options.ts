@@ -31,6 +31,8 @@ export interface DeliveryOptions {
   end(): Position;
   /** True while the state was put in place of another one and the reader has committed nothing since (R20). */
   isAsRestored?(): boolean;
+  /** Fills the memory of encoded events with a pattern when their batch is released; for tests. */
+  readonly poisonMemory?: boolean | undefined;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
 }

@@ -53,7 +53,7 @@ export const ecs = defineFormat<Options>({
       mediaType: "application/json",
       variable: [`${chosen.namespace}.event`],
       // `event.original` is the event as text inside a text, which is no copy.
-      encode: chosen.original ? converter : fast(converter, context),
+      ...(chosen.original ? { encode: converter } : fast(converter, context)),
     };
   },
 });

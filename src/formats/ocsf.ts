@@ -38,7 +38,7 @@ export const ocsf = defineFormat<z.output<typeof options>>({
       mediaType: "application/json",
       variable: ["unmapped"],
       // `raw_data` is the event as text inside a text, which is no copy.
-      encode: rawData ? converter : fast(converter, context),
+      ...(rawData ? { encode: converter } : fast(converter, context)),
     };
   },
 });

@@ -3,8 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { JournalReader } from "../../src/core/journal.ts";
 import type { Position } from "../../src/core/position.ts";
-import { type BatchLimits, totalsOf } from "../../src/core/sink.ts";
+import { type Batch, type BatchLimits, totalsOf } from "../../src/core/sink.ts";
 import { type Formed, type Forming, formBatch } from "../../src/delivery/batching.ts";
+import { createChunks } from "../../src/delivery/encoded-lines.ts";
 import { everything } from "../../src/delivery/filter.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
@@ -210,6 +211,22 @@ describe("forming a batch", () => {
     expect(formed.full).toBe(true);
   });
 
+  test("the memory of encoded events is used again when the batch is released, not before", async () => {
+    await append(0, 3);
+    const chunks = createChunks();
+    const first = (await form({}, { chunks })).batch!;
+    const memoryOf = ({ records }: Batch) => records[0]!.body.buffer;
+    const second = (await form({}, { chunks })).batch!;
+    expect(memoryOf(second)).not.toBe(memoryOf(first));
+    const memory = memoryOf(first);
+    for (const lease of first.leases) lease.release();
+    const third = (await form({}, { chunks })).batch!;
+    expect(memoryOf(third)).toBe(memory);
+    expect(third.records.map(({ body }) => Buffer.from(body).toString())).toEqual(
+      Array.from({ length: 3 }, () => "x".repeat(BODY)),
+    );
+  });
+
   test("stretches of lines are the records that would have been made one by one", async () => {
     const size = fc.nat(40);
     const page = fc.record({ sizes: fc.array(size, { minLength: 1, maxLength: 8 }), blank: fc.boolean() });
@@ -221,7 +238,7 @@ describe("forming a batch", () => {
       unwanted: fc.array(fc.nat(8), { maxLength: 4 }),
       boundAt: fc.option(fc.nat(20), { nil: undefined }),
     });
-    const seen = { lines: 0, records: 0, misfits: 0 };
+    const seen = { lines: 0, records: 0, misfits: 0, chunks: 0 };
     let number = 0;
     await fc.assert(
       fc.asyncProperty(scene, async ({ pages, unwanted, boundAt, ...limits }) => {
@@ -245,6 +262,17 @@ describe("forming a batch", () => {
             seen.lines++;
             expect(Buffer.concat(lines).toString()).toBe(linesOf(byOne).join(""));
           }
+        }
+        const encode = ({ index, bytes }: JournalEvent) =>
+          index % 2 ? bytes : Buffer.from(bytes).toString();
+        const encoded = await form(limits, { ...over, encode, chunks: createChunks({ chunkBytes: 200 }) });
+        expect(linesOf(encoded)).toEqual(linesOf(byOne));
+        expect(placesOf(encoded)).toEqual(placesOf(byOne));
+        if (encoded.batch !== null) {
+          expect(totalsOf(encoded.batch)).toEqual(totalsOf(byOne.batch!));
+          const parts = encoded.batch.stretches!.map(({ lines, from, to }) => lines.bytes(from, to));
+          expect(Buffer.concat(parts).toString()).toBe(linesOf(byOne).join(""));
+          seen.chunks += encoded.batch.leases.length;
         }
         seen.misfits += asLines.misfits.length;
         expect(linesOf(asLines)).toEqual(linesOf(byOne));

@@ -109,6 +109,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
     log: lines,
     async start() {
       const delivery = createDelivery({
+        poisonMemory: true,
         name,
         definition,
         config: {},

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { JournalEvent } from "../../src/core/event.ts";
 import { createRecipeEngine } from "../../src/core/recipe-engine.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
@@ -51,6 +52,26 @@ test("one recipe serves events that differ in copied values, organizations and m
     }
     expect(recipes.counts).toEqual({ fast: 38, slow: 2, learned: 1, refused: 0, wrong: 0 });
   }
+});
+
+test("a recipe is learned from the eighth event of its kind", () => {
+  const recipes = withRecipes(converters.ocsf, reads);
+  for (let number = 1; number <= 10; number++) {
+    const event = journalEvent({ ...LOGIN, id: `id-${number}` });
+    expect(String(recipes.encode(event))).toBe(converters.ocsf(event));
+    expect(recipes.counts.learned).toBe(number < 8 ? 0 : 1);
+  }
+  expect(recipes.counts).toEqual({ fast: 2, slow: 8, learned: 1, refused: 0, wrong: 0 });
+});
+
+test("shared bytes are those of `encode`, until the next call", () => {
+  const recipes = withRecipes(converters.ocsf, reads, undefined, 2);
+  const events = Array.from({ length: 6 }, (_, number) => journalEvent({ ...LOGIN, id: `id-${number}` }));
+  const kept = events.map((event) => {
+    expect(String(recipes.encodeShared(event))).toBe(converters.ocsf(event));
+    return recipes.encode(event);
+  });
+  expect(kept.map(String)).toEqual(events.map(converters.ocsf));
 });
 
 /** Values that converters might treat differently from what they replace. */
@@ -210,9 +231,8 @@ test("a recipe that differs from the converter is noticed, dropped and reported,
   // The converter compares this name with the actor's; a recipe that does not know it copies both.
   const paths = new Map(reads.paths).set("username", "copied");
   const reported: string[] = [];
-  const recipes = withRecipes(converters.ocsf, { ...reads, paths }, ({ eventType }) =>
-    reported.push(eventType),
-  );
+  const report = ({ eventType }: { readonly eventType: string }) => reported.push(eventType);
+  const recipes = withRecipes(converters.ocsf, { ...reads, paths }, report, 2);
   const named = { ...LOGIN, initiated_by: { ...LOGIN.initiated_by, username: "somebody" } };
   const event = journalEvent(named);
   const failed = journalEvent({ ...named, username: "somebody" });
@@ -228,10 +248,11 @@ test("a recipe that differs from the converter is noticed, dropped and reported,
 
 test("the first three uses of a recipe are checked, then one in a thousand", () => {
   let conversions = 0;
-  const recipes = withRecipes((event) => {
+  const counted = (event: JournalEvent) => {
     conversions++;
     return converters.ocsf(event);
-  }, reads);
+  };
+  const recipes = withRecipes(counted, reads, undefined, 2);
   const event = journalEvent(LOGIN);
   const conversionsOf = (uses: number) => {
     const before = conversions;

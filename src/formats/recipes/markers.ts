@@ -21,6 +21,7 @@ const POOL_BYTES = 1024;
 export function createMarkers(): Markers {
   let pool = randomBytes(POOL_BYTES);
   let used = 0;
+  let runs = 0;
 
   function below(limit: number): number {
     if (used + 4 > POOL_BYTES) {
@@ -65,7 +66,8 @@ export function createMarkers(): Markers {
     markerFor(text, kind, isQuoted) {
       switch (kind) {
         case "run":
-          return `"${word()}":"${word()}"`;
+          // The name is not random: with each new name the engine of JavaScript makes a new kind of object.
+          return `"markedrun${letters(runs++)}":"${word()}"`;
         case "changes":
           return `${text.slice(0, -1)}${text === "[]" ? "" : ","}"${word()}"]`;
         case "time":

@@ -5,8 +5,13 @@ import type { Reads } from "../../core/reads.ts";
 import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
 import { type Encode, learn, specialsOf } from "./learn.ts";
 
-/** Fingerprints that were seen once. A recipe is learned on second sight, so rare events leave none. */
-const SEEN_ONCE_MAX = 8192;
+/** Fingerprints without a recipe whose events are counted. When there are more, all counts begin again. */
+const COUNTED_MAX = 8192;
+/**
+ * A recipe is learned from the event with this number. Learning and the first checks cost as much as fifteen
+ * conversions, so a recipe for rare events would cost more than it saves.
+ */
+const LEARNED_AT = 8;
 
 export interface RecipeCounts {
   /** Converted by a recipe. */
@@ -21,21 +26,32 @@ export interface RecipeCounts {
 }
 
 /** The converter itself, or with recipes where the context has what they need. */
-export function fast(encode: Encode, { reads, onMismatch }: FormatContext): Format["encode"] {
-  return reads === undefined ? encode : withRecipes(encode, reads, onMismatch).encode;
+export function fast(
+  encode: Encode,
+  { reads, onMismatch }: FormatContext,
+): Pick<Format, "encode" | "encodeShared"> {
+  if (reads === undefined) return { encode };
+  const { encode: copied, encodeShared } = withRecipes(encode, reads, onMismatch);
+  return { encode: copied, encodeShared };
 }
 
 /**
  * Makes a converter fast. Events with one fingerprint differ only in slices that the converter copies. So the
- * output for the second of them is learned as a recipe of literals and copies, and applied to those that follow.
+ * output for the eighth of them is learned as a recipe of literals and copies, and applied to those that follow.
  *
  * The converter stays the authority. A new recipe is compared with it three times, then once in a thousand uses.
  * A difference drops the recipe and is counted, and the converter's output is delivered.
  */
-export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
+export function withRecipes(
+  encode: Encode,
+  reads: Reads,
+  onMismatch?: FormatContext["onMismatch"],
+  learnedAt = LEARNED_AT,
+) {
   const engine = createRecipeEngine(reads);
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
-  const seenOnce = new Set<string>();
+  /** By fingerprint, the events without a recipe. */
+  const seen = new Map<string, number>();
   let salt: string | undefined;
   let organization: string | undefined;
   let fetchedAtMs: number | undefined;
@@ -80,10 +96,14 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     return output;
   }
 
-  function isNew(fingerprint: string): boolean {
-    if (seenOnce.delete(fingerprint)) return false;
-    if (seenOnce.size >= SEEN_ONCE_MAX) seenOnce.clear();
-    seenOnce.add(fingerprint);
+  function isRare(fingerprint: string): boolean {
+    const count = (seen.get(fingerprint) ?? 0) + 1;
+    if (count >= learnedAt) {
+      seen.delete(fingerprint);
+      return false;
+    }
+    if (seen.size >= COUNTED_MAX) seen.clear();
+    seen.set(fingerprint, count);
     return true;
   }
 
@@ -112,18 +132,26 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
         return slow(event);
       case "unknown":
         if (engine.isWide() && !isUtf8(bytes)) return slow(event);
-        return isNew(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
+        return isRare(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
     }
+  }
+
+  /** Bytes that a recipe gave are the engine's: the next call overwrites them. */
+  function encodeShared(event: JournalEvent): Buffer | string {
+    prepare(event);
+    const { bytes } = event;
+    const converted = convert(event, bytes);
+    if (converted !== undefined) return converted;
+    const canonical = canonicalOf(bytes);
+    return (canonical && convert(event, canonical)) ?? slow(event);
   }
 
   return {
     counts,
+    encodeShared,
     encode(event: JournalEvent): Buffer | string {
-      prepare(event);
-      const converted = convert(event, event.bytes);
-      if (converted !== undefined) return converted;
-      const canonical = canonicalOf(event.bytes);
-      return (canonical && convert(event, canonical)) ?? slow(event);
+      const encoded = encodeShared(event);
+      return typeof encoded === "string" ? encoded : Buffer.from(encoded);
     },
   };
 }

@@ -69,7 +69,7 @@ class LinesPart implements Part {
     return this.#lines.size(from, to);
   }
   body(index: number): Uint8Array {
-    return this.event(index).bytes;
+    return this.#lines.bytes(index, index + 1).subarray(0, -1);
   }
   lines(from: number, to: number): Uint8Array {
     return this.#lines.bytes(from, to);

@@ -52,7 +52,8 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
 
   /** One object without partitions takes the lines of the journal's pages as they are. */
   function partsOf(batch: Batch): Iterable<Part> {
-    if (batch.stretches !== undefined && partitionOf === undefined && order === undefined) {
+    const keepsBytes = context.format.keepsBytes === true;
+    if (keepsBytes && batch.stretches !== undefined && partitionOf === undefined && order === undefined) {
       const lines = batch.stretches.map(({ lines: page, from, to }) => ({
         pieces: [page.bytes(from, to)],
         frames: page.frames?.(from, to),

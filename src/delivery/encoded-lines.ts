@@ -1,0 +1,106 @@
+import { POISON } from "../core/buffer-pool.ts";
+import type { JournalEvent } from "../core/event.ts";
+import type { JournalPage, Lines } from "../core/journal.ts";
+import { type LeasedBytes, leaseOf, type PageLease } from "../core/page-lease.ts";
+
+/** A batch needs several, so a small one does not hold much memory. */
+const CHUNK_BYTES = 2 << 20;
+/** Chunks that are kept for the next batch. */
+const FREE_MAX = 10;
+const LINE_BREAK = 0x0a;
+
+/** Memory for encoded events. It is used again after the write of its batch. */
+export interface Chunks {
+  /** At least so many bytes. */
+  take(bytes: number): LeasedBytes;
+}
+
+export function createChunks({ chunkBytes = CHUNK_BYTES, poison = false } = {}): Chunks {
+  const free: Buffer[] = [];
+  return {
+    take(needed) {
+      const bytes =
+        (needed <= chunkBytes ? free.pop() : undefined) ??
+        Buffer.allocUnsafeSlow(Math.max(needed, chunkBytes));
+      const lease = leaseOf(bytes, (freed) => {
+        if (poison) freed.fill(POISON);
+        if (freed.length === chunkBytes && free.length < FREE_MAX) free.push(freed);
+      });
+      return { bytes, lease };
+    },
+  };
+}
+
+/** Encoded neighbours of a page, each its own line, one behind the other in a chunk. */
+export class EncodedLines implements Lines {
+  readonly page: JournalPage;
+  readonly #bytes: Buffer;
+  readonly #first: number;
+  /** Of the lines from `first` on, in the chunk; one more than there are lines. */
+  readonly #starts: number[];
+  #pageLines: Lines | undefined | null = null;
+
+  constructor(page: JournalPage, bytes: Buffer, first: number, start: number) {
+    this.page = page;
+    this.#bytes = bytes;
+    this.#first = first;
+    this.#starts = [start];
+  }
+
+  push(end: number): void {
+    this.#starts.push(end);
+  }
+  event(index: number): JournalEvent {
+    return this.page.event(index);
+  }
+  get fetchedAtMs(): number {
+    return this.page.event(this.#first).fetchedAtMs;
+  }
+  bytes(from: number, to: number): Uint8Array {
+    return this.#bytes.subarray(this.#starts[from - this.#first], this.#starts[to - this.#first]);
+  }
+  size(from: number, to: number): number {
+    return this.#starts[to - this.#first]! - this.#starts[from - this.#first]!;
+  }
+  alikeFrom(from: number, to: number): number {
+    if (this.#pageLines === null) this.#pageLines = this.page.lines;
+    return this.#pageLines?.alikeFrom(from, to) ?? from + 1;
+  }
+}
+
+/** Writes encoded events into chunks and adds them to the stretches of a batch. */
+export function createEncodedOutput(chunks: Chunks, stretches: { lines: Lines; from: number; to: number }[]) {
+  const leases: PageLease[] = [];
+  let chunk: Buffer = Buffer.alloc(0);
+  let filled = 0;
+  let lines: EncodedLines | undefined;
+
+  return {
+    /** One for each chunk. */
+    leases: leases as readonly PageLease[],
+    /** `size` is the body's, without its line break. */
+    add(page: JournalPage, index: number, body: Uint8Array | string, size: number): void {
+      if (filled + size + 1 > chunk.length) {
+        const taken = chunks.take(size + 1);
+        leases.push(taken.lease);
+        chunk = taken.bytes;
+        filled = 0;
+        lines = undefined;
+      }
+      let last = stretches.at(-1);
+      if (lines?.page !== page || last?.lines !== lines || last.to !== index) {
+        lines = new EncodedLines(page, chunk, index, filled);
+        last = { lines, from: index, to: index };
+        stretches.push(last);
+      }
+      if (typeof body === "string") chunk.write(body, filled, "utf8");
+      else chunk.set(body, filled);
+      filled += size;
+      chunk[filled++] = LINE_BREAK;
+      lines.push(filled);
+      last.to++;
+    },
+  };
+}
+
+export type EncodedOutput = ReturnType<typeof createEncodedOutput>;
