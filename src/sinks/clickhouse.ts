@@ -95,10 +95,7 @@ export const clickhouse = defineSink({
       encode: (event) => rowOf(event, textOf(format.encode(event))),
       async write(batch, abort) {
         abort.throwIfAborted();
-        await halveUntilNamed(batch.records.length, (indexes) => {
-          const records = indexes.map((index) => batch.records[index]!);
-          return send(records, tokenOf(batch, records), abort);
-        });
+        await halveUntilNamed(batch.records, (records) => send(records, tokenOf(batch, records), abort));
         return undefined;
       },
       close: () => requester.close(),

@@ -83,12 +83,7 @@ export const datadog = defineSink({
       async write(batch, signal) {
         signal.throwIfAborted();
         refuseOld(batch, clock.now());
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            signal,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, signal));
         return undefined;
       },
       close: () => requester.close(),

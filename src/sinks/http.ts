@@ -113,10 +113,9 @@ export const http = defineSink({
         return spliceMember(bytes, `"tidemark_identity":"${event.identity}"`);
       },
       async write(batch, signal) {
-        await halveUntilNamed(batch.records.length, (indexes) => {
-          const records = indexes.map((index) => batch.records[index]!);
-          return send(records, idempotencyKey(batch, records), signal);
-        });
+        await halveUntilNamed(batch.records, (records) =>
+          send(records, idempotencyKey(batch, records), signal),
+        );
         return undefined;
       },
       close: () => requester.close(),

@@ -80,12 +80,7 @@ export const loki = defineSink({
       async write(batch, signal) {
         signal.throwIfAborted();
         refuseEarly(batch, { nowMs: clock.now(), ageMs: config.ageMax, lineBytesMax: config.lineBytesMax });
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            signal,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, signal));
         return undefined;
       },
       close: () => requester.close(),

@@ -97,12 +97,7 @@ export const otlp = defineSink({
       },
       encode: (event) => recordOf(event, textOf(format.encode(event))),
       async write(batch, abort) {
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            abort,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, abort));
         return undefined;
       },
       close: () => requester.close(),

@@ -77,12 +77,7 @@ export const sumo = defineSink({
       async write(batch, signal) {
         signal.throwIfAborted();
         refuseTooLarge(batch);
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            signal,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, signal));
         return undefined;
       },
       close: () => requester.close(),

@@ -87,15 +87,7 @@ export async function openBulk(
   async function sendPart(all: readonly SinkRecord[], part: readonly number[], signal: AbortSignal) {
     const records = part.map((index) => all[index]!);
     try {
-      await halveUntilNamed(records.length, (places) =>
-        inTurn(() =>
-          send(
-            places.map((place) => records[place]!),
-            places,
-            signal,
-          ),
-        ),
-      );
+      await halveUntilNamed(records, (part, places) => inTurn(() => send(part, places, signal)));
     } catch (error) {
       if (signal.aborted) throw error;
       pressure.refused(error);

@@ -98,12 +98,7 @@ export const googleSecops = defineSink({
       encode: (event) => logOf(event, bytesOf(format.encode(event)), config.namespace),
       async write(batch, abort) {
         abort.throwIfAborted();
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            abort,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, abort));
         return undefined;
       },
       close: () => connection.close(),

@@ -1,4 +1,5 @@
 import { RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
+import type { SinkRecord } from "../../core/sink.ts";
 
 /** The destination refused something of what was sent and did not say which (R27). */
 export interface UnnamedRefusal {
@@ -13,23 +14,26 @@ export interface UnnamedRefusal {
 const REFUSALS_MAX = 16;
 
 /**
- * Sends `count` records, in halves where they are refused, until every refused one is known (R27), and then
+ * Sends records, in halves where they are refused, until every refused one is known (R27), and then
  * throws RejectedEventsError. Records beside a refused one may be sent more than once. `send` resolves to a
  * refusal, or to undefined when all of these were taken; what it throws keeps its meaning for the records
  * that are still to be sent.
  */
 export async function halveUntilNamed(
-  count: number,
-  send: (indexes: readonly number[]) => Promise<UnnamedRefusal | undefined>,
+  records: readonly SinkRecord[],
+  send: (records: readonly SinkRecord[], indexes: readonly number[]) => Promise<UnnamedRefusal | undefined>,
 ): Promise<void> {
   const rejected: Rejection[] = [];
-  const parts: (readonly number[])[] = [Array.from({ length: count }, (_, index) => index)];
+  const parts: (readonly number[])[] = [Array.from(records, (_, index) => index)];
   let sent = 0;
   while (parts.length > 0 && rejected.length < REFUSALS_MAX) {
     const part = parts[0]!;
     let refusal: UnnamedRefusal | undefined;
     try {
-      refusal = await send(part);
+      refusal = await send(
+        part.map((index) => records[index]!),
+        part,
+      );
     } catch (error) {
       if (rejected.length === 0 && sent === 0) throw error;
       return interrupted(error, rejected, parts.flat());

@@ -106,12 +106,7 @@ export const sentinel = defineSink({
       async write(batch, abort) {
         abort.throwIfAborted();
         refuseTooLarge(batch);
-        await halveUntilNamed(batch.records.length, (indexes) =>
-          send(
-            indexes.map((index) => batch.records[index]!),
-            abort,
-          ),
-        );
+        await halveUntilNamed(batch.records, (records) => send(records, abort));
         return undefined;
       },
       close: () => requester.close(),

@@ -115,12 +115,9 @@ export const splunkHec = defineSink({
         return `${head(event)}"event":${isJsonFormat ? body : JSON.stringify(body)}}`;
       },
       async write(batch, abort) {
-        await halveUntilNamed(batch.records.length, async (indexes) => {
+        await halveUntilNamed(batch.records, async (records, indexes) => {
           try {
-            return await send(
-              indexes.map((index) => batch.records[index]!),
-              abort,
-            );
+            return await send(records, abort);
           } catch (error) {
             if (!(error instanceof NamedRefusal)) throw error;
             // Splunk takes nothing of a request in which it names an invalid event.
