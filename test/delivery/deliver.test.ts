@@ -639,6 +639,20 @@ describe("delivery", () => {
     });
   });
 
+  test("the loop waits for an unfilled batch as long as the sink says, not a second", async () => {
+    const { destination, append, start, clock } = make({ limits: { ageMsMax: 30 } });
+    await append(eventTexts(0, 3));
+    const delivery = await start();
+    const stop = new AbortController();
+    const running = delivery.run(stop.signal);
+    await expect.poll(() => clock.sleepers).toBe(1);
+    expect(clock.slept).toEqual([30]);
+    clock.advance(30);
+    await expect.poll(() => destination.held).toEqual(eventTexts(0, 3));
+    stop.abort();
+    await running;
+  });
+
   describe("draining", () => {
     test("ends when everything is delivered, and delivers unfilled batches at once", async () => {
       const { destination, append, start } = make({ draining: true, limits: { ageMsMax: 1e9 } });

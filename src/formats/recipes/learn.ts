@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../../core/event.ts";
 import { type EventSlice, type RecipePart, SPECIAL } from "../../core/recipe-engine.ts";
 import { timestampMsOf } from "../../core/time.ts";
-import { createMarkers } from "./markers.ts";
+import { createMarkers, type Markers } from "./markers.ts";
 
 export type Encode = (event: JournalEvent) => string;
 
@@ -18,9 +18,12 @@ export function learn(
   slices: readonly EventSlice[],
   encode: Encode,
 ): RecipePart[] | undefined {
-  const first = attempt(event, slices, encode);
-  const second = attempt(event, slices, encode);
-  return first !== undefined && second !== undefined && areSame(first, second) ? first : undefined;
+  const original = Buffer.from(event.bytes.buffer, event.bytes.byteOffset, event.bytes.length);
+  const markers = createMarkers();
+  const first = attempt(event, slices, { original, markers, encode });
+  if (first === undefined) return undefined;
+  const second = attempt(event, slices, { original, markers, encode });
+  return second !== undefined && areSame(first, second) ? first : undefined;
 }
 
 interface Marked {
@@ -29,19 +32,31 @@ interface Marked {
   readonly parts: ReadonlyMap<string, RecipePart>;
 }
 
-function attempt(event: JournalEvent, slices: readonly EventSlice[], encode: Encode) {
-  const marked = mark(event, slices);
+interface Attempt {
+  readonly original: Buffer;
+  readonly markers: Markers;
+  readonly encode: Encode;
+}
+
+function attempt(
+  event: JournalEvent,
+  slices: readonly EventSlice[],
+  { original, markers, encode }: Attempt,
+): RecipePart[] | undefined {
+  const marked = mark(event, slices, original, markers);
   if (marked === undefined) return undefined;
-  const original = Buffer.from(event.bytes).toString("utf8");
   for (const marker of marked.parts.keys())
     if (marker.length < MARKER_LENGTH_MIN || original.includes(marker)) return undefined;
   return partsOf(encode(marked.event), marked.parts);
 }
 
 /** Equal texts that are compared get equal markers; every other slice gets its own. */
-function mark(event: JournalEvent, slices: readonly EventSlice[]): Marked | undefined {
-  const source = Buffer.from(event.bytes);
-  const { markerFor, timeMs, identity } = createMarkers();
+function mark(
+  event: JournalEvent,
+  slices: readonly EventSlice[],
+  source: Buffer,
+  { markerFor, timeMs, identity }: Markers,
+): Marked | undefined {
   const parts = new Map<string, RecipePart>();
   const compared = new Map<string, string>();
   const pieces: Buffer[] = [];

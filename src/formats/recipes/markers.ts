@@ -93,12 +93,11 @@ export function createMarkers(): Markers {
   };
 }
 
+const PAIRS = Array.from({ length: 676 }, (_, at) =>
+  String.fromCharCode(97 + (at % 26), 97 + Math.floor(at / 26)),
+);
+
+/** Six of them. */
 function letters(value: number): string {
-  let text = "";
-  let rest = value;
-  for (let at = 0; at < 6; at++) {
-    text += String.fromCharCode(97 + (rest % 26));
-    rest = Math.floor(rest / 26);
-  }
-  return text;
+  return `${PAIRS[value % 676]}${PAIRS[Math.floor(value / 676) % 676]}${PAIRS[Math.floor(value / 456_976)]}`;
 }
