@@ -3,9 +3,10 @@ import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
-import type { Batch, BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
-import { type Chunks, createEncodedOutput, EncodedLines, type EncodedOutput } from "./encoded-lines.ts";
+import type { BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
+import { type Chunks, createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
+import { type LeasedBatch, LinesBatch, recordOf, recordsOf } from "./records.ts";
 
 /** An event that fits into no batch: too large by itself, or its format failed on it. */
 export interface Misfit {
@@ -24,11 +25,6 @@ export interface Formed {
   readonly oldestMs: number;
   /** Leases on the pages of the misfits; the caller releases them. */
   readonly misfitLeases: readonly PageLease[];
-}
-
-/** A batch with one lease for each page that it has bytes of. Delivery releases them after the write. */
-export interface LeasedBatch extends Batch {
-  readonly leases: readonly PageLease[];
 }
 
 export interface Forming {
@@ -240,75 +236,6 @@ class Taken {
   }
 }
 
-/** Most sinks want records; one that takes lines as they are leaves them unmade. */
-class LinesBatch implements LeasedBatch {
-  readonly from: Position;
-  readonly to: Position;
-  readonly leases: readonly PageLease[];
-  readonly stretches: readonly Stretch[];
-  #records: readonly SinkRecord[] | undefined;
-
-  constructor(stretches: readonly Stretch[], from: Position, to: Position, leases: readonly PageLease[]) {
-    this.leases = leases;
-    this.stretches = stretches;
-    this.from = from;
-    this.to = to;
-  }
-
-  get records(): readonly SinkRecord[] {
-    this.#records ??= recordsOf(this.stretches);
-    return this.#records;
-  }
-}
-
-function recordsOf(stretches: readonly Stretch[]): SinkRecord[] {
-  const records: SinkRecord[] = [];
-  for (const { lines, from, to } of stretches)
-    for (let index = from; index < to; index++)
-      records.push(
-        lines instanceof EncodedLines
-          ? new EncodedRecord(lines, index)
-          : new VerbatimRecord(lines.event(index)),
-      );
-  return records;
-}
-
-/** Nothing is held for it but the event: its body is a look at the event's own bytes. */
-class VerbatimRecord implements SinkRecord {
-  readonly event: JournalEvent;
-
-  constructor(event: JournalEvent) {
-    this.event = event;
-  }
-
-  get body(): Uint8Array {
-    return this.event.bytes;
-  }
-  get size(): number {
-    return this.event.size;
-  }
-}
-
-/** Its body is a look at the chunk. */
-class EncodedRecord implements SinkRecord {
-  readonly event: JournalEvent;
-  readonly #lines: EncodedLines;
-  readonly #index: number;
-
-  constructor(lines: EncodedLines, index: number) {
-    this.event = lines.event(index);
-    this.#lines = lines;
-    this.#index = index;
-  }
-
-  get body(): Uint8Array {
-    return this.#lines.bytes(this.#index, this.#index + 1).subarray(0, -1);
-  }
-  get size(): number {
-    return this.#lines.size(this.#index, this.#index + 1) - 1;
-  }
-}
-
 /** A format that fails on an event has a defect; the event becomes a dead letter and the others go on. */
 function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | string | Error {
   if (forming.keepsBytes && event.isOneLine) return event.bytes;
@@ -322,10 +249,6 @@ function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | string | Er
 function sizeOf(event: JournalEvent, body: Uint8Array | string | undefined): number {
   if (body === undefined) return event.size;
   return typeof body === "string" ? Buffer.byteLength(body) : body.length;
-}
-
-function recordOf(event: JournalEvent, body: Uint8Array | string, size: number): SinkRecord {
-  return { event, body: typeof body === "string" ? Buffer.from(body) : body, size };
 }
 
 function isPast(page: number, index: number, bound: Position): boolean {

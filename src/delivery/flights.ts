@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Position } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
-import type { LeasedBatch } from "./batching.ts";
+import type { LeasedBatch } from "./records.ts";
 
 /** A write that has begun, or a stretch without events for the sink. */
 export interface Flight {

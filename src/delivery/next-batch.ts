@@ -5,9 +5,10 @@ import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
-import { type Formed, type Forming, formBatch, type LeasedBatch } from "./batching.ts";
+import { type Formed, type Forming, formBatch } from "./batching.ts";
 import { createChunks } from "./encoded-lines.ts";
 import type { Progress } from "./progress.ts";
+import type { LeasedBatch } from "./records.ts";
 
 export interface BatchSource {
   readonly definition: SinkDefinition;
