@@ -6,7 +6,7 @@ import type { Position } from "../core/position.ts";
 import type { BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 import { type Chunks, createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
-import { type LeasedBatch, LinesBatch, recordOf, recordsOf } from "./records.ts";
+import { type LeasedBatch, LinesBatch, recordOf, recordsIn } from "./records.ts";
 
 /** An event that fits into no batch: too large by itself, or its format failed on it. */
 export interface Misfit {
@@ -144,7 +144,7 @@ class Taken {
   async #takeInSlices(page: JournalPage): Promise<number> {
     const forming = this.#forming;
     const lines = forming.keepsBytes && this.#records === undefined ? page.lines : undefined;
-    if (lines === undefined && this.#output === undefined) this.#records ??= recordsOf(this.#stretches);
+    if (lines === undefined && this.#output === undefined) this.#records ??= recordsIn(this.#stretches);
     const end = page.first + page.count;
     if (lines !== undefined && forming.bound === undefined && forming.wants === everything)
       if (this.#takesAll(lines, page)) return end;

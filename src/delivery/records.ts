@@ -25,12 +25,12 @@ export class LinesBatch implements LeasedBatch {
   }
 
   get records(): readonly SinkRecord[] {
-    this.#records ??= recordsOf(this.stretches);
+    this.#records ??= recordsIn(this.stretches);
     return this.#records;
   }
 }
 
-export function recordsOf(stretches: readonly Stretch[]): SinkRecord[] {
+export function recordsIn(stretches: readonly Stretch[]): SinkRecord[] {
   const records: SinkRecord[] = [];
   for (const { lines, from, to } of stretches)
     for (let index = from; index < to; index++)
