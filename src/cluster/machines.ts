@@ -33,10 +33,16 @@ export interface MachineSummary {
 /** A machine that has told nothing for so long is gone. */
 const GONE_MS = 30_000;
 
-/** The newest summary of every machine, kept in a compacted topic. */
+/**
+ * The newest summary of every machine, kept in a compacted topic. The broker's clock says how old a summary is, because
+ * the clocks of two machines may differ. A machine learns from its own summaries how far its clock is off.
+ */
 export function createMachineBoard(name: string, connect: ConnectKafka) {
   const topic = topicsOf(name).machines;
-  const known = new Map<string, MachineSummary>();
+  const known = new Map<string, Reported>();
+  let own: { readonly machine: string; readonly sentMs: number } | undefined;
+  /** How far the broker's clock is ahead of this one. */
+  let aheadMs = 0;
   let link: KafkaLink | undefined;
   let producer: Producer | undefined;
   let next = 0;
@@ -65,6 +71,7 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
       try {
         const { producer: to, link: over } = await connected(signal);
         const value = summary === null ? null : JSON.stringify(summary);
+        own = { machine, sentMs: Date.now() };
         await over.within(
           LIMIT_MS,
           to.send({ topic, acks: -1, messages: [{ key: machine, value, partition: 0 }] }),
@@ -79,9 +86,12 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
       try {
         const { link: over } = await connected(signal);
         for await (const slice of readPartition(over, topic, 0, next, signal)) {
-          for (const { key, value, offset } of slice) {
+          for (const { key, value, offset, timeMs } of slice) {
             if (value === null) known.delete(key);
-            else known.set(key, JSON.parse(Buffer.from(value).toString()) as MachineSummary);
+            else known.set(key, { summary: JSON.parse(Buffer.from(value).toString()), timeMs });
+            if (key === own?.machine) aheadMs = timeMs - own.sentMs;
+            // A command reports nothing: it learns only that its clock is behind.
+            else if (own === undefined) aheadMs = Math.max(aheadMs, timeMs - Date.now());
             next = offset + 1;
           }
         }
@@ -93,9 +103,27 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
     /** Machines that have told something lately, by name. */
     list: (nowMs: number): readonly MachineSummary[] =>
       [...known.values()]
-        .filter(({ atMs }) => Math.abs(nowMs - atMs) < GONE_MS)
+        .filter(({ timeMs }) => nowMs + aheadMs - timeMs < GONE_MS)
+        .map((reported) => byOwnClock(reported, aheadMs))
         .toSorted((a, b) => (a.machine < b.machine ? -1 : 1)),
     end,
+  };
+}
+
+interface Reported {
+  readonly summary: MachineSummary;
+  /** By the clock of the broker. */
+  readonly timeMs: number;
+}
+
+/** The summary with the times of this machine's clock. */
+function byOwnClock({ summary, timeMs }: Reported, aheadMs: number): MachineSummary {
+  const atMs = timeMs - aheadMs;
+  const shiftMs = atMs - summary.atMs;
+  return {
+    ...summary,
+    atMs,
+    lanes: summary.lanes.map((lane) => ({ ...lane, sinceMs: lane.sinceMs + shiftMs })),
   };
 }
 

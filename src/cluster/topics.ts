@@ -30,6 +30,7 @@ const atLeast =
     Number(value) >= least || Number(value) === -1;
 
 const LARGE_ENOUGH: Setting = { name: "max.message.bytes", value: "1048588", isGood: atLeast(1_000_000) };
+const BROKER_TIME: Setting = { name: "message.timestamp.type", value: "LogAppendTime" };
 const SAFE: readonly Setting[] = [{ name: "unclean.leader.election.enable", value: "false" }];
 const COMPACTED: readonly Setting[] = [
   { name: "cleanup.policy", value: "compact" },
@@ -45,10 +46,7 @@ const COMPACTED: readonly Setting[] = [
 function settingsOf(name: string): ReadonlyMap<string, readonly Setting[]> {
   const topics = topicsOf(name);
   return new Map([
-    [
-      topics.state,
-      [...SAFE, LARGE_ENOUGH, ...COMPACTED, { name: "message.timestamp.type", value: "LogAppendTime" }],
-    ],
+    [topics.state, [...SAFE, LARGE_ENOUGH, ...COMPACTED, BROKER_TIME]],
     [
       topics.pages,
       [
@@ -67,7 +65,7 @@ function settingsOf(name: string): ReadonlyMap<string, readonly Setting[]> {
         { name: "retention.ms", value: String(7 * DAY_MS), isGood: atLeast(DAY_MS) },
       ],
     ],
-    [topics.machines, [{ name: "cleanup.policy", value: "compact" }]],
+    [topics.machines, [{ name: "cleanup.policy", value: "compact" }, BROKER_TIME]],
   ]);
 }
 

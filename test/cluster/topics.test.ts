@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { createMachineBoard } from "../../src/cluster/machines.ts";
 import { topicsOf } from "../../src/cluster/topic-names.ts";
 import { checkTopics, createTopics } from "../../src/cluster/topics.ts";
 import { useKafka } from "../support/kafka-suite.ts";
@@ -54,5 +55,27 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
     const made = createTopics(link, { name: "none", lanes: 1, replication: 1, trial: false });
     await expect(made).rejects.toThrow("one lost disk loses the state");
     link.end();
+  });
+
+  test("C9 a machine whose clock is an hour off is seen by the others, and one that is gone is not", async () => {
+    const { name, connect } = await newCluster(suite.address, 1);
+    const boards = [createMachineBoard(name, connect), createMachineBoard(name, connect)] as const;
+    const [here, there] = boards;
+    const hourMs = 3_600_000;
+    const summary = (machine: string, atMs: number) => ({
+      ...{ machine, version: "1", atMs, alarms: [] },
+      lanes: [{ lane: 0, state: "running", sinceMs: atMs - 1000, records: 0, behindEvents: 0 } as const],
+    });
+    try {
+      await here.publish("here", summary("here", Date.now()), never);
+      await there.publish("there", summary("there", Date.now() - hourMs), never);
+      for (const board of boards) await board.refresh(never);
+      const seen = here.list(Date.now());
+      expect(seen.map(({ machine }) => machine)).toEqual(["here", "there"]);
+      expect(Math.abs(Date.now() - seen[1]!.lanes[0]!.sinceMs)).toBeLessThan(hourMs / 2);
+      expect(here.list(Date.now() + 60_000)).toEqual([]);
+    } finally {
+      for (const board of boards) await board.end();
+    }
   });
 });
