@@ -1,11 +1,11 @@
 /*
- * Who runs which lane (C13). The group's leader decides with this function; every member tells what it needs to know.
+ * Who runs which lane (C13). The group's leader decides with this function; every member sends the facts that it needs.
  *   1. only members that know the schema of every lane (C14); the newest schema only when half of the members know it
  *   2. among them only members with the config of the majority (C15)
  *   3. a member keeps the lanes that it runs, up to its share; the others go to the members with the fewest
  */
 
-/** What a member tells about itself when it joins. */
+/** The facts that a member sends when it joins. */
 export interface MemberFacts {
   readonly machine: string;
   /** The newest migration that it knows. */

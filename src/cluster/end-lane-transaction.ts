@@ -7,7 +7,7 @@ import type { ClusterTopics } from "./topic-names.ts";
  * Ends a transaction of the lane that is still open although InitProducerId has completed it: a broker that restarts may
  * leave out the markers of partitions that have no leader at that moment (KAFKA-20734). Our next marker would decide over
  * the hanging records too, so they are decided first:
- *   complete in both topics  committed: the last writer may have been told that it is
+ *   complete in both topics  committed: the last writer may have seen the success
  *   anything else            aborted: no commit was acknowledged
  * Transactions of other producers are left alone; they hide nothing from us.
  */

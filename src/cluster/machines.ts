@@ -3,7 +3,7 @@ import type { ConnectKafka, KafkaLink } from "./link.ts";
 import { readPartition } from "./read-partition.ts";
 import { topicsOf } from "./topic-names.ts";
 
-/** One lane as its machine last told. */
+/** One lane as its machine last reported it. */
 export interface LaneSummary {
   readonly lane: number;
   readonly state: string;
@@ -19,7 +19,7 @@ export interface LaneSummary {
   readonly reason?: string | undefined;
 }
 
-/** A machine as it last told about itself. */
+/** A machine as it last reported itself. */
 export interface MachineSummary {
   readonly machine: string;
   readonly version: string;
@@ -30,7 +30,7 @@ export interface MachineSummary {
   readonly lanes: readonly LaneSummary[];
 }
 
-/** A machine that has told nothing for so long is gone. */
+/** A machine is gone after this time without a report. */
 const GONE_MS = 30_000;
 
 /**
@@ -66,7 +66,7 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
 
   const LIMIT_MS = 15_000;
   return {
-    /** Tells about this machine; null: it is gone. */
+    /** Publishes a report of this machine; null: it is gone. */
     async publish(machine: string, summary: MachineSummary | null, signal: AbortSignal): Promise<void> {
       try {
         const { producer: to, link: over } = await connected(signal);
@@ -81,7 +81,7 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
         throw error;
       }
     },
-    /** Takes in what the machines have told since the last call. */
+    /** Reads the reports since the last call. */
     async refresh(signal: AbortSignal): Promise<void> {
       try {
         const { link: over } = await connected(signal);
@@ -100,7 +100,7 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
         throw error;
       }
     },
-    /** Machines that have told something lately, by name. */
+    /** Machines with a recent report, by name. */
     list: (nowMs: number): readonly MachineSummary[] =>
       [...known.values()]
         .filter(({ timeMs }) => nowMs + aheadMs - timeMs < GONE_MS)

@@ -15,7 +15,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     "refuses this user an operation on the whole Kafka cluster: allow it IdempotentWrite on brokers before 2.8",
 };
 
-/** What a refusal of Kafka means for the cluster, with what to do; undefined for other errors. */
+/** Explains a refusal of Kafka and names the right to allow; undefined for other errors. */
 export function refusedRight(error: unknown, name: string): UsageError | undefined {
   const refusal = errorTypes(error)
     .map((type) => REFUSALS[type])

@@ -6,7 +6,7 @@ export interface ClusterTopics {
   readonly pages: string;
   /** Without records: the group's members divide its partitions among them. */
   readonly lanes: string;
-  /** What people ask of a lane. */
+  /** Requests of people to a lane. */
   readonly requests: string;
   /** The newest summary of every machine, and the answers to requests, compacted. */
   readonly machines: string;

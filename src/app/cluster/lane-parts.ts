@@ -6,7 +6,7 @@ import type { ImportSource, StartAnswer } from "../../imports/source.ts";
 import type { State } from "../../journal/database.ts";
 import type { Pace } from "../../polling/limits/pace.ts";
 
-/** What a lane shares with the other lanes of its machine, and how it is bound to its changelog. */
+/** Parts that a lane shares with the other lanes of its machine, and its connection to the changelog. */
 export interface LaneParts {
   openState(file: string): Promise<State>;
   readonly memory: BufferPool;

@@ -7,7 +7,7 @@ const TAKEOVER_MS = 30_000;
 
 /**
  * The whole cluster as the page of each machine shows it: every machine with its lanes, and lanes that no machine
- * runs. Made from the summaries that machines publish; one that has told nothing for a while is not among them.
+ * runs. Made from the summaries that machines publish; a machine without a recent report is left out.
  */
 export function machinesView(
   machines: readonly MachineSummary[],

@@ -6,7 +6,7 @@ import type { View } from "../../core/view.ts";
 import { errorOf } from "../requests.ts";
 import type { Messenger } from "./messenger.ts";
 
-/** What is shown of other machines is asked for again after this time. */
+/** Answers of other machines are used for this time. */
 const FRESH_MS = 4000;
 const ANSWER_MS = 5000;
 const KEPT_ANSWERS = 500;

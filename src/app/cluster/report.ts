@@ -19,7 +19,7 @@ export interface ReportedMachine {
   statuses(): readonly LaneStatus[];
 }
 
-/** Tells the other machines about this one, and watches for lanes that no machine runs. */
+/** Reports this machine to the others, and watches for lanes that no machine runs. */
 export async function reportMachine(
   machine: ReportedMachine,
   measured: Metrics,

@@ -12,7 +12,7 @@ import type { Discovered, SharedLaneParts } from "./lane-parts.ts";
 /** Lists of organizations are used again for so long: lanes that start together ask once. */
 const DISCOVERED_MS = 60_000;
 
-/** What the lanes of one machine share: memory, the pace of each key, the lists of organizations, the worker thread. */
+/** Parts that the lanes of one machine share: memory, the pace of each key, the lists of organizations, the worker thread. */
 export function createSharedParts(
   config: Config,
   parts: { readonly measured: Metrics; readonly alarms: Alarms; readonly preparer: Preparer },

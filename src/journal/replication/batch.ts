@@ -5,7 +5,7 @@ import { type Capture, type KeyValue, type ReplicatedTable, recordKey, type Touc
 import { encodeRow, type ReplicatedRow } from "./rows.ts";
 
 /*
- * What a commit writes to the log. Rows come first, the tip last (C6). The bytes of pages, and rows that are larger than
+ * The records that a commit writes to the log. Rows come first, the tip last (C6). The bytes of pages, and rows that are larger than
  * a message may be, go to the log of bodies in chunks (C8); their place in `rows` then names them.
  */
 
@@ -93,7 +93,7 @@ function elsewhere(place: Elsewhere): Buffer {
   return Buffer.concat([Buffer.of(TAG.elsewhere), Buffer.from(JSON.stringify(place))]);
 }
 
-/** The key of a body tells to which row and commit it belongs, and which of how many chunks it is. */
+/** The key of a body names its row and commit, its number among the chunks, and their count. */
 function chunksOf(name: string, sequence: number, bytes: Buffer): LogRecord[] {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES));
   return Array.from({ length: count }, (_, at) => ({
