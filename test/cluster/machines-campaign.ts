@@ -68,6 +68,9 @@ export async function openClusterScene(
   others: OtherSinks,
 ): Promise<ClusterScene> {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
+  const addresses = broker.address.split(",");
+  const brokers = addresses.map((address) => `'${address}'`).join(", ");
+  const replication = String(addresses.length);
   const name = `c${randomBytes(4).toString("hex")}`;
   const topic = `${name}-events`;
   const simulator = await startSimulator({
@@ -91,13 +94,13 @@ export async function openClusterScene(
         "accounts:",
         `  - { name: acme, insightsUrl: '${simulator.insightsUrl}', managementUrl: '${simulator.managementUrl}', apiKey: { env: KEY }, organizations: all, since: 30d }`,
         `state: ${join(folderOf(machine), "state")}`,
-        `cluster: { name: ${name}, brokers: ['${broker.address}'], machine: ${machine}, sessionTimeout: ${SESSION_MS / 1000}s, trial: true }`,
+        `cluster: { name: ${name}, brokers: [${brokers}], machine: ${machine}, sessionTimeout: ${SESSION_MS / 1000}s, trial: ${addresses.length < 3} }`,
         "polling: { interval: 2s }",
         ...(ports.has(machine) ? [`server: { port: ${ports.get(machine)}, token: { env: TOKEN } }`] : []),
         "log: { level: info }",
         "drift: false",
         "sinks:",
-        `  - { name: lake, type: kafka, brokers: ['${broker.address}'], topic: ${topic}, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: 1 }, transactionTimeout: 10s, openTimeout: 10s }`,
+        `  - { name: lake, type: kafka, brokers: [${brokers}], topic: ${topic}, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: ${replication} }, transactionTimeout: 10s, openTimeout: 10s }`,
         ...others.lines,
       ].join("\n"),
       { mode: 0o600 },
@@ -105,7 +108,7 @@ export async function openClusterScene(
     return file;
   };
   const command = (...args: string[]) => runProgram([...args, "--config", configOf("tool")], env);
-  const made = await command("cluster", "create", "--lanes", String(lanes), "--replication", "1");
+  const made = await command("cluster", "create", "--lanes", String(lanes), "--replication", replication);
   if (made.code !== 0) throw new Error(made.stderr);
 
   async function status(): Promise<Status> {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shareOf } from "../../src/core/shard.ts";
 import { skipUnless } from "../support/components.ts";
-import { type Broker, findKafka, KAFKA_REMEDY, startBroker } from "../support/kafka.ts";
+import { type Broker, findKafka, KAFKA_REMEDY, startBroker, startBrokers } from "../support/kafka.ts";
 import { type ClusterScene, deleteFiles, openClusterScene, swapFiles } from "./machines-campaign.ts";
 import { type OtherSinks, openOtherSinks } from "./other-sinks-campaign.ts";
 
@@ -11,6 +11,8 @@ const jars = await findKafka();
 const FAULTS = Number(process.env.TIDEMARK_CLUSTER_FAULTS ?? 3);
 const LANES = Number(process.env.TIDEMARK_CLUSTER_LANES ?? 4);
 const EVENTS = Number(process.env.TIDEMARK_CLUSTER_EVENTS ?? 3000);
+/** Brokers as processes of their own; the long campaign has three. */
+const BROKERS = Number(process.env.TIDEMARK_CLUSTER_BROKERS ?? 1);
 const SEED = Number(process.env.TIDEMARK_CLUSTER_SEED ?? 1);
 /** Longer than the session, so that the group gives the lanes to others. */
 const STOPPED_MS = 14_000;
@@ -24,7 +26,7 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
   let scene: ClusterScene;
   let others: OtherSinks;
   beforeAll(async () => {
-    broker = await startBroker(jars!);
+    broker = BROKERS > 1 ? await startBrokers(jars!, BROKERS) : await startBroker(jars!);
     others = await openOtherSinks(FAULTS > 3);
     scene = await openClusterScene(broker, LANES, EVENTS, others);
   });

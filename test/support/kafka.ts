@@ -87,6 +87,54 @@ export async function startBroker(jars: string, options: BrokerOptions = {}): Pr
   };
 }
 
+/** Several nodes, each a broker and a controller, in one cluster. `kill` and `start` are about one of them, each time another. */
+export async function startBrokers(jars: string, count: number): Promise<Broker> {
+  const folder = await mkdtemp(join(tmpdir(), "tidemark-kafkas-"));
+  const free = await freePorts(count * 2);
+  const nodes = Array.from({ length: count }, (_, at) => ({
+    at,
+    direct: free[at * 2]!,
+    controller: free[at * 2 + 1]!,
+    file: join(folder, `server-${at}.properties`),
+  }));
+  const voters = nodes.map(({ at, controller }) => `${at + 1}@127.0.0.1:${controller}`).join(",");
+  for (const { at, direct, controller, file } of nodes) {
+    const properties = {
+      ...{ "node.id": String(at + 1), "controller.quorum.voters": voters },
+      "controller.quorum.bootstrap.servers": "",
+      "offsets.topic.replication.factor": String(count),
+      "transaction.state.log.replication.factor": String(count),
+      "transaction.state.log.min.isr": "2",
+    };
+    const ports = new Map([
+      ["DIRECT", direct],
+      ["CONTROLLER", controller],
+    ]);
+    await writeFile(file, propertiesOf(join(folder, `node-${at}`), ports, { properties }));
+    const format = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file];
+    await run("java", [...javaOptions(jars), "kafka.tools.StorageTool", ...format], { cwd: folder });
+  }
+  const servers = await Promise.all(nodes.map(({ file }) => launch(jars, file, folder)));
+  let struck = 0;
+  return {
+    address: nodes.map(({ direct }) => `127.0.0.1:${direct}`).join(","),
+    port: () => nodes[0]!.direct,
+    async kill() {
+      struck = (struck + 1) % count;
+      await end(servers[struck]!);
+    },
+    hang: () => void servers[struck]!.kill("SIGSTOP"),
+    resume: () => void servers[struck]!.kill("SIGCONT"),
+    async start() {
+      servers[struck] = await launch(jars, nodes[struck]!.file, folder);
+    },
+    async remove() {
+      await Promise.all(servers.map(end));
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
 function javaOptions(jars: string): string[] {
   const logging = [
     "-Dorg.slf4j.simpleLogger.showDateTime=false",
@@ -169,6 +217,7 @@ function propertiesOf(
     ...properties,
   };
   return Object.entries(all)
+    .filter(([, value]) => value !== "")
     .map(([name, value]) => `${name}=${value}\n`)
     .join("");
 }
