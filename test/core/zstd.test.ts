@@ -27,6 +27,19 @@ describe.each<[string, () => Zstd, boolean]>([
     }
   });
 
+  test("puts the content into memory of the caller, and throws where it does not fit or is damaged", () => {
+    const { createCompressor, decompressInto } = open();
+    const frame = createCompressor({ checksumFlag: true })(CONTENT);
+    const room = Buffer.alloc(CONTENT.length + 10, 1);
+    expect(decompressInto(frame, room.subarray(5, 5 + CONTENT.length))).toBe(CONTENT.length);
+    expect(room.subarray(5, -5).equals(CONTENT)).toBe(true);
+    expect([room[4], room.at(-5)]).toEqual([1, 1]);
+    expect(() => decompressInto(frame, room.subarray(0, CONTENT.length - 1))).toThrow();
+    const damaged = Buffer.from(frame);
+    damaged[damaged.length - 6]! ^= 1;
+    expect(() => decompressInto(damaged, room)).toThrow();
+  });
+
   test("keeps earlier results when the next one is made", () => {
     const compress = open().createCompressor();
     const first = compress(CONTENT);
