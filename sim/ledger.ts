@@ -68,7 +68,7 @@ function gapText({ fromMs, toMs, reason, detail }: Gap): string {
 const MOMENT_MS = 60_000;
 
 /**
- * `replacedMs`: when sinks were last replaced after a restored backup; the new ones begin at the journal's end.
+ * `isWaiting`: the event is in the state and in no folder, and that is right.
  * What is called sealed holds everything that the service showed when it was last compared, and the counts
  * are those of the events that are there.
  */
@@ -77,7 +77,7 @@ export function judgeLedger(
   { windows }: LedgerFacts,
   events: readonly ModelEvent[],
   isHeld: (event: ModelEvent) => boolean,
-  replacedMs: number,
+  isWaiting: (event: ModelEvent) => boolean,
 ): Violation[] {
   const found: Violation[] = [];
   const indexes = new Map(plan.organizations.map(({ index }) => [organizationId(index), index]));
@@ -92,10 +92,8 @@ export function judgeLedger(
         event.shownMs <= askedMs - MOMENT_MS &&
         event.timeMs >= askedMs - plan.settings.retentionMs + MOMENT_MS,
     );
-    // An event that waited for a sink which was replaced is held in the state and in no folder.
-    const isUnknown = (event: ModelEvent) => !isHeld(event) && event.shownMs < replacedMs;
     for (const event of shown)
-      if (!isHeld(event) && event.odd === null && !isUnknown(event))
+      if (!isHeld(event) && event.odd === null && !isWaiting(event))
         found.push({
           rule: "ledger",
           message: `${nameOf(event)} is missing in a sealed window: ${windowText(window)}`,
@@ -104,9 +102,9 @@ export function judgeLedger(
     // One of a foreign organization is kept apart and belongs to no count.
     const uncounted = inside.filter(({ odd }) => odd === "untimed" || odd === "foreign").length;
     const held = inside.filter(isHeld).length;
-    const unknown = inside.filter(isUnknown).length;
+    const waiting = inside.filter(isWaiting).length;
     const { heldCount, apiCount } = window;
-    if (heldCount !== null && (heldCount > held + unknown || heldCount < held - uncounted))
+    if (heldCount !== null && (heldCount > held + waiting || heldCount < held - uncounted))
       report(`says that it holds ${heldCount} and holds ${held}`, window);
     if (apiCount !== null && (apiCount > inside.length || apiCount < shown.length - uncounted))
       report(`says that the service has ${apiCount} of between ${shown.length} and ${inside.length}`, window);

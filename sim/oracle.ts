@@ -3,6 +3,7 @@ import type { App } from "../src/app.ts";
 import { type Calm, createCalm, readableIn, statedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, type Violation } from "./findings.ts";
+import { heldInState } from "./held.ts";
 import type { History, Interval, SinkLife } from "./history.ts";
 import { judgeLedger, readLedger } from "./ledger.ts";
 import { type Plan, START_MS } from "./plan.ts";
@@ -50,13 +51,36 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
     }
   }
   const isHeld = (event: ModelEvent) => held.has(event);
-  violations.push(...judgeLedger(plan, ledger, history.service.events, isHeld, history.replacedMs));
+  const isWaiting = await waitingInState(plan, history, app, isHeld, nowMs);
+  violations.push(...judgeLedger(plan, ledger, history.service.events, isHeld, isWaiting));
   digest.update(JSON.stringify(ledger.windows));
   return { violations, digest: digest.digest("hex").slice(0, 16), delivered };
 
   function report(rule: Violation["rule"], message: string): void {
     violations.push({ rule, message });
   }
+}
+
+/**
+ * Sinks that are replaced after a restored backup begin at the journal's end. An event that waited for one of the
+ * old ones is then in the state and in no folder. Only an event that the state really has is excused; of events
+ * that the service has forgotten the state may have forgotten the identity too.
+ */
+async function waitingInState(
+  plan: Plan,
+  history: History,
+  app: App,
+  isHeld: (event: ModelEvent) => boolean,
+  nowMs: number,
+): Promise<(event: ModelEvent) => boolean> {
+  const excusable = history.service.events.filter(
+    (event) => !isHeld(event) && event.shownMs < history.replacedMs,
+  );
+  const isDecidable = ({ odd, timeMs }: ModelEvent) =>
+    odd === null && timeMs > nowMs - plan.settings.retentionMs;
+  const known = await heldInState(app, excusable.filter(isDecidable));
+  const excused = new Set(excusable.filter((event) => !isDecidable(event) || known.has(event)));
+  return (event) => excused.has(event);
 }
 
 /** What the program owes for an event: to deliver it, to name its absence, or nothing. */
