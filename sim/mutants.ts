@@ -98,7 +98,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: "src/polling/read/sweep-window.ts",
     text: "const read = await readSlice(context, window, slice, signal);",
     replacement:
-      "const read = slice.fromMs > 0 ? { fresh: 0, count: 0 } : await readSlice(context, window, slice, signal);",
+      "const read = slice.fromMs > 0 ? { fresh: 0, owners: [], skips: [] } : await readSlice(context, window, slice, signal);",
     focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
   },
   {
