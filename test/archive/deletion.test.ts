@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { archiveSchema } from "../../src/archive/config.ts";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
+import { reportHtml } from "../../src/archive/evidence/report.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openConfigured } from "../../src/archive/open.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
@@ -332,6 +333,29 @@ describe("erase", () => {
     },
     60_000,
   );
+});
+
+test("the report has one row for an order, with its reason, and for a stretch that many organizations miss", async () => {
+  world = await openWorld();
+  await closed();
+  await world.events(A, "2026-03-11", 100, 2);
+  await world.seal([A], "2026-03-11", 2);
+  const refused = { state: "refused", reason: "403", askedMs: null, sweeps: 0, apiCount: null } as const;
+  const four = ["1", "2", "3", "4"].map((digit) => digit.repeat(24));
+  await world.seal(four, "2026-03-13", 0, { ...refused, heldCount: null }, 0);
+  world.nowMs = Date.parse("2026-03-13") + 95 * DAY_MS;
+  await world.closeAll();
+  await deletions().erase({ organization: A, from: null, to: null, reason: "contract <ended>" }, never);
+  const { html, isValid } = await reportHtml(world.store, {
+    key: parseVerifier(world.key),
+    nowMs: world.nowMs,
+  });
+  expect(isValid).toBe(true);
+  expect(html).toContain("2026-03-10 to 2026-03-11: 6 events; 2 whole days of organizations");
+  expect(html.match(/contract &lt;ended&gt;/g)).toHaveLength(1);
+  expect(html).toContain(`4 organizations, among them ${four[0]}`);
+  expect(html).toContain("1 days between them have no entry: 2026-03-12.");
+  expect(html).toContain("refused: 403");
 });
 
 test("A24 a lock that lasts longer than the days are kept is refused before anything is written", async () => {

@@ -6,7 +6,20 @@ import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Verification, verifyArchive } from "../verify/verify.ts";
 import { type ReadLog, readEntries, readLog } from "./read.ts";
-import { definitions, heading, listing, paragraph, reportPage, section, table } from "./report-page.ts";
+import {
+  countText,
+  definitions,
+  heading,
+  listing,
+  paragraph,
+  ROWS_MAX,
+  reportPage,
+  section,
+  shownText,
+  table,
+  timeText,
+} from "./report-page.ts";
+import { removals, retention } from "./report-removals.ts";
 
 /** One page for an auditor. The archive is verified first; the page says with what result. */
 export interface ReportOptions {
@@ -18,7 +31,6 @@ export interface ReportOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const ROWS_MAX = 200;
 const STATES = {
   complete: "two independent looks at the service agree with the number that is held",
   unchecked: "one look at the service",
@@ -33,7 +45,7 @@ export async function reportHtml(
 ): Promise<{ html: string; isValid: boolean }> {
   const result = await verifyArchive(store, options);
   const scope = `${options.from ?? "the first day"} to ${options.to ?? "the last day"}`;
-  const subtitle = `Report about the archive in ${store.place}, ${scope}. Made ${new Date(options.nowMs).toISOString()}.`;
+  const subtitle = `Report about the archive in ${store.place}, ${scope}. Made ${timeText(new Date(options.nowMs).toISOString())}.`;
   let sections: string[];
   try {
     const log = await readLog(store);
@@ -60,21 +72,24 @@ export async function reportHtml(
 function verdict(result: Verification, options: ReportOptions, leaves: readonly LogLeaf[]): string {
   const { days, findings, events, size, isPinned, witnessedMs, newestMs, isValid } = result;
   const rows = [
-    ["Days valid", `${number(days.valid)} of ${number(days.total)}`],
-    ["Events read and checked", options.quick ? "none: data files were not read (--quick)" : number(events)],
-    ["Log entries", number(size)],
+    ["Days valid", `${countText(days.valid)} of ${countText(days.total)}`],
+    [
+      "Events read and checked",
+      options.quick ? "none: data files were not read (--quick)" : countText(events),
+    ],
+    ["Log entries", countText(size)],
     [
       "Key",
       isPinned
         ? "given by the person who made this report"
         : "not given: the archive agrees with itself, and anybody could have written it",
     ],
-    ["Newest entry", newestMs === undefined ? "none" : new Date(newestMs).toISOString()],
+    ["Newest entry", newestMs === undefined ? "none" : timeText(new Date(newestMs).toISOString())],
     [
       "Newest cosignature",
       witnessedMs === undefined
         ? "none: times are the operator's claim"
-        : new Date(witnessedMs).toISOString(),
+        : timeText(new Date(witnessedMs).toISOString()),
     ],
     ["Last comparison with the service", comparison(leaves)],
   ];
@@ -82,7 +97,7 @@ function verdict(result: Verification, options: ReportOptions, leaves: readonly 
     ? options.quick
       ? "Valid, as far as a quick verification can tell"
       : "Valid"
-    : `Not valid: ${number(findings.length)} findings`;
+    : `Not valid: ${countText(findings.length)} findings`;
   return [
     paragraph(text, isValid ? "good" : "bad"),
     table(["Check", "Result"], rows),
@@ -90,7 +105,7 @@ function verdict(result: Verification, options: ReportOptions, leaves: readonly 
       ? []
       : [
           heading("Findings"),
-          shown(findings.length, "findings"),
+          shownText(findings.length, "findings"),
           table(
             ["Where", "What"],
             findings.slice(0, ROWS_MAX).map(({ subject, message }) => [subject, message]),
@@ -103,7 +118,7 @@ function comparison(leaves: readonly LogLeaf[]): string {
   const newest = leaves.findLast((leaf) => leaf.kind === "reconcile");
   if (newest?.kind !== "reconcile") return "never";
   const { asked, from, to, returned, held, missing } = newest;
-  return `${asked}: ${from} to ${to}, by identities; returned ${number(returned)}, held ${number(held)}, missing ${number(missing)}`;
+  return `${timeText(asked)}: ${from} to ${to}, by identities; returned ${countText(returned)}, held ${countText(held)}, missing ${countText(missing)}`;
 }
 
 interface Month {
@@ -141,7 +156,7 @@ async function holdings(store: ArchiveStore, { leaves }: ReadLog, options: Repor
     days.size,
     organizations.size,
     events,
-    [...states].map(([state, count]) => `${state} ${number(count)}`).join(", ") || "nothing is left",
+    [...states].map(([state, count]) => `${state} ${countText(count)}`).join(", ") || "nothing is left",
   ];
   const rows = [...months].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, month]) => row(name, month));
   return [
@@ -163,78 +178,43 @@ function calendar(days: ReadonlySet<string>): string {
   const absent: string[] = [];
   for (let ms = Date.parse(first); ms <= Date.parse(last); ms += DAY_MS)
     if (!days.has(dayOf(ms))) absent.push(dayOf(ms));
-  return `From ${first} to ${last}: ${number(days.size)} days. ${
+  return `From ${first} to ${last}: ${countText(days.size)} days. ${
     absent.length === 0
       ? "No day between them is absent."
-      : `${number(absent.length)} days between them have no entry: ${absent.slice(0, 31).join(", ")}${absent.length > 31 ? " …" : ""}.`
+      : `${countText(absent.length)} days between them have no entry: ${absent.slice(0, 31).join(", ")}${absent.length > 31 ? " …" : ""}.`
   }`;
 }
 
+/** Stretches that many organizations share are one row. */
 function gapsOf({ gaps }: Verification): string {
   if (gaps.length === 0) return paragraph("Nothing that the archive knows of.");
-  return (
-    shown(gaps.length, "stretches") +
-    table(
-      ["Day", "Organization", "From", "To", "Reason"],
-      gaps.slice(0, ROWS_MAX).map((gap) => [gap.day, gap.organization, gap.from, gap.to, gap.reason]),
-    )
-  );
-}
-
-/** Cases and reasons are beside the log and may have been erased (A18). */
-async function textOf(store: ArchiveStore, hash: string, field: "case" | "reason"): Promise<string> {
-  try {
-    const text = JSON.parse((await store.read(`texts/${hash}.json`))!.toString()) as Record<string, unknown>;
-    return String(text[field]);
-  } catch {
-    return "its wording was erased";
+  const groups = new Map<string, Verification["gaps"][number][]>();
+  for (const gap of gaps) {
+    const name = `${gap.from} ${gap.to} ${gap.reason}`;
+    groups.set(name, [...(groups.get(name) ?? []), gap]);
   }
-}
-
-async function removals(store: ArchiveStore, { leaves }: ReadLog): Promise<string> {
-  const released = new Set(leaves.flatMap((leaf) => (leaf.kind === "release" ? [leaf.hold] : [])));
-  const rows: string[][] = [];
-  for (const leaf of leaves) {
-    const about = leaf.kind === "prune" || leaf.kind === "erase" ? leaves[leaf.leaf] : undefined;
-    const part = about !== undefined && "part" in about ? `${about.day}.${about.part}` : "";
-    const start = [String(leaf.index), leaf.time];
-    if (leaf.kind === "prune")
-      rows.push([
-        ...start,
-        "pruned",
-        `${part}: ${number(leaf.removed_lines)} organizations`,
-        `policy ${leaf.policy}`,
-      ]);
-    if (leaf.kind === "erase")
-      rows.push([
-        ...start,
-        "erased",
-        `${part}: ${number(leaf.removed_events)} events, ${number(leaf.removed_lines)} whole organizations`,
-        await textOf(store, leaf.reason_hash, "reason"),
-      ]);
-    if (leaf.kind === "hold" && !released.has(leaf.hold))
-      rows.push([
-        ...start,
-        "hold, in force",
-        `${leaf.from ?? "the first day"} to ${leaf.to ?? "the last day"}`,
-        await textOf(store, leaf.case_hash, "case"),
-      ]);
-  }
-  if (rows.length === 0) return paragraph("Nothing was deleted, and nothing is on hold.");
-  return (
-    shown(rows.length, "entries") + table(["Entry", "Time", "What", "About", "Why"], rows.slice(-ROWS_MAX))
-  );
-}
-
-async function retention(store: ArchiveStore): Promise<string> {
-  const bytes = await store.read("policy.json");
-  return bytes === undefined ? paragraph("policy.json is missing.") : listing(bytes.toString());
+  const rows = [...groups.values()].map((list) => [
+    timeText(list[0]!.from),
+    timeText(list[0]!.to),
+    list[0]!.reason,
+    list.length <= 3
+      ? list.map(({ organization }) => organization).join(", ")
+      : `${countText(list.length)} organizations, among them ${list[0]!.organization}`,
+  ]);
+  const isEarly = gaps.some(({ reason }) => reason === "not asked for");
+  return [
+    shownText(rows.length, "stretches"),
+    table(["From", "To", "Reason", "Organizations"], rows.slice(0, ROWS_MAX)),
+    isEarly
+      ? definitions({ "not asked for": "before the time from which the operator has events read" })
+      : "",
+  ].join("");
 }
 
 function signers({ leaves }: ReadLog): string {
   const rows = leaves.flatMap((leaf) =>
     leaf.kind === "key" || leaf.kind === "witness"
-      ? [[String(leaf.index), leaf.time, leaf.kind === "key" ? "operator" : "witness", leaf.key]]
+      ? [[String(leaf.index), timeText(leaf.time), leaf.kind === "key" ? "operator" : "witness", leaf.key]]
       : [],
   );
   return (
@@ -257,12 +237,4 @@ function ownCheck({ checkpoint }: ReadLog): string {
       "The limit: somebody with the signing key and the store can rebuild everything. Cosignatures of a witness, and checkpoints that were kept elsewhere, show it.",
     ),
   ].join("");
-}
-
-function shown(count: number, what: string): string {
-  return count > ROWS_MAX ? paragraph(`${number(count)} ${what}; ${ROWS_MAX} of them are listed.`) : "";
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }
