@@ -77,7 +77,7 @@ export function countText(value: number): string {
 }
 
 /** 2026-11-16T03:48:58.102Z as 2026-11-16 03:48:58 UTC. */
-export function timeText(text: string): string {
+export function momentText(text: string): string {
   return text.replace(/^([\d-]{10})T([\d:]{8})(\.\d+)?Z$/, "$1 $2 UTC");
 }
 

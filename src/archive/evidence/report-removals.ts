@@ -1,7 +1,7 @@
 import type { LogLeaf } from "../log/leaf.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { ReadLog } from "./read.ts";
-import { countText, listing, paragraph, ROWS_MAX, shownText, table, timeText } from "./report-page.ts";
+import { countText, listing, paragraph, ROWS_MAX, shownText, table, momentText } from "./report-page.ts";
 
 /* The sections of the report about holds, prunings, erasures and retention. */
 
@@ -22,7 +22,7 @@ export async function removals(store: ArchiveStore, { leaves }: ReadLog): Promis
     if (leaf.kind === "hold" && !released.has(leaf.hold)) {
       const about = `${leaf.from ?? "the first day"} to ${leaf.to ?? "the last day"}`;
       const why = await wordingOf(store, leaf.case_hash, "case");
-      rows.push([String(leaf.index), timeText(leaf.time), "hold, in force", about, why]);
+      rows.push([String(leaf.index), momentText(leaf.time), "hold, in force", about, why]);
     }
   for (const [reason, list] of orders(leaves)) {
     const [first, last] = [list[0]!, list.at(-1)!];
@@ -32,7 +32,7 @@ export async function removals(store: ArchiveStore, { leaves }: ReadLog): Promis
     const what = first.kind === "erase" ? `${countText(events)} events; ` : "";
     rows.push([
       list.length === 1 ? String(first.index) : `${first.index} to ${last.index}`,
-      timeText(first.time),
+      momentText(first.time),
       first.kind === "erase" ? "erased" : "pruned",
       `${days[0]} to ${days.at(-1)}: ${what}${countText(lines)} whole days of organizations`,
       first.kind === "erase" ? await wordingOf(store, reason, "reason") : `policy ${reason}`,

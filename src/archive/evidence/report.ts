@@ -17,7 +17,7 @@ import {
   section,
   shownText,
   table,
-  timeText,
+  momentText,
 } from "./report-page.ts";
 import { removals, retention } from "./report-removals.ts";
 
@@ -45,7 +45,7 @@ export async function reportHtml(
 ): Promise<{ html: string; isValid: boolean }> {
   const result = await verifyArchive(store, options);
   const scope = `${options.from ?? "the first day"} to ${options.to ?? "the last day"}`;
-  const subtitle = `Report about the archive in ${store.place}, ${scope}. Made ${timeText(new Date(options.nowMs).toISOString())}.`;
+  const subtitle = `Report about the archive in ${store.place}, ${scope}. Made ${momentText(new Date(options.nowMs).toISOString())}.`;
   let sections: string[];
   try {
     const log = await readLog(store);
@@ -84,12 +84,12 @@ function verdict(result: Verification, options: ReportOptions, leaves: readonly 
         ? "given by the person who made this report"
         : "not given: the archive agrees with itself, and anybody could have written it",
     ],
-    ["Newest entry", newestMs === undefined ? "none" : timeText(new Date(newestMs).toISOString())],
+    ["Newest entry", newestMs === undefined ? "none" : momentText(new Date(newestMs).toISOString())],
     [
       "Newest cosignature",
       witnessedMs === undefined
         ? "none: times are the operator's claim"
-        : timeText(new Date(witnessedMs).toISOString()),
+        : momentText(new Date(witnessedMs).toISOString()),
     ],
     ["Last comparison with the service", comparison(leaves)],
   ];
@@ -118,7 +118,7 @@ function comparison(leaves: readonly LogLeaf[]): string {
   const newest = leaves.findLast((leaf) => leaf.kind === "reconcile");
   if (newest?.kind !== "reconcile") return "never";
   const { asked, from, to, returned, held, missing } = newest;
-  return `${timeText(asked)}: ${from} to ${to}, by identities; returned ${countText(returned)}, held ${countText(held)}, missing ${countText(missing)}`;
+  return `${momentText(asked)}: ${from} to ${to}, by identities; returned ${countText(returned)}, held ${countText(held)}, missing ${countText(missing)}`;
 }
 
 interface Month {
@@ -194,8 +194,8 @@ function gapsOf({ gaps }: Verification): string {
     groups.set(name, [...(groups.get(name) ?? []), gap]);
   }
   const rows = [...groups.values()].map((list) => [
-    timeText(list[0]!.from),
-    timeText(list[0]!.to),
+    momentText(list[0]!.from),
+    momentText(list[0]!.to),
     list[0]!.reason,
     list.length <= 3
       ? list.map(({ organization }) => organization).join(", ")
@@ -214,7 +214,7 @@ function gapsOf({ gaps }: Verification): string {
 function signers({ leaves }: ReadLog): string {
   const rows = leaves.flatMap((leaf) =>
     leaf.kind === "key" || leaf.kind === "witness"
-      ? [[String(leaf.index), timeText(leaf.time), leaf.kind === "key" ? "operator" : "witness", leaf.key]]
+      ? [[String(leaf.index), momentText(leaf.time), leaf.kind === "key" ? "operator" : "witness", leaf.key]]
       : [],
   );
   return (
