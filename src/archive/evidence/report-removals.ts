@@ -1,7 +1,7 @@
 import type { LogLeaf } from "../log/leaf.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { ReadLog } from "./read.ts";
-import { countText, listing, paragraph, ROWS_MAX, shownText, table, momentText } from "./report-page.ts";
+import { countText, listing, momentText, paragraph, ROWS_MAX, shownText, table } from "./report-page.ts";
 
 /* The sections of the report about holds, prunings, erasures and retention. */
 

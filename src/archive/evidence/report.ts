@@ -11,13 +11,13 @@ import {
   definitions,
   heading,
   listing,
+  momentText,
   paragraph,
   ROWS_MAX,
   reportPage,
   section,
   shownText,
   table,
-  momentText,
 } from "./report-page.ts";
 import { removals, retention } from "./report-removals.ts";
 
