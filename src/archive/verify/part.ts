@@ -132,10 +132,25 @@ export async function checkPart(
     files.data,
     "INVALID: the seek table does not match the manifest",
   );
+  await checkHash(file, files, findings);
+  return total;
+}
+
+async function checkHash(file: SequentialFile, files: PartFiles, findings: Findings): Promise<void> {
   const whole = await file.finish();
   const isSame = whole.bytes === files.data_bytes && whole.sha256 === files.data_sha256;
   findings.expect("data file hash", isSame, files.data, HASH_MISMATCH);
-  return total;
+}
+
+/** The data file against the log entry alone, where the manifest cannot be read. */
+export async function checkDataFile(
+  store: ArchiveStore,
+  files: PartFiles,
+  findings: Findings,
+): Promise<void> {
+  const file = await openSequential(store, files.data);
+  findings.expect("missing files", file !== undefined, files.data, MISSING);
+  if (file !== undefined) await checkHash(file, files, findings);
 }
 
 /** Ranges and frames tile the file, and the lines add up to what the log says. */

@@ -5,7 +5,7 @@ import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
-import { checkPart, readManifest } from "./part.ts";
+import { checkDataFile, checkPart, readManifest } from "./part.ts";
 
 /**
  * Checks a whole archive, or a part of it, with nothing but the store and a key. What it says is relative to the
@@ -124,7 +124,8 @@ async function checkOne(
   findings: Findings,
 ): Promise<void> {
   const entries = await readManifest(store, files!, original, findings);
-  if (entries === undefined) return;
+  const isQuick = options.quick || !isSampled(log, leaf.index, options);
+  if (entries === undefined) return (isQuick ? checkQuickly : checkDataFile)(store, files!, findings);
   total.checked++;
   for (const entry of entries) {
     if ("gone" in entry) continue;
@@ -133,10 +134,7 @@ async function checkOne(
     total.lines++;
     total.gaps.push(...missing.map((stretch) => ({ day: leaf.day, organization, ...stretch })));
   }
-  if (options.quick || !isSampled(log, leaf.index, options)) {
-    await checkQuickly(store, files!, findings);
-    return;
-  }
+  if (isQuick) return checkQuickly(store, files!, findings);
   const part = await checkPart(
     store,
     files!,
