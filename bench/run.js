@@ -192,5 +192,6 @@ function resultsText(tables) {
 function markdownOf(rows) {
   const names = Object.keys(rows[0]);
   const lines = rows.map((row) => names.map((name) => row[name] ?? ""));
-  return [names, names.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  const row = (cells) => `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`;
+  return [names, names.map(() => "---"), ...lines].map(row).join("\n");
 }
