@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sqlite } from "../dist/src/core/sqlite.js";
-import { configText, end, PROGRAM, REPORT_USAGE, startSimulator } from "./processes.js";
+import { configText, end, lookAt, PROGRAM, REPORT_USAGE, startSimulator } from "./processes.js";
 
 const LOOK_MS = 5;
 const LIMIT_MS = 180_000;
@@ -84,18 +84,6 @@ async function watch(file, events) {
   if (held < events / 2 || during.length === 0)
     throw new Error(`Only ${held} of ${events} events and ${during.length} live pages were seen.`);
   return { waits: during, seconds: (lastFull - started) / 1000, held };
-}
-
-/** Undefined while the tables are made. */
-function lookAt(db, last) {
-  try {
-    return {
-      pages: db.prepare("SELECT number, events FROM pages WHERE number > ? ORDER BY number").all(last),
-      reader: db.prepare("SELECT page, event FROM readers WHERE name = 'disk'").get(),
-    };
-  } catch {
-    return undefined;
-  }
 }
 
 function rowOf(events, { waits, seconds, held }, { blockedMs, peakBytes }) {

@@ -36,7 +36,7 @@ export async function end(child) {
 }
 
 /** An export with the default config; nothing here switches off what users have on. */
-export function configText(simulator, sink, more = {}) {
+export function configText(simulator, sinks, more = {}) {
   return JSON.stringify({
     accounts: [
       {
@@ -48,7 +48,7 @@ export function configText(simulator, sink, more = {}) {
       },
     ],
     ...more,
-    sinks: [sink],
+    sinks: [sinks].flat(),
   });
 }
 
@@ -95,4 +95,16 @@ export async function measureCommand(command, args) {
   const [seconds, user, system] = Buffer.concat(said).toString().trim().split(" ").map(Number);
   if (code !== 0 || Number.isNaN(system)) throw new Error(`${command} failed: ${Buffer.concat(said)}`);
   return { seconds, cpuSeconds: user + system };
+}
+
+/** The journal's pages behind `last` and the place of the sink `disk` in a state file. Undefined while the tables are made. */
+export function lookAt(db, last) {
+  try {
+    return {
+      pages: db.prepare("SELECT number, events FROM pages WHERE number > ? ORDER BY number").all(last),
+      reader: db.prepare("SELECT page, event FROM readers WHERE name = 'disk'").get(),
+    };
+  } catch {
+    return undefined;
+  }
 }

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sqlite } from "../dist/src/core/sqlite.js";
-import { PROGRAM, startSimulator } from "./processes.js";
+import { configText, lookAt, PROGRAM, startSimulator } from "./processes.js";
 
 const [archive, seconds = "40"] = process.argv.slice(2);
 const HELD = 100_000;
@@ -29,7 +29,18 @@ const simulator = await startSimulator(
 );
 const folder = mkdtempSync(join(tmpdir(), "tidemark-beside-"));
 const port = await freePort();
-writeFileSync(join(folder, "tidemark.yaml"), configText());
+const sinks = [
+  { name: "disk", type: "file", directory: "events" },
+  // Another reader, which is left behind, keeps the pages for the searches.
+  { name: "held", type: "http", url: "http://127.0.0.1:9/" },
+];
+const more = {
+  state: "state.db",
+  polling: { interval: "1s" },
+  server: { port, host: "127.0.0.1", token: { env: "BENCH_TOKEN" } },
+  log: { level: "error" },
+};
+writeFileSync(join(folder, "tidemark.yaml"), configText(simulator, sinks, more));
 symlinkSync(resolve(archive, "cache"), join(folder, "tidemark"));
 const exporter = spawn(process.execPath, [PROGRAM, "run"], {
   cwd: folder,
@@ -48,29 +59,6 @@ try {
   if (exporter.kill("SIGTERM")) await once(exporter, "exit");
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
-}
-
-function configText() {
-  return JSON.stringify({
-    accounts: [
-      {
-        name: "bench",
-        insightsUrl: simulator.url,
-        managementUrl: `${simulator.url}/api`,
-        apiKey: { env: "BENCH_KEY" },
-        organizations: simulator.organizations.map(({ id }) => id),
-      },
-    ],
-    state: "state.db",
-    polling: { interval: "1s" },
-    sinks: [
-      { name: "disk", type: "file", directory: "events" },
-      // Another reader, which is left behind, keeps the pages for the searches.
-      { name: "held", type: "http", url: "http://127.0.0.1:9/" },
-    ],
-    server: { port, host: "127.0.0.1", token: { env: "BENCH_TOKEN" } },
-    log: { level: "error" },
-  });
 }
 
 async function freePort() {
@@ -95,17 +83,6 @@ async function settled() {
     const held = look.pages.reduce((sum, { events }) => sum + events, 0);
     const last = look.pages.at(-1)?.number ?? 0;
     if (held >= HELD && (look.reader?.page ?? 0) >= last - 1) return db;
-  }
-}
-
-function lookAt(db, last) {
-  try {
-    return {
-      pages: db.prepare("SELECT number, events FROM pages WHERE number > ? ORDER BY number").all(last),
-      reader: db.prepare("SELECT page, event FROM readers WHERE name = 'disk'").get(),
-    };
-  } catch {
-    return undefined;
   }
 }
 

@@ -45,7 +45,6 @@ describe.skipIf(WANTED === "")("figures of a cluster", () => {
         `state: ${join(folder, machine)}`,
         `cluster: { name: ${name}, brokers: ['${broker.address}'], machine: ${machine}, sessionTimeout: 30s, trial: true }`,
         `polling: { ${polling} }`,
-        "drift: false",
         `sinks: [{ name: lake, type: kafka, brokers: ['${broker.address}'], topic: ${name}-events, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: 1 }, format: ocsf }]`,
       ];
       writeFileSync(file, lines.join("\n"), { mode: 0o600 });
