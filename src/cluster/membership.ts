@@ -39,6 +39,7 @@ export async function joinGroup(options: MembershipOptions, signal: AbortSignal)
 async function joinOnce(options: MembershipOptions, signal: AbortSignal): Promise<void> {
   const link = await options.connect(signal);
   const { sessionTimeoutMs } = options;
+  const leaving = new AbortController();
   const consumer = link.kafka.consumer({
     groupId: options.name,
     sessionTimeout: sessionTimeoutMs,
@@ -46,7 +47,7 @@ async function joinOnce(options: MembershipOptions, signal: AbortSignal): Promis
     heartbeatInterval: Math.floor(sessionTimeoutMs / 10),
     maxWaitTimeInMs: Math.floor(sessionTimeoutMs / 20),
     allowAutoTopicCreation: false,
-    partitionAssigners: [assigner(options, await memberMetadata())],
+    partitionAssigners: [assigner(options, await memberMetadata(), leaving.signal)],
   });
   try {
     const ended = watch(consumer, options);
@@ -55,6 +56,7 @@ async function joinOnce(options: MembershipOptions, signal: AbortSignal): Promis
     await consumer.run({ autoCommit: false, eachMessage: async () => {} });
     await Promise.race([ended, untilAborted(signal)]);
   } finally {
+    leaving.abort();
     await leave(consumer, link);
   }
 }
@@ -108,10 +110,11 @@ interface Encoder {
 function assigner(
   { name, lanes, facts }: MembershipOptions,
   { MemberMetadata, MemberAssignment }: { MemberMetadata: MemberMetadata; MemberAssignment: Encoder },
+  leaving: AbortSignal,
 ): PartitionAssigner {
   const topic = topicsOf(name).lanes;
   const none = Buffer.alloc(0);
-  return () => ({
+  const protocol: ReturnType<PartitionAssigner> = {
     name: ASSIGNER,
     version: 1,
     async assign({ members }) {
@@ -132,7 +135,25 @@ function assigner(
       name: ASSIGNER,
       metadata: MemberMetadata.encode({ version: 1, topics, userData: Buffer.from(JSON.stringify(facts())) }),
     }),
-  });
+  };
+  return ({ cluster }) => {
+    endFetches(cluster, leaving);
+    return protocol;
+  };
+}
+
+/**
+ * The client starts its fetches anew when a broker comes or goes. If it is stopped meanwhile, the new fetches return at
+ * once, forever, and no timer or socket of the process gets a turn. It looks at the brokers before every fetch, so a
+ * failure there ends them.
+ */
+function endFetches(cluster: object, leaving: AbortSignal): void {
+  const client = cluster as { getNodeIds(): string[] };
+  const getNodeIds = client.getNodeIds.bind(client);
+  client.getNodeIds = () => {
+    if (leaving.aborted) throw new Error("This machine is leaving the group.");
+    return getNodeIds();
+  };
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

@@ -1,11 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createWriteStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Simulator, startSimulator } from "../../simulator/index.ts";
+import { connectKafka } from "../../src/app/cluster/connect-kafka.ts";
+import { createMachineBoard } from "../../src/cluster/machines.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLog } from "../../src/core/log.ts";
 import { type Broker, readTopic } from "../support/kafka.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
 import { contentOf, type OtherSinks } from "./other-sinks-campaign.ts";
@@ -26,8 +30,10 @@ export interface ClusterScene {
   status(): Promise<Status>;
   /** Until machines have reported since the call that they run every lane; gives the time it took. */
   allRunning(limitMs: number): Promise<number>;
-  /** Until the sink has every event that the service has shown; then lost and repeated ones. */
+  /** Until the sinks have every event that the service has shown; then lost and repeated ones. */
   account(limitMs: number): Promise<Account>;
+  /** The same at this moment, while the service goes on. */
+  accountNow(): Promise<Account>;
   command(...args: string[]): ReturnType<typeof runProgram>;
   close(): Promise<void>;
 }
@@ -59,6 +65,8 @@ export interface Account {
 /** Long enough for a busy machine: a late heartbeat moves lanes. */
 const SESSION_MS = 10_000;
 const SHORT_LIMITS = join(import.meta.dirname, "short-limits-driver.js");
+/** Where the machines' logs are kept, for a long campaign. */
+const LOGS = process.env.TIDEMARK_CLUSTER_LOGS;
 const TOKEN = "a-token-of-thirty-two-characters-or-more";
 
 export async function openClusterScene(
@@ -98,7 +106,6 @@ export async function openClusterScene(
         "polling: { interval: 2s }",
         ...(ports.has(machine) ? [`server: { port: ${ports.get(machine)}, token: { env: TOKEN } }`] : []),
         "log: { level: info }",
-        "drift: false",
         "sinks:",
         `  - { name: lake, type: kafka, brokers: [${brokers}], topic: ${topic}, positionsTopic: ${name}-positions, createTopics: { partitions: 3, replication: ${replication} }, transactionTimeout: 10s, openTimeout: 10s }`,
         ...others.lines,
@@ -117,11 +124,15 @@ export async function openClusterScene(
     return JSON.parse(stdout) as Status;
   }
 
+  const access = { brokers: addresses, clientId: "campaign" };
+  const board = createMachineBoard(name, connectKafka(access, systemClock, silentLog));
+
   /** Lanes that no machine has reported as running since that time: a killed one cannot take its report back. */
   async function unownedSince(sinceMs: number): Promise<number[]> {
-    const { machines: all } = await status();
+    await board.refresh(AbortSignal.timeout(30_000));
     const running = new Set(
-      all
+      board
+        .list(Date.now())
         .filter(({ atMs }) => atMs > sinceMs)
         .flatMap((machine) => machine.lanes.filter(({ state }) => state === "running"))
         .map(({ lane }) => lane),
@@ -139,27 +150,28 @@ export async function openClusterScene(
     return Object.fromEntries(found);
   }
 
+  async function accountNow(): Promise<Account> {
+    const served = new Set<string>();
+    for (const { id } of simulator.organizations)
+      for (const bytes of simulator.control.allEvents({ organization: id, pending: true }))
+        served.add(Buffer.from(bytes).toString());
+    const records = await readTopic(broker.address, topic).catch(() => []);
+    const counts = new Map<string, number>();
+    for (const { payload } of records) counts.set(payload!, (counts.get(payload!) ?? 0) + 1);
+    const lost = [...served].filter((text) => !counts.has(text)).length;
+    const twice = [...counts.values()].filter((count) => count > 1).length;
+    const elsewhere = await accountOthers(
+      new Set([...served].map((text) => contentOf(JSON.parse(text) as object))),
+    );
+    return { served: served.size, delivered: records.length, lost, twice, others: elsewhere };
+  }
+
   async function account(limitMs: number): Promise<Account> {
     simulator.control.setLiveRate(0);
-    const deadline = Date.now() + limitMs;
-    for (;;) {
-      const served = new Map<string, number>();
-      for (const { id } of simulator.organizations)
-        for (const bytes of simulator.control.allEvents({ organization: id, pending: true }))
-          served.set(Buffer.from(bytes).toString(), 1);
-      const delivered = (await readTopic(broker.address, topic).catch(() => [])).map(
-        ({ payload }) => payload!,
-      );
-      const counts = new Map<string, number>();
-      for (const text of delivered) counts.set(text, (counts.get(text) ?? 0) + 1);
-      const lost = [...served.keys()].filter((text) => !counts.has(text)).length;
-      const twice = [...counts.values()].filter((count) => count > 1).length;
-      const elsewhere = await accountOthers(
-        new Set([...served.keys()].map((text) => contentOf(JSON.parse(text) as object))),
-      );
-      const isComplete = lost === 0 && Object.values(elsewhere).every((one) => one.lost === 0);
-      if (isComplete || Date.now() > deadline)
-        return { served: served.size, delivered: delivered.length, lost, twice, others: elsewhere };
+    for (const deadline = Date.now() + limitMs; ; ) {
+      const found = await accountNow();
+      const isComplete = found.lost === 0 && Object.values(found.others).every(({ lost }) => lost === 0);
+      if (isComplete || Date.now() > deadline) return found;
       await sleep(1000);
     }
   }
@@ -177,7 +189,10 @@ export async function openClusterScene(
         })
       ).json() as Promise<unknown>,
     start(machine, script) {
-      machines.set(machine, startProgram(["run", "--config", configOf(machine)], env, script));
+      const program = startProgram(["run", "--config", configOf(machine)], env, script);
+      if (LOGS !== undefined)
+        program.child.stderr!.pipe(createWriteStream(join(LOGS, `${machine}.log`), { flags: "a" }));
+      machines.set(machine, program);
     },
     startWithShortLimits(machine, key, { unfitMs, stayAwayMs }) {
       const args = [configOf(machine), String(unfitMs), String(stayAwayMs)];
@@ -199,13 +214,15 @@ export async function openClusterScene(
           throw new Error(
             `no machine runs lane ${unowned.join(", ")}:\n${[...machines].map(([at, { stderr }]) => `${at}: ${stderr().slice(-3000)}`).join("\n")}`,
           );
-        await sleep(500);
+        await sleep(250);
       }
     },
     account,
+    accountNow,
     command,
     async close() {
       for (const machine of [...machines.keys()]) await machines.get(machine)!.kill();
+      await board.end();
       await simulator.close();
       rmSync(folder, { recursive: true, force: true });
     },
@@ -218,21 +235,4 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo;
   server.close();
   return port;
-}
-
-/** Files of lanes under each other's names, as after a wrong copy. */
-export function swapFiles(folder: string): void {
-  if (!existsSync(join(folder, "state"))) return;
-  const files = readdirSync(join(folder, "state")).filter((file) => file.endsWith(".db"));
-  if (files.length < 2) return;
-  const [one, other] = [join(folder, "state", files[0]!), join(folder, "state", files[1]!)];
-  for (const part of ["-wal", "-shm"])
-    for (const file of [one, other]) rmSync(`${file}${part}`, { force: true });
-  renameSync(one, `${one}.swap`);
-  renameSync(other, one);
-  renameSync(`${one}.swap`, other);
-}
-
-export function deleteFiles(folder: string): void {
-  rmSync(join(folder, "state"), { recursive: true, force: true });
 }

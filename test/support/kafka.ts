@@ -141,7 +141,7 @@ function javaOptions(jars: string): string[] {
     "-Dorg.slf4j.simpleLogger.showThreadName=false",
   ];
   return [
-    "-Xmx512m",
+    "-Xmx256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     ...logging,

@@ -7,6 +7,8 @@ import { VERSION } from "../../version.ts";
 import type { LaneStatus } from "./lane.ts";
 
 const REPORT_MS = 5000;
+/** A lane that opens, runs or stops is reported at once. */
+const LOOK_MS = 250;
 /** A lane may be without an owner for so long: that is a takeover. */
 const UNOWNED_MS = 30_000;
 
@@ -47,7 +49,22 @@ export async function reportMachine(
         severity: "warning",
       });
     }
-    await pause(REPORT_MS, signal);
+    await untilDue(machine, last.lanes, signal);
+  }
+}
+
+/** Until it is time for the next report, or a lane is in another state than in the last one. */
+async function untilDue(
+  machine: ReportedMachine,
+  reported: readonly LaneSummary[],
+  signal: AbortSignal,
+): Promise<void> {
+  const stateOf = (lanes: readonly { readonly lane: number; readonly state: string }[]) =>
+    lanes.map(({ lane, state }) => `${lane} ${state}`).join();
+  const known = stateOf(reported);
+  for (let waitedMs = 0; waitedMs < REPORT_MS && !signal.aborted; waitedMs += LOOK_MS) {
+    await pause(LOOK_MS, signal);
+    if (stateOf(machine.statuses()) !== known) return;
   }
 }
 
