@@ -106,7 +106,7 @@ function isNothing({ days, lines, size }: Verification, flags: Flags): boolean {
 const GAPS_SHOWN = 50;
 
 function textOf(result: Verification, flags: Flags): string {
-  const { days, findings, gaps, size, events, isPinned, newestMs, witnessedMs } = result;
+  const { days, findings, findingsLeftOut, gaps, size, events, isPinned, newestMs, witnessedMs } = result;
   const number = (value: number) => value.toLocaleString("en-US");
   const age =
     newestMs === undefined
@@ -114,6 +114,7 @@ function textOf(result: Verification, flags: Flags): string {
       : `${formatDuration(Math.max(0, systemClock.now() - newestMs))} old`;
   return [
     ...findings.map(({ subject, message }) => `${subject}: ${message}`),
+    ...(findingsLeftOut > 0 ? [`… and ${number(findingsLeftOut)} more findings`] : []),
     ...gaps
       .slice(0, GAPS_SHOWN)
       .map(

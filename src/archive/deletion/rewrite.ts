@@ -126,7 +126,7 @@ async function eraseEvents(
   data.begin({ kind: "nonces", line: lineNonce, events: nonces });
   for await (const { index, slice } of range.slices()) {
     if (slice === null) data.erased(Buffer.from(before.get(index)!, "hex"));
-    else if (without.has(index)) data.erased(range.hasher.leaf(index, slice));
+    else if (without.has(index)) data.erased(Buffer.from(range.hasher.leaf(index, slice), "latin1"));
     else data.event(slice, Buffer.from(identityOf(line.organization, slice), "hex"));
   }
   return entryOf({ ...line, ...data.end() }, lineNonce, entry.replaces ?? entry.leaf);

@@ -107,7 +107,11 @@ async function eventStep(
   const leaves: Buffer[] = [];
   let bytes = "";
   for await (const { index, slice } of range.slices()) {
-    leaves.push(slice === null ? Buffer.from(erased.get(index)!, "hex") : range.hasher.leaf(index, slice));
+    leaves.push(
+      slice === null
+        ? Buffer.from(erased.get(index)!, "hex")
+        : Buffer.from(range.hasher.leaf(index, slice), "latin1"),
+    );
     if (index === wanted) bytes = slice!.toString("base64");
   }
   const proof = inclusionProof(leavesOf(Buffer.concat(leaves)), wanted).map((node) => node.toString("hex"));

@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { createCompressor } from "../../core/zstd.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
-import { createEventHasher, type EventHasher, noncesOf } from "./hashing.ts";
+import { createEventHasher, type EventHasher, type NonceSource, noncesOf } from "./hashing.ts";
 
 /*
  * A data file: ranges of organizations one after the other, then the seek table. A range is a key frame and
@@ -51,7 +51,6 @@ export interface DataFileWriter {
 }
 
 const LINE_BREAK = 0x0a;
-const NO_EVENTS: (index: number) => Buffer = () => Buffer.alloc(HASH_BYTES);
 
 export function createDataFile(path: string, codec: Codec): DataFileWriter {
   const fd = openSync(path, "w", 0o600);
@@ -178,11 +177,9 @@ function openRange(offset: number, key: RangeKey): OpenRange {
   };
 }
 
-export function nonceSource(key: RangeKey): (index: number) => Buffer {
+export function nonceSource(key: RangeKey): NonceSource {
   if (key.kind === "secret") return noncesOf(key.secret);
-  return key.events.length === 0
-    ? NO_EVENTS
-    : (index) => key.events.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
+  return (index) => key.events.toString("latin1", index * HASH_BYTES, (index + 1) * HASH_BYTES);
 }
 
 function factsOf(open: OpenRange, end: number): RangeFacts {

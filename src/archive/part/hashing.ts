@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { HASH_BYTES } from "../log/tree.ts";
+import { HASH_BYTES, type HashText } from "../log/tree.ts";
 
 /*
  * How events and manifest lines become leaves of their trees (A15, A16, A17).
@@ -23,35 +23,40 @@ const LINE_LEAF = Buffer.from("\0tidemark/line/v1\n");
 
 export interface EventHasher {
   nonce(index: number): Buffer;
-  leaf(index: number, slice: Uint8Array): Buffer;
+  leaf(index: number, slice: Uint8Array): HashText;
 }
 
+/** Gives the nonce of an event. */
+export type NonceSource = (index: number) => HashText;
+
 /** With one scratch buffer for all events, because an allocation for each would cost as much as the hash. */
-export function createEventHasher(nonceOf: (index: number) => Buffer): EventHasher {
+export function createEventHasher(nonceOf: NonceSource): EventHasher {
   const start = EVENT_LEAF.length + NONCE_BYTES;
   // Small, so that it comes from the pool: there is one for each line.
   let scratch = Buffer.allocUnsafe(2048);
   EVENT_LEAF.copy(scratch);
   return {
-    nonce: nonceOf,
+    nonce: (index) => Buffer.from(nonceOf(index), "latin1"),
     leaf(index, slice) {
       const length = start + slice.length;
       if (scratch.length < length) {
         scratch = Buffer.allocUnsafe(length * 2);
         EVENT_LEAF.copy(scratch);
       }
-      nonceOf(index).copy(scratch, EVENT_LEAF.length);
+      scratch.write(nonceOf(index), EVENT_LEAF.length, "latin1");
       scratch.set(slice, start);
-      return hash("sha256", scratch.subarray(0, length), "buffer");
+      return hash("sha256", scratch.subarray(0, length), "binary");
     },
   };
 }
 
-export function noncesOf(secret: Uint8Array): (index: number) => Buffer {
+export function noncesOf(secret: Uint8Array): NonceSource {
   const input = Buffer.concat([EVENT_NONCE, secret, Buffer.alloc(8)]);
   return (index) => {
-    input.writeBigUInt64BE(BigInt(index), input.length - 8);
-    return hash("sha256", input, "buffer");
+    // Two halves: a BigInt for each event would cost as much as the hash.
+    input.writeUInt32BE(Math.floor(index / 2 ** 32), input.length - 8);
+    input.writeUInt32BE(index % 2 ** 32, input.length - 4);
+    return hash("sha256", input, "binary");
   };
 }
 

@@ -21,6 +21,9 @@ export interface ArchiveStore {
   close(): Promise<void>;
 }
 
+/** Enough to check files. */
+export type ReadableStore = Pick<ArchiveStore, "read" | "stat">;
+
 export interface StoredFile {
   readonly path: string;
   readonly bytes: number;

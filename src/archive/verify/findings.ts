@@ -35,23 +35,36 @@ export interface Finding {
 
 export interface Findings {
   readonly list: readonly Finding[];
+  /** Findings that are not in the list. */
+  readonly leftOut: number;
   /** Notes a finding unless the condition holds; gives the condition back. */
   expect(check: Check, isFine: boolean, subject: string, message: string): boolean;
+  /** Notes a finding of somebody else. */
+  add(finding: Finding): void;
   isOn(check: Check): boolean;
 }
 
-/** Findings beyond this many are counted in one line: a lost disk would otherwise fill the screen. */
+/** Findings beyond this many are only counted: a lost disk would otherwise fill the memory and the screen. */
 const FINDINGS_MAX = 10_000;
 
 export function createFindings(disabled: readonly Check[] = []): Findings {
   const list: Finding[] = [];
   const off = new Set(disabled);
+  let leftOut = 0;
+  function add(finding: Finding): void {
+    if (list.length < FINDINGS_MAX) list.push(finding);
+    else leftOut++;
+  }
   return {
     list,
+    get leftOut() {
+      return leftOut;
+    },
+    add,
     isOn: (check) => !off.has(check),
     expect(check, isFine, subject, message) {
       if (isFine || off.has(check)) return true;
-      if (list.length < FINDINGS_MAX) list.push({ check, subject, message });
+      add({ check, subject, message });
       return false;
     },
   };

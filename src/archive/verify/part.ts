@@ -7,7 +7,7 @@ import { nonceSource } from "../part/data-file.ts";
 import { type FrameSizes, parseKeyFrame, type RangeKey, seekTable } from "../part/frames.ts";
 import { createEventHasher, lineLeaf, lineNonceOf } from "../part/hashing.ts";
 import { type Line, type ManifestEntry, parseManifest } from "../part/manifest.ts";
-import type { ArchiveStore } from "../store/store.ts";
+import type { ReadableStore } from "../store/store.ts";
 import type { Findings } from "./findings.ts";
 import { openSequential, type SequentialFile } from "./sequential.ts";
 
@@ -22,7 +22,6 @@ const MISSING = "MISSING: the file is not there";
 export interface CheckedPart {
   readonly events: number;
   readonly rawBytes: number;
-  readonly gaps: readonly Line[];
 }
 
 export interface PartScope {
@@ -31,7 +30,7 @@ export interface PartScope {
 }
 
 export async function readManifest(
-  store: ArchiveStore,
+  store: ReadableStore,
   files: PartFiles,
   original: string | undefined,
   findings: Findings,
@@ -83,7 +82,7 @@ function checkTree(
 }
 
 export async function checkPart(
-  store: ArchiveStore,
+  store: ReadableStore,
   files: PartFiles,
   entries: readonly ManifestEntry[],
   scope: PartScope,
@@ -91,11 +90,7 @@ export async function checkPart(
 ): Promise<CheckedPart> {
   const lines = entries.flatMap((entry) => ("gone" in entry ? [] : [entry]));
   checkLines(lines, files, findings);
-  const total = {
-    events: 0,
-    rawBytes: 0,
-    gaps: lines.filter(({ line }) => line.missing.length > 0).map(({ line }) => line),
-  };
+  const total = { events: 0, rawBytes: 0 };
   const file = await openSequential(store, files.data);
   if (!findings.expect("missing files", file !== undefined, files.data, MISSING) || file === undefined)
     return total;
@@ -144,7 +139,7 @@ async function checkHash(file: SequentialFile, files: PartFiles, findings: Findi
 
 /** The data file against the log entry alone, where the manifest cannot be read. */
 export async function checkDataFile(
-  store: ArchiveStore,
+  store: ReadableStore,
   files: PartFiles,
   findings: Findings,
 ): Promise<void> {

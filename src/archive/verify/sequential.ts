@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ArchiveStore } from "../store/store.ts";
+import type { ReadableStore } from "../store/store.ts";
 
 const BLOCK_BYTES = 4_000_000;
 
@@ -13,7 +13,10 @@ export interface SequentialFile {
   finish(): Promise<{ readonly sha256: string; readonly bytes: number }>;
 }
 
-export async function openSequential(store: ArchiveStore, path: string): Promise<SequentialFile | undefined> {
+export async function openSequential(
+  store: ReadableStore,
+  path: string,
+): Promise<SequentialFile | undefined> {
   const digest = createHash("sha256");
   let next = await store.read(path, { from: 0, length: BLOCK_BYTES });
   if (next === undefined) return undefined;

@@ -3,9 +3,10 @@ import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LogLeaf, PartFiles } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
+import type { GapInDay, PartResult } from "./check-part.ts";
+import { type Checkers, createCheckers } from "./checkers.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
-import { checkDataFile, checkPart, readManifest } from "./part.ts";
 
 /**
  * Checks a whole archive, or a part of it, with nothing but the store and a key. What it says is relative to the
@@ -38,6 +39,8 @@ export type CheckedFiles = PartFiles & { readonly index: number };
 export interface Verification {
   readonly isValid: boolean;
   readonly findings: readonly Finding[];
+  /** Further findings, which are not listed. */
+  readonly findingsLeftOut: number;
   readonly origin: string | undefined;
   readonly size: number;
   readonly root: string | undefined;
@@ -47,13 +50,7 @@ export interface Verification {
   readonly lines: number;
   readonly events: number;
   readonly rawBytes: number;
-  readonly gaps: readonly {
-    readonly day: string;
-    readonly organization: string;
-    readonly from: string;
-    readonly to: string;
-    readonly reason: string;
-  }[];
+  readonly gaps: readonly GapInDay[];
   readonly newestMs: number | undefined;
   readonly witnessedMs: number | undefined;
   /** False without a pinned key: then the archive only agrees with itself (A20). */
@@ -65,20 +62,7 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
   const { key, since, witnesses = [] } = options;
   const log = await verifyLog(store, { key, since, witnesses }, findings);
   const parts = currentParts(log?.leaves ?? []);
-  const total: Totals = { events: 0, rawBytes: 0, checked: 0, lines: 0, gaps: [] };
-  const days = new Map<string, boolean>();
-  for (const part of parts) {
-    const { leaf } = part;
-    if (!isInside(leaf.day, options)) continue;
-    options.signal?.throwIfAborted();
-    const before = findings.list.length;
-    const files = { ...(part.files ?? leaf), index: leaf.index };
-    if (part.files !== undefined && !options.isDone?.(files))
-      await checkOne(store, part, log!, options, total, findings);
-    const isValid = findings.list.length === before;
-    days.set(leaf.day, (days.get(leaf.day) ?? true) && isValid);
-    options.onPart?.(leaf.index, isValid, files);
-  }
+  const total = await checkParts(store, parts, log, options, findings);
   if (log !== undefined) {
     await checkPolicy(store, log.leaves, findings);
     await checkStrangers(store, log, parts, findings);
@@ -88,10 +72,11 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
   return {
     isValid: findings.list.length === 0,
     findings: findings.list,
+    findingsLeftOut: findings.leftOut + total.findingsLeftOut,
     origin: log?.checkpoint.origin,
     size: log?.checkpoint.size ?? 0,
     root: log?.checkpoint.root.toString("hex"),
-    days: { valid: [...days.values()].filter(Boolean).length, total: days.size },
+    days: { valid: [...total.days.values()].filter(Boolean).length, total: total.days.size },
     parts: { checked: total.checked, total: parts.length },
     lines: total.lines,
     events: total.events,
@@ -104,50 +89,81 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
 }
 
 interface Totals {
-  events: number;
-  rawBytes: number;
-  checked: number;
-  lines: number;
-  gaps: Verification["gaps"][number][];
+  readonly days: ReadonlyMap<string, boolean>;
+  readonly events: number;
+  readonly rawBytes: number;
+  readonly checked: number;
+  readonly lines: number;
+  readonly gaps: readonly GapInDay[];
+  readonly findingsLeftOut: number;
+}
+
+/** Several parts are checked at a time; findings and `onPart` come in the order of the log. */
+async function checkParts(
+  store: ArchiveStore,
+  parts: readonly CurrentPart[],
+  log: CheckedLog | undefined,
+  options: VerifyOptions,
+  findings: Findings,
+): Promise<Totals> {
+  const wanted = parts.filter(({ leaf }) => isInside(leaf.day, options));
+  // A quick check reads little, and one part needs no threads.
+  const checkers = createCheckers(store, options.quick || wanted.length < 2 ? 1 : undefined);
+  const days = new Map<string, boolean>();
+  const gaps: GapInDay[] = [];
+  let [events, rawBytes, checked, lines, findingsLeftOut] = [0, 0, 0, 0, 0];
+  const started: Promise<PartResult | undefined>[] = [];
+  const start = (part: CurrentPart | undefined) => {
+    if (part === undefined) return;
+    const result = checkOne(checkers, part, log!, options);
+    // It is awaited in its turn, which may be after it failed.
+    result.catch(() => {});
+    started.push(result);
+  };
+  try {
+    for (let at = 0; at < checkers.width; at++) start(wanted[at]);
+    for (const [at, { leaf, files }] of wanted.entries()) {
+      options.signal?.throwIfAborted();
+      const result = await started.shift();
+      start(wanted[at + checkers.width]);
+      if (result !== undefined) {
+        for (const finding of result.findings) findings.add(finding);
+        events += result.events;
+        rawBytes += result.rawBytes;
+        checked += Number(result.isRead);
+        lines += result.lines;
+        findingsLeftOut += result.findingsLeftOut;
+        gaps.push(...result.gaps);
+      }
+      const isValid = result === undefined || result.findings.length === 0;
+      days.set(leaf.day, (days.get(leaf.day) ?? true) && isValid);
+      options.onPart?.(leaf.index, isValid, { ...(files ?? leaf), index: leaf.index });
+    }
+  } finally {
+    await checkers.close();
+  }
+  return { days, events, rawBytes, checked, lines, gaps, findingsLeftOut };
+}
+
+/** Undefined where all of the part is gone, or an earlier verification has checked it. */
+async function checkOne(
+  checkers: Checkers,
+  { leaf, files, original }: CurrentPart,
+  log: CheckedLog,
+  options: VerifyOptions,
+): Promise<PartResult | undefined> {
+  if (files === undefined || options.isDone?.({ ...files, index: leaf.index })) return undefined;
+  return checkers.check({
+    files,
+    original,
+    isQuick: options.quick === true || !isSampled(log, leaf.index, options),
+    organizations: options.organizations ?? [],
+    disabled: options.disabled ?? [],
+  });
 }
 
 function isInside(day: string, { from, to }: VerifyOptions): boolean {
   return (from === undefined || day >= from) && (to === undefined || day <= to);
-}
-
-async function checkOne(
-  store: ArchiveStore,
-  { leaf, files, original }: CurrentPart,
-  log: CheckedLog,
-  options: VerifyOptions,
-  total: Totals,
-  findings: Findings,
-): Promise<void> {
-  const entries = await readManifest(store, files!, original, findings);
-  const isQuick = options.quick || !isSampled(log, leaf.index, options);
-  if (entries === undefined) return (isQuick ? checkQuickly : checkDataFile)(store, files!, findings);
-  total.checked++;
-  for (const entry of entries) {
-    if ("gone" in entry) continue;
-    const { organization, missing } = entry.line;
-    if (!isWanted(organization, options)) continue;
-    total.lines++;
-    total.gaps.push(...missing.map((stretch) => ({ day: leaf.day, organization, ...stretch })));
-  }
-  if (isQuick) return checkQuickly(store, files!, findings);
-  const part = await checkPart(
-    store,
-    files!,
-    entries,
-    { organizations: new Set(options.organizations ?? []) },
-    findings,
-  );
-  total.events += part.events;
-  total.rawBytes += part.rawBytes;
-}
-
-function isWanted(organization: string, { organizations = [] }: VerifyOptions): boolean {
-  return organizations.length === 0 || organizations.includes(organization);
 }
 
 function isSampled(
@@ -158,18 +174,6 @@ function isSampled(
   const draw =
     hash("sha256", `${checkpoint.root.toString("hex")} ${index}`, "buffer").readUInt32BE(0) / 2 ** 32;
   return draw * 100 < samplePercent;
-}
-
-async function checkQuickly(store: ArchiveStore, files: PartFiles, findings: Findings): Promise<void> {
-  const found = await store.stat(files.data);
-  if (
-    !findings.expect("missing files", found !== undefined, files.data, "MISSING: the file is not there") ||
-    found === undefined
-  )
-    return;
-  const isSame =
-    found.bytes === files.data_bytes && (found.sha256 === undefined || found.sha256 === files.data_sha256);
-  findings.expect("data file hash", isSame, files.data, "INVALID: hash value does not match");
 }
 
 async function checkPolicy(
