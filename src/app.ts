@@ -100,9 +100,10 @@ export async function openApp(options: AppOptions): Promise<App> {
     db = options.lane === undefined ? openState(config.state) : await options.lane.openState(config.state);
     await claimShard(db, config.state, config.shard);
     const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
-    const journal = createJournal(db, clock, memory);
+    const preparer = options.preparer ?? createPreparer(clock);
+    const journal = createJournal(db, clock, memory, preparer);
     if (!options.repairing) await placeReaders(config, journal, options.log);
-    return await assemble({ ...options, clock, memory }, db, journal, lock);
+    return await assemble({ ...options, clock, memory, preparer }, db, journal, lock);
   } catch (error) {
     db?.close();
     lock.release();
@@ -111,7 +112,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 async function assemble(
-  options: AppOptions & { readonly clock: Clock; readonly memory: BufferPool },
+  options: AppOptions & { readonly clock: Clock; readonly memory: BufferPool; readonly preparer: Preparer },
   db: State,
   untraced: SqliteJournal,
   lock: { release(): void },
@@ -138,8 +139,7 @@ async function assemble(
     memory: { ...memory, dropOldest: untraced.pages.dropOldest },
     clock,
   });
-  const untracedPreparer = options.preparer ?? createPreparer(clock);
-  const preparer = traces === undefined ? untracedPreparer : traces.preparer(untracedPreparer);
+  const preparer = traces === undefined ? options.preparer : traces.preparer(options.preparer);
   const roster = countOrganizations(
     rates.countLive(createRoster(db)),
     metrics,

@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
+import { type Allocate, allocateAnew, allocateBehind } from "./buffer-pool.ts";
 import { type ScannedPage, STRIDE, scanLines, scanPage } from "./scanner.ts";
 import { DAY_MS } from "./time.ts";
-import { type Compress, decompress } from "./zstd.ts";
+import { type Compress, decompress, decompressInto } from "./zstd.ts";
 import { endOfFrame, frameContentSize } from "./zstd-frame.ts";
 
 /*
@@ -62,8 +63,44 @@ export function alikeFrom({ runs, timesMs }: ScannedPage, from: number, to: numb
 
 /** The page of a stored body. */
 export function decodeBody(body: Buffer): ScannedPage {
-  const content = decompress(body);
-  return content[0] === OBJECT ? scanLines(content) : scanPage(content);
+  return scanContent(decompress(body), allocateAnew);
+}
+
+/**
+ * The same in the memory of `room`, which has at least the body's content size. Columns go behind the content while
+ * there is space. Undefined: the body does not give its checksum.
+ */
+export function decodeBodyInto(
+  { bytes, checksum }: PageBody,
+  room: Uint8Array<ArrayBuffer>,
+): ScannedPage | undefined {
+  if (!checksumOf(bytes).equals(checksum)) return undefined;
+  let filled = 0;
+  for (let at = 0; at < bytes.length; ) {
+    const end = endOfFrame(bytes, at);
+    if (end === undefined) throw new Error("The bytes are not whole zstd frames.");
+    filled += decompressInto(bytes.subarray(at, end), room.subarray(filled));
+    at = end;
+  }
+  const content = Buffer.from(room.buffer, room.byteOffset, filled);
+  return scanContent(content, allocateBehind(content));
+}
+
+/** The size of a body's content; undefined where a frame does not declare it. */
+export function contentSizeOf(body: Buffer): number | undefined {
+  let content = 0;
+  for (let at = 0; at < body.length; ) {
+    const end = endOfFrame(body, at);
+    const size = end === undefined ? undefined : frameContentSize(body.subarray(at, end));
+    if (end === undefined || size === undefined) return undefined;
+    content += size;
+    at = end;
+  }
+  return content;
+}
+
+function scanContent(content: Buffer, allocate: Allocate): ScannedPage {
+  return content[0] === OBJECT ? scanLines(content, allocate) : scanPage(content, undefined, allocate);
 }
 
 const OBJECT = 0x7b;

@@ -43,18 +43,18 @@ export class ScanError extends Error {
 /** More than any service puts into a page. */
 export const EVENTS_MAX = 1_000_000;
 
-export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX): ScannedPage {
+export function scanPage(bytes: Buffer, eventsMax = EVENTS_MAX, allocate = allocateAnew): ScannedPage {
   return withEngine((engine) => {
-    const scanned = scanWith(engine, bytes, eventsMax, allocateAnew);
+    const scanned = scanWith(engine, bytes, eventsMax, allocate);
     engine.scratch.done(scanned.count);
     return scanned;
   });
 }
 
 /** Scans lines with one event each, none of which contains a line break. */
-export function scanLines(bytes: Buffer): ScannedPage {
+export function scanLines(bytes: Buffer, allocate = allocateAnew): ScannedPage {
   return withEngine((engine) => {
-    const scanned = scanWith(engine, bytes, EVENTS_MAX, allocateAnew, undefined, true);
+    const scanned = scanWith(engine, bytes, EVENTS_MAX, allocate, undefined, true);
     engine.scratch.done(scanned.count);
     return { ...scanned, hasLineBreaks: false };
   });

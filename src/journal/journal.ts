@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Appended, HeldQuery, Journal, PageCommit } from "../core/journal.ts";
+import type { PageDecoder } from "../core/page-decoder.ts";
 import type { Position } from "../core/position.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
@@ -50,9 +51,10 @@ export function createJournal(
   db: State,
   clock: Clock,
   memory: PageMemory = createBufferPool(),
+  decoder?: PageDecoder,
 ): SqliteJournal {
   const id = journalId(db);
-  const pages = createPages(db, id, memory);
+  const pages = createPages(db, id, memory, decoder);
   const dedupe = createDedupe();
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);

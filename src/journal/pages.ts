@@ -1,24 +1,28 @@
 import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
-import { checksumOf, decodeBody, encodeBody, type PageBody } from "../core/page-body.ts";
+import { checksumOf, contentSizeOf, decodeBody, encodeBody, type PageBody } from "../core/page-body.ts";
+import type { PageDecoder } from "../core/page-decoder.ts";
 import type { Position } from "../core/position.ts";
 import { COMPRESSION } from "../core/prepare-page.ts";
 import type { ScannedPage } from "../core/scanner.ts";
 import { createCompressor } from "../core/zstd.ts";
 import type { State } from "./database.ts";
+import { createDecodedPages } from "./decoded-pages.ts";
 import { type Decoded, type PageRow, storedPage } from "./stored-page.ts";
 import { rollingOf } from "./verify.ts";
 
-/** Pages that were decoded again from disk are kept up to this. */
-const REREAD_BYTES_MAX = 24_000_000;
-/** A reader keeps up while it is at most so many pages behind the newest. */
-const NEAR_PAGES = 8;
-
 /** Writes and reads pages: the events' exact bytes, compressed (core/page-body.ts), with a checksum (R16). */
-export function createPages(db: State, journalId: string, memory: PageMemory = ordinaryMemory) {
+export function createPages(
+  db: State,
+  journalId: string,
+  memory: PageMemory = ordinaryMemory,
+  decoder?: PageDecoder,
+) {
   const compress = createCompressor(COMPRESSION);
   const decoded = createDecodedPages();
+  /** Pages that are being decoded beside this thread: two readers of one page share the work. */
+  const underway = new Map<number, Promise<Decoded>>();
   const insertPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, reader, fetched_ms, newest_ms, events, bytes, twins, checksum, rolling)
      VALUES (@number, @account, @organization, @provider, @reader, @fetchedMs, @newestMs, @events, @bytes, @twins, @checksum, @rolling)`,
@@ -76,6 +80,13 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
       return storedPage(journalId, row, read(row), row.number === after.page ? after.event : 0);
     },
 
+    /** The same, but a page that is no longer decoded is decoded by the decoder, which may be another thread. */
+    async read(reader: string, after: Position): Promise<JournalPage | null> {
+      const row = rowAfter(reader, after);
+      if (row === undefined) return null;
+      return storedPage(journalId, row, await readBeside(row), row.number === after.page ? after.event : 0);
+    },
+
     /** Whether `next` would give a page. Reads none. */
     hasNext: (reader: string, after: Position): boolean => rowAfter(reader, after) !== undefined,
 
@@ -108,23 +119,63 @@ export function createPages(db: State, journalId: string, memory: PageMemory = o
     return nextRow.get(row.number + 1, reader) as PageRow | undefined;
   }
 
-  /** The lease in the result is the caller's. */
-  function read(row: PageRow): Decoded {
-    const cached = decoded.get(row.number);
-    if (cached !== undefined) return { ...cached, lease: cached.lease.retain() };
+  function cached(row: PageRow): Decoded | undefined {
+    const page = decoded.get(row.number);
+    return page && { ...page, lease: page.lease.retain() };
+  }
+
+  function storedBody(row: PageRow): Buffer {
     const body = bodyOf.get(row.number) as Buffer | undefined;
-    if (body === undefined) {
-      throw unreadable(row, "is needed by a reader and not there");
-    }
-    if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, "does not give its checksum");
+    if (body === undefined) throw unreadable(row, "is needed by a reader and not there");
+    return body;
+  }
+
+  /** The lease in the result is the caller's. */
+  function read(row: PageRow, body = cached(row) ?? storedBody(row)): Decoded {
+    if (!Buffer.isBuffer(body)) return body;
+    if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, DAMAGED);
     const scanned = decodeBody(body);
-    const lease = memory.adopt(scanned.bytes);
-    decoded.putOld(row.number, { scanned, body, lease: lease.retain() });
-    return { scanned, body, lease };
+    return keepOld(row, { scanned, body, lease: memory.adopt(scanned.bytes) });
+  }
+
+  async function readBeside(row: PageRow): Promise<Decoded> {
+    for (;;) {
+      const page = cached(row);
+      if (page !== undefined) return page;
+      const other = underway.get(row.number);
+      if (other === undefined) break;
+      // Its reader gets the error; this one looks for itself.
+      await other.catch(() => {});
+    }
+    const body = storedBody(row);
+    const bytes = decoder === undefined ? undefined : contentSizeOf(body);
+    if (decoder === undefined || bytes === undefined) return read(row, body);
+    const turn = decodeBeside(decoder, row, body, bytes);
+    underway.set(row.number, turn);
+    return turn.finally(() => underway.delete(row.number));
+  }
+
+  async function decodeBeside(by: PageDecoder, row: PageRow, body: Buffer, bytes: number): Promise<Decoded> {
+    const room = memory.take(bytes);
+    try {
+      const page = await by.decode({ bytes: body, checksum: row.checksum }, room);
+      if (page === undefined) throw unreadable(row, DAMAGED);
+      return keepOld(row, { ...page, lease: room.lease });
+    } catch (error) {
+      room.lease.release();
+      throw error;
+    }
+  }
+
+  function keepOld(row: PageRow, page: Decoded): Decoded {
+    decoded.putOld(row.number, { ...page, lease: page.lease.retain() });
+    return page;
   }
 }
 
 export type Pages = ReturnType<typeof createPages>;
+
+const DAMAGED = "does not give its checksum";
 
 /** Nothing of such a page is delivered, and nothing is skipped: a person decides (R16). */
 function unreadable(row: PageRow, what: string): DecisionNeededError {
@@ -136,71 +187,4 @@ function unreadable(row: PageRow, what: string): DecisionNeededError {
       "go on behind it with `tidemark sinks resume NAME --from now` and have that time read again with `tidemark backfill --sink NAME --since TIME`",
     ],
   );
-}
-
-/**
- * Pages that stay decoded, so that readers neither decompress nor scan them again. The newest ones stay until
- * every reader that keeps up has read past them; the page gate drops them earlier when memory runs short.
- */
-function createDecodedPages() {
-  const pages = new Map<number, Decoded>();
-  /** How far each reader has read, as of its last call. */
-  const positions = new Map<string, Position>();
-  const reread = new Set<number>();
-  let rereadBytes = 0;
-
-  function remove(number: number): void {
-    const page = pages.get(number);
-    if (page === undefined) return;
-    pages.delete(number);
-    if (reread.delete(number)) rereadBytes -= page.scanned.bytes.length;
-    page.lease.release();
-  }
-
-  function isWanted(number: number, events: number): boolean {
-    for (const { page, event } of positions.values()) {
-      const isPast = page > number || (page === number && event >= events);
-      if (!isPast && page >= number - NEAR_PAGES) return true;
-    }
-    return false;
-  }
-
-  function dropUnwanted(): void {
-    for (const [number, { scanned }] of pages) if (!isWanted(number, scanned.count)) remove(number);
-  }
-
-  return {
-    get: (number: number) => pages.get(number),
-    /** A page that was just appended. Takes over the lease. */
-    putNew(number: number, page: Decoded): void {
-      remove(number);
-      pages.set(number, page);
-      dropUnwanted();
-    },
-    /** A page that was read from disk for a reader. Takes over the lease. */
-    putOld(number: number, page: Decoded): void {
-      remove(number);
-      pages.set(number, page);
-      reread.add(number);
-      rereadBytes += page.scanned.bytes.length;
-      for (const oldest of reread) {
-        if (rereadBytes <= REREAD_BYTES_MAX) break;
-        remove(oldest);
-      }
-    },
-    passed(reader: string, position: Position): void {
-      positions.set(reader, position);
-      dropUnwanted();
-    },
-    forgetReader(reader: string): void {
-      positions.delete(reader);
-      dropUnwanted();
-    },
-    dropOldest(): boolean {
-      const [oldest] = pages.keys();
-      if (oldest === undefined) return false;
-      remove(oldest);
-      return true;
-    },
-  };
 }

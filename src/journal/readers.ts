@@ -108,7 +108,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           return bound;
         },
         async read(after) {
-          const page = pages.next(name, after);
+          const page = await pages.read(name, after);
           pages.passed(name, after);
           return page;
         },

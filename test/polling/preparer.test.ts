@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
-import { checksumOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
+import { checksumOf, contentSizeOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
-import { eventBytes, type ScannedPage } from "../../src/core/scanner.ts";
+import { eventBytes, type ScannedPage, scanPage } from "../../src/core/scanner.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
@@ -53,6 +53,27 @@ describe("the thread for large pages", () => {
       if (body === undefined) continue;
       expect(texts(decodeBody(body.bytes))).toEqual(texts(expected.scanned));
       expect(body.checksum).toEqual(checksumOf(body.bytes));
+    }
+  });
+
+  test("R16 decodes a stored page into the memory it is given, and finds a damaged one", async () => {
+    await open();
+    const oneLine = large(0).replaceAll("\n", "");
+    for (const text of [large(5000), oneLine]) {
+      const stored = encodeBody(scanPage(Buffer.from(text)), createCompressor());
+      const room = pool.take(contentSizeOf(stored.bytes)!);
+      const page = await preparer.decode(stored, room);
+      expect(page).toEqual({ scanned: decodeBody(stored.bytes), body: stored.bytes });
+      expect(room.bytes.length).toBe(0);
+      room.lease.release();
+
+      const damaged = Buffer.from(stored.bytes);
+      damaged[damaged.length >> 1]! ^= 1;
+      const other = pool.take(contentSizeOf(stored.bytes)!);
+      expect(await preparer.decode({ ...stored, bytes: damaged }, other)).toBeUndefined();
+      const lie = { bytes: damaged, checksum: checksumOf(damaged) };
+      await expect(preparer.decode(lie, { ...other, bytes: pool.take(600_000).bytes })).rejects.toThrow();
+      other.lease.release();
     }
   });
 

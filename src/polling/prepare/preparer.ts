@@ -1,11 +1,13 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
+import type { PageBody } from "../../core/page-body.ts";
+import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from "../../core/page-decoder.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import type { Order, WorkerAnswer } from "./worker.ts";
 
-/** Makes pages ready for the journal: pure work on bytes, which a thread of its own can do. */
-export interface Preparer {
+/** Makes pages ready for the journal, and stored ones ready for slow readers: work for a thread of its own. */
+export interface Preparer extends PageDecoder {
   /**
    * Rejects as `preparePage` throws. The lease stays the caller's. The bytes may have been sent to another
    * thread: afterwards they are found in the page, or in the error, alone.
@@ -22,6 +24,7 @@ const IDLE_MS = 60_000;
 /** In this thread; what runs from sources, as tests do, has no other. */
 export const inlinePreparer: Preparer = {
   prepare: async ({ bytes }, attribution) => preparePage(bytes, attribution),
+  ...inlineDecoder,
   close: async () => {},
 };
 
@@ -31,7 +34,7 @@ export const inlinePreparer: Preparer = {
  */
 export function createPreparer(clock: Clock): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
-  const waiting = new Map<number, { resolve(page: PreparedPage): void; reject(error: unknown): void }>();
+  const waiting = new Map<number, { resolve(answer: Done): void; reject(error: unknown): void }>();
   let worker: Worker | undefined;
   let orders = 0;
   let isUsed = true;
@@ -47,8 +50,8 @@ export function createPreparer(clock: Clock): Preparer {
     worker.on("message", (answer: WorkerAnswer) => {
       const order = waiting.get(answer.id);
       waiting.delete(answer.id);
-      if (answer.kind === "page") order?.resolve(pageOf(answer));
-      else order?.reject(new PreparationFailedError(answer.body));
+      if (answer.kind === "failed") order?.reject(new PreparationFailedError(answer.body));
+      else order?.resolve(answer);
     });
     worker.on("error", (error) => {
       for (const order of waiting.values()) order.reject(error);
@@ -56,6 +59,36 @@ export function createPreparer(clock: Clock): Preparer {
       worker = undefined;
     });
     return worker;
+  }
+
+  function send(order: Order, memory: ArrayBuffer[]): Promise<Done> {
+    return new Promise((resolve, reject) => {
+      waiting.set(order.id, { resolve, reject });
+      started().postMessage(order, memory);
+    });
+  }
+
+  /** A copy of the stored bytes goes to the thread: this one needs them if the thread fails. */
+  async function decode(stored: PageBody, { bytes, lease }: LeasedBytes): Promise<DecodedBody | undefined> {
+    if (bytes.length < BODY_BYTES_MIN) return decodeHere(stored, bytes);
+    const { length } = bytes;
+    const room = ownMemory(bytes);
+    const copy = new Uint8Array(stored.bytes);
+    const checksum = new Uint8Array(stored.checksum);
+    const order = { kind: "decode", id: ++orders, stored: copy, checksum, room } as const;
+    let answer: Done;
+    try {
+      answer = await send(order, [room.buffer, copy.buffer]);
+    } catch {
+      const own = Buffer.allocUnsafeSlow(length);
+      lease.moved(own);
+      return decodeHere(stored, own);
+    }
+    if (answer.kind !== "decoded") throw new Error("The page thread answered another order.");
+    const back = bufferOf(answer.room);
+    lease.moved(back);
+    // Decoded again on this thread, so that the error is the one that belongs to it.
+    return decodedOf(answer, stored) ?? decodeHere(stored, back);
   }
 
   async function endWhenIdle(): Promise<void> {
@@ -73,12 +106,11 @@ export function createPreparer(clock: Clock): Preparer {
     async prepare({ bytes, lease }, attribution) {
       if (bytes.length < BODY_BYTES_MIN) return preparePage(bytes, attribution);
       const own = ownMemory(bytes);
-      const order: Order = { id: ++orders, body: own, attribution };
+      const order = { kind: "prepare", id: ++orders, body: own, attribution } as const;
       try {
-        const page = await new Promise<PreparedPage>((resolve, reject) => {
-          waiting.set(order.id, { resolve, reject });
-          started().postMessage(order, [own.buffer]);
-        });
+        const answer = await send(order, [own.buffer]);
+        if (answer.kind !== "page") throw new Error("The page thread answered another order.");
+        const page = pageOf(answer);
         lease.moved(page.scanned.bytes);
         return page;
       } catch (error) {
@@ -88,12 +120,15 @@ export function createPreparer(clock: Clock): Preparer {
         return preparePage(error.body, attribution);
       }
     },
+    decode,
     async close() {
       closed.abort();
       await worker?.terminate();
     },
   };
 }
+
+type Done = Exclude<WorkerAnswer, { kind: "failed" }>;
 
 class PreparationFailedError extends Error {
   override readonly name = "PreparationFailedError";
@@ -145,4 +180,16 @@ function pageOf({
     spans,
     body: { bytes: bufferOf(stored), checksum: bufferOf(checksum) },
   };
+}
+
+/** Undefined where the thread found no page. */
+function decodedOf(
+  { room, scanned, columns, timesMs, runs }: WorkerAnswer & { kind: "decoded" },
+  stored: PageBody,
+): DecodedBody | undefined {
+  if (scanned === undefined || columns === undefined || timesMs === undefined || runs === undefined)
+    return undefined;
+  const { length, count, hasLineBreaks } = scanned;
+  const bytes = bufferOf(room).subarray(0, length);
+  return { scanned: { bytes, count, hasLineBreaks, columns, timesMs, runs }, body: stored.bytes };
 }

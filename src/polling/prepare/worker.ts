@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
-import { encodeBody } from "../../core/page-body.ts";
+import { decodeBodyInto, encodeBody } from "../../core/page-body.ts";
 import {
   type Attribution,
   COMPRESSION,
@@ -12,11 +12,23 @@ import { withEngine } from "../../core/wasm-engine.ts";
 import { createPageCompressor } from "../../core/zstd.ts";
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
-export interface Order {
+export interface PrepareOrder {
+  readonly kind: "prepare";
   readonly id: number;
   readonly body: Uint8Array<ArrayBuffer>;
   readonly attribution: Attribution;
 }
+
+/** Or it decompresses a stored page for a reader, and scans it. */
+export interface DecodeOrder {
+  readonly kind: "decode";
+  readonly id: number;
+  readonly stored: Uint8Array<ArrayBuffer>;
+  readonly checksum: Uint8Array;
+  readonly room: Uint8Array<ArrayBuffer>;
+}
+
+export type Order = PrepareOrder | DecodeOrder;
 
 export type WorkerAnswer =
   | {
@@ -38,14 +50,24 @@ export type WorkerAnswer =
       readonly stored: Uint8Array;
       readonly checksum: Uint8Array;
     }
-  | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> };
+  | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> }
+  | {
+      readonly id: number;
+      readonly kind: "decoded";
+      readonly room: Uint8Array<ArrayBuffer>;
+      /** Undefined: it is no page, or damaged. */
+      readonly scanned?: { readonly length: number; readonly count: number; readonly hasLineBreaks: boolean };
+      readonly columns?: Int32Array;
+      readonly timesMs?: Float64Array;
+      readonly runs?: Uint8Array;
+    };
 
 const compress = createPageCompressor(COMPRESSION);
 
 // The first page finds the engine compiled.
 withEngine(() => {});
-parentPort?.on("message", ({ id, body, attribution }: Order) => {
-  const answer = answerOf(id, body, attribution);
+parentPort?.on("message", (order: Order) => {
+  const answer = order.kind === "decode" ? decoded(order) : answerOf(order.id, order.body, order.attribution);
   const memory = Object.values(answer)
     .filter((value) => ArrayBuffer.isView(value))
     .map((view) => view.buffer as ArrayBuffer);
@@ -83,4 +105,27 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     stored,
     checksum: new Uint8Array(checksum),
   };
+}
+
+function decoded({ id, stored, checksum, room }: DecodeOrder): WorkerAnswer {
+  const nothing = { id, kind: "decoded", room } as const;
+  const body = { bytes: bufferOf(stored), checksum: bufferOf(checksum) };
+  try {
+    const scanned = decodeBodyInto(body, room);
+    if (scanned === undefined) return nothing;
+    const { bytes, count, hasLineBreaks, columns, timesMs, runs } = scanned;
+    return {
+      ...nothing,
+      scanned: { length: bytes.length, count, hasLineBreaks },
+      columns,
+      timesMs,
+      runs,
+    };
+  } catch {
+    return nothing;
+  }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
