@@ -20,8 +20,12 @@ export async function followImports(
   return createFollower({
     reader,
     clock,
-    wants: (page, index) => page.hasCorrelation(index),
-    apply,
+    async apply(page, from, to) {
+      const events: JournalEvent[] = [];
+      for (let index = from; index < to; index++)
+        if (page.hasCorrelation(index)) events.push(page.event(index));
+      if (events.length > 0) await apply(events);
+    },
     commit: (to) => reader.commit(to, undefined),
   });
 }
@@ -42,10 +46,7 @@ export async function followDrift(
   return createFollower({
     reader,
     clock,
-    wants: () => true,
-    apply: (events) => {
-      for (const event of events) drift.observe(event);
-    },
+    apply: (page, from, to) => drift.observePage(page, from, to),
     async commit(to) {
       const rows = drift.flush();
       await store.save(rows, () => journal.readers.move(DRIFT, to));

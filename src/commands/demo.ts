@@ -116,9 +116,9 @@ async function watch(
   const { step } = createFollower({
     reader,
     clock: systemClock,
-    wants: () => true,
-    apply(events) {
-      for (const event of events) {
+    apply(page, from, to) {
+      for (let index = from; index < to; index++) {
+        const event = page.event(index);
         if (event.timestampMs < startedMs - 60_000) history++;
         else
           show(event.timestamp, names.get(event.organization ?? "") ?? "-", event.service, event.eventType);

@@ -1,5 +1,5 @@
 import type { JournalEvent } from "./event.ts";
-import type { Described } from "./meaning.ts";
+import type { JournalPage } from "./journal.ts";
 
 /** One way in which events differ from the documentation. Never contains values of events. */
 export interface DriftRow {
@@ -18,8 +18,10 @@ export interface DriftRow {
 
 /** Counts drift in bounded memory. Never throws, whatever an event contains. */
 export interface Drift {
-  /** Call it once per event. `described` avoids parsing again; its event must be unmodified. */
-  observe(event: JournalEvent, described?: Described): void;
+  /** Call it once per event. */
+  observe(event: JournalEvent): void;
+  /** The same for the events of a page from `from` to before `to`, much faster. */
+  observePage(page: JournalPage, from: number, to: number): void;
   /** The rows that changed since the last call. Their key is service, kind, path and detail. */
   flush(): readonly DriftRow[];
   /** Loads stored rows, so that counting continues from them. Call it before the first event. */

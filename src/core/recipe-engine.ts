@@ -1,37 +1,5 @@
-import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
-import type { ChangeKind, ReadKind, Reads } from "./reads.ts";
-
-interface Place {
-  readonly value: number;
-}
-
-/** The exports of wasm/recipe/recipe.ts. */
-interface Exports {
-  readonly memory: WebAssembly.Memory;
-  readonly TEXT: Place;
-  readonly TEXT_BYTES: Place;
-  readonly OUT: Place;
-  readonly HEAP: Place;
-  readonly LEAVES: Place;
-  readonly SPECIALS: Place;
-  readonly SPECIAL_BYTES: Place;
-  readonly SPECIAL_LENGTHS: Place;
-  setSeed(low: number, high: number): void;
-  setSalt(length: number): void;
-  declareFromTop(): void;
-  declare(length: number, kind: number): void;
-  declareName(length: number, kind: number): void;
-  declareTypeWord(length: number): void;
-  convert(length: number, timestampMs: number): number;
-  fingerprintLow(): number;
-  fingerprintHigh(): number;
-  leafCount(): number;
-  isWide(): number;
-  isCheckDue(): number;
-  addRecipe(low: number, high: number, address: number): void;
-  clearRecipes(): void;
-}
+import type { ReadKind, Reads } from "./reads.ts";
+import { KINDS, openRecipeModule } from "./recipe-module.ts";
 
 /** A slice of the event that a recipe may copy, without the quotes of a string. */
 export interface EventSlice {
@@ -84,24 +52,10 @@ export interface RecipeEngine {
   readonly recipes: number;
 }
 
-const KINDS: readonly (ReadKind | "run" | undefined)[] = [
-  undefined,
-  ...(["decides", "copied", "compared", "email", "address", "latitude", "time", "url", "changes"] as const),
-  undefined,
-  "run",
-  undefined,
-  undefined,
-  "type",
-  "longitude",
-  "number",
-];
-const CHANGE_KINDS: Readonly<Record<ChangeKind, number>> = { alone: 10, entry: 12, ordered: 13 };
-const HAS_MEMBERS = 32;
 const PART_KINDS = { literal: 0, slice: 1, special: 2 } as const;
 const HEADER_BYTES = 8;
 const PART_BYTES = 12;
 const SLICE_NUMBERS = 4;
-const WASM_PAGE_BYTES = 65_536;
 /** At either limit the half that was used least is forgotten. */
 const RECIPES_MAX = 4096;
 const RECIPE_BYTES_MAX = 16_777_216;
@@ -109,49 +63,16 @@ const PADDING_BYTES = 64;
 /** So many uses of a new recipe are checked; wasm/recipe/recipe.ts has the same number. */
 const CHECKED_FIRST = 3;
 
-// Tests run from the sources; they use the module that was built beside them.
-const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/recipe.wasm" : "./recipe.wasm";
-
 export function createRecipeEngine(reads: Reads): RecipeEngine {
-  const module = new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
-  const call = new WebAssembly.Instance(module).exports as unknown as Exports;
+  const { call, grow } = openRecipeModule(reads);
   const [text, out, heap] = [call.TEXT.value, call.OUT.value, call.HEAP.value];
   const textBytesMax = call.TEXT_BYTES.value;
-  const encoder = new TextEncoder();
-  let memory = grow(heap + WASM_PAGE_BYTES);
+  let memory = grow(heap);
   let heapEnd = heap;
   let recipes: Kept[] = [];
-  const seed = randomBytes(8);
-  call.setSeed(seed.readUInt32LE(0), seed.readUInt32LE(4));
-  for (const path of reads.paths.keys()) declare(path);
-  for (const [name, kind] of reads.changes.names) call.declareName(putText(name), CHANGE_KINDS[kind]);
-  for (const word of reads.changes.typeWords) call.declareTypeWord(putText(word));
-
-  function grow(bytes: number) {
-    const missing = bytes - call.memory.buffer.byteLength;
-    if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
-    const { buffer } = call.memory;
-    return { bytes: Buffer.from(buffer), numbers: new Int32Array(buffer), view: new DataView(buffer) };
-  }
 
   function putText(value: string): number {
-    return encoder.encodeInto(value, memory.bytes.subarray(text, text + textBytesMax)).written;
-  }
-
-  /** Declares a path with all its parents. Later declarations of a parent have the same kind. */
-  function declare(path: string): void {
-    const keys = path.split(".");
-    call.declareFromTop();
-    keys.forEach((key, at) => {
-      const own = keys.slice(0, at + 1).join(".");
-      const kind = KINDS.indexOf(reads.paths.get(own) ?? "decides");
-      call.declare(putText(key), kind | (hasMembers(own) ? HAS_MEMBERS : 0));
-    });
-  }
-
-  function hasMembers(path: string): boolean {
-    for (const other of reads.paths.keys()) if (other.startsWith(`${path}.`)) return true;
-    return false;
+    return memory.bytes.write(value, text, textBytesMax, "utf8");
   }
 
   function makeRoom(bytes: number): void {

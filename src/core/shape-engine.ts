@@ -1,51 +1,53 @@
-import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
+import type { Reads } from "./reads.ts";
+import { openRecipeModule } from "./recipe-module.ts";
 
-interface Place {
-  readonly value: number;
-}
-
-/** The exports of wasm/shape.ts. */
-interface Exports {
-  readonly memory: WebAssembly.Memory;
-  readonly TEXT: Place;
-  readonly TEXT_BYTES: Place;
-  readonly PADDING_BYTES: Place;
-  setSeed(low: number, high: number): void;
-  read(length: number): number;
-  hashLow(): number;
-  hashHigh(): number;
-}
-
+/**
+ * Finds the shapes and the answers of events in WebAssembly; wasm/recipe/shape.ts says what these are. Both have
+ * the numbers that the caller gives them. 0 is a new one, and -1 means that the event has none: it is nested very
+ * deeply or has very many members.
+ */
 export interface ShapeEngine {
-  /**
-   * A key for the event's structure: its keys and the types of its values. Undefined for an event that is very
-   * large or nested very deeply. Keys are comparable within one engine only.
-   */
-  shapeOf(event: Uint8Array): string | undefined;
+  readonly bytesMax: number;
+  readonly eventsMax: number;
+  /** Reads lines, at most `eventsMax` of them in at most `bytesMax` bytes. The numbers are valid until the next call. */
+  read(lines: Uint8Array): Numbers;
+  /** Gives the last event's new shape a number from 1 on. */
+  addShape(number: number): void;
+  addAnswers(number: number): void;
+  /** Everything that converters read of an event and do not copy. Undefined where it has no fingerprint. */
+  fingerprintOf(event: Uint8Array): string | undefined;
+  clear(): void;
 }
 
-const WASM_PAGE_BYTES = 65_536;
-// Tests run from the sources; they use the module that was built beside them.
-const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/shape.wasm" : "./shape.wasm";
+/** For each line. */
+export interface Numbers {
+  readonly shapes: Int32Array;
+  readonly answers: Int32Array;
+}
 
-export function createShapeEngine(): ShapeEngine {
-  const module = new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
-  const call = new WebAssembly.Instance(module).exports as unknown as Exports;
+export function createShapeEngine(reads: Reads): ShapeEngine {
+  const { call, grow } = openRecipeModule(reads);
+  const { bytes, numbers } = grow(call.HEAP.value);
   const text = call.TEXT.value;
-  const textBytesMax = call.TEXT_BYTES.value;
-  const missing = text + textBytesMax + call.PADDING_BYTES.value - call.memory.buffer.byteLength;
-  if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
-  const memory = new Uint8Array(call.memory.buffer);
-  const seed = randomBytes(8);
-  call.setSeed(seed.readUInt32LE(0), seed.readUInt32LE(4));
-
+  const [shapes, answers] = [call.SHAPE_NUMBERS.value >> 2, call.ANSWER_NUMBERS.value >> 2];
   return {
-    shapeOf(event) {
-      if (event.length > textBytesMax) return undefined;
-      memory.set(event, text);
-      if (call.read(event.length) === 0) return undefined;
-      return `${call.hashHigh()}:${call.hashLow()}`;
+    bytesMax: call.TEXT_BYTES.value,
+    eventsMax: call.SHAPES_MAX.value,
+    read(lines) {
+      bytes.set(lines, text);
+      const count = call.readShapes(lines.length);
+      return {
+        shapes: numbers.subarray(shapes, shapes + count),
+        answers: numbers.subarray(answers, answers + count),
+      };
     },
+    addShape: (number) => call.addShape(number),
+    addAnswers: (number) => call.addAnswers(number),
+    fingerprintOf(event) {
+      bytes.set(event, text);
+      const isCanonical = call.convert(event.length, 0) >= 0;
+      return isCanonical ? `${call.fingerprintHigh()}:${call.fingerprintLow()}` : undefined;
+    },
+    clear: () => call.clearShapes(),
   };
 }

@@ -1,5 +1,4 @@
 import type { Clock } from "../core/clock.ts";
-import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, JournalReader } from "../core/journal.ts";
 import type { Position } from "../core/position.ts";
 import type { Step } from "../core/step.ts";
@@ -7,17 +6,15 @@ import type { Step } from "../core/step.ts";
 /** Events of one step, and of one part of it. A step ends early when its time is over. */
 const EVENTS_MAX = 4000;
 const PART_EVENTS = 250;
-/** Drift takes 2 to 3 µs for an event of a known shape, and 20 times as long for a new one. */
+/** Drift takes about 2 µs for an event of a known shape, and 20 times as long for a new one. */
 const STEP_MS = 8;
 const COMMIT_MS = 1000;
 
 export interface Following {
   readonly reader: JournalReader;
   readonly clock: Clock;
-  /** Whether the event with this index is of interest. */
-  wants(page: JournalPage, index: number): boolean;
-  /** Gets every wanted event, in journal order, at least once. The events are valid during the call alone. */
-  apply(events: readonly JournalEvent[]): void | Promise<void>;
+  /** Gets the events of a page from `from` to before `to`: all in journal order, each at least once. They are valid during the call alone. */
+  apply(page: JournalPage, from: number, to: number): void | Promise<void>;
   /** Makes the position durable, together with whatever `apply` has left to store. */
   commit(to: Position): Promise<void>;
 }
@@ -29,7 +26,7 @@ export interface Follower {
 }
 
 /** A reader of the journal inside the program. The position is committed every second, and when there is nothing left to read. */
-export function createFollower({ reader, clock, wants, apply, commit }: Following): Follower {
+export function createFollower({ reader, clock, apply, commit }: Following): Follower {
   let at = reader.position;
   let committed = at;
   let committedMs = clock.now();
@@ -39,12 +36,6 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
     await commit(at);
     committed = at;
     committedMs = clock.now();
-  }
-
-  function wantedOf(page: JournalPage, from: number, to: number): JournalEvent[] {
-    const events: JournalEvent[] = [];
-    for (let index = from; index < to; index++) if (wants(page, index)) events.push(page.event(index));
-    return events;
   }
 
   const step: Step = async () => {
@@ -58,8 +49,7 @@ export function createFollower({ reader, clock, wants, apply, commit }: Followin
       const startedMs = clock.now();
       for (let from = page.first; from < end && clock.now() - startedMs < STEP_MS; ) {
         const to = Math.min(end, from + PART_EVENTS);
-        const events = wantedOf(page, from, to);
-        if (events.length > 0) await apply(events);
+        await apply(page, from, to);
         at = page.after(to - 1);
         from = to;
       }

@@ -55,6 +55,7 @@ export function storedPage(
     twins: row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>),
     organizations: organizationsOf(scanned, row.organization),
   };
+  let lines: Lines | undefined | null = null;
   return {
     number: row.number,
     lease,
@@ -62,7 +63,8 @@ export function storedPage(
     count: row.events - first,
     event: (index) => new StoredEvent(stored, index),
     get lines() {
-      return makeLines(scanned) ? new StoredLines(stored) : undefined;
+      if (lines === null) lines = makeLines(scanned) ? new StoredLines(stored) : undefined;
+      return lines;
     },
     hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
     after: (index) => ({ journal, page: row.number, event: index + 1, hash: row.rolling }),

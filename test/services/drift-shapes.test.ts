@@ -4,8 +4,11 @@ import { describe, expect, test } from "vitest";
 import { createShapeEngine } from "../../src/core/shape-engine.ts";
 import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift } from "../../src/services/count-drift.ts";
+import { reads } from "../../src/services/read/read-paths.ts";
 import { journalEvent } from "../formats/event.ts";
 import { fixtureTexts } from "../formats/recipes-support.ts";
+import { openFixture } from "../journal/support.ts";
+import { ORGANIZATION, pageOf } from "../support/pages.ts";
 
 const key = fc.constantFrom(
   "id",
@@ -95,9 +98,51 @@ describe("drift by shape", () => {
     );
   });
 
+  test("counts a page as its events one by one", async () => {
+    const texts = fixtureTexts().filter((text) => text.startsWith("{"));
+    const events = texts.flatMap((text, number) => {
+      const fields = JSON.parse(text) as Record<string, unknown>;
+      const suspended = { field: "suspended", to: true };
+      return [
+        fields,
+        { ...fields, unheard_of: 1 },
+        { ...fields, unheard_of: 2, changes: [suspended] },
+        { ...fields, unheard_of: 3, changes: [{ ...suspended, to: false }], resource: undefined },
+        { ...fields, unheard_of: 4, initiated_by: { type: "user", username: "x" }, username: "x" },
+        { ...fields, unheard_of: 5, initiated_by: { type: "user", username: "x" }, username: "y" },
+      ].map((one, at) => JSON.stringify({ ...one, organization: ORGANIZATION, id: `${number}-${at}` }));
+    });
+    const fixture = openFixture();
+    try {
+      const appended = await fixture.journal.append(pageOf(events));
+      expect(appended.fresh).toBe(events.length);
+      const reader = await fixture.journal.reader("~follower");
+      const page = (await reader.read(reader.position))!;
+      expect(page.lines).toBeDefined();
+      const [together, alone] = [createDrift(undefined, lostClass), createDrift(undefined, lostClass)];
+      together.observePage(page, 0, page.count);
+      for (let index = 0; index < page.count; index++) alone.observe(page.event(index));
+      expect(together.rows().some((row) => row.kind === "class")).toBe(true);
+      expect(new Set(together.rows())).toEqual(new Set(alone.rows()));
+      page.lease.release();
+    } finally {
+      fixture.close();
+    }
+  });
+
+  const numbered = (which: "shapes" | "answers") => {
+    const engine = createShapeEngine(reads);
+    let last = 0;
+    const add = () => engine[which === "shapes" ? "addShape" : "addAnswers"](++last);
+    return (text: string) => {
+      const number = engine.read(Buffer.from(text))[which][0]!;
+      if (number === 0) add();
+      return number === 0 ? last : number;
+    };
+  };
+
   test("a shape is made of keys and types, not of values or blanks", () => {
-    const engine = createShapeEngine();
-    const shape = (text: string) => engine.shapeOf(Buffer.from(text));
+    const shape = numbered("shapes");
     const one = shape('{"a":"x","b":[1,true,null],"c":{"d":1.5}}');
     expect(shape('{ "a" : "other \\" text", "b": [ 22, false, null ],\n"c":{"d":0.25}}')).toBe(one);
     expect(shape('{"a":1,"b":[1,true,null],"c":{"d":1.5}}')).not.toBe(one);
@@ -106,19 +151,70 @@ describe("drift by shape", () => {
     expect(shape('{"a":"x","b":[1,true,null,{"c":{"d":1.5}}]}')).not.toBe(one);
   });
 
+  test("service and type are part of it, under any spelling of their key", () => {
+    const shape = numbered("shapes");
+    expect(shape('{"event_type":"a"}')).not.toBe(shape('{"event_type":"b"}'));
+    expect(shape('{"service":"a"}')).not.toBe(shape('{"service":"b"}'));
+    expect(shape('{"x":{"service":"a"}}')).toBe(shape('{"x":{"service":"b"}}'));
+    expect(shape('{"event\\u005ftype":"a"}')).not.toBe(shape('{"event\\u005ftype":"b"}'));
+  });
+
+  test("an array is the set of its elements' shapes, as far as elements are compared", () => {
+    const shape = numbered("shapes");
+    expect(shape('{"a":[{"b":1},{"c":1}]}')).toBe(shape('{"a":[{"c":2},{"b":1},{"c":3}]}'));
+    expect(shape('{"a":[{"b":1},{"c":1}]}')).not.toBe(shape('{"a":[{"b":1}]}'));
+    expect(shape('{"a":[[1],["x"]]}')).not.toBe(shape('{"a":[[1,"x"]]}'));
+    const late = (place: number) =>
+      JSON.stringify({ a: Array.from({ length: 60 }, (_, at) => (at === place ? "x" : 1)) });
+    expect(shape(late(10))).toBe(shape(late(49)));
+    expect(shape(late(10))).not.toBe(shape(late(50)));
+  });
+
+  test("answers are the values that decide and equal names, and nothing of members that are not read", () => {
+    const answers = numbered("answers");
+    const by = (value: string) => `{"initiated_by":${value}}`;
+    expect(answers(by('{"type":"user"}'))).not.toBe(answers(by('{"type":"admin"}')));
+    expect(answers(by('{"type":"user"}'))).toBe(answers(by('{"type":"user","x":{"type":"admin"}}')));
+    expect(answers(by('{"id":""}'))).not.toBe(answers(by('{"id":"a"}')));
+    expect(answers(by('"a"'))).not.toBe(answers(by('"b"')));
+    expect(answers(by("null"))).not.toBe(answers(by('{"id":null}')));
+    const users = (name: string) => `{"username":"a","initiated_by":{"username":"${name}"}}`;
+    expect(answers(users("b"))).toBe(answers(users("c")));
+    expect(answers(users("a"))).not.toBe(answers(users("b")));
+    expect(answers(users("A"))).not.toBe(answers(users("b")));
+    expect(answers(users("\\u0061"))).not.toBe(answers(users("b")));
+  });
+
   test("an integer beyond the precision of a double has another shape than one within it", () => {
-    const engine = createShapeEngine();
-    const shape = (text: string) => engine.shapeOf(Buffer.from(text));
+    const shape = numbered("shapes");
     expect(shape('{"a":9007199254740993}')).not.toBe(shape('{"a":9007199254740991}'));
     expect(shape('{"a":123456789012345678901}')).not.toBe(shape('{"a":12345}'));
     expect(shape('{"a":1e400}')).not.toBe(shape('{"a":1e3}'));
   });
 
-  test("gives no shape for text that is no object, too deep or too large", () => {
-    const engine = createShapeEngine();
-    expect(engine.shapeOf(Buffer.from("[1]"))).toBeUndefined();
-    expect(engine.shapeOf(Buffer.from('{"a":"cut'))).toBeUndefined();
-    expect(engine.shapeOf(Buffer.from(`${'{"a":'.repeat(100)}1${"}".repeat(100)}`))).toBeUndefined();
-    expect(engine.shapeOf(Buffer.from(JSON.stringify({ a: "x".repeat(2_000_000) })))).toBeUndefined();
+  test("gives no shape for text that is no object, cut off or too deep", () => {
+    const engine = createShapeEngine(reads);
+    const numbers = (text: string) => [...engine.read(Buffer.from(text)).shapes];
+    const deep = `${'{"a":'.repeat(100)}1${"}".repeat(100)}`;
+    expect(numbers(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([-1, 0, -1, -1, 0]);
+    expect(numbers('{"a":"cut')).toEqual([-1]);
+    expect(numbers("\n".repeat(5000))).toHaveLength(engine.eventsMax);
+  });
+
+  test("an event that is too large for the engine counts too", () => {
+    const drift = createDrift();
+    drift.observe(journalEvent({ service: "directory", unheard_of: "x".repeat(2_000_000) }));
+    expect(drift.rows()).not.toHaveLength(0);
+  });
+
+  test("more shapes than are remembered are counted right", () => {
+    const drift = createDrift(100_000);
+    const event = (number: number) =>
+      journalEvent({ service: "directory", [`k${"x".repeat(number % 50)}`]: 1 });
+    for (let number = 0; number < 20_000; number++)
+      drift.observe(journalEvent({ service: `s${number}`, k: 1 }));
+    for (let number = 0; number < 100; number++) drift.observe(event(number));
+    const found = drift.rows().filter(({ kind, service }) => kind === "field" && service === "directory");
+    expect(found.map(({ count }) => count)).toEqual(Array.from({ length: 50 }, () => 2));
   });
 });

@@ -29,6 +29,26 @@ import {
   newObject,
 } from "./json";
 import {
+  ADDRESS,
+  CHANGES,
+  COMPARED,
+  COPIED,
+  DECIDES,
+  EMAIL,
+  EVENT_TYPE,
+  HAS_MEMBERS,
+  KIND_MASK,
+  LATITUDE,
+  LONGITUDE,
+  NAME_ALONE,
+  NAME_ENTRY,
+  NAME_ORDERED,
+  NUMBER,
+  RUN,
+  TIME,
+  URL,
+} from "./kinds";
+import {
   DEPTH_MAX,
   LEAVES,
   LEAVES_MAX,
@@ -41,30 +61,6 @@ import {
   TEXT,
   TEXTS,
 } from "./memory";
-
-/** Kinds of declared paths: how converters read the value. `KINDS` in src/core/recipe-engine.ts names them. */
-const DECIDES: u32 = 1;
-const COPIED: u32 = 2;
-const COMPARED: u32 = 3;
-const EMAIL: u32 = 4;
-const ADDRESS: u32 = 5;
-const LATITUDE: u32 = 6;
-const TIME: u32 = 7;
-const URL: u32 = 8;
-const CHANGES: u32 = 9;
-/** Names of changed fields that converters know: by the name alone, by the entry, or by the entry in its place. */
-const NAME_ALONE: u32 = 10;
-const NAME_ENTRY: u32 = 12;
-const NAME_ORDERED: u32 = 13;
-/** The type of the event; it decides, also whether `changes` does. */
-const EVENT_TYPE: u32 = 14;
-const KIND_MASK: u32 = 31;
-const LONGITUDE: u32 = 15;
-const NUMBER: u32 = 16;
-/** Added to a kind: members of an object at this path are declared too. */
-const HAS_MEMBERS: u32 = 32;
-/** The kind of a slice that is a run of members at undeclared paths. */
-const RUN: u32 = 11;
 
 const OPEN: u64 = 0x101;
 const CLOSE: u64 = 0x102;
@@ -83,7 +79,7 @@ const ENTRIES_MAX: i32 = 200;
 let seed: u64 = 0;
 /** Account and provider: the same for many events, and part of their output. */
 let salt: u64 = 0;
-let hash: u64 = 0;
+export let hash: u64 = 0;
 let leaves: i32 = 0;
 let texts: u32 = 0;
 let generation: u32 = 0;
@@ -107,7 +103,7 @@ export function leafCount(): i32 {
 
 // @ts-ignore: decorator
 @inline
-function pathOf(parent: u64, start: usize, length: i32): u64 {
+export function pathOf(parent: u64, start: usize, length: i32): u64 {
   return mixBytes(seed ^ parent, start, length);
 }
 
@@ -163,7 +159,7 @@ function declare(path: u64, kind: u32): void {
   store<u32>(PATHS + slot * 16, kind, 8);
 }
 
-function kindOf(path: u64): u32 {
+export function kindOf(path: u64): u32 {
   let slot = <i32>path & (PATHS_MAX - 1);
   while (true) {
     const kind = load<u32>(PATHS + slot * 16, 8);
@@ -172,22 +168,34 @@ function kindOf(path: u64): u32 {
   }
 }
 
-/** Makes the fingerprint of the event of this length in TEXT. False: it is not canonical, too deep or too long. */
-export function readEvent(length: i32): bool {
-  memory.fill(TEXT + length, 0, PADDING_BYTES);
-  begin(seed);
-  hash = mix(seed, salt);
+/** Forgets everything about the event before. */
+export function beginAnswers(): void {
+  hash = seed;
   leaves = 0;
   texts = 0;
+  typeLength = 0;
+  changesHash = 0;
   if (++generation == 0) {
     memory.fill(TEXTS, 0, MARKS_MAX * 16);
     generation = 1;
   }
+}
+
+// @ts-ignore: decorator
+@inline
+export function mixIn(value: u64): void {
+  hash = mix(hash, value);
+}
+
+/** Makes the fingerprint of the event of this length in TEXT. False: it is not canonical, too deep or too long. */
+export function readEvent(length: i32): bool {
+  memory.fill(TEXT + length, 0, PADDING_BYTES);
+  begin(seed);
+  beginAnswers();
+  hash = mix(seed, salt);
   const organizationLength = load<i32>(SPECIAL_LENGTHS);
   if (organizationLength > 0) note(SPECIALS, organizationLength, SAME);
   else hash = mix(hash, EMPTY);
-  typeLength = 0;
-  changesHash = 0;
   if (load<u8>(TEXT) != 0x7b || readMembers(TEXT, 0, 1) != TEXT + length) return false;
   if (changesHash != 0 && changesDecide()) hash = mix(hash, changesHash);
   return true;
@@ -251,7 +259,7 @@ function readValue(at: usize, path: u64, kind: u32, depth: i32): usize {
   return end;
 }
 
-function decides(start: usize, length: i32): void {
+export function decides(start: usize, length: i32): void {
   hash = mixBytes(mix(hash, VALUE), start, length);
 }
 
@@ -267,7 +275,7 @@ function addLeaf(start: usize, length: i32, kind: u32): bool {
 }
 
 /** Reads a text with the question of its kind. Without an answer it decides by its value. */
-function readText(start: usize, length: i32, kind: u32): bool {
+export function readText(start: usize, length: i32, kind: u32): bool {
   // A text is never taken for the number or word that it spells.
   hash = mix(hash, QUOTED);
   if (length == 0) {
@@ -315,7 +323,7 @@ function isCoordinate(start: usize, length: i32, kind: u32): bool {
   return isPlainNumber(start, length) && isBelow(start, length, kind == LATITUDE ? 90 : 180);
 }
 
-function readNumber(start: usize, length: i32, kind: u32): bool {
+export function readNumber(start: usize, length: i32, kind: u32): bool {
   if (kind == LATITUDE || kind == LONGITUDE) {
     if (!isCoordinate(start, length, kind)) decides(start, length);
     else if (!addLeaf(start, length, kind)) return false;

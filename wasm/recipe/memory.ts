@@ -1,5 +1,5 @@
 /*
- * The memory that this module shares with its caller, src/core/recipe-engine.ts: tables of fixed size, then the
+ * The memory that this module shares with its callers, src/core/recipe-engine.ts and shape-engine.ts: tables of fixed size, then the
  * converted event, the event's own text, and the recipes, which can grow.
  */
 
@@ -11,6 +11,10 @@ export const DEPTH_MAX: i32 = 32;
 export const PATHS_MAX: i32 = 2048;
 /** Slots of the table of recipes; a power of two, twice the number of recipes that are kept. */
 export const RECIPE_SLOTS: i32 = 8192;
+/** Slots of the tables of shapes and answers; a power of two, twice the number that is kept. */
+export const SHAPE_SLOTS: i32 = 32768;
+/** Events whose shapes are read at once. */
+export const SHAPES_MAX: i32 = 1024;
 /** Slots of the tables of one event's texts and keys; a power of two. Half of them are used at most. */
 export const MARKS_MAX: i32 = 2048;
 
@@ -28,6 +32,13 @@ export const LEAVES: usize = memory.data(LEAVES_MAX * 16, 16);
 export const PATHS: usize = memory.data(PATHS_MAX * 16, 16);
 /** Fingerprint (8 bytes), address of the recipe (4), spare (4). */
 export const RECIPES: usize = memory.data(RECIPE_SLOTS * 16, 16);
+/** Hash of a shape (8 bytes), its number (4), spare (4). */
+export const SHAPES: usize = memory.data(SHAPE_SLOTS * 16, 16);
+/** The same for answers. */
+export const ANSWERS: usize = memory.data(SHAPE_SLOTS * 16, 16);
+/** The numbers of each event's shape and answers. */
+export const SHAPE_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
+export const ANSWER_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
 /** Texts that were seen in this event: generation (4), ordinal (4), hash (8). */
 export const TEXTS: usize = memory.data(MARKS_MAX * 16, 16);
 /** Keys that were seen in this event: generation (4), spare (4), hash (8). */

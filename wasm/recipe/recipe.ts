@@ -14,6 +14,7 @@ import {
 } from "./fingerprint";
 import { hasWide } from "./json";
 import {
+  ANSWER_NUMBERS,
   HEAP,
   LEAVES,
   OUT,
@@ -21,15 +22,19 @@ import {
   PADDING_BYTES,
   RECIPE_SLOTS,
   RECIPES,
+  SHAPE_NUMBERS,
+  SHAPES_MAX,
   SPECIAL_BYTES,
   SPECIAL_LENGTHS,
   SPECIALS,
   TEXT,
   TEXT_BYTES,
 } from "./memory";
+import { addAnswers, addShape, clearShapes, readShapes } from "./shape";
 
 export { declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
+export { addAnswers, addShape, ANSWER_NUMBERS, clearShapes, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 
 /** Results of `convert` beside a length. */
 const UNKNOWN: i32 = 0;

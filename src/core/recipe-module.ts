@@ -1,0 +1,113 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import type { ChangeKind, ReadKind, Reads } from "./reads.ts";
+
+interface Place {
+  readonly value: number;
+}
+
+/** The exports of wasm/recipe/recipe.ts. */
+export interface RecipeExports {
+  readonly memory: WebAssembly.Memory;
+  readonly TEXT: Place;
+  readonly TEXT_BYTES: Place;
+  readonly OUT: Place;
+  readonly HEAP: Place;
+  readonly LEAVES: Place;
+  readonly SPECIALS: Place;
+  readonly SPECIAL_BYTES: Place;
+  readonly SPECIAL_LENGTHS: Place;
+  setSeed(low: number, high: number): void;
+  setSalt(length: number): void;
+  declareFromTop(): void;
+  declare(length: number, kind: number): void;
+  declareName(length: number, kind: number): void;
+  declareTypeWord(length: number): void;
+  convert(length: number, timestampMs: number): number;
+  fingerprintLow(): number;
+  fingerprintHigh(): number;
+  leafCount(): number;
+  isWide(): number;
+  isCheckDue(): number;
+  addRecipe(low: number, high: number, address: number): void;
+  clearRecipes(): void;
+  readonly SHAPE_NUMBERS: Place;
+  readonly ANSWER_NUMBERS: Place;
+  readonly SHAPES_MAX: Place;
+  readShapes(length: number): number;
+  addShape(number: number): void;
+  addAnswers(number: number): void;
+  clearShapes(): void;
+}
+
+/** By the numbers of wasm/recipe/kinds.ts. */
+export const KINDS: readonly (ReadKind | "run" | undefined)[] = [
+  undefined,
+  ...(["decides", "copied", "compared", "email", "address", "latitude", "time", "url", "changes"] as const),
+  undefined,
+  "run",
+  undefined,
+  undefined,
+  "type",
+  "longitude",
+  "number",
+];
+const CHANGE_KINDS: Readonly<Record<ChangeKind, number>> = { alone: 10, entry: 12, ordered: 13 };
+const HAS_MEMBERS = 32;
+const WASM_PAGE_BYTES = 65_536;
+
+// Tests run from the sources; they use the module that was built beside them.
+const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/recipe.wasm" : "./recipe.wasm";
+
+/** The memory of the module. Views of it are invalid after the next growth. */
+interface ModuleMemory {
+  readonly bytes: Buffer;
+  readonly numbers: Int32Array;
+  readonly view: DataView;
+}
+
+/** A new instance with a random seed that knows how converters read events. `grow` gives at least so many bytes. */
+export function openRecipeModule(reads: Reads): {
+  readonly call: RecipeExports;
+  grow(bytes: number): ModuleMemory;
+} {
+  const module = new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
+  const call = new WebAssembly.Instance(module).exports as unknown as RecipeExports;
+  const text = call.TEXT.value;
+
+  function grow(bytes: number): ModuleMemory {
+    const missing = bytes - call.memory.buffer.byteLength;
+    if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
+    const { buffer } = call.memory;
+    return { bytes: Buffer.from(buffer), numbers: new Int32Array(buffer), view: new DataView(buffer) };
+  }
+
+  const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);
+  const seed = randomBytes(8);
+  call.setSeed(seed.readUInt32LE(0), seed.readUInt32LE(4));
+  for (const path of reads.paths.keys()) declare(path);
+  for (const [name, kind] of reads.changes.names) call.declareName(putText(name), CHANGE_KINDS[kind]);
+  for (const word of reads.changes.typeWords) call.declareTypeWord(putText(word));
+
+  function putText(value: string): number {
+    return memory.bytes.write(value, text, "utf8");
+  }
+
+  /** Declares a path with all its parents. Later declarations of a parent have the same kind. */
+  function declare(path: string): void {
+    const keys = path.split(".");
+    call.declareFromTop();
+    keys.forEach((key, at) => {
+      const own = keys.slice(0, at + 1).join(".");
+      const kind = KINDS.indexOf(reads.paths.get(own) ?? "decides");
+      call.declare(putText(key), kind | (hasMembers(own) ? HAS_MEMBERS : 0));
+    });
+  }
+
+  function hasMembers(path: string): boolean {
+    for (const other of reads.paths.keys()) if (other.startsWith(`${path}.`)) return true;
+    return false;
+  }
+
+  return { call, grow };
+}

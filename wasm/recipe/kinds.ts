@@ -1,0 +1,23 @@
+/** Kinds of declared paths: how converters read the value. `KINDS` in src/core/recipe-engine.ts names them. */
+export const DECIDES: u32 = 1;
+export const COPIED: u32 = 2;
+export const COMPARED: u32 = 3;
+export const EMAIL: u32 = 4;
+export const ADDRESS: u32 = 5;
+export const LATITUDE: u32 = 6;
+export const TIME: u32 = 7;
+export const URL: u32 = 8;
+export const CHANGES: u32 = 9;
+/** Names of changed fields that converters know: by the name alone, by the entry, or by the entry in its place. */
+export const NAME_ALONE: u32 = 10;
+export const NAME_ENTRY: u32 = 12;
+export const NAME_ORDERED: u32 = 13;
+/** The type of the event; it decides, also whether `changes` does. */
+export const EVENT_TYPE: u32 = 14;
+export const KIND_MASK: u32 = 31;
+export const LONGITUDE: u32 = 15;
+export const NUMBER: u32 = 16;
+/** Added to a kind: members of an object at this path are declared too. */
+export const HAS_MEMBERS: u32 = 32;
+/** The kind of a slice that is a run of members at undeclared paths. */
+export const RUN: u32 = 11;
