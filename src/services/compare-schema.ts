@@ -6,12 +6,12 @@ const KEYS_MAX = 300;
 const ELEMENTS_MAX = 50;
 
 /** Gets each difference between a value and its schema. */
-export interface Found {
+export interface Differences {
   field(path: string): void;
   type(path: string, detail: string): void;
 }
 
-export function compare(value: unknown, shape: Shape, path: string, depth: number, found: Found): void {
+export function compare(value: unknown, shape: Shape, path: string, depth: number, found: Differences): void {
   const type = typeOf(value);
   if (shape.types.length > 0 && !shape.types.includes(type)) {
     const expected = shape.types.filter((one) => one !== "nothing").join(" or ");
@@ -32,7 +32,7 @@ function compareFields(
   shape: Shape,
   path: string,
   depth: number,
-  found: Found,
+  found: Differences,
 ): void {
   const prefix = path === "" ? "" : `${path}.`;
   let keys = 0;
