@@ -36,15 +36,17 @@ export function openHeldPages(
     .pluck();
   const openRows = db.prepare("SELECT page, owner, day FROM archive_open WHERE archive = ? ORDER BY page");
   const pageRows = db.prepare(
-    `SELECT number, events, rolling FROM pages p WHERE (reader IS NULL OR reader = ?)
+    `SELECT number, events, rolling FROM pages p WHERE (reader IS NULL OR reader = @name)
      AND (EXISTS (SELECT 1 FROM bodies b WHERE b.page = p.number)
-       OR EXISTS (SELECT 1 FROM archive_staged s WHERE s.page = p.number)) ORDER BY number`,
+       OR EXISTS (SELECT 1 FROM archive_staged s WHERE s.page = p.number AND s.archive = @name)) ORDER BY number`,
   );
   const tombstones = db.prepare(
     "SELECT owner, event, from_day, to_day FROM archive_tombstones WHERE archive = ? ORDER BY 1, 2, 3, 4",
   );
   const hasBytes = db
-    .prepare("SELECT 1 FROM bodies WHERE page = @page UNION SELECT 1 FROM archive_staged WHERE page = @page")
+    .prepare(
+      "SELECT 1 FROM bodies WHERE page = @page UNION SELECT 1 FROM archive_staged WHERE page = @page AND archive = @name",
+    )
     .pluck();
 
   const look = db.transaction((): HeldState => {
@@ -56,7 +58,7 @@ export function openHeldPages(
       list.push({ organization: row.owner, day: row.day });
       open.set(row.page, list);
     }
-    const held = pageRows.all(name) as { number: number; events: number; rolling: string }[];
+    const held = pageRows.all({ name }) as { number: number; events: number; rolling: string }[];
     return {
       entries: known === undefined ? [] : (entryRows.all(name, known.size) as Buffer[]),
       pages: held
@@ -74,7 +76,7 @@ export function openHeldPages(
   return {
     look: () => look(),
     page(number) {
-      if (hasBytes.get({ page: number }) === undefined) return undefined;
+      if (hasBytes.get({ page: number, name }) === undefined) return undefined;
       try {
         const page = pages.read(number);
         const organization: HeldPageContent["organization"] = (event) =>

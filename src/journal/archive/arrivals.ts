@@ -93,7 +93,10 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
            FROM archive_open WHERE archive = ?`,
         )
         .get(name) as { events: number; pages: number; oldestDay: string | null };
-      const stagedPages = db.prepare("SELECT COUNT(*) FROM archive_staged").pluck().get() as number;
+      const stagedPages = db
+        .prepare("SELECT COUNT(*) FROM archive_staged WHERE archive = ?")
+        .pluck()
+        .get(name) as number;
       return { ...open, stagedPages };
     },
   };

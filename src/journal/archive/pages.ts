@@ -46,6 +46,28 @@ export function createArchivePages(db: State, options: PageOptions) {
   const assigned = db.prepare(
     "SELECT owner, day, plan FROM archive_open WHERE archive = ? AND page = ? AND plan IS NOT NULL",
   );
+  const unstaged = db
+    .prepare(
+      `SELECT page FROM bodies b WHERE EXISTS (SELECT 1 FROM archive_open o WHERE o.page = b.page AND o.archive = @name)
+       AND NOT EXISTS (SELECT 1 FROM archive_staged s WHERE s.page = b.page AND s.archive = @name)
+       AND page < COALESCE((SELECT MIN(CASE WHEN r.name = @name THEN 9e15 ELSE r.page END) FROM readers r), 0)
+       ORDER BY page LIMIT @limit`,
+    )
+    .pluck();
+  const noteStaged = db.prepare(
+    "INSERT OR IGNORE INTO archive_staged (archive, page, bytes) SELECT ?, page, length(body) FROM bodies WHERE page = ?",
+  );
+  const dropBody = db.prepare(
+    `DELETE FROM bodies WHERE page = @number AND NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = @number
+       AND NOT EXISTS (SELECT 1 FROM archive_staged s WHERE s.page = @number AND s.archive = o.archive))`,
+  );
+  const closedStaged = db
+    .prepare(
+      `SELECT page FROM archive_staged s WHERE archive = @name
+       AND NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = s.page AND o.archive = @name)`,
+    )
+    .pluck();
+  const forgetStaged = db.prepare("DELETE FROM archive_staged WHERE archive = ? AND page = ?");
   const fileOf = (number: number) => stagedFile(stagingFolder, number);
 
   function load(row: PageRow, staged?: Buffer): ScannedPage {
@@ -119,41 +141,27 @@ export function createArchivePages(db: State, options: PageOptions) {
       return read(number, bodyOf.get(number) === undefined ? await staging.read(number) : undefined);
     },
     /**
-     * Moves pages that every other reader has passed to the staging place: durable there, then noted and dropped
-     * from the journal in one transaction. A page that a crash left there is written again.
+     * Moves pages that every other reader has passed to the staging place: durable there, then noted in one transaction.
+     * The journal drops the bytes when each archive that still needs them has staged them in its own place. A page
+     * that a crash left there is written again.
      */
     async stage(limitPages: number): Promise<boolean> {
-      const numbers = db
-        .prepare(
-          `SELECT page FROM bodies b WHERE EXISTS (SELECT 1 FROM archive_open o WHERE o.page = b.page)
-           AND page < COALESCE((SELECT MIN(CASE WHEN r.name = ? THEN 9e15 ELSE r.page END) FROM readers r), 0)
-           ORDER BY page LIMIT ?`,
-        )
-        .pluck()
-        .all(name, limitPages) as number[];
+      const numbers = unstaged.all({ name, limit: limitPages }) as number[];
       for (const number of numbers) await staging.write(number, bodyOf.get(number) as Buffer);
       await db.change(() => {
         for (const number of numbers) {
-          db.prepare(
-            "INSERT OR IGNORE INTO archive_staged (page, bytes) SELECT page, length(body) FROM bodies WHERE page = ?",
-          ).run(number);
-          db.prepare("DELETE FROM bodies WHERE page = ?").run(number);
+          noteStaged.run(name, number);
+          dropBody.run({ number });
         }
       });
       return numbers.length === limitPages;
     },
     /** Removes files of pages that nothing is left of, rows last, so that a crash repeats it. */
     async removeStaged(): Promise<void> {
-      const free = db
-        .prepare(
-          "SELECT page FROM archive_staged s WHERE NOT EXISTS (SELECT 1 FROM archive_open o WHERE o.page = s.page)",
-        )
-        .pluck()
-        .all() as number[];
+      const free = closedStaged.all({ name }) as number[];
       for (const number of free) await staging.remove(number);
-      const remove = db.prepare("DELETE FROM archive_staged WHERE page = ?");
       await db.change(() => {
-        for (const number of free) remove.run(number);
+        for (const number of free) forgetStaged.run(name, number);
       });
     },
   };

@@ -16,7 +16,7 @@ export function createArchivesView(db: State): () => ArchiveView[] {
   const open = db.prepare(
     "SELECT COALESCE(SUM(events), 0) AS events, MIN(CASE kind WHEN 'day' THEN bucket END) AS oldest FROM archive_open WHERE archive = ?",
   );
-  const staged = db.prepare("SELECT COALESCE(SUM(bytes), 0) FROM archive_staged").pluck();
+  const staged = db.prepare("SELECT COALESCE(SUM(bytes), 0) FROM archive_staged WHERE archive = ?").pluck();
   const entry = db.prepare("SELECT entry FROM archive_entries WHERE archive = ? AND number = ?").pluck();
   const fact = db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck();
 
@@ -33,7 +33,7 @@ export function createArchivesView(db: State): () => ArchiveView[] {
       newestDay: closed.newest,
       oldestOpenDay: waiting.oldest,
       waitingEvents: waiting.events,
-      stagedBytes: staged.get() as number,
+      stagedBytes: staged.get(name) as number,
       logEntries: size,
       checkpointMs: newest === undefined ? null : timeOf(newest),
       verifiedMs: verifiedMs === undefined ? null : Number(verifiedMs),
