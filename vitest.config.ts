@@ -30,7 +30,8 @@ const shared = {
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
+    // Most tests wait for programs and components, so there are more workers than small machines have cores.
+    maxWorkers: 3,
     projects: [
       {
         test: {

@@ -18,7 +18,7 @@ import { benchBackfill, benchQuiet } from "./polling.js";
  * part or a job failed.
  * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS.
  */
-const events = Number(process.env.BENCH_EVENTS ?? 200_000);
+const events = Number(process.env.BENCH_EVENTS ?? 150_000);
 const rounds = Number(process.env.BENCH_ROUNDS ?? 2);
 const backfill = Number(process.env.BENCH_BACKFILL ?? 50_000);
 const quietOrganizations = Number(process.env.BENCH_ORGANIZATIONS ?? 1000);
@@ -66,7 +66,7 @@ const parts = {
   },
   async latency() {
     const title = "Live pages, from their commit to the journal until they are in a file, during a backfill";
-    return [{ title, rows: [await benchLatency(3 * events)] }];
+    return [{ title, rows: [await benchLatency(8 * events)] }];
   },
   async destinations() {
     const destinations = await startDestinations();
