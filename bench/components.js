@@ -27,6 +27,14 @@ export async function startDestinations() {
   }
 }
 
+/** A broker alone; its address is undefined where it cannot be had. */
+export async function startBrokerAlone() {
+  const support = buildSupport();
+  const opened = [];
+  const kafka = await startKafka(support, opened);
+  return { kafka, stop: () => closeAll(opened, support) };
+}
+
 async function closeAll(opened, support) {
   for (const close of opened.reverse()) await close();
   rmSync(support, { recursive: true, force: true });

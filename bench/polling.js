@@ -1,10 +1,18 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { measure, PROGRAM, startSimulator } from "./processes.js";
+import {
+  control,
+  cpuSeconds,
+  firstReadOf,
+  measure,
+  PROGRAM,
+  peakBytes,
+  startSimulator,
+} from "./processes.js";
 
 /**
  * What `cycleSeconds` of polling quiet organizations costs: requests a cycle, memory, share of one core. With
@@ -112,30 +120,4 @@ function sceneOf(simulator, polling, account, more = {}) {
     env: { PATH: process.env.PATH, DIRECTORY_API_KEY: simulator.apiKey },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
-}
-
-async function control(simulator, method, path) {
-  const response = await fetch(`${simulator.url}/_control/${path}`, { method });
-  const text = await response.text();
-  return text === "" ? undefined : JSON.parse(text);
-}
-
-/** Until requests have come and then none for a while. */
-async function firstReadOf(simulator) {
-  let last = -1;
-  for (let quiet = 0; quiet < 6; ) {
-    await sleep(500);
-    const { insightsRequests } = await control(simulator, "GET", "statistics");
-    quiet = insightsRequests > 0 && insightsRequests === last ? quiet + 1 : 0;
-    last = insightsRequests;
-  }
-}
-
-function cpuSeconds(pid) {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
-function peakBytes(pid) {
-  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
 }

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 export const PROGRAM = fileURLToPath(new URL("../dist/src/main.js", import.meta.url));
@@ -107,4 +108,33 @@ export function lookAt(db, last) {
   } catch {
     return undefined;
   }
+}
+
+/** Asks the simulator about itself, or resets it. */
+export async function control(simulator, method, path) {
+  const response = await fetch(`${simulator.url}/_control/${path}`, { method });
+  const text = await response.text();
+  return text === "" ? undefined : JSON.parse(text);
+}
+
+/** Until requests have come and then none for a while. */
+export async function firstReadOf(simulator) {
+  let last = -1;
+  for (let quiet = 0; quiet < 6; ) {
+    await sleep(500);
+    const { insightsRequests } = await control(simulator, "GET", "statistics");
+    quiet = insightsRequests > 0 && insightsRequests === last ? quiet + 1 : 0;
+    last = insightsRequests;
+  }
+}
+
+/** Processor time of a process so far. */
+export function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** The most memory that a process has had. */
+export function peakBytes(pid) {
+  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
 }

@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { newSignerText } from "../dist/src/archive/log/note.js";
 import { benchArchive } from "./archive.js";
-import { startDestinations } from "./components.js";
+import { benchMachines, benchQuietCluster } from "./cluster.js";
+import { startBrokerAlone, startDestinations } from "./components.js";
 import { benchExport } from "./export.js";
 import { benchFormats, simulatedEvents } from "./formats.js";
 import { benchLatency } from "./latency.js";
@@ -16,12 +17,15 @@ import { benchBackfill, benchQuiet } from "./polling.js";
  * Compare ratios inside one run, and processor time per event: machines are noisy. A part that fails, and a
  * component that is missing, is a line of its own in the results; the other parts go on. The exit code is 1 if a
  * part or a job failed.
- * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS.
+ * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS,
+ * BENCH_CLUSTER_ORGANIZATIONS, BENCH_CLUSTER_EVENTS.
  */
 const events = Number(process.env.BENCH_EVENTS ?? 150_000);
 const rounds = Number(process.env.BENCH_ROUNDS ?? 2);
 const backfill = Number(process.env.BENCH_BACKFILL ?? 50_000);
 const quietOrganizations = Number(process.env.BENCH_ORGANIZATIONS ?? 1000);
+const clusterOrganizations = Number(process.env.BENCH_CLUSTER_ORGANIZATIONS ?? 10_000);
+const clusterEvents = Number(process.env.BENCH_CLUSTER_EVENTS ?? 60_000);
 const chosen = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const isAll = process.argv.includes("--all");
 
@@ -114,6 +118,16 @@ const parts = {
     const title = `Backfill of ${backfill} events over 90 days at 500 ms a request, 1,000 events a page: many requests at once are ${ratio} times as fast as one`;
     return [{ title, rows }];
   },
+  async cluster() {
+    if (!isAll && !chosen.includes("cluster")) return [];
+    const { kafka, stop } = await startBrokerAlone();
+    try {
+      if (kafka === undefined) return [missingTable("The cluster", "There is no broker on this machine.")];
+      return await clusterTables(kafka);
+    } finally {
+      await stop();
+    }
+  },
 };
 
 const results = [];
@@ -130,6 +144,22 @@ for (const [name, part] of Object.entries(parts)) {
   console.log(`${name} done after ${minutes()} minutes.`);
   // After every part: a run that is ended early leaves what it has measured.
   if (chosen.length === 0) writeFileSync(new URL("RESULTS.md", import.meta.url), resultsText(results));
+}
+
+/** The broker and the simulator run on the same processors as the machines. */
+async function clusterTables(kafka) {
+  const quiet = await benchQuietCluster(kafka, clusterOrganizations);
+  const waiting = await benchMachines(kafka, clusterEvents, { pageSize: 200, concurrency: 2 });
+  const working = await benchMachines(kafka, 2 * clusterEvents, { pageSize: 1000 });
+  const three = ({ ratio }) => `three machines do ${ratio} times the work of one`;
+  return [
+    { title: `A quiet cluster of ${clusterOrganizations} organizations, 16 lanes`, rows: quiet },
+    { title: `A cluster that waits for an API of 300 ms: ${three(waiting)}`, rows: waiting.rows },
+    {
+      title: `A cluster that uses all of this computer's processors: ${three(working)}`,
+      rows: working.rows,
+    },
+  ];
 }
 
 async function tablesOf(name, part) {
