@@ -17,6 +17,8 @@ export interface ModelChangelog extends Changelog {
   compact(lane: number, options?: { readonly removals: "keep" | "drop" }): void;
   /** Loses everything from an offset on. */
   truncate(lane: number, from: number): void;
+  /** The log is empty and begins again, as a topic that was deleted and made again. */
+  replace(lane: number, log: LogName): void;
   /** The next commit: `before` fails without effect, `after` takes effect and fails. */
   failNext(when: "before" | "after"): void;
   /** Every commit waits for this first. */
@@ -80,6 +82,11 @@ export function createModelChangelog(now: () => number = Date.now): ModelChangel
       const lane = laneOf(number);
       lane.logs.rows = lane.logs.rows.filter(({ offset }) => offset < from);
       lane.next.rows = from;
+    },
+    replace(number, log) {
+      const lane = laneOf(number);
+      lane.logs[log] = [];
+      lane.next[log] = 0;
     },
     failNext(when) {
       failing = when;

@@ -73,9 +73,9 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
 }
 
 /** The first record of the partition. */
-async function readBirth(
+export async function readBirth(
   link: KafkaLink,
-  topics: ClusterTopics,
+  topics: Pick<ClusterTopics, "state">,
   lane: number,
   signal: AbortSignal,
 ): Promise<LaneBirth | undefined> {

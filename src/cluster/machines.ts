@@ -24,6 +24,8 @@ export interface MachineSummary {
   readonly machine: string;
   readonly version: string;
   readonly atMs: number;
+  /** The digest of its accounts, sinks and imports (C15). Absent in summaries of earlier versions. */
+  readonly config?: string | undefined;
   /** Where its page is, if it has one. */
   readonly url?: string | undefined;
   readonly alarms: readonly { readonly kind: string; readonly subject: string; readonly message: string }[];

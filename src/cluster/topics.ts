@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Admin } from "kafkajs";
 import { BIRTH_KEY, type Changelog, type LaneBirth } from "../core/changelog.ts";
 import { UsageError } from "../core/errors.ts";
+import { readBirth } from "./kafka-changelog.ts";
 import type { KafkaLink } from "./link.ts";
 import { refusedRight } from "./rights.ts";
 import { topicsOf } from "./topic-names.ts";
@@ -167,13 +168,23 @@ export async function writeBirths(changelog: Changelog, lanes: number, signal: A
 }
 
 export interface TopicFacts {
+  /** The cluster's id, by the birth record of lane 0; undefined where that is missing. */
+  readonly cluster: string | undefined;
   readonly lanes: number;
   /** Every setting that is wrong, as a sentence. */
   readonly problems: readonly string[];
 }
 
-/** Checks topics and their settings. Throws when they are not there. */
-export async function checkTopics(link: KafkaLink, name: string, trial: boolean): Promise<TopicFacts> {
+/**
+ * Checks topics and their settings. Throws when they are not there. The birth record says how many lanes there are:
+ * partitions can be added to a topic and never be removed, and an added one is not used.
+ */
+export async function checkTopics(
+  link: KafkaLink,
+  name: string,
+  trial: boolean,
+  signal: AbortSignal,
+): Promise<TopicFacts> {
   const settings = settingsOf(name);
   const names = [...settings.keys()];
   return withAdmin(link, name, async (admin) => {
@@ -184,7 +195,9 @@ export async function checkTopics(link: KafkaLink, name: string, trial: boolean)
         `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost, or this user may not see them: restore them, or allow it Describe on topics with the prefix "${name}.". Nothing is begun again automatically.`,
       );
     const { topics } = await admin.fetchTopicMetadata({ topics: names });
-    const lanes = topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
+    const birth = await readBirth(link, topicsOf(name), 0, signal);
+    const lanes =
+      birth?.lanes ?? topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
     const replicas = new Map(
       topics.map((topic) => [
         topic.name,
@@ -197,9 +210,9 @@ export async function checkTopics(link: KafkaLink, name: string, trial: boolean)
       ...(trial ? [] : replicaProblems(topic, replicas.get(topic)!, found.get(topic)!)),
     ]);
     for (const topic of topics)
-      if (topic.name !== topicsOf(name).machines && topic.partitions.length !== lanes)
+      if (topic.name !== topicsOf(name).machines && topic.partitions.length < lanes)
         problems.push(`${topic.name} has ${topic.partitions.length} partitions instead of ${lanes}.`);
-    return { lanes, problems };
+    return { cluster: birth?.cluster, lanes, problems };
   });
 }
 

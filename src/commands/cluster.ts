@@ -85,9 +85,12 @@ async function showStatus(flags: { config: string; json?: boolean }, io: Io): Pr
   const { systemClock } = await import("../core/clock.ts");
   const connect = connectKafka(config.cluster, systemClock, createLog(io, config.log.level));
   const link = await connect(io.signal);
-  const { lanes, problems } = await checkTopics(link, config.cluster.name, config.cluster.trial).finally(() =>
-    link.end(),
-  );
+  const { lanes, problems } = await checkTopics(
+    link,
+    config.cluster.name,
+    config.cluster.trial,
+    io.signal,
+  ).finally(() => link.end());
   const board = createMachineBoard(config.cluster.name, connect);
   await board.refresh(io.signal).finally(() => board.end());
   const machines = board.list(Date.now());

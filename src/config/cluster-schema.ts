@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { topicsOf } from "../cluster/topic-names.ts";
 import { durationSchema } from "../core/schema.ts";
 import { kafkaSchema } from "../sinks/kafka/config.ts";
 
@@ -62,6 +63,7 @@ export function checkCluster(
   if (!Array.isArray(config.sinks)) return;
   for (const [index, sink] of config.sinks.entries()) {
     const { type, store } = (sink ?? {}) as { readonly type?: string; readonly store?: object };
+    for (const { key, message } of clashes(config.cluster, sink)) add(["sinks", index, key], message, sink);
     if (type === "archive" && store !== undefined && !("s3" in store))
       add(
         ["sinks", index, "store"],
@@ -76,4 +78,29 @@ export function checkCluster(
         type,
       );
   }
+}
+
+interface Clash {
+  readonly key: string;
+  readonly message: string;
+}
+
+/** C10: names of a Kafka sink that are the cluster's own. Events would mix with the state, or the two would fence each other. */
+function clashes(cluster: unknown, sink: unknown): readonly Clash[] {
+  const { name: own } = (cluster ?? {}) as { readonly name?: string };
+  const { type, name, transactionalId, ...topics } = (sink ?? {}) as Readonly<Record<string, unknown>>;
+  if (type !== "kafka" || own === undefined) return [];
+  const taken = Object.values(topicsOf(own));
+  const found = ["topic", "positionsTopic"]
+    .filter((key) => taken.includes(topics[key] as string))
+    .map((key) => ({ key, message: `${topics[key]} is a topic of the cluster itself: choose another one` }));
+  if ((transactionalId ?? `${own}.${name}`) !== `${own}.lane`) return found;
+  const key = transactionalId === undefined ? "name" : "transactionalId";
+  return [
+    ...found,
+    {
+      key,
+      message: `gives the sink the transactional ids of the cluster's lanes, ${own}.lane.N: choose another one`,
+    },
+  ];
 }

@@ -37,6 +37,8 @@ export const ALARM_KINDS = [
   "lane_without_owner",
   "cluster_silent",
   "machine_left",
+  "cluster_topics",
+  "config_differs",
 ] as const;
 export type AlarmKind = (typeof ALARM_KINDS)[number];
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CreateBucketCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import { ListObjectsV2Command, type S3Client } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stageInStore } from "../../src/app/cluster/lane-archive.ts";
 import { newSignerText } from "../../src/archive/log/note.ts";
@@ -13,6 +13,7 @@ import { skipUnless } from "../support/components.ts";
 import { type Broker, findKafka, KAFKA_REMEDY, startBroker } from "../support/kafka.ts";
 import {
   findVersitygw,
+  openBucket,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
   startVersitygw,
@@ -37,7 +38,6 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || skipsS3)("archives of
   const folder = temporaryFolder();
   const keyFile = join(folder.path, "archive.key");
   const keyText = newSignerText(ORIGIN);
-  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
   let broker: Broker;
   let server: Versitygw;
   let s3: S3Client;
@@ -46,8 +46,7 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || skipsS3)("archives of
   beforeAll(async () => {
     writeFileSync(keyFile, keyText, { mode: 0o600 });
     [broker, server] = await Promise.all([startBroker(jars!), startVersitygw(program!)]);
-    s3 = new S3Client({ endpoint: server.url, region: "us-east-1", forcePathStyle: true, credentials });
-    await s3.send(new CreateBucketCommand({ Bucket }));
+    s3 = await openBucket(server, Bucket);
     const place = `bucket: ${Bucket}, prefix: audit/, endpoint: '${server.url}', pathStyle: true`;
     const keys = "accessKeyId: { env: S3_KEY }, secretAccessKey: { env: S3_SECRET }";
     const archive = `origin: ${ORIGIN}, key: { file: ${keyFile} }, settle: 0s, store: { s3: { ${place}, ${keys} } }`;

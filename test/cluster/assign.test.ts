@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { hasOtherConfig } from "../../src/app/cluster/report.ts";
 import { assignLanes, type GroupMember, type MemberFacts } from "../../src/cluster/assign.ts";
 import { createSelfFence } from "../../src/cluster/self-fence.ts";
 
@@ -95,4 +96,24 @@ describe("C9 the self-fence", () => {
     fence.confirm(askedAt);
     expect(fence.isOpen()).toBe(false);
   });
+});
+
+test("C15 a machine without lanes knows when those that run them have another config", () => {
+  const running = { lanes: [{ lane: 0, state: "running", sinceMs: 0, records: 0, behindEvents: 0 }] };
+  const idle = { lanes: [] };
+  expect(
+    hasOtherConfig("a", [
+      { config: "b", ...running },
+      { config: "a", ...idle },
+    ]),
+  ).toBe(true);
+  expect(
+    hasOtherConfig("a", [
+      { config: "b", ...running },
+      { config: "a", ...running },
+    ]),
+  ).toBe(false);
+  expect(hasOtherConfig("a", [{ config: "b", ...idle }])).toBe(false);
+  // A machine of an earlier version says nothing about its config.
+  expect(hasOtherConfig("a", [running])).toBe(false);
 });

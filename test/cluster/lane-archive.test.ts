@@ -17,6 +17,18 @@ async function builtPlan(): Promise<{ readonly files: { readonly data_sha256: st
   return world.state.plans()[0]!.built as never;
 }
 
+/** Two days are closed after each other; gives the checkpoint in between. */
+async function closeTwice(): Promise<Buffer> {
+  world = await openWorld();
+  await builtPlan();
+  await world.closeAll();
+  const between = (await world.store.read("log/checkpoint"))!;
+  await world.events(B, DAY, 20, 3);
+  await world.seal([B], DAY, 3);
+  await world.closeAll();
+  return between;
+}
+
 test("C10 a part that another machine has built is built again, with the same bytes, where its files are missing", async () => {
   world = await openWorld();
   const { files } = await builtPlan();
@@ -47,13 +59,7 @@ test("C10 a part that another machine has published and not logged is logged wit
 });
 
 test("C9 a suspended machine that puts log/checkpoint back to an older one does no harm: it is replaced", async () => {
-  world = await openWorld();
-  await builtPlan();
-  await world.closeAll();
-  const older = (await world.store.read("log/checkpoint"))!;
-  await world.events(B, DAY, 20, 3);
-  await world.seal([B], DAY, 3);
-  await world.closeAll();
+  const older = await closeTwice();
   const newer = (await world.store.read("log/checkpoint"))!;
   expect(newer.equals(older)).toBe(false);
   await world.store.replace("log/checkpoint", older);
@@ -63,13 +69,7 @@ test("C9 a suspended machine that puts log/checkpoint back to an older one does 
 });
 
 test("a store that was rolled back as a whole still stops the archive", async () => {
-  world = await openWorld();
-  await builtPlan();
-  await world.closeAll();
-  const older = (await world.store.read("log/checkpoint"))!;
-  await world.events(B, DAY, 20, 3);
-  await world.seal([B], DAY, 3);
-  await world.closeAll();
+  const older = await closeTwice();
   const { size } = world.state.head()!;
   rmSync(join(world.storeFolder, "log", `checkpoint.${size}`));
   writeFileSync(join(world.storeFolder, "log", "checkpoint"), older);

@@ -83,6 +83,20 @@ describe("the config of a cluster", () => {
     },
   );
 
+  test.each([
+    ["{ name: lane, type: kafka, brokers: ['k:9092'], topic: events }", "prod.lane.N"],
+    [
+      "{ name: a, type: kafka, brokers: ['k:9092'], topic: events, transactionalId: prod.lane }",
+      "prod.lane.N",
+    ],
+    [
+      "{ name: a, type: kafka, brokers: ['k:9092'], topic: prod.state }",
+      "prod.state is a topic of the cluster",
+    ],
+  ])("C10 a sink with a name of the cluster's own is refused: %s", (sink, message) => {
+    expect(() => config([sink])).toThrow(message);
+  });
+
   test("C10 each lane has an archive of its own below the configured one, in a store that all machines reach", () => {
     const store = "s3: { bucket: b, prefix: audit/ }";
     const archive = `{ name: evidence, type: archive, origin: example.com/audit, key: { env: KEY }, store: { ${store} } }`;

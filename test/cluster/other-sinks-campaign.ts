@@ -1,8 +1,9 @@
-import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import { GetObjectCommand, ListObjectsV2Command } from "@aws-sdk/client-s3";
 import { LONG_VALUES } from "../../src/sinks/bulk/mappings.ts";
 import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
 import {
   findVersitygw,
+  openBucket,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
   startVersitygw,
@@ -21,7 +22,7 @@ export interface OtherSinks {
 
 export async function openOtherSinks(withOpenSearch: boolean): Promise<OtherSinks> {
   const program = await findVersitygw();
-  const s3 = program === undefined ? undefined : await openBucket(await startVersitygw(program));
+  const s3 = program === undefined ? undefined : await s3Sink(await startVersitygw(program));
   const folder = withOpenSearch ? await findOpenSearch() : undefined;
   const search = folder === undefined ? undefined : openIndex(await startOpenSearch(folder));
   const all = [s3, search].filter((one) => one !== undefined);
@@ -43,16 +44,9 @@ interface OtherSink {
   close(): Promise<void>;
 }
 
-async function openBucket(server: Versitygw): Promise<OtherSink> {
+async function s3Sink(server: Versitygw): Promise<OtherSink> {
   const Bucket = "events";
-  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
-  const reader = new S3Client({
-    endpoint: server.url,
-    region: "us-east-1",
-    forcePathStyle: true,
-    credentials,
-  });
-  await reader.send(new CreateBucketCommand({ Bucket }));
+  const reader = await openBucket(server, Bucket);
   const keys = "accessKeyId: { env: S3_KEY }, secretAccessKey: { env: S3_SECRET }";
   return {
     name: "bucket",

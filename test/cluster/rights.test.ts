@@ -45,7 +45,7 @@ describe.skipIf(suite.skip)("a user with too few rights", () => {
     const { name, connect, changelog } = await newCluster(suite.address, 1);
     const check = async () => {
       const link = await connect(never);
-      await checkTopics(link, name, true).finally(() => link.end());
+      await checkTopics(link, name, true, never).finally(() => link.end());
     };
     await check();
     await denied(TRANSACTIONAL_ID, `${name}.lane.0`, WRITE, async () => {

@@ -1,7 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { watchTopics } from "../../src/app/cluster/watch-topics.ts";
 import { createMachineBoard } from "../../src/cluster/machines.ts";
 import { topicsOf } from "../../src/cluster/topic-names.ts";
 import { checkTopics, createTopics } from "../../src/cluster/topics.ts";
+import { createAlarms } from "../../src/core/alarms.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLog } from "../../src/core/log.ts";
 import { useKafka } from "../support/kafka-suite.ts";
 import { newCluster } from "./kafka-support.ts";
 
@@ -13,8 +17,11 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
     const { name, connect } = await newCluster(suite.address, 2);
     const link = await connect(never);
     try {
-      expect(await checkTopics(link, name, true)).toEqual({ lanes: 2, problems: [] });
-      const { problems } = await checkTopics(link, name, false);
+      expect(await checkTopics(link, name, true, never)).toEqual({
+        cluster: expect.any(String),
+        ...{ lanes: 2, problems: [] },
+      });
+      const { problems } = await checkTopics(link, name, false, never);
       expect(problems.join("\n")).toContain(`${topicsOf(name).state} has 1 replicas instead of 3`);
       await suite.admin.alterConfigs({
         validateOnly: false,
@@ -27,7 +34,9 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
         ],
       });
       await expect
-        .poll(async () => (await checkTopics(link, name, true)).problems.join("\n"), { timeout: 20_000 })
+        .poll(async () => (await checkTopics(link, name, true, never)).problems.join("\n"), {
+          timeout: 20_000,
+        })
         .toContain("cleanup.policy=delete instead of compact");
     } finally {
       link.end();
@@ -42,10 +51,54 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
       await expect(again).rejects.toThrow("exist already");
       await suite.admin.deleteTopics({ topics: [topicsOf(name).pages] });
       await expect
-        .poll(() => checkTopics(link, name, true).catch((error: Error) => error.message), { timeout: 20_000 })
+        .poll(() => checkTopics(link, name, true, never).catch((error: Error) => error.message), {
+          timeout: 20_000,
+        })
         .toContain(`lacks the topic ${topicsOf(name).pages}`);
     } finally {
       link.end();
+    }
+  });
+
+  test("C7 partitions that were added later are not used: the birth record says how many lanes there are", async () => {
+    const { name, connect } = await newCluster(suite.address, 2);
+    const link = await connect(never);
+    try {
+      const topicPartitions = Object.values(topicsOf(name)).map((topic) => ({ topic, count: 4 }));
+      await suite.admin.createPartitions({ topicPartitions });
+      const { lanes, problems } = await checkTopics(link, name, true, never);
+      expect({ lanes, problems }).toEqual({ lanes: 2, problems: [] });
+    } finally {
+      link.end();
+    }
+  });
+
+  test("C7 a setting that is changed and a topic that is deleted while a machine runs raise an alarm", async () => {
+    const { name, connect } = await newCluster(suite.address, 1);
+    const link = await connect(never);
+    const { cluster: id } = await checkTopics(link, name, true, never).finally(() => link.end());
+    const alarms = createAlarms(systemClock, silentLog);
+    const stop = new AbortController();
+    const watch = watchTopics({ cluster: { name, trial: true }, connect, alarms, id }, stop.signal, 100);
+    const said = () =>
+      alarms
+        .list()
+        .map(({ kind, message }) => `${kind}: ${message}`)
+        .join();
+    const resources = (value: string) => [
+      { type: 2, name: topicsOf(name).pages, configEntries: [{ name: "retention.ms", value }] },
+    ];
+    const soon = { timeout: 60_000 };
+    try {
+      await suite.admin.alterConfigs({ validateOnly: false, resources: resources("1000") });
+      await expect.poll(said, soon).toContain("retention.ms=1000 instead of -1");
+      await suite.admin.alterConfigs({ validateOnly: false, resources: resources("-1") });
+      await expect.poll(said, soon).toBe("");
+      await suite.admin.deleteTopics({ topics: [topicsOf(name).state] });
+      await expect.poll(said, soon).toContain(`lacks the topic ${topicsOf(name).state}`);
+    } finally {
+      stop.abort();
+      await watch;
     }
   });
 

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { fetchOnce, programOnPath } from "./components.ts";
 import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
 
@@ -30,6 +31,14 @@ export interface Versitygw {
 /** An S3 service of its own over a temporary folder, with versioning unless `versioning` is false. */
 export function startVersitygw(program: string, options: { versioning?: boolean } = {}): Promise<Versitygw> {
   return inTemporaryFolder("tidemark-s3-", (root) => startIn(root, program, options.versioning !== false));
+}
+
+/** Makes a bucket; gives a client for its service. */
+export async function openBucket({ url }: Versitygw, bucket: string): Promise<S3Client> {
+  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
+  const client = new S3Client({ endpoint: url, region: "us-east-1", forcePathStyle: true, credentials });
+  await client.send(new CreateBucketCommand({ Bucket: bucket }));
+  return client;
 }
 
 async function startIn(root: string, program: string, hasVersions: boolean): Promise<Versitygw> {

@@ -40,7 +40,9 @@ export async function openClusterClient(
   const { name, trial } = config.cluster;
   const connect = connectKafka(config.cluster, systemClock, log);
   const link = await connect(signal);
-  const { lanes } = await link.within(30_000, checkTopics(link, name, trial)).finally(() => link.end());
+  const { lanes } = await link
+    .within(30_000, checkTopics(link, name, trial, signal))
+    .finally(() => link.end());
   const board = createMachineBoard(name, connect);
   await board.refresh(signal);
   const stop = new AbortController();

@@ -5,7 +5,7 @@ import { UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import { pause } from "../../core/pause.ts";
 import type { State } from "../../journal/database.ts";
-import { NewerLaneError } from "../../journal/replication/bring-up.ts";
+import { type LaneOptions, NewerLaneError } from "../../journal/replication/bring-up.ts";
 import { type OpenedLane, openLane } from "../../journal/replication/open.ts";
 import { carryOutRequests } from "../requests.ts";
 import { MisplacedSinksError } from "../sinks.ts";
@@ -41,6 +41,7 @@ export interface LaneRunnerOptions {
   readonly machine: string;
   readonly changelog: Changelog;
   readonly sessionTimeoutMs: number;
+  readonly division?: LaneOptions["division"];
   readonly log: Log;
   readonly shared: SharedLaneParts;
   openApp(parts: LaneParts, repairing: boolean): Promise<App>;
@@ -152,11 +153,13 @@ async function oneLife(
   set({ state: "opening", records: 0, app: undefined });
   const openState = async (file: string): Promise<State> => {
     const changelog = confirming(options.changelog, fence);
-    const { lane, machine } = options;
+    const { lane, machine, division, log } = options;
     life.lane = await openLane({
-      ...{ file, changelog, lane, machine, signal: stop },
+      ...{ file, changelog, lane, machine, division, signal: stop },
       lost: (error) => lost.abort(error),
       progress: (records) => set({ state: "opening", records }),
+      keptAside: (kept) =>
+        log.warn({ file: kept }, "The copy of another cluster was here; it is kept under another name."),
     });
     return life.lane.state;
   };

@@ -7,8 +7,8 @@ import { createKafkaChangelog } from "../../cluster/kafka-changelog.ts";
 import type { ConnectKafka } from "../../cluster/link.ts";
 import { createMachineBoard } from "../../cluster/machines.ts";
 import { createRequestTopic } from "../../cluster/request-topic.ts";
-import { checkTopics } from "../../cluster/topics.ts";
-import { configOfLane, laneFile } from "../../config/cluster.ts";
+import { checkTopics, LANE_HASH } from "../../cluster/topics.ts";
+import { configDigest, configOfLane, laneFile } from "../../config/cluster.ts";
 import type { ClusterConfig } from "../../config/cluster-schema.ts";
 import type { Config } from "../../config/schema.ts";
 import { type Alarms, createAlarms } from "../../core/alarms.ts";
@@ -28,6 +28,7 @@ import { createMessenger, type Messenger } from "./messenger.ts";
 import { createLook, runningLanes, viewOfLanes } from "./own-lanes.ts";
 import { type ReportedMachine, reportMachine } from "./report.ts";
 import { createSharedParts } from "./shared-parts.ts";
+import { watchTopics } from "./watch-topics.ts";
 
 /*
  * One machine of a cluster. The group assigns lanes to it; it opens what is assigned, closes what is not, and lets the
@@ -56,18 +57,26 @@ export async function openMachine(options: MachineOptions, signal: AbortSignal):
   const { cluster } = config;
   const connect = connectKafka(cluster, systemClock, log);
   const link = await connect(signal);
-  const { lanes, problems } = await link
-    .within(30_000, checkTopics(link, cluster.name, cluster.trial))
+  const {
+    lanes,
+    problems,
+    cluster: id,
+  } = await link
+    .within(30_000, checkTopics(link, cluster.name, cluster.trial, signal))
     .finally(() => link.end());
   if (problems.length > 0)
     throw new UsageError(
       `The topics of the cluster "${cluster.name}" are not as they must be:\n${problems.map((text) => `  - ${text}`).join("\n")}`,
     );
   mkdirSync(config.state, { recursive: true, mode: 0o700 });
-  return createMachine(options, connect, lanes);
+  return createMachine(options, connect, { lanes, id });
 }
 
-function createMachine(options: MachineOptions, connect: ConnectKafka, lanes: number): Machine {
+function createMachine(
+  options: MachineOptions,
+  connect: ConnectKafka,
+  { lanes, id }: { readonly lanes: number; readonly id: string | undefined },
+): Machine {
   const { config, log, measured } = options;
   const { cluster } = config;
   const name = cluster.machine ?? defaultName(config.state);
@@ -97,7 +106,7 @@ function createMachine(options: MachineOptions, connect: ConnectKafka, lanes: nu
   const member = createMember({
     ...{ config, name, lanes, schema, connect, board, alarms, log, limits, set },
   });
-  const machine = { name, lanes, alarms, board, statuses: set.statuses };
+  const machine = { name, lanes, alarms, board, config: configDigest(config), statuses: set.statuses };
 
   return {
     ...machine,
@@ -108,6 +117,7 @@ function createMachine(options: MachineOptions, connect: ConnectKafka, lanes: nu
         member.run(leaving.signal),
         member.watch(signal),
         reportMachine(machine, measured, signal),
+        watchTopics({ cluster, connect, alarms, id }, signal),
         messenger.run(leaving.signal),
       ];
       while (!signal.aborted) await pause(1000, signal);
@@ -151,6 +161,7 @@ function laneOpener(parts: OpenerOptions): (lane: number) => LaneRunner {
     const { preparer } = shared;
     return runLane({
       ...{ lane, changelog, machine: name, sessionTimeoutMs: cluster.sessionTimeout },
+      division: { lanes, hash: LANE_HASH },
       file: laneFile(config.state, lane),
       shared: shared.parts,
       log: laneLog,

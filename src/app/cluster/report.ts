@@ -17,6 +17,8 @@ export interface ReportedMachine {
   readonly lanes: number;
   readonly alarms: Alarms;
   readonly board: MachineBoard;
+  /** The digest of its accounts, sinks and imports. */
+  readonly config: string;
   /** The lanes that this machine has now, by number. */
   statuses(): readonly LaneStatus[];
 }
@@ -37,6 +39,7 @@ export async function reportMachine(
       await machine.board.publish(machine.name, summary, signal);
       await machine.board.refresh(signal);
       watchOwners(machine, unownedSince);
+      watchConfig(machine);
       machine.alarms.clear("cluster_silent", machine.name);
     } catch (error) {
       if (signal.aborted) return;
@@ -92,7 +95,7 @@ async function summaryOf(machine: ReportedMachine): Promise<MachineSummary> {
   const own = machine.alarms.list();
   const inLanes = statuses.flatMap(({ app }) => app?.alarms.list() ?? []);
   return {
-    ...{ machine: machine.name, version: VERSION, atMs: Date.now() },
+    ...{ machine: machine.name, version: VERSION, atMs: Date.now(), config: machine.config },
     lanes: await Promise.all(statuses.map(laneSummary)),
     alarms: [...own, ...inLanes].map(({ kind, subject, message }) => ({ kind, subject, message })),
   };
@@ -135,4 +138,31 @@ function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<numbe
       severity: "critical",
     });
   }
+}
+
+/** C15: says why this machine gets no lanes. */
+function watchConfig({ name, config, alarms, board, statuses }: ReportedMachine): void {
+  const others = board.list(Date.now()).filter(({ machine }) => machine !== name);
+  if (statuses().length > 0 || !hasOtherConfig(config, others)) {
+    alarms.clear("config_differs", name);
+    return;
+  }
+  alarms.raise({
+    kind: "config_differs",
+    subject: name,
+    message:
+      "This machine gets no lanes: its accounts, sinks or imports are not those of the machines that run them.",
+    remedy:
+      "Give all machines the same config, one after the other. This machine gets lanes once most machines have its config.",
+    severity: "warning",
+  });
+}
+
+/** True when all machines that run lanes have another config than this one. */
+export function hasOtherConfig(
+  own: string,
+  others: readonly Pick<MachineSummary, "config" | "lanes">[],
+): boolean {
+  const running = others.filter(({ lanes }) => lanes.some(({ state }) => state === "running"));
+  return running.length > 0 && running.every(({ config }) => config !== undefined && config !== own);
 }

@@ -20,6 +20,7 @@ import { type LocalTip, makeLocalTables, readLocalTip } from "./tip-store.ts";
  * Brings a lane's file to the end of its log (C6):
  *   its tip is in the log    the file is continued from there
  *   no file, another lane's, an incomplete or an old one   it is built anew beside, and takes its place when it is whole
+ *   a file of another cluster   the same, but it is kept aside: if that cluster's topics were lost, it is the last copy
  *   ahead of the log, or forked from it   the log has lost data: the lane stops, and the file is kept
  */
 
@@ -32,9 +33,13 @@ export interface LaneOptions {
   readonly migrations?: readonly Migration[];
   /** How old a file may be that is continued; after that its log may have forgotten removals (C8). */
   readonly continueMs?: number;
+  /** How this machine divides organizations into lanes; the lane must have been made so. */
+  readonly division?: { readonly lanes: number; readonly hash: string } | undefined;
   confirmed?(tip: Tip): void;
   lost?(error: unknown): void;
   progress?(records: number): void;
+  /** The copy of another cluster was in this place; it is kept under this name. */
+  keptAside?(file: string): void;
 }
 
 /** Another machine has taken the lane to a schema that this one does not know (C14). */
@@ -65,18 +70,31 @@ export async function bringUp(
 
 /** The tip of a complete copy of this very lane. A copy of another lane or of another cluster is built anew. */
 function localTipOf(file: string, birth: LaneBirth): LocalTip | undefined {
+  const tip = tipOf(file);
+  const isOurs = tip !== undefined && tip.cluster === birth.cluster && tip.lane === birth.lane;
+  return isOurs && tip.isComplete ? tip : undefined;
+}
+
+/** Undefined where the file is missing, damaged or none of a cluster. */
+function tipOf(file: string): LocalTip | undefined {
   if (!existsSync(file)) return undefined;
   let db: Database.Database | undefined;
   try {
     db = new Sqlite(file, { timeout: BUSY_MS });
-    const tip = readLocalTip(db);
-    const isOurs = tip !== undefined && tip.cluster === birth.cluster && tip.lane === birth.lane;
-    return isOurs && tip.isComplete ? tip : undefined;
+    return readLocalTip(db);
   } catch {
     return undefined;
   } finally {
     db?.close();
   }
+}
+
+function keepAside({ file, keptAside }: LaneOptions, cluster: string): void {
+  const tip = tipOf(file);
+  if (tip === undefined || tip.cluster === cluster) return;
+  const aside = `${file}.of-${tip.cluster}`;
+  renameSync(file, aside);
+  keptAside?.(aside);
 }
 
 async function isContinued(log: LaneLog, local: LocalTip, options: LaneOptions): Promise<boolean> {
@@ -140,6 +158,7 @@ async function rebuild(
       applied = await buildFile(temporary, log, opened, { ...empty, schema }, options, older);
     }
     if (local !== undefined) refuseLostLog(local, applied, options.file);
+    keepAside(options, cluster);
     removeFile(options.file);
     renameSync(temporary, options.file);
     return applied;

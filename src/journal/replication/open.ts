@@ -39,6 +39,7 @@ export async function openLane(options: LaneOptions): Promise<OpenedLane> {
     throw new LostLogError(
       `Lane ${lane} has no birth record in Kafka. Either the cluster was never made ("tidemark cluster create"), or its topics were lost. Nothing is begun anew by itself.`,
     );
+  refuseOtherDivision(birth, options);
   const log = await changelog.open(lane, signal);
   try {
     const known = options.migrations ?? migrations();
@@ -49,6 +50,14 @@ export async function openLane(options: LaneOptions): Promise<OpenedLane> {
     await log.close();
     throw error;
   }
+}
+
+/** C7: with another number of lanes or another hash, organizations would be in other lanes than their state. */
+function refuseOtherDivision({ lanes, hash }: LaneBirth, { lane, division }: LaneOptions): void {
+  if (division === undefined || (division.lanes === lanes && division.hash === hash)) return;
+  throw new LostLogError(
+    `Lane ${lane} was made as one of ${lanes} lanes (${hash}), and this machine would run it as one of ${division.lanes} (${division.hash}): its organizations would be looked for in other lanes than their state. Nothing was changed.`,
+  );
 }
 
 async function commitOpened(

@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 import type { Change } from "../../core/change.ts";
-import type { LaneLog } from "../../core/changelog.ts";
+import { type Committed, type LaneLog, LostLogError } from "../../core/changelog.ts";
 import { createBatchPlanner, type Tip } from "./batch.ts";
 import { installCapture, type TouchedRow } from "./capture.ts";
 import { createTipStore, type LocalTip } from "./tip-store.ts";
@@ -120,7 +120,9 @@ export function createReplicatedChange(options: ReplicatedOptions): ReplicatedCh
   async function commitTouched(touched: readonly TouchedRow[]): Promise<void> {
     if (touched.length === 0) return;
     const planned = plan(touched, tip, schema);
-    const { rowOffset, bodyOffset } = await log.commit(planned.batch);
+    const committed = await log.commit(planned.batch);
+    refuseReplacedLog(log.lane, tip, committed);
+    const { rowOffset, bodyOffset } = committed;
     const { sequence, hash } = planned.tip;
     const next = {
       ...tip,
@@ -161,6 +163,15 @@ export function createReplicatedChange(options: ReplicatedOptions): ReplicatedCh
       await turn;
     },
   };
+}
+
+/** C6: offsets only grow, except in a topic that was deleted and made again, or cut off by an unclean election. */
+function refuseReplacedLog(lane: number, tip: LocalTip, { rowOffset, bodyOffset }: Committed): void {
+  const isReplaced = rowOffset <= tip.rowOffset || (bodyOffset !== undefined && bodyOffset < tip.bodyOffset);
+  if (!isReplaced) return;
+  throw new LostLogError(
+    `The log of lane ${lane} in Kafka was replaced or cut off while the lane ran: a commit was stored at ${rowOffset}, behind an earlier one at ${tip.rowOffset}. The file of this machine has everything that was committed before and is kept.`,
+  );
 }
 
 function everyRow(

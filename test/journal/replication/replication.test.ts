@@ -265,6 +265,47 @@ describe("opening", () => {
     expect(JSON.stringify(contentOf(fixture.fileOf("one")))).toContain("acknowledged");
   });
 
+  test.each(["rows", "bodies"] as const)(
+    "C6 a log of %s that was made again while the lane ran stops it, and the file keeps what it had",
+    async (log) => {
+      const lost: unknown[] = [];
+      const lane = await fixture.open("one", { lost: (error) => lost.push(error) });
+      await work(lane);
+      fixture.changelog.replace(0, log);
+      await expect(lane.journal.append(pageOf(eventTexts(150, 50)))).rejects.toThrow(
+        "was replaced or cut off",
+      );
+      expect(lost[0]).toBeInstanceOf(LostLogError);
+      await expect(put(lane, "k", "later")).rejects.toThrow();
+      expect(JSON.stringify(contentOf(fixture.fileOf("one")))).not.toContain("later");
+    },
+  );
+
+  test("C7 a lane is not run with another number of lanes than it was made with", async () => {
+    const division = { lanes: 2, hash: "sha256-48" };
+    await (await fixture.open("one", { division })).close();
+    await expect(fixture.open("one", { division: { ...division, lanes: 4 } })).rejects.toThrow(
+      "was made as one of 2 lanes",
+    );
+    await expect(fixture.open("one", { division: { ...division, hash: "other" } })).rejects.toThrow(
+      LostLogError,
+    );
+  });
+
+  test("C6 the copy of another cluster is kept aside: its topics may be lost", async () => {
+    const lane = await fixture.open();
+    await put(lane, "k", "of the first cluster");
+    await lane.close();
+    fixture.changelog.replace(0, "rows");
+    fixture.changelog.replace(0, "bodies");
+    fixture.changelog.create("c2", 1);
+    const kept: string[] = [];
+    const again = await fixture.open("one", { keptAside: (file) => kept.push(file) });
+    expect(metaOf(again, "k")).toBeUndefined();
+    expect(kept).toEqual([`${fixture.fileOf("one")}.of-c1`]);
+    expect(JSON.stringify(contentOf(kept[0]!))).toContain("of the first cluster");
+  });
+
   test("C7 a lane without a birth record is refused", async () => {
     await expect(fixture.open("one", { lane: 5 })).rejects.toThrow("no birth record");
     expect(existsSync(fixture.fileOf("one"))).toBe(false);
