@@ -1,6 +1,7 @@
 import { type Account, openAccount } from "./app/account.ts";
 import { createActions } from "./app/actions.ts";
-import { archiveConfigs, archivePolling, openRunningArchive, type RunningArchive } from "./app/archives.ts";
+import { archivePolling } from "./app/archive-polling.ts";
+import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
 import { followDrift, followImports } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";

@@ -8,6 +8,9 @@ import { DAY_MS } from "../core/time.ts";
 /** A day that is open longer than this beyond `settle` raises an alarm. */
 const BEHIND_DAYS = 5;
 
+/** No space, a quota, or a limit on the size of files. */
+const FULL = new Set(["ENOSPC", "EDQUOT", "EFBIG", "SQLITE_FULL"]);
+
 /** The alarms of one archive. */
 export function createArchiveAlarms(alarms: Alarms, clock: Clock, name: string) {
   return {
@@ -18,16 +21,19 @@ export function createArchiveAlarms(alarms: Alarms, clock: Clock, name: string) 
     },
 
     /** A turn failed; `stopped` where a person has to decide. */
-    failed(error: unknown): "stopped" | "failing" {
+    failed(error: unknown, places: readonly string[]): "stopped" | "failing" {
       const isDecision = error instanceof DecisionNeededError;
+      const isFull = FULL.has((error as NodeJS.ErrnoException | null)?.code ?? "");
       alarms.raise({
         kind: isDecision ? "archive_stopped" : "archive_failing",
         subject: name,
         severity: isDecision ? "critical" : "warning",
-        message: explain(error),
+        message: isFull ? `No space is left for the archive: ${explain(error)}.` : explain(error),
         remedy: isDecision
           ? `Choose one: ${error.choices.join("; ")}. Nothing is lost meanwhile: the journal keeps what is not closed.`
-          : "Retrying automatically. If this persists, check the disk and that the store can be reached. The journal keeps what is not closed.",
+          : isFull
+            ? `Free space on the disks of ${places.join(" and ")}, or enlarge them. Closing goes on by itself then. The journal keeps what is not closed.`
+            : "Retrying automatically. If this persists, check the disk and that the store can be reached. The journal keeps what is not closed.",
       });
       return isDecision ? "stopped" : "failing";
     },

@@ -17,6 +17,7 @@ import type { LiveDelivery } from "../core/view.ts";
 import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
+import { createArchiveClock } from "./archive-clock.ts";
 import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
 import { guardedStore, stageInStore } from "./cluster/lane-archive.ts";
 import type { LaneParts } from "./cluster/lane-parts.ts";
@@ -69,10 +70,10 @@ const STOPPED_MS = 600_000;
 const STAGE_SHARE = 0.4;
 const STAGED_PAGES = 50;
 const LOOK_MS = 1000;
+/** A clock that is in doubt for longer raises an alarm. */
+const DOUBT_MS_MAX = 900_000;
 /** While the journal is beyond that share, looking for days to close takes at most one part in so many of the time. */
 const LOOK_SHARE = 10;
-/** From this share on, polling begins no further stretch of history (A4). */
-const NARROW_SHARE = 0.7;
 
 export function archiveConfigs(config: Config): readonly (SinkConfig & ArchiveConfig)[] {
   return (config.sinks as unknown as readonly SinkConfig[]).filter(({ type }) => type === "archive") as never;
@@ -98,6 +99,7 @@ export async function openRunningArchive(
   const stagingFolder = join(folder, "pages");
   const state = await openArchiveState(db, { name, journal, retentionMs, stagingFolder, staging });
   const workFolder = join(folder, "work");
+  const archiveClock = createArchiveClock(clock, () => state.confirmedMs());
   const countEvents = countEventsWith(parts.accounts, clock);
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -180,6 +182,12 @@ export async function openRunningArchive(
 
   async function closeOnce(signal: AbortSignal): Promise<"again" | "idle"> {
     await stage(signal);
+    const doubt = archiveClock.doubt();
+    if (doubt !== undefined) {
+      // After a start the first answer of the service ends it.
+      if (doubt.lastsMs >= DOUBT_MS_MAX) throw doubt.error;
+      return "idle";
+    }
     const { archive } = await open(signal);
     const before = state.head()?.size ?? 0;
     const result = await archive.closeStep(signal);
@@ -207,7 +215,10 @@ export async function openRunningArchive(
   /** Once a day: log, manifests and the store's own hashes, without reading data files. */
   async function verifyDaily(signal: AbortSignal): Promise<void> {
     const before = Number(state.fact("verified_ms") ?? 0);
-    if (clock.now() - before < DAY_MS || state.head() === undefined) return;
+    const agoMs = clock.now() - before;
+    // A verification in the future was noted by a clock that was wrong.
+    const isRecent = agoMs >= 0 && agoMs < DAY_MS;
+    if (isRecent || state.head() === undefined || archiveClock.doubt() !== undefined) return;
     const { store } = await open(signal);
     const { verifier } = signerOf(own, own.key.reveal());
     const result = await verifyArchive(store, { key: verifier, quick: true, nowMs: clock.now(), signal });
@@ -222,7 +233,8 @@ export async function openRunningArchive(
   /** How long to wait before the next try. */
   async function fail(error: unknown): Promise<number> {
     await close();
-    const isStopped = alarmed.failed(error) === "stopped";
+    const places = ["directory" in own.store ? own.store.directory : folder, config.state];
+    const isStopped = alarmed.failed(error, places) === "stopped";
     enter(isStopped ? "stopped" : "retrying", explain(error));
     return isStopped ? STOPPED_MS : RETRY_MS;
   }
@@ -278,19 +290,4 @@ export async function openRunningArchive(
     },
     status: () => ({ name, ...shown, remedy: null, sentEvents: closedEvents, lastWriteMs }),
   };
-}
-
-/** The settings of polling that archives decide. */
-export function archivePolling(config: Config, archives: readonly RunningArchive[], usedShare: () => number) {
-  return {
-    archived: archiveConfigs(config).length > 0,
-    oldestOpenMs: () => oldestOpenMs(archives, usedShare()),
-  };
-}
-
-/** The start of the oldest day that is open, while the journal is nearly full; polling completes it first (A4). */
-function oldestOpenMs(archives: readonly RunningArchive[], usedShare: number): number | undefined {
-  if (usedShare < NARROW_SHARE) return undefined;
-  const days = archives.flatMap(({ state }) => state.oldestDay() ?? []).sort();
-  return days[0] === undefined ? undefined : Date.parse(days[0]);
 }

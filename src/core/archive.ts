@@ -35,6 +35,8 @@ export interface ArchiveState {
   backlog(): ArchiveBacklog;
   /** The oldest day with events that are not closed, as 2026-11-15; cheap. */
   oldestDay(): string | null;
+  /** When the newest pass over a window began, by the service's clock; null before the first. */
+  confirmedMs(): number | null;
   /** Moves pages that only archives hold to files of their own; true when there may be more (A4). */
   stage(limitPages: number): Promise<boolean>;
 

@@ -31,18 +31,31 @@ describe("the alarms of an archive", () => {
 
   test("a store that refuses is a warning that ends with the next turn; a fork is critical and lists the choices", () => {
     const { alarmed, list } = open();
-    expect(alarmed.failed(new Error("s3://bucket: the store answered 503"))).toBe("failing");
+    expect(alarmed.failed(new Error("s3://bucket: the store answered 503"), [])).toBe("failing");
     expect(list()).toMatchObject([{ kind: "archive_failing", severity: "warning" }]);
     alarmed.worked();
     expect(list()).toEqual([]);
-    expect(alarmed.failed(new DecisionNeededError("Two histories.", ["restore the newest state file"]))).toBe(
-      "stopped",
-    );
+    expect(
+      alarmed.failed(new DecisionNeededError("Two histories.", ["restore the newest state file"]), []),
+    ).toBe("stopped");
     expect(list()).toMatchObject([
       {
         kind: "archive_stopped",
         severity: "critical",
         remedy: expect.stringContaining("restore the newest state file"),
+      },
+    ]);
+  });
+
+  test("a full disk is named with its places", () => {
+    const { alarmed, list } = open();
+    const full = Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+    expect(alarmed.failed(full, ["/var/archive", "/var/state.db"])).toBe("failing");
+    expect(list()).toMatchObject([
+      {
+        kind: "archive_failing",
+        message: expect.stringContaining("No space is left for the archive"),
+        remedy: expect.stringContaining("Free space on the disks of /var/archive and /var/state.db"),
       },
     ]);
   });

@@ -40,12 +40,18 @@ export async function buildParts(
     for (const [at, plan] of plans.entries()) {
       signal.throwIfAborted();
       const writer = createPartWriter(plan, folder);
-      for (const [index, claim] of plan.organizations.entries()) {
-        const isNext = !next.done && next.value.group === groups.start[at]! + index;
-        writer.add(claim, isNext ? next.value!.events : []);
-        if (isNext) next = groupsOf.next();
+      try {
+        for (const [index, claim] of plan.organizations.entries()) {
+          const isNext = !next.done && next.value.group === groups.start[at]! + index;
+          writer.add(claim, isNext ? next.value!.events : []);
+          if (isNext) next = groupsOf.next();
+        }
+        built.set(plan.id, writer.finish());
+      } catch (error) {
+        // An open file would keep its space on a full disk, also after it was removed.
+        writer.abort();
+        throw error;
       }
-      built.set(plan.id, writer.finish());
     }
     return built;
   } finally {
@@ -135,6 +141,7 @@ function createPartWriter(plan: Plan, folder: string) {
       };
       return { files, dataFile, manifestFile, incomplete, gaps };
     },
+    abort: () => data.abort(),
   };
 }
 

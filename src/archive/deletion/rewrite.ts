@@ -36,6 +36,23 @@ export async function rewritePart(
   const entries = await readEntries(store, files);
   const dataFile = join(folder, `rewrite-${entryIndex}.zst`);
   const data = createDataFile(dataFile, CODEC);
+  try {
+    return await rewriteInto(data, dataFile, store, files, entries, fateOf, entryIndex);
+  } finally {
+    // After an error an open file would keep its space on a full disk.
+    data.abort();
+  }
+}
+
+async function rewriteInto(
+  data: DataFileWriter,
+  dataFile: string,
+  store: ArchiveStore,
+  files: PartFiles,
+  entries: readonly ManifestEntry[],
+  fateOf: (line: Line) => Fate,
+  entryIndex: number,
+): Promise<Rewritten> {
   const rewritten: ManifestEntry[] = [];
   let [removedLines, removedEvents] = [0, 0];
   for (const entry of entries) {

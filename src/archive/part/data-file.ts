@@ -47,6 +47,7 @@ export interface DataFileWriter {
   copy(range: Buffer, sizes: readonly FrameSizes[]): number;
   /** Durable when it returns. */
   finish(): { readonly bytes: number; readonly sha256: string };
+  /** Closes the file as it is; nothing to do after `finish`. */
   abort(): void;
 }
 
@@ -54,6 +55,7 @@ const LINE_BREAK = 0x0a;
 
 export function createDataFile(path: string, codec: Codec): DataFileWriter {
   const fd = openSync(path, "w", 0o600);
+  let isOpen = true;
   const compress = createCompressor({ compressionLevel: codec.level, checksumFlag: true });
   const whole = createHash("sha256");
   const frames: FrameSizes[] = [];
@@ -134,9 +136,13 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
       write(seekTable(frames), 0);
       fsyncSync(fd);
       closeSync(fd);
+      isOpen = false;
       return { bytes, sha256: whole.digest("hex") };
     },
-    abort: () => closeSync(fd),
+    abort() {
+      if (isOpen) closeSync(fd);
+      isOpen = false;
+    },
   };
 }
 

@@ -39,6 +39,7 @@ export async function openArchiveState(
   const oldestDay = db
     .prepare("SELECT MIN(bucket) FROM archive_open WHERE archive = ? AND kind = 'day'")
     .pluck();
+  const confirmed = db.prepare("SELECT MAX(asked_ms) FROM windows").pluck();
   const { change } = db;
 
   function propose(entries: readonly ProposedEntry[]): void {
@@ -131,6 +132,7 @@ export async function openArchiveState(
       ),
     backlog: () => arrivals.backlog(),
     oldestDay: () => oldestDay.get(name) as string | null,
+    confirmedMs: () => confirmed.get() as number | null,
     stage: (limit) => pages.stage(limit),
     tombstone: (organization, event, from, to) =>
       change(() => {

@@ -1,0 +1,47 @@
+import type { Clock } from "../core/clock.ts";
+import { DAY_MS } from "../core/time.ts";
+
+/*
+ * Compares this machine's clock with the service's, before an archive decides or signs anything by the time.
+ *
+ * A clock that is ahead would give up days that the service still has. A clock that is behind would close days again
+ * whose closing is no longer remembered. Both would sign entries with a wrong time. The service's time is that of the
+ * newest pass in the state. While the service is away, time that passes here counts too, at most an hour between
+ * two looks, so a jump does not count.
+ */
+export interface ArchiveClock {
+  /** Undefined when the clock can be trusted. `lastsMs`: how long it has been in doubt. */
+  doubt(): { readonly error: Error; readonly lastsMs: number } | undefined;
+}
+
+const DOUBT_MS = DAY_MS / 2;
+const STEP_MS_MAX = 3_600_000;
+
+export function createArchiveClock(clock: Clock, confirmedMs: () => number | null): ArchiveClock {
+  let seen: { readonly localMs: number; readonly trustedMs: number } | undefined;
+  let doubtSinceMs: number | undefined;
+  return {
+    doubt() {
+      const localMs = clock.now();
+      const confirmed = confirmedMs();
+      if (confirmed === null) return undefined;
+      const passedMs = seen === undefined ? 0 : Math.min(STEP_MS_MAX, Math.max(0, localMs - seen.localMs));
+      const trustedMs = Math.max(confirmed, (seen?.trustedMs ?? 0) + passedMs);
+      seen = { localMs, trustedMs };
+      if (Math.abs(localMs - trustedMs) <= DOUBT_MS) {
+        doubtSinceMs = undefined;
+        return undefined;
+      }
+      // After a second jump the first one no longer says how long it lasts.
+      if (doubtSinceMs === undefined || doubtSinceMs > localMs) doubtSinceMs = localMs;
+      return { error: clockError(localMs, trustedMs), lastsMs: localMs - doubtSinceMs };
+    },
+  };
+}
+
+function clockError(localMs: number, trustedMs: number): Error {
+  const text = (timeMs: number) => new Date(timeMs).toISOString();
+  return new Error(
+    `This machine's clock says ${text(localMs)}, but by the service's answers it is about ${text(trustedMs)}. No day is closed and nothing is signed until they agree within 12 hours: set the clock. If the clock is right, closing goes on with the next answer of the service.`,
+  );
+}

@@ -1,0 +1,112 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createArchiveClock } from "../../src/app/archive-clock.ts";
+import { readLog } from "../../src/archive/evidence/read.ts";
+import { isPart } from "../../src/archive/log/leaf.ts";
+import { openDirectory } from "../../src/archive/store/directory.ts";
+import { verifyArchive } from "../../src/archive/verify/verify.ts";
+import { DAY_MS } from "../../src/core/time.ts";
+import { openRunning } from "./running.ts";
+import { A, B, DAY, openWorld, type World } from "./world.ts";
+
+const HOUR_MS = DAY_MS / 24;
+let world: World;
+let archive: Awaited<ReturnType<typeof openRunning>>;
+
+beforeEach(async () => {
+  world = await openWorld();
+  const directory = join(world.folder, "running");
+  mkdirSync(directory);
+  archive = await openRunning(world, { directory });
+});
+afterEach(async () => {
+  await archive.close();
+  world.end();
+});
+
+async function leaves() {
+  const store = await openDirectory(join(world.folder, "running"));
+  expect((await verifyArchive(store, { key: archive.verifier, nowMs: world.nowMs })).findings).toEqual([]);
+  return (await readLog(store)).leaves;
+}
+
+describe("a clock that jumps while days are closed", () => {
+  test.each([
+    ["a day", 1],
+    ["a month", 30],
+    ["a year", 365],
+  ])("forwards by %s and back: nothing is given up, signed or closed twice", async (_, days) => {
+    await world.events(A, DAY, 0, 5);
+    await world.seal([A], DAY, 5);
+    // The service refuses B, but still has this day.
+    await world.events(B, DAY, 10, 2);
+    await world.seal([B], DAY, 2, { state: "refused", reason: "403" });
+    await archive.answer(world.nowMs);
+    const rightMs = world.nowMs;
+    world.nowMs = rightMs + days * DAY_MS;
+    expect(await archive.drain()).toBe(true);
+    expect(archive.size()).toBe(0);
+    // It is no alarm at once: after a long stop the first answer of the service ends it.
+    expect(archive.alarms()).toEqual([]);
+    world.nowMs += HOUR_MS;
+    expect(await archive.drain()).toBe(false);
+    expect(archive.alarms()).toMatchObject([
+      { kind: "archive_failing", message: expect.stringMatching(/nothing is signed.*set the clock/) },
+    ]);
+    world.nowMs = rightMs + 2 * HOUR_MS;
+    expect(await archive.drain()).toBe(true);
+    expect(archive.alarms()).toEqual([]);
+    const closed = await leaves();
+    expect(closed.filter(isPart)).toMatchObject([{ day: DAY, events: 5, lines: 1 }]);
+    expect(closed.every(({ time }) => Date.parse(time) === world.nowMs)).toBe(true);
+  });
+
+  test.each([
+    ["a day", 1],
+    ["a month", 30],
+    ["a year", 365],
+  ])("backwards by %s: a day that was closed long ago is not closed again", async (_, days) => {
+    await world.events(A, DAY, 0, 5);
+    await world.seal([A], DAY, 5);
+    await archive.answer(world.nowMs);
+    await archive.drain();
+    const before = archive.size();
+    expect((await leaves()).filter(isPart).length).toBe(1);
+    // Much later the closing of that day is no longer remembered.
+    world.nowMs = Date.parse(DAY) + 100 * DAY_MS;
+    await world.events(B, new Date(world.nowMs - DAY_MS).toISOString().slice(0, 10), 0, 1);
+    await archive.answer(world.nowMs);
+    await archive.drain();
+    expect(
+      world.db.prepare("SELECT COUNT(*) FROM archive_closed WHERE archive = 'running'").pluck().get(),
+    ).toBe(0);
+    const rightMs = world.nowMs;
+    world.nowMs = rightMs - days * DAY_MS;
+    await archive.drain();
+    expect(archive.size()).toBe(before);
+    world.nowMs = rightMs;
+    await archive.drain();
+    expect((await leaves()).filter(({ kind }) => kind === "day").length).toBe(1);
+  });
+});
+
+describe("the doubt about a clock", () => {
+  test("ends with an answer of the service, and never begins while time passes as usual", () => {
+    let [nowMs, confirmed] = [Date.parse("2026-03-10"), Date.parse("2026-03-10")];
+    const clock = createArchiveClock({ now: () => nowMs, sleep: async () => {} }, () => confirmed);
+    // The service is away for a week.
+    for (let minute = 0; minute < 7 * 24 * 60; minute++) {
+      expect(clock.doubt()).toBeUndefined();
+      nowMs += 60_000;
+    }
+    nowMs += 2 * DAY_MS;
+    expect(clock.doubt()?.lastsMs).toBe(0);
+    nowMs += 60_000;
+    expect(clock.doubt()?.lastsMs).toBe(60_000);
+    confirmed = nowMs;
+    expect(clock.doubt()).toBeUndefined();
+    nowMs -= DAY_MS;
+    expect(clock.doubt()).toBeDefined();
+  });
+});
