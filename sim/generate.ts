@@ -13,16 +13,17 @@ export interface GenerateOptions {
 /** The life that belongs to a seed. */
 export function generate(seed: number, options: GenerateOptions): Plan {
   const random = randomOf(seed, "plan");
-  const lengthMs = options.long ? 90 * DAY_MS : Math.round(random.scale(6 * HOUR_MS, 3 * DAY_MS));
   // Most lives have few ticks and large windows, so that many lives can be lived; some are dense.
-  const isDense = !options.long && random.chance(0.1);
-  const ticks = options.long ? 4320 : isDense ? random.pick([60, 80, 200]) : random.pick([20, 30, 40]);
+  const isDense = !options.long && random.chance(0.06);
+  const longestMs = (isDense ? 3 : 2) * DAY_MS;
+  const lengthMs = options.long ? 90 * DAY_MS : Math.round(random.scale(4 * HOUR_MS, longestMs));
+  const ticks = options.long ? 4320 : isDense ? random.pick([60, 80, 200]) : random.pick([12, 20, 30]);
   // A live window that is more than an hour behind is closed and read as history: slower ticks would do only that.
   const tickMs = Math.min(30, Math.max(1, Math.round(lengthMs / ticks / MINUTE_MS))) * MINUTE_MS;
   const settings = settingsOf(random, options.long, isDense, tickMs);
   const organizations = organizationsOf(seed, random, lengthMs, options.long, isDense);
   const maker: FaultMaker = { random: randomOf(seed, "faults"), lengthMs, settings, organizations };
-  const count = options.long ? random.int(10, 40) : random.int(0, 6);
+  const count = options.long ? random.int(10, 30) : random.int(0, 6);
   const faults = Array.from({ length: count }, () =>
     FAMILIES[maker.random.pick(options.families)](maker),
   ).flat();
@@ -40,11 +41,18 @@ export function generate(seed: number, options: GenerateOptions): Plan {
     seed,
     lengthMs: lastFaultMs(faults, lengthMs),
     tickMs,
+    idleTickMs: idleTickMs(random, options.long, isDense, tickMs),
     settings,
     service,
     organizations,
     faults: possible.sort((a, b) => a.fromMs - b.fromMs),
   };
+}
+
+/** Two idle ticks are less than the stated time of the promises; some lives are awake more often. */
+function idleTickMs(random: Random, long: boolean, isDense: boolean, tickMs: number): number {
+  if (long) return random.pick([3, 6, 6]) * HOUR_MS;
+  return isDense || random.chance(0.15) ? 45 * MINUTE_MS : Math.max(HOUR_MS, 6 * tickMs);
 }
 
 /** Without Date there is only the local clock: a client has nothing to compare it with, and raises an alarm for that. */
@@ -81,7 +89,7 @@ function settingsOf(random: Random, long: boolean, isDense: boolean, tickMs: num
   const sweepsMs = random.chance(isDense || long ? 0.25 : 0.1)
     ? [10 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS]
     : random.pick(quick);
-  const windowTicks = long ? [6, 12, 48] : isDense ? [1, 4, 6] : [1, 6, 12];
+  const windowTicks = long ? [12, 48, 48] : isDense ? [1, 4, 6] : [2, 6, 12];
   const retentionMs = long
     ? random.pick([30, 60, 90]) * DAY_MS
     : random.pick([36 * HOUR_MS, 2 * DAY_MS, 4 * DAY_MS, 90 * DAY_MS]);

@@ -1,12 +1,8 @@
-import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type App, openApp } from "../src/app.ts";
 import type { Log } from "../src/core/log.ts";
-import { silentLog } from "../src/core/log.ts";
-import { backUp, restore } from "../src/journal/backup.ts";
-import { inlinePreparer } from "../src/polling/prepare/preparer.ts";
 import { judgeBounds } from "./bounds.ts";
-import { changed, configOf } from "./config.ts";
+import { configOf } from "./config.ts";
 import { createDisk } from "./disk.ts";
 import type { DiskError, Fault } from "./faults.ts";
 import type { Violation } from "./findings.ts";
@@ -14,13 +10,15 @@ import { lifeEndMs } from "./generate.ts";
 import { judgeHealth } from "./health.ts";
 import { createHistory, type History } from "./history.ts";
 import { createMachines, forCluster } from "./machines.ts";
+import { createOperator } from "./operator.ts";
 import { judge } from "./oracle.ts";
-import { type Plan, type SinkPlan, START_MS } from "./plan.ts";
-import { createLane, type Process, type Replica, startProcess } from "./process.ts";
+import { type Plan, START_MS } from "./plan.ts";
+import { type Process, type Replica, startProcess } from "./process.ts";
 import { randomOf } from "./random.ts";
 import { createService } from "./service.ts";
+import { createTally } from "./tally.ts";
 import { createTicks } from "./ticks.ts";
-import { createProcessClock, createWorldClock, takeOverGlobals } from "./world-clock.ts";
+import { createWorldClock, takeOverGlobals } from "./world-clock.ts";
 
 export interface LifeResult {
   readonly violations: readonly Violation[];
@@ -30,6 +28,8 @@ export interface LifeResult {
   readonly requests: number;
   readonly events: number;
   readonly delivered: number;
+  /** How often each kind of fault really happened. */
+  readonly faults: Readonly<Record<string, number>>;
 }
 
 export interface LifeOptions {
@@ -70,7 +70,8 @@ async function liveIn(
   options: LifeOptions,
 ): Promise<LifeResult> {
   const disk = createDisk();
-  const service = createService(plan, () => world.nowMs);
+  const tally = createTally();
+  const service = createService(plan, () => world.nowMs, tally);
   const history: History = createHistory(plan, service, disk);
   const ticks = createTicks(plan);
   const powerRandom = randomOf(plan.seed, "power");
@@ -80,7 +81,7 @@ async function liveIn(
   let process: Process | undefined;
   let steps = 0;
 
-  const standing = (kind: Fault["kind"]) => {
+  const inForce = (kind: Fault["kind"]) => {
     const atMs = world.nowMs - START_MS;
     return plan.faults.filter(
       (fault) => fault.kind === kind && "toMs" in fault && fault.fromMs <= atMs && atMs < fault.toMs,
@@ -88,18 +89,20 @@ async function liveIn(
   };
 
   function diskError(path: string): DiskError | undefined {
-    for (const fault of standing("disk"))
+    for (const fault of inForce("disk"))
       if (
         fault.kind === "disk" &&
         typeof fault.target === "number" &&
         path.startsWith(plan.settings.sinks[fault.target]?.folder ?? "?")
-      )
+      ) {
+        tally.hit(`disk_${fault.error}`);
         return fault.error;
+      }
     return undefined;
   }
 
   function skewMs(): number {
-    return standing("clock").reduce((sum, fault) => sum + (fault.kind === "clock" ? fault.skewMs : 0), 0);
+    return inForce("clock").reduce((sum, fault) => sum + (fault.kind === "clock" ? fault.skewMs : 0), 0);
   }
 
   /** In a cluster the next process may be another machine, with an older copy or with none. */
@@ -127,6 +130,11 @@ async function liveIn(
     history.started(world.nowMs);
   }
 
+  const operator = createOperator({
+    ...{ world, history, directory, skewMs, tally },
+    where: () => ({ state, replica }),
+  });
+
   async function end(fault: Fault): Promise<void> {
     const ending = process;
     if (ending === undefined) return;
@@ -138,72 +146,15 @@ async function liveIn(
     history.ended(world.nowMs);
   }
 
-  /** What a person does while the process is down. */
-  async function maintain(fault: Fault): Promise<void> {
-    if (fault.kind === "reconfigure") {
-      const before = history.settings;
-      const after = changed(before, fault.change);
-      history.reconfigured(after, world.nowMs);
-      if (fault.change.type === "rename_sink" && after.sinks[fault.change.index] !== undefined) {
-        const from = before.sinks[fault.change.index]!.name;
-        const { name: to } = fault.change;
-        await change((actions, signal) => actions.rename({ from, to }, signal));
-      }
-    }
-    if (fault.kind === "restore" && existsSync(copyOf(fault.backupMs))) {
-      await restore(state, copyOf(fault.backupMs), world.nowMs);
-      // The folders are ahead of the restored state. They are kept, and new ones take their place.
-      const sinks = history.settings.sinks.map((sink) => ({
-        ...sink,
-        ...anew(sink, fault.fromMs),
-        start: "now" as const,
-      }));
-      history.reconfigured({ ...history.settings, sinks }, world.nowMs);
-      history.replacedMs = world.nowMs;
-      await forgetOthers();
-    }
-  }
-
-  /** The copy may be older than a change of the config: whoever has a position in it and is in no config goes. */
-  async function forgetOthers(): Promise<void> {
-    const names = new Set(history.settings.sinks.map(({ name }) => name));
-    await change(async (actions, signal, app) => {
-      for (const sink of app.journal.readers.names())
-        if (!names.has(sink) && !sink.startsWith("~")) await actions.forget({ sink }, signal);
-    });
-  }
-
-  /** A command that changes the state while no process runs. */
-  async function change(
-    work: (actions: App["actions"], signal: AbortSignal, app: App) => Promise<unknown>,
-  ): Promise<void> {
-    const clock = createProcessClock(world, skewMs, () => false);
-    const config = configOf(history.settings, state);
-    const lane = replica && createLane(replica, config, clock, () => false);
-    const app = await openApp({
-      config,
-      log: silentLog,
-      stdout: globalThis.process.stdout,
-      clock,
-      preparer: inlinePreparer,
-      repairing: true,
-      ...(lane && { lane: lane.parts }),
-    });
-    await work(app.actions, new AbortController().signal, app);
-    await lane?.close();
-    await app.close();
-  }
-
-  const copyOf = (backupMs: number) => join(directory, `backup-${backupMs}.db`);
-
   /** While the state's disk is full, SQLite gets no page more. */
   function limitState(): void {
-    const isFull = standing("disk").some((fault) => fault.kind === "disk" && fault.target === "state");
+    const isFull = inForce("disk").some((fault) => fault.kind === "disk" && fault.target === "state");
     // The state of a process that is ending may be closed already.
     if (process === undefined || !process.app.db.open || (process === limited) === isFull) return;
     const pages = isFull ? process.app.db.pragma("page_count", { simple: true }) : 2 ** 30;
     process.app.db.pragma(`max_page_count = ${pages}`);
     limited = isFull ? process : undefined;
+    if (isFull) tally.hit("disk_state");
   }
   let limited: Process | undefined;
 
@@ -225,6 +176,7 @@ async function liveIn(
     await quiet();
     steps++;
     world.tickMs = ticks.atMs(world.nowMs);
+    if (plan.idleTickMs !== undefined) world.wakeMs = ticks.nextFineMs(world.nowMs);
     if (process?.failure !== undefined)
       throw new Error("The program ended by itself.", { cause: process.failure });
     world.moveTo(Math.min(world.nextMs(), untilMs));
@@ -259,16 +211,14 @@ async function liveIn(
   await start();
   for (const { atMs, fault } of timelineOf(plan)) {
     await runUntil(START_MS + atMs);
-    if (fault.kind === "restore" && atMs === fault.backupMs && !existsSync(copyOf(atMs))) {
-      await backUp(state, copyOf(atMs), { nowMs: world.nowMs, signal: new AbortController().signal });
-      continue;
-    }
+    if (await operator.backsUp(fault, atMs)) continue;
     if ((fault.kind === "kill" || fault.kind === "power") && process !== undefined)
       await runIntoWork(fault.hops);
     await end(fault);
+    tally.hit(fault.kind);
     await runUntil(Math.max(world.nowMs, START_MS + fault.fromMs + fault.downMs));
     chooseMachine();
-    await maintain(fault);
+    await operator.maintain(fault);
     await start();
   }
   await runUntil(START_MS + lifeEndMs(plan));
@@ -278,7 +228,16 @@ async function liveIn(
   await end({ kind: "kill", fromMs: 0, hops: 0, downMs: 0 });
   const facts = { steps, requests: service.requests, events: service.events.length };
   const bounds = judgeBounds(plan, { ...facts, stateBytes, livedMs: world.nowMs - START_MS });
-  return { violations: [...violations, ...seen, ...bounds], digest, delivered, ...facts };
+  if (inForceEver(plan, "clock")) tally.hit("clock");
+  return {
+    violations: [...violations, ...seen, ...bounds],
+    ...{ digest, delivered, faults: tally.counts },
+    ...facts,
+  };
+}
+
+function inForceEver({ faults }: Plan, kind: Fault["kind"]): boolean {
+  return faults.some((fault) => fault.kind === kind);
 }
 
 /** What is done to the process, in the order of time. A restore needs its backup first. */
@@ -289,10 +248,6 @@ function timelineOf(plan: Plan) {
     return fault.kind === "restore" ? [{ atMs: fault.backupMs, fault }, at] : [at];
   });
   return timeline.sort((a, b) => a.atMs - b.atMs);
-}
-
-function anew({ name }: SinkPlan, atMs: number) {
-  return { name: `${name}-${atMs}`, folder: `/sinks/${name}-${atMs}` };
 }
 
 /** Everything that can happen without time passing has happened after this. */

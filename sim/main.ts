@@ -1,11 +1,11 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { FAMILY_NAMES, type Family } from "./families.ts";
+import { campaign, familiesOf } from "./campaign.ts";
+import { FAMILY_NAMES } from "./families.ts";
 import { generate } from "./generate.ts";
 import type { LifeResult } from "./life.ts";
 import type { Plan } from "./plan.ts";
 import { createRunner, printingLog, type Runner } from "./run.ts";
-import { shrink } from "./shrink.ts";
 
 const USAGE = `npm run sim -- [options]
   --seeds N --from K   N lives from seed K on (default: 100 from 1)
@@ -15,6 +15,7 @@ const USAGE = `npm run sim -- [options]
   --families A,B       only these families of faults: ${FAMILY_NAMES.join(", ")}
   --no-shrink          leave failing lives as they are
   --minutes M          stop after so long
+  --progress FILE      keep the totals in this file; the same command goes on from there
   --log                the program's own log, for one life
   --brief              only the first broken promise of one life
   --mutants [--rules R1,R2]  break each rule in a copy of the sources and show that a life notices`;
@@ -30,6 +31,7 @@ const { values } = parseArgs({
     families: { type: "string" },
     shrink: { type: "boolean", default: true },
     minutes: { type: "string" },
+    progress: { type: "string" },
     log: { type: "boolean", default: false },
     brief: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
@@ -37,54 +39,7 @@ const { values } = parseArgs({
     help: { type: "boolean", default: false },
   },
 });
-const families = values.families === undefined ? FAMILY_NAMES : (values.families.split(",") as Family[]);
-
-/** Every life of a campaign, with what was found. */
-async function campaign(runner: Runner, from: number, count: number): Promise<boolean> {
-  const untilMs = performance.now() + Number(values.minutes ?? 1e6) * 60_000;
-  const totals = { lives: 0, failed: 0, events: 0, requests: 0, delivered: 0 };
-  for (let seed = from; seed < from + count && performance.now() < untilMs; seed++) {
-    const plan = generate(seed, { long: values.long, families });
-    const result = await runner.run(plan);
-    totals.lives++;
-    totals.events += result.events;
-    totals.requests += result.requests;
-    totals.delivered += result.delivered;
-    if (result.violations.length > 0) {
-      totals.failed++;
-      await tellFailure(runner, plan, result);
-    }
-    if (totals.lives % 100 === 0)
-      console.log(`after seed ${seed}: ${JSON.stringify(totals)}, ${memoryText()}`);
-  }
-  console.log(`${JSON.stringify(totals)}, ${memoryText()}`);
-  return totals.failed === 0;
-}
-
-function memoryText(): string {
-  return `${Math.round(process.memoryUsage().rss / 1e6)} MB`;
-}
-
-async function tellFailure(runner: Runner, plan: Plan, result: LifeResult): Promise<void> {
-  const [first] = result.violations;
-  console.log(
-    `seed ${plan.seed}${values.long ? " --long" : ""} fails: ${result.violations.length} violations`,
-  );
-  console.log(`  ${first!.rule}: ${first!.message}`);
-  if (!values.shrink) return;
-  const small = await shrink(
-    plan,
-    first!.rule,
-    async (candidate) => (await runner.run(candidate)).violations,
-  );
-  const again = await runner.run(small);
-  const file = `sim-failure-${plan.seed}.json`;
-  writeFileSync(file, `${JSON.stringify(small, null, 1)}\n`);
-  console.log(
-    `  shrunk to ${small.faults.length} faults, ${small.organizations.length} organizations: --plan ${file}`,
-  );
-  for (const { rule, message } of again.violations.slice(0, 3)) console.log(`    ${rule}: ${message}`);
-}
+const families = familiesOf(values.families);
 
 /** One life, told in full, and lived twice to see that it is the same. */
 async function single(runner: Runner, plan: Plan): Promise<boolean> {
@@ -116,7 +71,12 @@ async function main(): Promise<boolean> {
       return await single(runner, JSON.parse(readFileSync(values.plan, "utf8")) as Plan);
     if (values.seed !== undefined)
       return await single(runner, generate(Number(values.seed), { long: values.long, families }));
-    return await campaign(runner, Number(values.from), Number(values.seeds));
+    return await campaign(runner, {
+      ...{ families, long: values.long, shrinks: values.shrink, progress: values.progress },
+      from: Number(values.from),
+      count: Number(values.seeds),
+      minutes: Number(values.minutes ?? Number.POSITIVE_INFINITY),
+    });
   } finally {
     runner.close();
   }

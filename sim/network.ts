@@ -1,6 +1,7 @@
 import type { Dispatcher } from "undici";
 import type { RequestDispatcher } from "../src/directory/transport.ts";
-import type { Answer, ModelService, Request } from "./service.ts";
+import type { Answer, Request } from "./answer.ts";
+import type { ModelService } from "./service.ts";
 import type { WorldClock } from "./world-clock.ts";
 
 const HEADERS_TIMEOUT_MS = 60_000;

@@ -8,12 +8,14 @@ export const DAY_MS = 86_400_000;
 
 /**
  * A whole life as data: it can be printed, shrunk, kept as a regression and replayed. Times are relative to
- * START_MS. The process starts at 0; `daysMs` is when the last fault has begun to end.
+ * START_MS. The process starts at 0; at `lengthMs` the last fault is over.
  */
 export interface Plan {
   readonly seed: number;
   readonly lengthMs: number;
   readonly tickMs: number;
+  /** Ticks where nothing happens to the program; absent: see ticks.ts. */
+  readonly idleTickMs?: number;
   readonly settings: Settings;
   readonly service: ServiceHabits;
   readonly organizations: readonly OrganizationPlan[];

@@ -24,7 +24,8 @@ export function createRunner(): Runner {
         return await live(plan, folder, log, options);
       } catch (error) {
         const violation: Violation = { rule: "program", message: textOf(error) };
-        return { violations: [violation], digest: "", steps: 0, requests: 0, events: 0, delivered: 0 };
+        const nothing = { digest: "", steps: 0, requests: 0, events: 0, delivered: 0, faults: {} };
+        return { violations: [violation], ...nothing };
       }
     },
     close() {

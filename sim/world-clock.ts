@@ -11,6 +11,8 @@ export interface WorldClock {
   /** Milliseconds since the epoch, by nobody's clock in particular: the truth. */
   readonly nowMs: number;
   tickMs: number;
+  /** No coarse sleep lasts beyond this time, except to the tick that follows it. */
+  wakeMs: number;
   /** Calls back after `ms`; returns the way to cancel it. */
   after(ms: number, work: () => void, isCoarse?: boolean): () => void;
   /** When somebody wakes next; infinity when nobody sleeps. */
@@ -33,13 +35,15 @@ export function createWorldClock(startMs: number): WorldClock {
   let order = 0;
   const world: WorldClock = {
     tickMs: COARSE_MS_MIN,
+    wakeMs: Number.POSITIVE_INFINITY,
     get nowMs() {
       return nowMs;
     },
     after(ms, work, isCoarse = false) {
       const exactMs = nowMs + Math.max(0, ms);
+      const tickMs = Math.ceil(exactMs / world.tickMs) * world.tickMs;
       const dueMs =
-        isCoarse && ms >= COARSE_MS_MIN ? Math.ceil(exactMs / world.tickMs) * world.tickMs : exactMs;
+        isCoarse && ms >= COARSE_MS_MIN ? Math.min(tickMs, Math.max(exactMs, world.wakeMs)) : exactMs;
       const sleeper = { dueMs, order: order++, work };
       sleepers.add(sleeper);
       return () => sleepers.delete(sleeper);
