@@ -41,6 +41,7 @@ export function generate(seed: number, options: GenerateOptions): Plan {
     seed,
     lengthMs: lastFaultMs(faults, lengthMs),
     tickMs,
+    workTakesTime: random.chance(0.2),
     idleTickMs: idleTickMs(random, options.long, isDense, tickMs),
     settings,
     service,

@@ -53,6 +53,7 @@ export async function live(
   const directory = mkdtempSync(join(folder, "life-"));
   const world = createWorldClock(START_MS);
   world.tickMs = plan.tickMs;
+  world.workTakesTime = plan.workTakesTime ?? false;
   const giveBack = takeOverGlobals(world, randomOf(plan.seed, "Math.random").next);
   try {
     return await liveIn(options.cluster ? forCluster(plan) : plan, directory, world, log, options);

@@ -16,6 +16,8 @@ export interface Plan {
   readonly tickMs: number;
   /** Ticks where nothing happens to the program; absent: see ticks.ts. */
   readonly idleTickMs?: number;
+  /** Time passes while the program works, a millisecond with every few looks at the clock. */
+  readonly workTakesTime?: boolean;
   readonly settings: Settings;
   readonly service: ServiceHabits;
   readonly organizations: readonly OrganizationPlan[];

@@ -156,6 +156,19 @@ export const REGRESSIONS: readonly Regression[] = [
     plan: REFUSED_CURSOR_ON_A_FULL_DISK,
   },
   {
+    name: "a window at the service's horizon is cut again with every request and never compared",
+    plan: {
+      ...focused(1, {
+        hours: 48,
+        organizations: 1,
+        settings: { retentionMs: 36 * HOUR_MS, sweepsMs: [HOUR_MS], lastSweepMs: 6 * HOUR_MS },
+        service: { latencyMs: 20 },
+        faults: [{ kind: "stop", fromMs: 6 * HOUR_MS, downMs: 30.5 * HOUR_MS }],
+      }),
+      workTakesTime: true,
+    },
+  },
+  {
     name: "the part of a long live window before midnight is sealed without a sweep",
     plan: focused(1, {
       hours: 44,

@@ -1,24 +1,28 @@
 import type { Clock } from "../src/core/clock.ts";
 
 /**
- * The time of a simulated life. It stands still while there is work to do and jumps to the next moment at
- * which somebody wakes.
+ * The time of a simulated life. It jumps to the next moment at
+ * which a sleeper wakes.
  *
  * Sleeps of a second and more end on the next multiple of the tick: the idle loops of the program then wake
  * together, and a quiet day costs few steps. To the program that is a machine on which timers are late.
  */
 export interface WorldClock {
-  /** Milliseconds since the epoch, by nobody's clock in particular: the truth. */
+  /** Milliseconds since the epoch, the true time. */
   readonly nowMs: number;
   tickMs: number;
   /** No coarse sleep lasts beyond this time, except to the tick that follows it. */
   wakeMs: number;
+  /** Whether looks at the clock move it. */
+  workTakesTime: boolean;
   /** Calls back after `ms`; returns the way to cancel it. */
   after(ms: number, work: () => void, isCoarse?: boolean): () => void;
-  /** When somebody wakes next; infinity when nobody sleeps. */
+  /** When the next sleeper wakes; infinity without one. */
   nextMs(): number;
-  /** Moves the time and wakes everybody whose time has come. */
+  /** Moves the time and wakes every sleeper whose time has come. */
   moveTo(ms: number): void;
+  /** A look at the clock. Throws when the work of a moment never ends. */
+  creep(): void;
 }
 
 interface Sleeper {
@@ -28,14 +32,19 @@ interface Sleeper {
 }
 
 const COARSE_MS_MIN = 1000;
+/** So many looks at the clock take a millisecond. */
+const LOOKS_EACH_MS = 3;
+const LOOKS_MAX = 100_000;
 
 export function createWorldClock(startMs: number): WorldClock {
   const sleepers = new Set<Sleeper>();
   let nowMs = startMs;
   let order = 0;
+  let looks = 0;
   const world: WorldClock = {
     tickMs: COARSE_MS_MIN,
     wakeMs: Number.POSITIVE_INFINITY,
+    workTakesTime: false,
     get nowMs() {
       return nowMs;
     },
@@ -55,9 +64,14 @@ export function createWorldClock(startMs: number): WorldClock {
     },
     moveTo(ms) {
       nowMs = Math.max(nowMs, ms);
+      looks = 0;
       const due = [...sleepers].filter(({ dueMs }) => dueMs <= nowMs);
       due.sort((a, b) => a.dueMs - b.dueMs || a.order - b.order);
       for (const sleeper of due) if (sleepers.delete(sleeper)) sleeper.work();
+    },
+    creep() {
+      if (++looks > LOOKS_MAX) throw new Error("The program works without end and never waits.");
+      if (world.workTakesTime && looks % LOOKS_EACH_MS === 0) nowMs++;
     },
   };
   return world;
@@ -66,7 +80,10 @@ export function createWorldClock(startMs: number): WorldClock {
 /** The clock of one process, which may be wrong; it stops with the process. */
 export function createProcessClock(world: WorldClock, skewMs: () => number, isDead: () => boolean): Clock {
   return {
-    now: () => world.nowMs + skewMs(),
+    now() {
+      world.creep();
+      return world.nowMs + skewMs();
+    },
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
         if (signal.aborted || isDead()) return reject(signal.reason ?? new Error("The process is dead."));

@@ -51,7 +51,6 @@ export function openExport(folder: string, simulator: Simulator): SmallExport {
       ],
       state: join(folder, "state.db"),
       polling: { pageSize: 20 },
-      drift: false,
       sinks: [
         {
           name: "disk",

@@ -163,7 +163,7 @@ describe("R30 what the service has forgotten", () => {
     it.simulator.control.clock.advance(2 * DAY);
     await it.restart();
     await it.drain();
-    const horizonMs = START_MS + 2 * DAY - 6 * DAY;
+    const horizonMs = START_MS + 2 * DAY - 6 * DAY + 2 * MINUTE;
     const [forgotten, rest] = (await it.windows()).filter(({ live }) => !live);
     expect(forgotten).toMatchObject({ fromMs: before.fromMs, toMs: horizonMs, nextMs: null });
     expect(rest!.fromMs).toBe(horizonMs);
@@ -309,5 +309,50 @@ describe("R36 counts are counted", () => {
     const windows = (await it.windows()).filter(({ live }) => !live);
     const sum = (key: "apiCount" | "heldCount") => windows.reduce((total, window) => total + window[key]!, 0);
     expect([sum("apiCount"), sum("heldCount")]).toEqual([22, 22]);
+  });
+});
+
+describe("R30 a window at the horizon while time passes", () => {
+  /** Every look at the clock takes a millisecond, as work does. */
+  function letTimePass({ clock, simulator }: World): void {
+    const now = clock.now.bind(clock);
+    clock.now = () => {
+      simulator.control.clock.advance(1);
+      return now();
+    };
+  }
+
+  /** Ends early where the work has no end. */
+  async function stepsUntilIdle({ account, signal }: World, max: number): Promise<number> {
+    let steps = 0;
+    while (steps < max && (await account.poller.step(signal)) !== "idle") steps++;
+    return steps;
+  }
+
+  test("is cut once, and its rest is read", async () => {
+    const it = await open({ account: { since: "5d", retention: "5d" } });
+    for (let steps = 0; steps < 2; steps++) await it.account.poller.step(it.signal);
+    expect((await it.windows()).some(({ live, state }) => !live && state === "unread")).toBe(true);
+    await it.restart();
+    it.simulator.control.clock.advance(2 * DAY);
+    letTimePass(it);
+    expect(await stepsUntilIdle(it, 200)).toBeLessThan(200);
+    const windows = (await it.windows()).filter(({ live }) => !live);
+    expect(windows.filter(({ state }) => state === "unread")).toEqual([]);
+    expect(windows.filter(({ state }) => state === "expired").length).toBeLessThan(5);
+  });
+
+  test("is cut once, and its rest is compared", async () => {
+    const it = await open({
+      account: { since: "4d", retention: "5d" },
+      polling: { sweeps: ["1h"], lastSweep: "6h" },
+    });
+    await it.drain();
+    it.simulator.control.clock.advance(2 * DAY);
+    letTimePass(it);
+    expect(await stepsUntilIdle(it, 300)).toBeLessThan(300);
+    const gaps = (await it.journal.gaps()).filter(({ reason }) => reason === "unchecked");
+    expect(gaps.length).toBeGreaterThan(0);
+    expect(gaps.length).toBeLessThan(10);
   });
 });

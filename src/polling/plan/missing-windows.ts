@@ -3,13 +3,11 @@ import type { RosterEntry } from "../../core/roster.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { type NewWindow, newWindow, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { warnOfGaps } from "../read/forgotten.ts";
+import { HORIZON_MARGIN_MS, warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
 import { type AccountScope, activeOf } from "./scope.ts";
 import { type Missing, missingStretches, type TimeStretch, type Wanted, windowsFor } from "./sweep-times.ts";
 
-/** First reads begin a little after the service's horizon, so that their beginning does not expire before they start. */
-const HORIZON_MARGIN_MS = 120_000;
 const OUTAGE = "nothing was read for longer than the service keeps events";
 
 /** A stretch of the past to be read once more or at all. */
@@ -54,7 +52,7 @@ function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Want
   };
 }
 
-/** Events before this time may be forgotten before they can be read. */
+/** First reads begin a little after the service's horizon: events before this may be forgotten before they are read. */
 function heldFromMs({ serviceClock, settings }: PollContext): number {
   return serviceClock.now() - settings.retentionMs + HORIZON_MARGIN_MS;
 }

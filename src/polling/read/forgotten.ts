@@ -4,7 +4,6 @@ import { type NewWindow, newWindow, type Window, type WindowChange } from "../..
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
-
 import { combined, countsFrom, heldQuery } from "./counts.ts";
 import { skippedIn } from "./pass.ts";
 
@@ -12,6 +11,12 @@ const EXPIRED = "the service had forgotten it before it was read";
 const UNCHECKED = "the service forgot it before it was compared for the last time";
 /** The alarm about gaps stays for so long after the newest of them was found. */
 const ALARM_MS = 7 * DAY_MS;
+
+/**
+ * A window that is cut begins so long after the horizon. The horizon moves on while the rest waits for its turn:
+ * without this time the rest would be cut again at once, a few milliseconds each time, and never be read.
+ */
+export const HORIZON_MARGIN_MS = 120_000;
 
 /** Everything before this time is forgotten by the service. */
 export function horizonMs({ serviceClock, settings }: PollContext, nowMs = serviceClock.now()): number {
@@ -30,8 +35,8 @@ export async function cutForgotten(
 ): Promise<WindowChange | null> {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
-  const lostMs = Math.min(toMs, horizonMs(context, askedMs));
-  if (lostMs <= readMs) return null;
+  if (Math.min(toMs, horizonMs(context, askedMs)) <= readMs) return null;
+  const lostMs = Math.min(toMs, horizonMs(context, askedMs) + HORIZON_MARGIN_MS);
   const { stream, reader } = window;
   const gap = {
     stream,
@@ -80,7 +85,7 @@ export async function cutUnchecked(
   active: ReadonlySet<string>,
 ): Promise<void> {
   const { journal, settings } = context;
-  const edgeMs = Math.min(window.toMs, horizonMs(context));
+  const edgeMs = Math.min(window.toMs, horizonMs(context) + HORIZON_MARGIN_MS);
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
   const gaps = await uncheckedGaps(context, window, edgeMs, active);
   const left = { ...window, pass: null, reason, nextMs: null };

@@ -1,0 +1,38 @@
+import { afterEach, expect, test } from "vitest";
+import { MINUTE, openWorld, type World } from "./support.ts";
+
+let world: World | undefined;
+
+afterEach(() => world?.close());
+
+/** SQLite gets no page more, and a count that upkeep writes needs some: every other write still works. */
+function fillForUpkeep({ db }: World): void {
+  db.exec(`CREATE TABLE ballast (bytes BLOB);
+    CREATE TRIGGER ballast_grows BEFORE UPDATE OF events ON organizations BEGIN
+      INSERT INTO ballast VALUES (zeroblob(16000000));
+    END`);
+  db.pragma(`max_page_count = ${db.pragma("page_count", { simple: true })}`);
+}
+
+function eventsCounted({ db }: World): number {
+  return db.prepare("SELECT COALESCE(SUM(events), 0) FROM organizations").pluck().get() as number;
+}
+
+test("a full disk during upkeep pauses polling with an alarm, and the counts are written when there is space", async () => {
+  world = await openWorld({ simulator: { organizations: 1, events: 60, days: 1 } });
+  const isUnwritable = () => world!.alarms().some(({ kind }) => kind === "state_unwritable");
+  const countedBefore = eventsCounted(world);
+  fillForUpkeep(world);
+  await world.drain();
+  await world.pass(2 * MINUTE);
+  expect(isUnwritable()).toBe(true);
+  expect(world.account.poller.status().pausedUntilMs).not.toBeNull();
+  expect(eventsCounted(world)).toBe(countedBefore);
+
+  world.db.pragma("max_page_count = 1000000");
+  await world.pass(10 * MINUTE, MINUTE);
+  expect(isUnwritable()).toBe(false);
+  const { held, lost, twice } = await world.compare();
+  expect({ lost, twice }).toEqual({ lost: 0, twice: 0 });
+  expect(eventsCounted(world)).toBe(held);
+});
