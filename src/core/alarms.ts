@@ -34,6 +34,7 @@ export const ALARM_KINDS = [
   "import_missed",
   "import_overlapped",
   "lane_stopped",
+  "lane_failing",
   "lane_without_owner",
   "cluster_silent",
   "machine_left",

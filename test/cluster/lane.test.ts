@@ -46,7 +46,7 @@ function run(machine: string, sink: string): LaneRunner {
   const shared = createSharedParts(config, { measured: silentMetrics, alarms, preparer: inlinePreparer });
   const runner = runLane({
     ...{ lane: 0, file: config.state, machine, changelog, sessionTimeoutMs: 600_000, log: silentLog },
-    shared: shared.parts,
+    ...{ shared: shared.parts, againMs: 50 },
     openApp: (lane, repairing) =>
       openApp({
         ...{ config, log: silentLog, stdout: new PassThrough(), preparer: shared.preparer, lane, repairing },
@@ -79,4 +79,20 @@ test("C3 a lane whose sink was removed from the config waits for the request tha
   await until(() => after.status.state === "running");
   expect(answers).toContainEqual(["0:a", expect.objectContaining({ ok: true })]);
   expect(after.status.app!.journal.readers.names()).not.toContain("old");
+});
+
+test("C13 a lane that is lost within seconds, again and again, is opened more and more slowly and counts it", async () => {
+  const runner = run("one", "sink");
+  await until(() => runner.status.state === "running");
+  const lose = async (times: number) => {
+    changelog.failNext("before");
+    const { app } = runner.status;
+    await app?.requests.take([{ origin: "0:a", kind: "poll", body: {} }], 1).catch(() => {});
+    await until(() => runner.status.failures === times && runner.status.state === "running");
+  };
+  await lose(1);
+  const startMs = performance.now();
+  await lose(2);
+  await lose(3);
+  expect(performance.now() - startMs).toBeGreaterThan(100 + 200);
 });

@@ -31,6 +31,8 @@ export interface LaneStatus {
   readonly replay?: "continued" | "rebuilt" | undefined;
   readonly sequence?: number | undefined;
   readonly reason?: string | undefined;
+  /** How often in a row it ran here and was lost within seconds, though no other machine took it. */
+  readonly failures?: number | undefined;
   /** Also while it is stopped, where it is open for repairs. */
   readonly app?: App | undefined;
 }
@@ -42,13 +44,17 @@ export interface LaneRunnerOptions {
   readonly changelog: Changelog;
   readonly sessionTimeoutMs: number;
   readonly division?: LaneOptions["division"];
+  /** The first wait before a lane that was lost is opened again. */
+  readonly againMs?: number;
   readonly log: Log;
   readonly shared: SharedLaneParts;
   openApp(parts: LaneParts, repairing: boolean): Promise<App>;
   /** Sends the outcome of a request to the machine that asked (C3). */
   readonly answer: LaneParts["answer"];
-  /** Called with every change of the status. */
-  changed(status: LaneStatus): void;
+  /** Called with every change of the status; `isNew` where the state has changed. */
+  changed(status: LaneStatus, isNew: boolean): void;
+  /** The lane is no longer this machine's. */
+  closed?(): void;
   /** Another machine has taken the lane. */
   fenced(): void;
   /** A lane has this schema, which this program does not know. */
@@ -65,6 +71,9 @@ export interface LaneRunner {
 const DROP_BODIES_MS = 30_000;
 const AGAIN_MS = 1000;
 const STOPPED_MS = 60_000;
+/** A lane that is lost sooner after it began to run is failing: it is opened again more and more slowly. */
+const STEADY_MS = 30_000;
+const FAILING_MS_MAX = 10_000;
 
 export function runLane(options: LaneRunnerOptions): LaneRunner {
   const closing = new AbortController();
@@ -72,11 +81,28 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
   let status: LaneStatus = { lane: options.lane, state: "opening", sinceMs: Date.now(), records: 0 };
   /** After a fence: the moment after which the group has to confirm. */
   let fencedAt: FenceInstant | undefined;
+  let failures = 0;
+  let steady: NodeJS.Timeout | undefined;
 
   function set(next: Partial<LaneStatus>): void {
-    const sinceMs = next.state === undefined || next.state === status.state ? status.sinceMs : Date.now();
-    status = { ...status, reason: undefined, ...next, sinceMs };
-    options.changed(status);
+    const isNew = next.state !== undefined && next.state !== status.state;
+    status = {
+      ...{ ...status, reason: undefined, failures, ...next },
+      sinceMs: isNew ? Date.now() : status.sinceMs,
+    };
+    if (isNew) watchSteady();
+    options.changed(status, isNew);
+  }
+
+  /** A lane that has run for a while is no longer failing. */
+  function watchSteady(): void {
+    clearTimeout(steady);
+    if (status.state !== "running" || failures === 0) return;
+    steady = setTimeout(() => {
+      failures = 0;
+      set({});
+    }, STEADY_MS);
+    steady.unref();
   }
 
   async function live(): Promise<void> {
@@ -86,6 +112,8 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
         (reason: unknown) => reason,
       );
       if (closing.signal.aborted) return;
+      if (status.state === "running")
+        failures = isFence(error) || Date.now() - status.sinceMs > STEADY_MS ? 0 : failures + 1;
       await wait(error);
     }
   }
@@ -103,7 +131,9 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
     const isFinal = error instanceof LostLogError || error instanceof UsageError;
     set({ state: isFinal ? "stopped" : "waiting", reason, app: undefined });
     if (error instanceof MisplacedSinksError) return repair(reason);
-    await pause(isFinal ? STOPPED_MS : AGAIN_MS, closing.signal);
+    const { againMs: firstMs = AGAIN_MS } = options;
+    const againMs = Math.min(FAILING_MS_MAX, firstMs * 2 ** Math.max(0, failures - 1));
+    await pause(isFinal ? STOPPED_MS : againMs, closing.signal);
   }
 
   /** Opens the lane for requests alone, until one was carried out or it is time to try again. */
@@ -134,6 +164,8 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
     async close() {
       closing.abort(new Error("The lane goes to another machine."));
       await done;
+      clearTimeout(steady);
+      options.closed?.();
     },
   };
 }

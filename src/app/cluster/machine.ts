@@ -168,9 +168,13 @@ function laneOpener(parts: OpenerOptions): (lane: number) => LaneRunner {
       answer: (origin, outcome) => parts.answer(lane, origin, outcome),
       openApp: (own, repairing) =>
         openApp({ ...{ config: laneConfig, log: laneLog, stdout, preparer, repairing }, lane: own }),
-      changed(status) {
+      changed(status, isNew) {
         if (status.state === "running") parts.running();
-        showStatus(status, alarms, laneLog);
+        if (isNew) showStatus(status, alarms, laneLog);
+        showFailing(status, alarms);
+      },
+      closed() {
+        for (const kind of ["lane_stopped", "lane_failing"] as const) alarms.clear(kind, String(lane));
       },
       fenced: () => measured.add("tidemark_cluster_fences_total", 1, {}),
       tooNew: parts.tooNew,
@@ -192,6 +196,22 @@ function showStatus({ lane, state, reason, records, replay }: LaneStatus, alarms
     message: `Lane ${lane} cannot run here: ${reason ?? ""}`,
     remedy:
       "See docs/cluster.md. Its organizations are not read until the cause is removed; nothing is skipped.",
+    severity: "critical",
+  });
+}
+
+const FAILURES_MAX = 3;
+
+/** A lane that is opened and lost again and again looks like a running one most of the time. */
+function showFailing({ lane, reason, failures = 0 }: LaneStatus, alarms: Alarms): void {
+  if (failures === 0) alarms.clear("lane_failing", String(lane));
+  if (failures < FAILURES_MAX || reason === undefined) return;
+  alarms.raise({
+    kind: "lane_failing",
+    subject: String(lane),
+    message: `Lane ${lane} was opened here ${FAILURES_MAX} times or more and was lost each time within seconds: ${reason}`,
+    remedy:
+      "Remove the cause; the lane is opened again every ten seconds. Its organizations are hardly read meanwhile; nothing is lost while the service holds the events.",
     severity: "critical",
   });
 }
