@@ -141,8 +141,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R30",
     what: "a pass that resumes goes on over what the service has forgotten",
     file: "src/polling/read/forgotten.ts",
-    text: "  if (lostMs <= readMs) return null;\n",
-    replacement: "  if (lostMs <= readMs || pass !== null) return null;\n",
+    text: "  if (forgottenMs <= readMs) return null;\n",
+    replacement: "  if (forgottenMs <= readMs || pass !== null) return null;\n",
     focus: {
       hours: 56,
       organizations: 1,

@@ -35,8 +35,9 @@ export async function cutForgotten(
 ): Promise<WindowChange | null> {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
-  if (Math.min(toMs, horizonMs(context, askedMs)) <= readMs) return null;
-  const lostMs = Math.min(toMs, horizonMs(context, askedMs) + HORIZON_MARGIN_MS);
+  const forgottenMs = Math.min(toMs, horizonMs(context, askedMs));
+  if (forgottenMs <= readMs) return null;
+  const lostMs = Math.min(toMs, forgottenMs + HORIZON_MARGIN_MS);
   const { stream, reader } = window;
   const gap = {
     stream,
