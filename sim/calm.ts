@@ -59,7 +59,7 @@ function calmOf(
   return without(troubles);
 }
 
-/** Whether a fault stands in the way of this organization's events on their way to this sink. */
+/** Whether a fault can delay this organization's events on their way to this sink. */
 function concerns(fault: Fault, organization: number, sink: SinkLife | null): boolean {
   switch (fault.kind) {
     case "service": {
@@ -85,12 +85,12 @@ function without(troubles: readonly Interval[]): Interval[] {
   return calm;
 }
 
-/** So long nothing must be wrong until everything readable has arrived: the stated time of the promise. */
+/** The stated time of the promise: everything readable arrives when nothing is wrong for so long. */
 export function statedMs(plan: Plan): number {
   return 2 * 3_600_000 + 15 * plan.tickMs;
 }
 
-/** The stretch of time in which the program has to come across the event; null: it may never see it. */
+/** The stretch of time in which the program has to come across the event; null: the program may never see it. */
 export function readableIn(plan: Plan, event: ModelEvent): Interval | null {
   const { overlapMs, sweepsMs, windowMs, retentionMs, lastSweepMs } = plan.settings;
   const lateMs = event.shownMs - event.timeMs;

@@ -9,7 +9,7 @@ import {
   type StoredRecord,
 } from "../src/core/changelog.ts";
 
-/** What a test can do to the model. */
+/** The model, with the faults that a test can cause. */
 export interface ModelChangelog extends Changelog {
   /** Makes the lanes, as `cluster create` does. */
   create(cluster: string, lanes: number): void;

@@ -2,7 +2,7 @@ import type { ConfigChange, Effect, Fault } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Settings } from "./plan.ts";
 import type { Random } from "./random.ts";
 
-/** What a family of faults is made from. */
+/** The parts that a family makes its faults from. */
 export interface FaultMaker {
   readonly random: Random;
   readonly lengthMs: number;

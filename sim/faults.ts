@@ -41,7 +41,7 @@ export type ConfigChange =
   | { readonly type: "add_sink"; readonly name: string }
   | { readonly type: "rename_sink"; readonly index: number; readonly name: string };
 
-/** What the service does to requests; `share` of them where it is named. */
+/** An effect of the service on requests; on a `share` of them where there is one. */
 export type Effect =
   | { readonly type: "throttle"; readonly share: number; readonly retryAfterS: number | null }
   | { readonly type: "unavailable"; readonly share: number; readonly status: 500 | 502 | 503 }

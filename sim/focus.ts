@@ -9,7 +9,7 @@ import {
   type Settings,
 } from "./plan.ts";
 
-/** What a focused life has beside its plain surroundings. */
+/** The things in which a focused life differs from a plain one. */
 export interface Focus {
   readonly hours?: number;
   readonly organizations?: number;

@@ -18,7 +18,7 @@ export interface SinkLife {
   readonly index: number | null;
 }
 
-/** What has happened so far, as the oracle needs it. */
+/** The life so far, as the oracle needs it. */
 export interface History {
   settings: Settings;
   readonly sinks: SinkLife[];

@@ -6,7 +6,7 @@ import { nameOf, timeText, type Violation } from "./findings.ts";
 import { organizationId, type Plan } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
 
-/** What the program says about an event's time: its windows and its gaps. */
+/** The program's statements about an event's time: its windows and its gaps. */
 export interface LedgerFacts {
   /** Whether the program names this time as missing, or as not wholly there. */
   isGap(event: ModelEvent): boolean;
@@ -69,8 +69,8 @@ const MOMENT_MS = 60_000;
 
 /**
  * `isWaiting`: the event is in the state and in no folder, and that is right.
- * What is called sealed holds everything that the service showed when it was last compared, and the counts
- * are those of the events that are there.
+ * A sealed window has everything that the service showed when it was last compared, and its counts are those
+ * of the events that are there.
  */
 export function judgeLedger(
   plan: Plan,

@@ -241,7 +241,7 @@ function inForceEver({ faults }: Plan, kind: Fault["kind"]): boolean {
   return faults.some((fault) => fault.kind === kind);
 }
 
-/** What is done to the process, in the order of time. A restore needs its backup first. */
+/** The actions on the process, in the order of time. A restore needs its backup first. */
 function timelineOf(plan: Plan) {
   const timeline = plan.faults.flatMap((fault) => {
     if ("toMs" in fault) return [];

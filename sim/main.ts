@@ -9,7 +9,7 @@ import { createRunner, printingLog, type Runner } from "./run.ts";
 
 const USAGE = `npm run sim -- [options]
   --seeds N --from K   N lives from seed K on (default: 100 from 1)
-  --seed X             one life, told in full
+  --seed X             one life, printed in full
   --long               lives of 90 days
   --plan FILE          one life from a file, such as a shrunk one
   --families A,B       only these families of faults: ${FAMILY_NAMES.join(", ")}
@@ -41,7 +41,7 @@ const { values } = parseArgs({
 });
 const families = familiesOf(values.families);
 
-/** One life, told in full, and lived twice to see that it is the same. */
+/** One life, printed in full, and lived twice to see that it is the same. */
 async function single(runner: Runner, plan: Plan): Promise<boolean> {
   if (values.brief) return brief(await runner.run(plan));
   console.log(JSON.stringify(plan, null, 1));

@@ -37,7 +37,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
       const promise = promiseFor(plan, history, calm, event, sink, nowMs);
       if (promise === "nothing") continue;
       const isGap = ledger.isGap(event);
-      // An event that cannot be read has to be named; nobody can deliver it.
+      // An event that cannot be read cannot be delivered, but it has to be named.
       if (
         promise === "delivered" &&
         (event.odd === null || event.odd === "untimed" || event.odd === "nameless")
@@ -83,7 +83,7 @@ async function waitingInState(
   return (event) => excused.has(event);
 }
 
-/** What the program owes for an event: to deliver it, to name its absence, or nothing. */
+/** The program's duty for an event: to deliver it, to name its absence, or none. */
 export function promiseFor(
   plan: Plan,
   history: History,
@@ -114,7 +114,7 @@ export function promiseFor(
   return isLate || sink.untilMs <= nowMs || readable.fromMs > nowMs - stated ? "nothing" : "named";
 }
 
-/** What the config said when the organization was first read; the smaller value where it changed about then. */
+/** `since` when the organization was first read; the smaller value where the config changed about then. */
 function sinceFor(history: History, atMs: number): number {
   const before = history.settingsSince.filter(({ sinceMs }) => sinceMs <= atMs);
   return Math.min(...before.map(({ settings }) => settings.sinceMs));
@@ -130,14 +130,14 @@ function isEverConfigured({ settingsSince }: History, organization: number, read
   });
 }
 
-/** Of an organization that has left nothing is served; what it showed just before it left nobody could read in time. */
+/** The service answers nothing about an organization that has left. Events from just before that cannot be read in time. */
 function isEverServed(plan: Plan, event: ModelEvent, stated: number): boolean {
   const { joinsMs, leavesMs } = plan.organizations.find(({ index }) => index === event.organization)!;
   const fromMs = Math.max(event.shownMs, event.timeMs, START_MS + joinsMs);
   return leavesMs === null || fromMs + stated < START_MS + leavesMs;
 }
 
-/** How often each event is in a sink; whatever is there and is no event is a violation. */
+/** How often each event is in a sink; a line that is no event is a violation. */
 export function countsIn(history: History, sink: SinkLife, violations: Violation[]): Map<ModelEvent, number> {
   const counts = new Map<ModelEvent, number>();
   for (const [path, bytes] of history.disk.files(sink.plan.folder)) {

@@ -24,7 +24,7 @@ export interface Plan {
   readonly faults: readonly Fault[];
 }
 
-/** What the configuration says at first; `reconfigure` faults change it. */
+/** The first configuration; `reconfigure` faults change it. */
 export interface Settings {
   readonly sinceMs: number;
   readonly retentionMs: number;
@@ -67,7 +67,7 @@ export interface ServiceHabits {
   readonly without: readonly string[];
   /** X-Limit names this number whatever was asked and given; null: it tells the truth. */
   readonly claimedLimit: number | null;
-  /** A token works for so long; null: for ever. */
+  /** A token works for so long; null: without end. */
   readonly tokenMs: number | null;
   /** A token is bound to its query, page size included; another query with it skips or repeats. */
   readonly latencyMs: number;

@@ -27,7 +27,7 @@ export interface ProcessOptions {
   readonly disk: Disk;
   readonly latencyMs: number;
   skewMs(): number;
-  /** What the disk at this path does just now. */
+  /** The trouble of the disk at this path just now. */
   diskError(path: string): DiskError | undefined;
   readonly log?: Log;
   /** The process is a machine of a cluster: its state is a copy of this changelog. */

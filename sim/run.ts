@@ -15,7 +15,7 @@ export interface Runner {
 
 export function createRunner(): Runner {
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "tidemark-sim-"));
-  // What a killed process leaves unhandled concerns nobody any more.
+  // Rejections that a killed process leaves behind mean nothing.
   const ignore = () => {};
   process.on("unhandledRejection", ignore);
   return {

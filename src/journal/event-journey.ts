@@ -1,7 +1,7 @@
 import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 
-/** What the state file knows about the way of one event. */
+/** The way of one event, as the state file knows it. */
 export interface EventJourney {
   /** The page that brought it; undefined once its identity is forgotten, a week after the service's retention. */
   readonly page: number | undefined;

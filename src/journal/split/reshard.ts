@@ -10,7 +10,7 @@ import { verifyState } from "../verify.ts";
 import { splitProblems } from "./ready.ts";
 import { continues, type SplitOptions, splitStates } from "./split.ts";
 
-/** What the new state holds. */
+/** The contents of the new state. */
 export interface Resharded {
   readonly journal: string;
   readonly organizations: number;

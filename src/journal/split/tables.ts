@@ -1,5 +1,5 @@
 /**
- * What becomes of each table when states are split or merged. A new table must be listed here: a test compares
+ * The treatment of each table when states are split or merged. A new table must be listed here: a test compares
  * this list with the schema.
  *
  * - owner: its rows go to the shard of their organization.

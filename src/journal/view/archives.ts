@@ -6,7 +6,7 @@ interface ArchiveRow {
   readonly size: number;
 }
 
-/** What the state file knows about its archives. */
+/** The archives, as the state file knows them. */
 export function createArchivesView(db: State): () => ArchiveView[] {
   const archives = db.prepare("SELECT name, size FROM archives ORDER BY name");
   const days = db.prepare(

@@ -28,7 +28,7 @@ export function createDays(nowMs: number) {
 
   return {
     add(window: LedgerStretch, weight: number): void {
-      // A window of no length yet, which a live one is at first, still shows where it stands.
+      // A live window has no length at first. It still shows its state.
       const toMs = Math.max(window.toMs, window.fromMs + 1);
       const from = Math.floor(window.fromMs / DAY_MS);
       const to = Math.floor((toMs - 1) / DAY_MS);

@@ -19,7 +19,7 @@ export interface Backlog {
 }
 
 /**
- * How much of the journal lies before each reader. Sums are carried on from the last look, so that a reader
+ * How much of the journal each reader still has to read. Sums are carried on from the last look, so that a reader
  * that is a month behind costs no more than one that keeps up.
  */
 export function createBacklogs(db: State) {

@@ -30,7 +30,7 @@ export async function addMissing(context: PollContext, scope: AccountScope, nowM
   await addWindows(context, scope, { wanted: sinceOrBehind(context, nowMs, heldMs), heldMs, reader: null });
 }
 
-/** Windows for a stretch that somebody asked for; gives how many. */
+/** Adds windows for a requested stretch, and returns how many. */
 export async function addHistory(
   context: PollContext,
   scope: AccountScope,

@@ -156,7 +156,7 @@ function mayHaveMore({ query }: PageRequest, { page }: Fetched): boolean {
   return searchAfter !== undefined && (resultCount === undefined || !isLast(resultCount, query.limit, limit));
 }
 
-/** What follows when a page cannot be read: a single event may be skipped, every other error stays one. */
+/** The consequence of a page that cannot be read: a single event may be skipped, every other error remains. */
 async function skipped(
   context: PollContext,
   request: PageRequest,
