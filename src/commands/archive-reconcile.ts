@@ -3,9 +3,12 @@ import { createServiceLook } from "../app/service-look.ts";
 import { type Reconciliation, reconcileArchive } from "../archive/evidence/reconcile.ts";
 import { openStore } from "../archive/open.ts";
 import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
 import { dayOf } from "../core/archive.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
+import { erasuresOf, type IsErased } from "../journal/archive/erasures.ts";
+import { openStateForReading } from "../journal/database.ts";
 import { type ArchiveFlags, LANE_OPTION, placedArchive } from "./archive-store.ts";
 import { change } from "./change.ts";
 import type { Io } from "./io.ts";
@@ -47,7 +50,13 @@ async function reconcile(flags: Flags, io: Io): Promise<void> {
   let result: Reconciliation;
   try {
     const organizations = new Set(flags.organization?.map((id) => id.toLowerCase()));
-    const query = { from, to, organizations, keptFromMs: askedMs - retentionMs };
+    const query = {
+      from,
+      to,
+      organizations,
+      keptFromMs: askedMs - retentionMs,
+      isErased: erasuresIn(config, own.name),
+    };
     result = await reconcileArchive(store, service.ask, query, io.signal, ({ day, organization }) => {
       if (io.interactive) io.stderr.write(`\r\x1b[K${day} ${organization}`);
     });
@@ -66,6 +75,17 @@ async function reconcile(flags: Flags, io: Io): Promise<void> {
   // With --json the one object on stdout is all that a program should see.
   const quiet = flags.json ? { ...io, stdout: io.stderr } : io;
   await change(quiet, config, "archive", { archive: own.name, lane: flags.lane, operation });
+}
+
+/** In a cluster the state is not on this machine: what was erased is then named as missing. */
+function erasuresIn(config: Config, archive: string): IsErased {
+  if (config.cluster !== undefined) return () => false;
+  const db = openStateForReading(config.state);
+  try {
+    return erasuresOf(db, archive);
+  } finally {
+    db.close();
+  }
 }
 
 function textOf(result: Reconciliation, from: string, to: string): string {

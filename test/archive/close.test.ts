@@ -3,6 +3,7 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { NoCountsError } from "../../src/archive/close/count-days.ts";
+import { readEntries } from "../../src/archive/evidence/read.ts";
 import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
 import { openRange } from "../../src/archive/part/range.ts";
@@ -257,6 +258,12 @@ describe("closing days", () => {
     world.nowMs += DAY_MS;
     await world.closeAll();
     expect(parts().slice(2)).toMatchObject([{ kind: "late", part: "late-001", events: 3, lines: 1 }]);
+    const late = await Promise.all(
+      parts().map(async (files) =>
+        (await readEntries(world.store, files)).map((entry) => "line" in entry && entry.line.late),
+      ),
+    );
+    expect(late).toEqual([[0], [0], [3]]);
     expect((await world.verify()).findings).toEqual([]);
   });
 

@@ -4,7 +4,9 @@ import { CreateBucketCommand, ListObjectVersionsCommand, S3Client } from "@aws-s
 import { afterEach, describe, expect, test } from "vitest";
 import { archiveSchema } from "../../src/archive/config.ts";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
+import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
+import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { reportHtml } from "../../src/archive/evidence/report.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openConfigured } from "../../src/archive/open.ts";
@@ -14,6 +16,7 @@ import type { ArchiveStore } from "../../src/archive/store/store.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { DAY_MS } from "../../src/core/time.ts";
+import { erasuresOf } from "../../src/journal/archive/erasures.ts";
 import { skipUnless } from "../support/components.ts";
 import { eventText, pageOf } from "../support/pages.ts";
 import {
@@ -415,5 +418,33 @@ describe("keys", () => {
     expect((await world.verify({ key: signer.verifier })).findings[0]!.message).toContain(
       "not confirmed by the old one",
     );
+  });
+});
+
+test("A11 an erased event that the service has deleted too does not hide one that is missing", async () => {
+  world = await openWorld();
+  const texts = await world.events(A, DAY, 0, 5);
+  await world.seal([A], DAY, 5);
+  await world.closeAll();
+  const { id } = JSON.parse(texts[0]!) as { id: string };
+  await deletions().erase({ organization: A, from: null, to: null, event: id, reason: "request" }, never);
+  const compare = (returned: readonly string[]) =>
+    reconcileArchive(
+      world.store,
+      async function* () {
+        for (const text of returned)
+          yield { identity: identityOf(A, Buffer.from(text)), id: (JSON.parse(text) as { id: string }).id };
+      },
+      {
+        ...{ from: DAY, to: DAY, organizations: new Set<string>(), keptFromMs: 0 },
+        isErased: erasuresOf(world.db, "evidence"),
+      },
+      never,
+    );
+  expect(await compare(texts)).toMatchObject({ returned: 5, held: 4, erased: 1, missing: 0 });
+  const lost = texts[1]!.replace(/"id":"[^"]*"/, '"id":"lost"');
+  expect(await compare([...texts.slice(1), lost])).toMatchObject({
+    ...{ returned: 5, held: 4, erased: 0, missing: 1 },
+    incomplete: [{ missingIds: ["lost"] }],
   });
 });

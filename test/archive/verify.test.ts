@@ -180,7 +180,7 @@ describe("the service and the archive", () => {
         for (const identity of held.slice(1)) yield { identity, id: "known" };
         yield { identity: "0".repeat(32), id: "unknown" };
       },
-      { from: DAY, to: DAY, organizations: new Set([A]), keptFromMs: 0 },
+      { from: DAY, to: DAY, organizations: new Set([A]), keptFromMs: 0, isErased: () => false },
       new AbortController().signal,
     );
     expect(result).toMatchObject({ returned: 6, held: 6, onlyHeld: 1, missing: 1 });

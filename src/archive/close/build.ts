@@ -174,7 +174,7 @@ export function claimOf(plan: Pick<Plan, "kind" | "day" | "part" | "class">, cla
     asked: claim.askedMs === null || isAddition ? null : new Date(claim.askedMs).toISOString(),
     counted: isAddition ? null : (claim.counted ?? null),
     check: isAddition ? null : checkOf(claim),
-    late: 0,
+    late: plan.kind === "late" ? held : 0,
     state,
     missing,
   };

@@ -12,7 +12,8 @@ import { readEntries, readLog } from "./read.ts";
  *
  *   returned  distinct identities that the service gives now
  *   held      distinct identities in the archive, computed from the stored bytes, with later additions
- *   missing   returned and not held, less the events that were erased on the record
+ *   erased    returned and not held, and the state names it as erased on the record
+ *   missing   returned and not held otherwise
  *   onlyHeld  held and no longer returned: the service has deleted them
  *
  * Identities follow the public definition of identity.ts on both sides (A11). Bytes are not compared.
@@ -41,6 +42,11 @@ export interface ReconcileQuery {
   readonly organizations: ReadonlySet<string>;
   /** The service has forgotten days that began before this. */
   readonly keptFromMs: number;
+  /**
+   * Whether the record of erasures names an event. Their number alone would not do: an event that the service has
+   * deleted since would hide another one that was lost.
+   */
+  isErased(organization: string, day: string, event: ReturnedEvent): boolean;
 }
 
 export interface ReconciledDay {
@@ -98,7 +104,7 @@ export async function reconcileArchive(
         continue;
       }
       const later = additions.filter(({ line }) => line.organization === entry.line.organization);
-      const day = await reconcileDay(store, ask, { files, line: entry.line }, later, signal);
+      const day = await reconcileDay(store, ask, query, { files, line: entry.line }, later, signal);
       organizations.add(day.organization);
       total.days++;
       for (const name of ["returned", "held", "erased", "onlyHeld", "missing"] as const)
@@ -131,35 +137,31 @@ async function additionsOf(store: ArchiveStore, parts: readonly PartFiles[]): Pr
 async function reconcileDay(
   store: ArchiveStore,
   ask: AskService,
+  { isErased }: ReconcileQuery,
   place: Place,
   later: readonly Place[],
   signal: AbortSignal,
 ): Promise<ReconciledDay> {
   const { day, organization, accounts } = place.line;
   const held = new Set<string>();
-  let erased = place.line.erased.length;
   for await (const identity of identitiesOf(store, place)) held.add(identity);
-  for (const addition of later) {
-    erased += addition.line.erased.length;
+  for (const addition of later)
     for await (const identity of identitiesOf(store, addition, day)) held.add(identity);
-  }
   const returned = new Map<string, string>();
   const fromMs = Date.parse(day);
   for await (const event of ask(accounts, organization, fromMs, fromMs + DAY_MS, signal))
     returned.set(event.identity, event.id);
   const lacking = [...returned].filter(([identity]) => !held.has(identity));
-  // The identity of an erased event is gone with it, so only their number can be taken off.
-  const explained = Math.min(erased, lacking.length);
-  const missing = lacking.length - explained;
+  const missing = lacking.filter(([identity, id]) => !isErased(organization, day, { identity, id }));
   return {
     day,
     organization,
     returned: returned.size,
     held: held.size,
-    erased: explained,
+    erased: lacking.length - missing.length,
     onlyHeld: held.size - (returned.size - lacking.length),
-    missing,
-    missingIds: missing === 0 ? [] : lacking.slice(0, IDS_SHOWN).map(([identity, id]) => id || identity),
+    missing: missing.length,
+    missingIds: missing.slice(0, IDS_SHOWN).map(([identity, id]) => id || identity),
   };
 }
 

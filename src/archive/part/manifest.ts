@@ -67,6 +67,7 @@ export interface Line {
   readonly counted: number | null;
   /** The second look that `complete` needs. */
   readonly check: "identities" | "count" | null;
+  /** Distinct identities that arrived after their day was closed: all of a late part, none of another. */
   readonly late: number;
   readonly changed: number;
   /** SHA-256 over the sorted identities, each as 32 hexadecimal digits and a line break. */

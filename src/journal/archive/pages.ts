@@ -16,6 +16,7 @@ import { eventTimeMs, type ScannedPage } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
 import { type PageRow, storedPage } from "../stored-page.ts";
+import { erasuresOf } from "./erasures.ts";
 
 export interface PageOptions {
   readonly name: string;
@@ -79,21 +80,10 @@ export function createArchivePages(db: State, options: PageOptions) {
     return decodeBody(body);
   }
 
-  const tombstones = db.prepare(
-    "SELECT owner, event, from_day AS fromDay, to_day AS toDay FROM archive_tombstones WHERE archive = ?",
-  );
-
   /** Read once for each page: most archives have none. */
   function erasedCheck(): ArchivePage["isErased"] {
-    const rows = tombstones.all(name) as { owner: string; event: string; fromDay: string; toDay: string }[];
-    if (rows.length === 0) return () => false;
-    return (owner, event) => {
-      const day = dayOf(event.timestampMs);
-      const isOf = (text: string) => text === "" || text === event.id || text === event.identity;
-      return rows.some(
-        (row) => row.owner === owner && day >= row.fromDay && day <= row.toDay && isOf(row.event),
-      );
-    };
+    const isErased = erasuresOf(db, name);
+    return (owner, event) => isErased(owner, dayOf(event.timestampMs), event);
   }
 
   /** The UTC day of each event; empty where its time cannot be read or is impossible (A6). */
