@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Producer } from "kafkajs";
 import type { ConnectKafka, KafkaLink } from "./link.ts";
 import { readPartition } from "./read-partition.ts";
@@ -24,6 +25,8 @@ export interface MachineSummary {
   readonly machine: string;
   readonly version: string;
   readonly atMs: number;
+  /** Differs between two processes of one name. Absent in summaries of earlier versions. */
+  readonly instance?: string | undefined;
   /** The digest of its accounts, sinks and imports (C15). Absent in summaries of earlier versions. */
   readonly config?: string | undefined;
   /** Where its page is, if it has one. */
@@ -42,6 +45,10 @@ const GONE_MS = 30_000;
 export function createMachineBoard(name: string, connect: ConnectKafka) {
   const topic = topicsOf(name).machines;
   const known = new Map<string, Reported>();
+  const instance = randomUUID();
+  /** Set from the moment that a summary of this process was read. */
+  let isRead = false;
+  let rivalMs = Number.NEGATIVE_INFINITY;
   let own: { readonly machine: string; readonly sentMs: number } | undefined;
   /** How far the broker's clock is ahead of this one. */
   let aheadMs = 0;
@@ -66,13 +73,20 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
     await oldProducer?.disconnect().catch(() => {});
   }
 
+  /** Older summaries under the own name are of an earlier process; later ones are of another one that runs now. */
+  function noteRival(key: string, summary: MachineSummary | null): void {
+    if (key !== own?.machine || summary === null) return;
+    if (summary.instance === instance) isRead = true;
+    else if (isRead) rivalMs = performance.now();
+  }
+
   const LIMIT_MS = 15_000;
   return {
     /** Publishes a report of this machine; null: it is gone. */
     async publish(machine: string, summary: MachineSummary | null, signal: AbortSignal): Promise<void> {
       try {
         const { producer: to, link: over } = await connected(signal);
-        const value = summary === null ? null : JSON.stringify(summary);
+        const value = summary === null ? null : JSON.stringify({ ...summary, instance });
         own = { machine, sentMs: Date.now() };
         await over.within(
           LIMIT_MS,
@@ -89,8 +103,10 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
         const { link: over } = await connected(signal);
         for await (const slice of readPartition(over, topic, 0, next, signal)) {
           for (const { key, value, offset, timeMs } of slice) {
-            if (value === null) known.delete(key);
-            else known.set(key, { summary: JSON.parse(Buffer.from(value).toString()), timeMs });
+            const summary = value && (JSON.parse(Buffer.from(value).toString()) as MachineSummary);
+            if (summary === null) known.delete(key);
+            else known.set(key, { summary, timeMs });
+            noteRival(key, summary);
             if (key === own?.machine) aheadMs = timeMs - own.sentMs;
             // A command reports nothing: it learns only that its clock is behind.
             else if (own === undefined) aheadMs = Math.max(aheadMs, timeMs - Date.now());
@@ -102,6 +118,8 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
         throw error;
       }
     },
+    /** Another process has lately reported under this machine's name: each hides the other's report. */
+    hasRival: (): boolean => performance.now() - rivalMs < GONE_MS,
     /** Machines with a recent report, by name. */
     list: (nowMs: number): readonly MachineSummary[] =>
       [...known.values()]

@@ -38,6 +38,7 @@ export const ALARM_KINDS = [
   "lane_without_owner",
   "cluster_silent",
   "machine_left",
+  "machine_name_taken",
   "cluster_topics",
   "config_differs",
 ] as const;

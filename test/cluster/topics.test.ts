@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { watchTopics } from "../../src/app/cluster/watch-topics.ts";
-import { createMachineBoard } from "../../src/cluster/machines.ts";
+import { createMachineBoard, type MachineBoard } from "../../src/cluster/machines.ts";
 import { topicsOf } from "../../src/cluster/topic-names.ts";
 import { checkTopics, createTopics } from "../../src/cluster/topics.ts";
 import { createAlarms } from "../../src/core/alarms.ts";
@@ -108,6 +108,26 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
     const made = createTopics(link, { name: "none", lanes: 1, replication: 1, trial: false });
     await expect(made).rejects.toThrow("one lost disk loses the state");
     link.end();
+  });
+
+  test("two processes with the name of one machine notice each other, and a process that was started again does not", async () => {
+    const { name, connect } = await newCluster(suite.address, 1);
+    const boards = [1, 2, 3].map(() => createMachineBoard(name, connect));
+    const [earlier, one, other] = boards as [MachineBoard, MachineBoard, MachineBoard];
+    const report = async (board: MachineBoard) => {
+      const summary = { machine: "m", version: "1", atMs: Date.now(), alarms: [], lanes: [] };
+      await board.publish("m", summary, never);
+      await board.refresh(never);
+    };
+    try {
+      await report(earlier);
+      for (let times = 0; times < 2; times++) await report(one);
+      expect(one.hasRival()).toBe(false);
+      for (const board of [other, one, other]) await report(board);
+      expect([one.hasRival(), other.hasRival()]).toEqual([true, true]);
+    } finally {
+      for (const board of boards) await board.end();
+    }
   });
 
   test("C9 a machine whose clock is an hour off is seen by the others, and one that is gone is not", async () => {

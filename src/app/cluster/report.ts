@@ -38,6 +38,7 @@ export async function reportMachine(
       last.lanes = summary.lanes;
       await machine.board.publish(machine.name, summary, signal);
       await machine.board.refresh(signal);
+      watchName(machine);
       watchOwners(machine, unownedSince);
       watchConfig(machine);
       machine.alarms.clear("cluster_silent", machine.name);
@@ -113,6 +114,21 @@ async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneS
   };
 }
 
+/** Two processes with one name: the config is the same everywhere, so a name in it is too. */
+function watchName({ name, alarms, board }: ReportedMachine): void {
+  if (!board.hasRival()) {
+    alarms.clear("machine_name_taken", name);
+    return;
+  }
+  alarms.raise({
+    kind: "machine_name_taken",
+    subject: name,
+    message: `Another process reports as the machine "${name}" too. Lanes are not affected, but the page and "tidemark cluster status" show only one of the two at a time.`,
+    remedy: 'Give each machine its own name under "cluster.machine", or leave it out of the config.',
+    severity: "warning",
+  });
+}
+
 function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<number, number>): void {
   const nowMs = Date.now();
   const running = new Set(
@@ -121,7 +137,8 @@ function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<numbe
       .flatMap((other) => other.lanes.filter(({ state }) => state === "running").map(({ lane }) => lane)),
   );
   for (let lane = 0; lane < lanes; lane++) {
-    if (running.has(lane)) {
+    // The lanes of a machine that another one hides are not known.
+    if (running.has(lane) || board.hasRival()) {
       since.delete(lane);
       alarms.clear("lane_without_owner", String(lane));
       continue;
