@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createBufferPool } from "../../src/core/buffer-pool.ts";
+import { type BufferPool, createBufferPool } from "../../src/core/buffer-pool.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { inlineDecoder, type PageDecoder } from "../../src/core/page-decoder.ts";
 import { openState, type State } from "../../src/journal/database.ts";
@@ -13,7 +13,7 @@ const EVENTS = 5;
 /* A reader whose page is no longer decoded gets it from a decoder, which works beside the main thread. */
 describe("slow readers", () => {
   const folder = temporaryFolder();
-  const memory = createBufferPool({ poison: true });
+  let memory: BufferPool;
   let db: State;
   let journal: SqliteJournal;
   let decoded: number;
@@ -29,6 +29,7 @@ describe("slow readers", () => {
 
   beforeEach(async () => {
     decoded = 0;
+    memory = createBufferPool({ poison: true });
     db = openState(`${folder.path}/${files++}.db`);
     journal = createJournal(db, systemClock, memory, decoder);
     for (let page = 0; page < PAGES; page++) await journal.append(pageOf(eventTexts(page * EVENTS, EVENTS)));
