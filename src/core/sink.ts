@@ -82,7 +82,7 @@ export interface Sink {
    * committed in that order. When one fails, none is begun until all others have ended.
    */
   readonly writesMax?: number;
-  /** The body of one record, framing excluded. Default: the format's bytes. Pure. */
+  /** The body of one record, framing excluded; the next call may overwrite it. Default: the format's bytes. Pure. */
   encode?(event: JournalEvent): Uint8Array | string;
   write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;
   close(): Promise<void>;

@@ -5,6 +5,7 @@ import { runSteps, type StepLoop } from "../core/run-steps.ts";
 import { type Batch, type Sink, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
 import { type Consequence, consequenceOf, createRefusals } from "./consequence.ts";
+import { createEncodedMemory } from "./encoded-memory.ts";
 import type { Landed } from "./flights.ts";
 import { createHealth } from "./health.ts";
 import { createNextBatch, release } from "./next-batch.ts";
@@ -26,7 +27,8 @@ import { createQueue } from "./queue.ts";
  *                                                 error (consequence.ts); a sink that delivers exactly once is
  *                                                 closed and opened again (R17)
  *
- * Most sinks take one write at a time, which a step begins and ends. The step decides; core/run-steps.ts owns pace and waiting. A delivery knows nothing of other sinks.
+ * Most sinks take one write at a time, which a step begins and ends. The step decides; core/run-steps.ts owns pace
+ * and waiting. A delivery knows nothing of other sinks; they share the memory for encoded events (encoded-lines.ts).
  */
 export function createDelivery(options: DeliveryOptions) {
   const { name, definition, reader, clock, log, metrics, wake } = options;
@@ -34,10 +36,14 @@ export function createDelivery(options: DeliveryOptions) {
   const health = createHealth(name, clock, log, options.alarms);
   const progress = createProgress(reader.position);
   const refusals = createRefusals();
-  const nextBatch = createNextBatch({ ...options, bury });
+  const { encodedMemory = createEncodedMemory() } = options;
+  const nextBatch = createNextBatch({ ...options, encodedMemory, bury });
   /** Kept for the sink between two openings. */
   const memory = new Map<string, unknown>();
-  const pipeline = createPipeline({ ...options, progress, nextBatch, landed, wroteAhead: count });
+  const pipeline = createPipeline({
+    ...{ ...options, encodedMemory, progress, nextBatch, landed },
+    wroteAhead: count,
+  });
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
   const alone = createQueue();
   let sink: Sink | undefined;
@@ -103,7 +109,10 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   function openSink(signal: AbortSignal): Promise<Sink> {
-    const { config, format, journal, earlierJournals, stdout } = options;
+    const { config, journal, earlierJournals, stdout } = options;
+    // Delivery copies what `encode` gives at once, so the format may write into shared memory.
+    const { encodeShared: encode = options.format.encode } = options.format;
+    const format = { ...options.format, encode };
     const { position } = reader;
     const state = readerState().sink;
     return definition.open({

@@ -2,11 +2,12 @@ import { POISON } from "../core/buffer-pool.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "../core/page-lease.ts";
+import { createEncodedMemory, type EncodedMemory } from "./encoded-memory.ts";
 
-/** A batch needs several, so a small one does not hold much memory. */
+/** A large batch needs several, so a small one does not hold much memory. */
 const CHUNK_BYTES = 2 << 20;
-/** Chunks that are kept for the next batch. */
-const FREE_MAX = 10;
+/** Chunks that are kept for the next batch, in bytes. */
+const FREE_BYTES_MAX = 20 << 20;
 const LINE_BREAK = 0x0a;
 
 /** Memory for encoded events. It is used again after the write of its batch. */
@@ -15,20 +16,41 @@ export interface Chunks {
   take(bytes: number): LeasedBytes;
 }
 
-export function createChunks({ chunkBytes = CHUNK_BYTES, poison = false } = {}): Chunks {
+export interface ChunksOptions {
+  readonly chunkBytes?: number;
+  readonly poison?: boolean;
+  readonly memory?: EncodedMemory;
+}
+
+export function createChunks({
+  chunkBytes = CHUNK_BYTES,
+  poison = false,
+  memory = createEncodedMemory(),
+}: ChunksOptions = {}): Chunks {
   const free: Buffer[] = [];
   return {
     take(needed) {
       const bytes =
         (needed <= chunkBytes ? free.pop() : undefined) ??
         Buffer.allocUnsafeSlow(Math.max(needed, chunkBytes));
+      const { length } = bytes;
+      memory.take(length);
       const lease = leaseOf(bytes, (freed) => {
+        memory.free(length);
         if (poison) freed.fill(POISON);
-        if (freed.length === chunkBytes && free.length < FREE_MAX) free.push(freed);
+        if (length === chunkBytes && (free.length + 1) * chunkBytes <= FREE_BYTES_MAX) free.push(freed);
       });
       return { bytes, lease };
     },
   };
+}
+
+/** Room for line breaks that the sink's own limit does not count. */
+const SLACK_BYTES = 64 << 10;
+
+/** The chunk for batches of at most so many bytes. */
+export function chunkBytesFor(batchBytesMax: number): number {
+  return Math.min(CHUNK_BYTES, batchBytesMax + SLACK_BYTES);
 }
 
 /** Encoded neighbours of a page, each its own line, one behind the other in a chunk. */

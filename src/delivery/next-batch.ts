@@ -6,7 +6,8 @@ import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
 import { type Formed, type Forming, formBatch } from "./batching.ts";
-import { createChunks } from "./encoded-lines.ts";
+import { type Chunks, chunkBytesFor, createChunks } from "./encoded-lines.ts";
+import type { EncodedMemory } from "./encoded-memory.ts";
 import type { Progress } from "./progress.ts";
 import type { LeasedBatch } from "./records.ts";
 
@@ -16,6 +17,7 @@ export interface BatchSource {
   readonly reader: JournalReader;
   readonly clock: Clock;
   readonly poisonMemory?: boolean | undefined;
+  readonly encodedMemory: EncodedMemory;
   wants(event: JournalEvent): boolean;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
@@ -32,11 +34,21 @@ export type NextBatch =
 /** Decides what a delivery does next. Events that fit into no batch become dead letters first (R18). */
 export function createNextBatch(source: BatchSource) {
   const { definition, format, reader, clock } = source;
-  const chunks = createChunks({ poison: source.poisonMemory ?? false });
+  let chunks: { readonly of: Chunks; readonly chunkBytes: number } | undefined;
   // The bytes go into a chunk at once.
   const encodeShared = format.encodeShared ?? format.encode;
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
+
+  /** Made again when the sink's batches have another size. */
+  function chunksFor({ limits }: Sink): Chunks {
+    const chunkBytes = chunkBytesFor(limits.bytesMax);
+    if (chunks?.chunkBytes !== chunkBytes) {
+      const { poisonMemory: poison = false, encodedMemory: memory } = source;
+      chunks = { of: createChunks({ chunkBytes, poison, memory }), chunkBytes };
+    }
+    return chunks.of;
+  }
 
   function formingOf(sink: Sink, progress: Progress, from: Position, bound: Position | undefined): Forming {
     const { limits } = sink;
@@ -51,7 +63,7 @@ export function createNextBatch(source: BatchSource) {
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
-      chunks: sink.encode === undefined ? chunks : undefined,
+      chunks: chunksFor(sink),
     };
   }
 

@@ -8,6 +8,7 @@ import type { Metrics } from "../core/metrics.ts";
 import type { Position } from "../core/position.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import type { Wake } from "../core/wake.ts";
+import type { EncodedMemory } from "./encoded-memory.ts";
 import type { DeliveryState } from "./health.ts";
 
 /** What a delivery needs, and what it reports. */
@@ -33,6 +34,8 @@ export interface DeliveryOptions {
   isAsRestored?(): boolean;
   /** Fills the memory of encoded events with a pattern when their batch is released; for tests. */
   readonly poisonMemory?: boolean | undefined;
+  /** Shared by all deliveries of the program. Left out: this one has its own. */
+  readonly encodedMemory?: EncodedMemory | undefined;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
 }

@@ -3,6 +3,7 @@ import { RejectedEventsError, RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Batch, Sink, SinkDefinition } from "../core/sink.ts";
 import type { Wake } from "../core/wake.ts";
+import type { EncodedMemory } from "./encoded-memory.ts";
 import { createFlights, type Landed } from "./flights.ts";
 import { type createNextBatch, release } from "./next-batch.ts";
 import type { Progress } from "./progress.ts";
@@ -14,6 +15,7 @@ interface PipelineParts {
   readonly log: Log;
   readonly progress: Progress;
   readonly nextBatch: ReturnType<typeof createNextBatch>;
+  readonly encodedMemory: EncodedMemory;
   /** Commits a write, or throws its error. */
   landed(flight: Landed): Promise<void>;
   /** Called for a write that succeeded behind one that failed. */
@@ -37,6 +39,7 @@ export function createPipeline(parts: PipelineParts) {
   async function begin(sink: Sink, signal: AbortSignal): Promise<Begun> {
     const writesMax = definition.boundsFirst ? 1 : (sink.writesMax ?? 1);
     if (flights.size >= writesMax || flights.hasFailed) return "full";
+    if (flights.size > 0 && !parts.encodedMemory.hasRoom()) return "full";
     const mark = wake.mark();
     const next = await nextBatch(sink, progress, flights.front);
     switch (next.kind) {

@@ -79,7 +79,8 @@ export function makeBatch(
     ((event: JournalEvent) => (sink.framed && format.encodeFramed?.(event)) || format.encode(event));
   const records = events.map((event) => {
     const body = encode(event);
-    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    // The next call of `encode` may overwrite it.
+    const bytes = Buffer.from(body as Uint8Array);
     return { event, body: bytes, size: bytes.length };
   });
   return { records, from, to: positionAfter(events.at(-1)!) };

@@ -1,17 +1,15 @@
-import { promisify } from "node:util";
-import { gzip as gzipWithCallback } from "node:zlib";
 import type { Clock } from "../clock.ts";
 import { PausedError, RetryableError } from "../errors.ts";
 import type { Secret } from "../secret.ts";
 import { withDeadline } from "../timeout.ts";
+import { gzip } from "./gzip.ts";
 import { secretHider } from "./hide-secrets.ts";
 import { openPool } from "./pool.ts";
 import { dateMsOf, retryAfterMsOf } from "./retry-after.ts";
 import { isCertificateError, readTls, type TlsConfig } from "./tls.ts";
 
-export const gzip = promisify(gzipWithCallback);
 /** Speed over ratio: the body is sent once and then dropped. */
-const QUICK = { level: 1 };
+const LEVEL = 1;
 /** A longer wait is asked for again after this. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
@@ -32,7 +30,8 @@ export interface Outgoing {
   readonly method?: "POST" | "GET" | "PUT" | "HEAD";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: Uint8Array | string;
+  /** Pieces are sent one behind the other. Their memory must stay as it is until the answer. */
+  readonly body?: Uint8Array | string | readonly Uint8Array[];
   /** Compresses the body and says so. */
   readonly gzip?: boolean;
 }
@@ -86,7 +85,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const { method = "POST" } = outgoing;
     const url = new URL(outgoing.url);
     const isZipped = outgoing.body !== undefined && outgoing.gzip === true;
-    const body = isZipped ? await gzip(outgoing.body!, QUICK) : outgoing.body;
+    const body = isZipped ? await gzip(piecesOf(outgoing.body!), LEVEL) : joined(outgoing.body);
     const headers = { ...outgoing.headers, ...(isZipped && { "content-encoding": "gzip" }) };
     const signed = await options.sign?.({ method, url, headers, body: body ?? "" });
     const { origin, pathname, search } = url;
@@ -120,6 +119,16 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
       }),
     close: () => pool.destroy(),
   };
+}
+
+function piecesOf(body: Uint8Array | string | readonly Uint8Array[]): readonly Uint8Array[] {
+  if (typeof body === "string") return [Buffer.from(body)];
+  return body instanceof Uint8Array ? [body] : body;
+}
+
+function joined(body: Outgoing["body"]): Uint8Array | string | undefined {
+  if (body === undefined || typeof body === "string" || body instanceof Uint8Array) return body;
+  return body.length === 1 ? body[0] : Buffer.concat(body);
 }
 
 function first(header: string | string[] | undefined): string | undefined {

@@ -15,16 +15,32 @@ export interface BulkItem {
   readonly reason: string;
 }
 
+export interface BulkResults {
+  /** In the order of sending; empty where none has an error. */
+  readonly items: readonly BulkItem[];
+  /** How long the cluster worked on the request. */
+  readonly tookMs: number;
+}
+
+/** Both products write these members before the items, so an answer without errors need not be parsed. */
+const WITHOUT_ERRORS = /^\{(?:"took":(\d+),"errors":false|"errors":false(?:,"took":(\d+))?)[,}]/;
+
 /** HTTP 200 hides failures: each item has its own status, in the order of sending. */
-export function itemsOf(answer: Answer, count: number): readonly BulkItem[] {
-  const { errors, items } = jsonOf(answer) ?? {};
-  if (errors === false) return [];
+export function resultsOf(answer: Answer, count: number): BulkResults {
+  const quick = WITHOUT_ERRORS.exec(answer.text);
+  if (quick !== null && answer.isWhole && answer.text.endsWith("}"))
+    return { items: [], tookMs: Number(quick[1] ?? quick[2] ?? 0) };
+  const { errors, items, took } = jsonOf(answer) ?? {};
+  const tookMs = Number(took ?? 0);
+  if (errors === false) return { items: [], tookMs };
   if (!answer.isWhole || !Array.isArray(items) || items.length !== count)
     throw new RetryableError("The answer to a bulk request is not complete.");
-  return items.map((item: Record<string, { status?: number; error?: Record<string, unknown> }>) => {
-    const { status = 0, error = {} } = Object.values(item)[0] ?? {};
-    return { status, type: String(error.type ?? ""), reason: String(error.reason ?? "") };
-  });
+  return { items: items.map(itemOf), tookMs };
+}
+
+function itemOf(item: Record<string, { status?: number; error?: Record<string, unknown> }>): BulkItem {
+  const { status = 0, error = {} } = Object.values(item)[0] ?? {};
+  return { status, type: String(error.type ?? ""), reason: String(error.reason ?? "") };
 }
 
 /** Errors of the cluster or the index, whatever their status, never of one event. */

@@ -1,7 +1,9 @@
 import { z } from "zod";
+import type { JournalEvent } from "../../core/event.ts";
 import { connectionFields } from "../../core/http/config.ts";
 import { compileTemplate } from "../../core/names.ts";
 import { durationSchema, sizeSchema } from "../../core/schema.ts";
+import { DAY_MS } from "../../core/time.ts";
 
 const INDEX_LENGTH_MAX = 255;
 export const INDEX_PLACEHOLDERS = ["date", "month", "organization", "service", "account"] as const;
@@ -52,6 +54,20 @@ export const bulkFields = {
 };
 
 export type BulkConfig = z.output<z.ZodObject<typeof bulkFields>>;
+
+/** The index of an event. Neighbours are mostly of one day: a name that has no other part is made once for it. */
+export function indexNames(template: string): (event: JournalEvent) => string {
+  const nameOf = compileTemplate(template, INDEX_PLACEHOLDERS);
+  if (/\{(?!date\}|month\})/.test(template)) return nameOf;
+  let day: number | undefined;
+  let name = "";
+  return (event) => {
+    const its = Math.floor(event.timestampMs / DAY_MS);
+    if (its !== day) name = nameOf(event);
+    day = its;
+    return name;
+  };
+}
 
 /** The fault of an index template: every name made from it must be valid, whatever the events contain. */
 function indexProblem(template: string): string | undefined {

@@ -15,10 +15,10 @@ export function documentOf(
   isJsonFormat: boolean,
 ): Uint8Array {
   const bytes = singleLine(bytesOf(body));
-  const timestamp = `"@timestamp":"${timestampOf(event)}"`;
+  const timestamp = () => `"@timestamp":"${timestampOf(event)}"`;
   if (!isJsonFormat || !isObject(bytes))
-    return Buffer.from(`{${timestamp},"message":${JSON.stringify(textOf(bytes))}}`);
-  return hasTimestamp(bytes) ? bytes : spliceMember(bytes, timestamp);
+    return Buffer.from(`{${timestamp()},"message":${JSON.stringify(textOf(bytes))}}`);
+  return hasTimestamp(bytes) ? bytes : spliceMember(bytes, timestamp());
 }
 
 /** At full precision where the served text is one that every version parses as a date. */

@@ -1,12 +1,12 @@
 import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { compileTemplate } from "../../core/names.ts";
-import type { Batch, Sink, SinkContext, SinkRecord } from "../../core/sink.ts";
+import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
-import { isSuccess, jsonOf } from "../over-http/status.ts";
+import { isSuccess } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
-import { bulkError, itemsOf, judge, saidOf } from "./answer.ts";
-import { type BulkConfig, INDEX_PLACEHOLDERS } from "./config.ts";
+import { linesOf } from "../shared/lines.ts";
+import { bulkError, judge, resultsOf, saidOf } from "./answer.ts";
+import { type BulkConfig, indexNames } from "./config.ts";
 import { connectBulk, greet } from "./connect.ts";
 import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
@@ -53,22 +53,28 @@ export async function openBulk(
     await requester.close();
     throw error;
   }
-  const indexOf = compileTemplate(template, INDEX_PLACEHOLDERS);
+  const indexOf = indexNames(template);
   const isJsonFormat = isJson(format);
   // Elasticsearch itself leaves over-long values out of the index.
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
   const create = indexCreator(connection, memory);
   const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
   const inTurn = createTurns(() => pressure.width);
+  const lines = createActionAndDocument();
   /** Indexes of encoded events that may not exist yet. */
   const needed = new Set<string>();
+  let lastIndex: string | undefined;
   // The server reports a shard that is not allocated before our own time-out.
   const waitMs = Math.ceil(config.timeout / 3);
   const url = `${connection.base}/_bulk?timeout=${waitMs}ms&filter_path=took,errors,items.*.status,items.*.error.type,items.*.error.reason`;
 
-  async function send(records: readonly SinkRecord[], indexes: readonly number[], signal: AbortSignal) {
+  /** `places` are those of a part of the batch, and errors name them. */
+  async function send(batch: Batch, part: readonly number[], places: readonly number[], signal: AbortSignal) {
     const headers = { ...connection.headers, "content-type": "application/x-ndjson" };
-    const body = Buffer.concat(records.map((record) => record.body));
+    const body = linesOf(
+      batch,
+      places.map((place) => part[place]!),
+    );
     const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
     if (!isSuccess(answer)) {
       const error = bulkError(answer, destination);
@@ -78,16 +84,17 @@ export async function openBulk(
         answer: answer.text,
       };
     }
-    judge(itemsOf(answer, records.length), indexes, product);
-    pressure.answered(Number(jsonOf(answer)?.took ?? 0));
+    const { items, tookMs } = resultsOf(answer, places.length);
+    judge(items, places, product);
+    pressure.answered(tookMs);
     return undefined;
   }
 
   /** One part of a batch; indexes in its errors are places in the part. */
-  async function sendPart(all: readonly SinkRecord[], part: readonly number[], signal: AbortSignal) {
-    const records = part.map((index) => all[index]!);
+  async function sendPart(batch: Batch, part: readonly number[], signal: AbortSignal) {
+    const records = part.map((index) => batch.records[index]!);
     try {
-      await halveUntilNamed(records, (part, places) => inTurn(() => send(part, places, signal)));
+      await halveUntilNamed(records, (_, places) => inTurn(() => send(batch, part, places, signal)));
     } catch (error) {
       if (signal.aborted) throw error;
       pressure.refused(error);
@@ -99,19 +106,21 @@ export async function openBulk(
 
   function encode(event: JournalEvent): Buffer {
     const index = indexOf(event);
-    needed.add(index);
+    if (index !== lastIndex) needed.add(index);
+    lastIndex = index;
     const document = withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers);
-    return actionAndDocument(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
+    return lines(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
   }
 
-  async function write({ records }: Batch, signal: AbortSignal) {
+  async function write(batch: Batch, signal: AbortSignal) {
     signal.throwIfAborted();
     const names = new Set(needed);
     needed.clear();
+    lastIndex = undefined;
     if (!config.dataStream) await create(names, signal);
-    const sizes = records.map(({ size }) => size);
+    const sizes = batch.records.map(({ size }) => size + 1);
     await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
-      sendPart(records, part, signal),
+      sendPart(batch, part, signal),
     );
     return { index: template };
   }
@@ -122,7 +131,8 @@ export async function openBulk(
     limits: {
       recordsMax: REQUEST_RECORDS_MAX,
       bytesMax: config.batchBytesMax,
-      recordBytesMax: config.batchBytesMax,
+      recordBytesMax: config.batchBytesMax - 1,
+      recordOverheadBytes: 1,
       ageMsMax: config.batchAgeMax,
     },
     encode,
@@ -131,13 +141,17 @@ export async function openBulk(
   };
 }
 
-const BREAK = 0x0a;
-
-/** The two lines of an event in a bulk request. The action has nothing but ASCII: names are encoded. */
-function actionAndDocument(action: string, document: Uint8Array): Buffer {
-  const lines = Buffer.allocUnsafe(action.length + document.length + 1);
-  lines.write(action, 0, "latin1");
-  lines.set(document, action.length);
-  lines[lines.length - 1] = BREAK;
-  return lines;
+/**
+ * The two lines of an event in a bulk request, without the last line break. The action has nothing but ASCII: names
+ * are encoded. All results share their memory.
+ */
+function createActionAndDocument() {
+  let memory = Buffer.allocUnsafeSlow(16 << 10);
+  return (action: string, document: Uint8Array): Buffer => {
+    const length = action.length + document.length;
+    if (length > memory.length) memory = Buffer.allocUnsafeSlow(2 * length);
+    memory.write(action, 0, "latin1");
+    memory.set(document, action.length);
+    return memory.subarray(0, length);
+  };
 }

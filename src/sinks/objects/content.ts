@@ -1,5 +1,5 @@
 import type { Format } from "../../core/format.ts";
-import { gzip } from "../../core/http/requester.ts";
+import { gzip } from "../../core/http/gzip.ts";
 import { createPacker } from "../../core/packer.ts";
 import { isJson } from "../shared/body.ts";
 import type { Compression } from "./config.ts";
@@ -36,7 +36,7 @@ export async function contentOf(format: Format, compression: Compression): Promi
 function encodingOf(compression: Compression): Pick<ObjectContent, "encode" | "close"> {
   switch (compression) {
     case "gzip":
-      return { encode: (lines) => gzip(joined(lines)), close };
+      return { encode: (lines) => gzip(large(lines)), close };
     case "zstd":
       return zstdEncoding();
     case "none":
@@ -54,6 +54,11 @@ function zstdEncoding(): Pick<ObjectContent, "encode" | "close"> {
     },
     close: () => packer.close(),
   };
+}
+
+/** Each piece is a turn of the compressor, so those of single records become one. */
+function large(lines: readonly ObjectLines[]): readonly Uint8Array[] {
+  return lines.map(({ pieces }) => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)));
 }
 
 function joined(lines: readonly ObjectLines[]): Buffer {
