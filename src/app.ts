@@ -26,6 +26,7 @@ import type { Traces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
 import { createWake } from "./core/wake.ts";
 import { createDelivery, type Delivery } from "./delivery/deliver.ts";
+import { createEncodedMemory } from "./delivery/encoded-memory.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/create-imports.ts";
@@ -170,6 +171,7 @@ async function assemble(
   );
 
   const deliveries: Delivery[] = [];
+  const encodedMemory = createEncodedMemory();
   const earlier = earlierJournals(db);
   for (const sink of options.repairing ? [] : sinkConfigs(config)) {
     const reader = await journal.reader(sink.name);
@@ -188,7 +190,7 @@ async function assemble(
         wants: wantsOf(sink),
         clock,
         log: log.child({ sink: sink.name }),
-        ...{ alarms, metrics, stdout, wake },
+        ...{ alarms, metrics, stdout, wake, encodedMemory },
         end: () => journal.end(),
         isAsRestored: () => isAsRestored(db, sink.name),
         draining: () => draining,

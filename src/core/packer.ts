@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { gzipSync, constants as zlibConstants } from "node:zlib";
+import { keepHeapFlags } from "./heap-flags.ts";
 import { COMPRESSION } from "./prepare-page.ts";
 import { type Compress, createCompressor } from "./zstd.ts";
 
@@ -7,7 +8,10 @@ export type PackKind = "zstd" | "gzip";
 
 /** Compresses beside the main thread. Each result is a whole zstd frame or gzip member. */
 export interface Packer {
-  /** The pieces are copied before this returns. A failure of the thread rejects, and the next call starts another. */
+  /**
+   * The pieces must stay as they are until it settles: an order is copied when its turn comes. A failure of the thread
+   * rejects, and the next call starts another.
+   */
   pack(kind: PackKind, pieces: readonly Uint8Array[]): Promise<Uint8Array>;
   close(): Promise<void>;
 }
@@ -27,10 +31,16 @@ export interface PackAnswer {
 
 /** Below this the way to the thread and back costs more than the work. */
 const THREAD_BYTES_MIN = 32_000;
-/** Input buffers that wait to be used again, and the size up to which they are kept. */
-const KEPT_MAX = 4;
+/** Orders at the thread: it works on one while the next one is copied. The others wait without memory of their own. */
+const ORDERS_MAX = 2;
+/** The size up to which input buffers are kept to be used again. */
 const KEPT_BYTES_MAX = 20_000_000;
-const STEP_BYTES = 1 << 20;
+const STEP_BYTES = 4 << 20;
+
+interface Waiting {
+  resolve(packed: Uint8Array): void;
+  reject(error: unknown): void;
+}
 
 /** In this thread; programs that run from sources, as tests do, have no other. */
 export function createInlinePacker(): Packer {
@@ -45,19 +55,24 @@ export function createInlinePacker(): Packer {
 export function createPacker(): Packer {
   if (import.meta.url.endsWith(".ts")) return createInlinePacker();
   const inline = createInlinePacker();
-  const waiting = new Map<number, { resolve(packed: Uint8Array): void; reject(error: unknown): void }>();
+  const waiting = new Map<number, Waiting>();
+  /** Orders that wait for their turn. */
+  const queued: (() => void)[] = [];
   const kept: Uint8Array<ArrayBuffer>[] = [];
   let worker: Worker | undefined;
   let orders = 0;
+  let isClosed = false;
 
   function started(): Worker {
     if (worker !== undefined) return worker;
     worker = new Worker(new URL("./packer-worker.js", import.meta.url));
+    keepHeapFlags(worker);
     worker.unref();
     worker.on("message", ({ id, memory, packed }: PackAnswer) => {
-      if (kept.length < KEPT_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
+      if (kept.length < ORDERS_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
       waiting.get(id)?.resolve(packed);
       waiting.delete(id);
+      queued.shift()?.();
     });
     worker.on("error", fail);
     return worker;
@@ -67,6 +82,7 @@ export function createPacker(): Packer {
     for (const order of waiting.values()) order.reject(error);
     waiting.clear();
     worker = undefined;
+    for (const send of queued.splice(0)) send();
   }
 
   function memoryOf(length: number): Uint8Array<ArrayBuffer> {
@@ -76,24 +92,35 @@ export function createPacker(): Packer {
     return new Uint8Array(new ArrayBuffer(Math.ceil(length / STEP_BYTES) * STEP_BYTES));
   }
 
+  function send(kind: PackKind, pieces: readonly Uint8Array[], length: number, order: Waiting): void {
+    const memory = memoryOf(length);
+    let at = 0;
+    for (const piece of pieces) {
+      memory.set(piece, at);
+      at += piece.length;
+    }
+    const id = ++orders;
+    waiting.set(id, order);
+    const message: PackOrder = { id, kind, memory, length };
+    started().postMessage(message, [memory.buffer]);
+  }
+
   return {
     pack(kind, pieces) {
       const length = sizeOf(pieces);
       if (length < THREAD_BYTES_MIN) return inline.pack(kind, pieces);
-      const memory = memoryOf(length);
-      let at = 0;
-      for (const piece of pieces) {
-        memory.set(piece, at);
-        at += piece.length;
-      }
-      const order: PackOrder = { id: ++orders, kind, memory, length };
       return new Promise((resolve, reject) => {
-        waiting.set(order.id, { resolve, reject });
-        started().postMessage(order, [memory.buffer]);
+        const go = () => {
+          if (isClosed) reject(new Error("The packer was closed."));
+          else send(kind, pieces, length, { resolve, reject });
+        };
+        if (waiting.size < ORDERS_MAX) go();
+        else queued.push(go);
       });
     },
     async close() {
       const closing = worker;
+      isClosed = true;
       fail(new Error("The packer was closed."));
       await closing?.terminate();
     },

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { Batch } from "../../src/core/sink.ts";
+import { createEncodedMemory } from "../../src/delivery/encoded-memory.ts";
 import { eventText, eventTexts } from "../support/pages.ts";
 import {
   createHarness,
@@ -61,6 +62,15 @@ describe("a sink that takes several writes at once", () => {
     expect(destination.held).toEqual(eventTexts(0, 20));
     expect(destination.insideMax).toBe(3);
     expect(harness.fixture.memory.heldBytes()).toBe(0);
+  });
+
+  test("gets one at a time while all sinks together have no room for encoded events, and goes on", async () => {
+    const encodedMemory = { ...createEncodedMemory(), hasRoom: () => false };
+    const { destination, append, start } = make({ encodedMemory });
+    await append(eventTexts(0, 20));
+    await deliverAll(harness, await start());
+    expect(destination.held).toEqual(eventTexts(0, 20));
+    expect(destination.insideMax).toBe(1);
   });
 
   test("one that says nothing gets one at a time", async () => {

@@ -16,6 +16,7 @@ import type {
 } from "../../src/core/sink.ts";
 import { createWake } from "../../src/core/wake.ts";
 import { createDelivery, type Delivery } from "../../src/delivery/deliver.ts";
+import type { EncodedMemory } from "../../src/delivery/encoded-memory.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { rawFormat } from "../support/events.ts";
@@ -52,6 +53,7 @@ export interface HarnessOptions {
   readonly limits?: Partial<BatchLimits>;
   readonly boundsFirst?: boolean;
   readonly writesMax?: number | undefined;
+  readonly encodedMemory?: EncodedMemory | undefined;
   readonly wants?: (event: JournalEvent) => boolean;
   readonly encode?: (event: JournalEvent) => string;
   readonly framed?: boolean;
@@ -110,6 +112,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
     async start() {
       const delivery = createDelivery({
         poisonMemory: true,
+        encodedMemory: options.encodedMemory,
         name,
         definition,
         config: {},

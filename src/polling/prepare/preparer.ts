@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
+import { keepHeapFlags } from "../../core/heap-flags.ts";
 import type { PageBody } from "../../core/page-body.ts";
 import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from "../../core/page-decoder.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
@@ -46,6 +47,7 @@ export function createPreparer(clock: Clock): Preparer {
     isUsed = true;
     if (worker !== undefined) return worker;
     worker = new Worker(new URL("./worker.js", import.meta.url));
+    keepHeapFlags(worker);
     worker.unref();
     worker.on("message", (answer: WorkerAnswer) => {
       const order = waiting.get(answer.id);

@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { keepHeapFlags } from "../../core/heap-flags.ts";
 
 /**
  * Writes very many small files side by side, each durable when its order is done. A journalling file system commits
@@ -122,6 +123,7 @@ function startThread() {
   const worker = new Worker(new URL("./crew-worker.js", import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
   });
+  keepHeapFlags(worker);
   worker.unref();
   let settle: { resolve(): void; reject(error: unknown): void } | undefined;
   let orders = 0;

@@ -1,0 +1,45 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Packer } from "../../src/core/packer.ts";
+import { decompress } from "../../src/core/zstd.ts";
+
+/* The thread that compresses; only the built program has it. */
+describe("the packer", () => {
+  let packer: Packer;
+
+  async function open(): Promise<void> {
+    const built = join(import.meta.dirname, "../../dist/src/core/packer.js");
+    packer = ((await import(built)) as { createPacker(): Packer }).createPacker();
+  }
+  afterEach(() => packer.close());
+
+  const piece = (seed: number, bytes: number) => Buffer.from(`line ${seed} `.repeat(bytes >> 3));
+
+  test("packs many orders of different sizes at once, each as its own whole", async () => {
+    await open();
+    const orders = Array.from({ length: 12 }, (_, index) => [
+      piece(index, 50_000 + index * 90_000),
+      piece(-index, 1000),
+    ]);
+    const packed = await Promise.all(
+      orders.map((pieces, index) => packer.pack(index % 2 === 0 ? "zstd" : "gzip", pieces)),
+    );
+    for (const [index, bytes] of packed.entries()) {
+      const plain = index % 2 === 0 ? decompress(bytes) : gunzipSync(bytes);
+      expect(plain.equals(Buffer.concat(orders[index]!))).toBe(true);
+    }
+  });
+
+  test("refuses what it has not packed when it is closed", async () => {
+    await open();
+    const results = Promise.allSettled(
+      Array.from({ length: 8 }, (_, index) => packer.pack("gzip", [piece(index, 2_000_000)])),
+    );
+    await packer.close();
+    const refused = (await results).filter(({ status }) => status === "rejected");
+    expect(refused.length).toBeGreaterThan(0);
+    await expect(packer.pack("gzip", [piece(0, 100_000)])).rejects.toThrow("closed");
+  });
+});
