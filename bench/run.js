@@ -25,7 +25,7 @@ const rounds = Number(process.env.BENCH_ROUNDS ?? 2);
 const backfill = Number(process.env.BENCH_BACKFILL ?? 50_000);
 const quietOrganizations = Number(process.env.BENCH_ORGANIZATIONS ?? 1000);
 const clusterOrganizations = Number(process.env.BENCH_CLUSTER_ORGANIZATIONS ?? 10_000);
-const clusterEvents = Number(process.env.BENCH_CLUSTER_EVENTS ?? 60_000);
+const clusterEvents = Number(process.env.BENCH_CLUSTER_EVENTS ?? 40_000);
 const chosen = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const isAll = process.argv.includes("--all");
 
@@ -149,8 +149,8 @@ for (const [name, part] of Object.entries(parts)) {
 /** The broker and the simulator run on the same processors as the machines. */
 async function clusterTables(kafka) {
   const quiet = await benchQuietCluster(kafka, clusterOrganizations);
-  const waiting = await benchMachines(kafka, clusterEvents, { pageSize: 200, concurrency: 2 });
-  const working = await benchMachines(kafka, 2 * clusterEvents, { pageSize: 1000 });
+  const waiting = await benchMachines(kafka, clusterEvents, { pageSize: 200, concurrency: 1 });
+  const working = await benchMachines(kafka, 3 * clusterEvents, { pageSize: 1000 });
   const three = ({ ratio }) => `three machines do ${ratio} times the work of one`;
   return [
     { title: `A quiet cluster of ${clusterOrganizations} organizations, 16 lanes`, rows: quiet },
