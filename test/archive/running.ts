@@ -9,13 +9,14 @@ import { createMetrics } from "../../src/core/metrics.ts";
 import { C, never, RETENTION_MS, type World } from "./world.ts";
 
 /** An archive as the app runs it, over the journal of a world and with its clock. */
-export async function openRunning(world: World, store: object) {
+export async function openRunning(world: World, store: object, s3Secrets: object = {}) {
   const origin = "example.com/running";
   const keyText = newSignerText(origin);
   const clock = { now: () => world.nowMs, sleep: async () => {} };
   const alarms = createAlarms(clock, silentLog);
   const parsed = archiveSchema.parse({ origin, key: { env: "KEY" }, store, counts: 0 });
-  const own = { ...parsed, name: "running", type: "archive", key: { reveal: () => keyText } };
+  const place = "s3" in parsed.store ? { s3: { ...parsed.store.s3, ...s3Secrets } } : parsed.store;
+  const own = { ...parsed, store: place, name: "running", type: "archive", key: { reveal: () => keyText } };
   const running = await openRunningArchive({ state: join(world.folder, "state.db") } as never, own as never, {
     db: world.db,
     journal: world.journal.id,
