@@ -100,6 +100,16 @@ export const REGRESSIONS: readonly Regression[] = [
     }),
   },
   {
+    name: "a local clock that is set back by days stops a failing sink for as long",
+    plan: focused(1, {
+      hours: 26,
+      faults: [
+        { kind: "clock", fromMs: 2 * HOUR_MS, toMs: 12 * HOUR_MS, skewMs: 68 * HOUR_MS },
+        { kind: "disk", fromMs: 10 * HOUR_MS, toMs: 13 * HOUR_MS, target: 0, error: "EIO" },
+      ],
+    }),
+  },
+  {
     name: "a Retry-After of a day silences the account for a day",
     plan: focused(2, {
       faults: [

@@ -8,7 +8,7 @@ import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { ArchiveState } from "../core/archive.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
@@ -163,12 +163,13 @@ export async function openRunningArchive(
    * archive ends after `pressedMs` when the journal fills: a backfill goes on, and has sealed further days.
    */
   async function rest(waitMs: number, pressedMs: number, signal: AbortSignal): Promise<void> {
-    const fromMs = clock.now();
+    const steadyMs = createSteadyTime(clock);
+    const fromMs = steadyMs();
     const untilMs = fromMs + waitMs;
-    while (!signal.aborted && clock.now() < untilMs) {
-      await clock.sleep(Math.min(LOOK_MS, untilMs - clock.now()), signal).catch(() => {});
+    while (!signal.aborted && steadyMs() < untilMs) {
+      await clock.sleep(Math.min(LOOK_MS, untilMs - steadyMs()), signal).catch(() => {});
       if (signal.aborted || parts.usedShare() <= STAGE_SHARE) continue;
-      if (clock.now() - fromMs >= pressedMs) return;
+      if (steadyMs() - fromMs >= pressedMs) return;
       await inTurn(async () => {
         while (!signal.aborted && (await state.noteArrivals(STAGED_PAGES)));
         await stage(signal);

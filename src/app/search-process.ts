@@ -1,6 +1,6 @@
 import type { Config } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Position } from "../core/position.ts";
@@ -86,14 +86,15 @@ export function createIndexStep(archive: string, service: SearchService, parts: 
   const { clock, alarms, archives, journal } = parts;
   const state = archives.find(({ name }) => name === archive)?.state;
   let seen = { closed: -1, page: -1 };
-  let dueMs = clock.now();
+  const steadyMs = createSteadyTime(clock);
+  let dueMs = steadyMs();
 
   return async (signal: AbortSignal): Promise<void> => {
     const found = { closed: state?.head()?.size ?? 0, page: journal.end().page };
     const isFailing = alarms
       .list()
       .some(({ kind, subject }) => kind === "index_failing" && subject === archive);
-    const isDue = clock.now() >= dueMs && (isFailing || found.page !== seen.page);
+    const isDue = steadyMs() >= dueMs && (isFailing || found.page !== seen.page);
     if (!isDue && (isFailing || found.closed === seen.closed)) return;
     try {
       await service.answer({ kind: "sync" }, signal);
@@ -110,6 +111,6 @@ export function createIndexStep(archive: string, service: SearchService, parts: 
           "Retrying every ten minutes. Events are read, delivered and archived all the same; a search makes the missing index itself and takes longer. If this persists, check the disk of the index, and run `tidemark archive rebuild-index` to see the error.",
       });
     }
-    dueMs = clock.now() + EVERY_MS;
+    dueMs = steadyMs() + EVERY_MS;
   };
 }

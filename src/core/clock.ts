@@ -6,6 +6,21 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
+/**
+ * Milliseconds that never go back, for waits: a clock that was set back by days must not make anything wait for as
+ * long. A clock that is set ahead ends waits early, which does no harm.
+ */
+export function createSteadyTime(clock: Clock): () => number {
+  let lastMs = clock.now();
+  let offsetMs = 0;
+  return () => {
+    const nowMs = clock.now();
+    if (nowMs < lastMs) offsetMs += lastMs - nowMs;
+    lastMs = nowMs;
+    return nowMs + offsetMs;
+  };
+}
+
 const SLEEP_MS_MAX = 2 ** 31 - 1;
 
 export const systemClock: Clock = {

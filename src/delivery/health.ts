@@ -1,5 +1,5 @@
 import type { AlarmKind, Alarms } from "../core/alarms.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain, type RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { SinkProblem } from "../core/sink.ts";
@@ -34,6 +34,7 @@ const UNEXPECTED_REMEDY =
 
 /** The state of one sink: since when, why, what to do about it, and how long to wait. */
 export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarms) {
+  const steadyMs = createSteadyTime(clock);
   let state: DeliveryState = "opening";
   let sinceMs = clock.now();
   let reason: string | null = null;
@@ -68,13 +69,13 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       return state;
     },
     /** How long it is still left alone; 0 and less: not at all. */
-    waitMs: () => waitUntilMs - clock.now(),
+    waitMs: () => waitUntilMs - steadyMs(),
     view: () => ({ state, sinceMs, reason, remedy }),
     /** Whether it will probably not continue without the operator. */
     isStuck: () =>
       state === "stopped" ||
       state === "paused" ||
-      (state === "retrying" && clock.now() - failingSinceMs >= STUCK_MS),
+      (state === "retrying" && steadyMs() - failingSinceMs >= STUCK_MS),
 
     /** It is open and has nothing to do. */
     running: () => become("running", null, null),
@@ -84,18 +85,18 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       become("running", null, null);
     },
     retrying(error: RetryableError, isUnexpected = false): void {
-      if (failures++ === 0) failingSinceMs = clock.now();
+      if (failures++ === 0) failingSinceMs = steadyMs();
       const waitMs = retryMs(error);
-      waitUntilMs = clock.now() + waitMs;
+      waitUntilMs = steadyMs() + waitMs;
       become("retrying", explain(error), isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
       if (isUnexpected) log.error({ err: error, waitMs }, "A sink failed unexpectedly; trying again.");
       else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
-      const isLong = clock.now() - failingSinceMs >= FAILING_MS_TO_ALARM;
+      const isLong = steadyMs() - failingSinceMs >= FAILING_MS_TO_ALARM;
       if (isUnexpected) raise("sink_failing", "critical");
       else if (failures >= FAILURES_TO_ALARM || isLong) raise("sink_failing", "warning");
     },
     paused(why: string, whatToDo: string): void {
-      waitUntilMs = clock.now() + PROBE_MS;
+      waitUntilMs = steadyMs() + PROBE_MS;
       become("paused", why, whatToDo);
       raise("sink_paused", "critical");
     },

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format } from "../core/format.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
@@ -37,6 +37,7 @@ export function createNextBatch(source: BatchSource) {
   let chunks: { readonly of: Chunks; readonly chunkBytes: number } | undefined;
   // The bytes go into a chunk at once.
   const encodeShared = format.encodeShared ?? format.encode;
+  const steadyMs = createSteadyTime(clock);
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
 
@@ -69,8 +70,8 @@ export function createNextBatch(source: BatchSource) {
 
   /** How long an unfilled batch still waits, by both clocks: it must not wait longer because they differ. */
   function waitOf(pulledMs: number, ageMsMax: number): number {
-    unfilledSinceMs ??= clock.now();
-    return ageMsMax - Math.max(clock.now() - pulledMs, clock.now() - unfilledSinceMs);
+    unfilledSinceMs ??= steadyMs();
+    return ageMsMax - Math.max(clock.now() - pulledMs, steadyMs() - unfilledSinceMs);
   }
 
   async function decide(formed: Formed, sink: Sink, from: Position, isBound: boolean): Promise<NextBatch> {

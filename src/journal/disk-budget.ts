@@ -1,5 +1,5 @@
 import type { Alarms } from "../core/alarms.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain, isDiskTrouble } from "../core/errors.ts";
 import type { createSpace, Usage } from "./space.ts";
 
@@ -28,15 +28,16 @@ export function createSpaceKeeper(
   alarms: Alarms,
   retentionMs: number,
 ) {
+  const steadyMs = createSteadyTime(clock);
   let usedBytes = space.usedBytes();
-  let checkedMs = 0;
-  let lookedMs = clock.now();
-  let expiredMs = clock.now();
-  let samples: readonly Sample[] = [{ ms: clock.now(), bytes: usedBytes }];
+  let checkedMs = Number.NEGATIVE_INFINITY;
+  let lookedMs = steadyMs();
+  let expiredMs = steadyMs();
+  let samples: readonly Sample[] = [{ ms: steadyMs(), bytes: usedBytes }];
   const budgetBytes = space.usage().budgetBytes;
 
   async function keep(): Promise<void> {
-    checkedMs = clock.now();
+    checkedMs = steadyMs();
     try {
       await makeRoom();
       alarms.clear("state_unwritable", "state");
@@ -59,16 +60,16 @@ export function createSpaceKeeper(
 
   async function makeRoom(): Promise<void> {
     for (let turn = 0; turn < 10 && (await space.trim()); turn++);
-    if (clock.now() - expiredMs > EXPIRE_MS) {
-      expiredMs = clock.now();
+    if (steadyMs() - expiredMs > EXPIRE_MS) {
+      expiredMs = steadyMs();
       for (let turn = 0; turn < 100 && (await space.expire(clock.now(), retentionMs)); turn++);
     }
     if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
   }
 
   function hasRoom(): boolean {
-    if (Math.abs(clock.now() - lookedMs) >= LOOK_MS) {
-      lookedMs = clock.now();
+    if (steadyMs() - lookedMs >= LOOK_MS) {
+      lookedMs = steadyMs();
       usedBytes = space.usedBytes();
     }
     return usedBytes < budgetBytes;
@@ -76,14 +77,14 @@ export function createSpaceKeeper(
 
   /** Two are kept, so that the older one is always one or two hours old. */
   function sample(): void {
-    if (clock.now() - samples.at(-1)!.ms < SAMPLE_MS) return;
-    samples = [samples.at(-1)!, { ms: clock.now(), bytes: usedBytes }];
+    if (steadyMs() - samples.at(-1)!.ms < SAMPLE_MS) return;
+    samples = [samples.at(-1)!, { ms: steadyMs(), bytes: usedBytes }];
   }
 
   /** Bucketed, so that the alarm is logged again only when the bucket changes. */
   function hoursLeft(): number | undefined {
     const { ms, bytes } = samples[0]!;
-    const tookMs = clock.now() - ms;
+    const tookMs = steadyMs() - ms;
     if (tookMs < PACE_MS_MIN || usedBytes <= bytes) return undefined;
     const hours = (budgetBytes - usedBytes) / ((usedBytes - bytes) / tookMs) / 3_600_000;
     return HOURS.findLast((step) => step <= hours) ?? 1;
@@ -108,7 +109,7 @@ export function createSpaceKeeper(
   return {
     /** To be called often; works once a second. */
     async turn(): Promise<void> {
-      if (clock.now() - checkedMs >= CHECK_MS) await keep();
+      if (steadyMs() - checkedMs >= CHECK_MS) await keep();
     },
     hasRoom,
     /** Resolves when there is room for another page. */
@@ -116,7 +117,7 @@ export function createSpaceKeeper(
       while (!hasRoom()) {
         await clock.sleep(CHECK_MS / 4, signal);
         // Many may be waiting; one look serves them all.
-        if (clock.now() - checkedMs >= CHECK_MS / 4) await keep();
+        if (steadyMs() - checkedMs >= CHECK_MS / 4) await keep();
       }
     },
   };

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { FULL_PAGE_EVENTS, type PageGate, type PagePriority } from "../core/page-gate.ts";
 import { createWake } from "../core/wake.ts";
 
@@ -43,6 +43,7 @@ export function createPageGate(options: PageGateOptions): PageGate {
   const { disk, memory, clock, pagesInFlight } = options;
   const turns = createTurns(pagesInFlight);
   const freed = createWake(clock);
+  const steadyMs = createSteadyTime(clock);
   const isFull = () => memory.heldBytes() >= pagesInFlight * PAGE_BYTES;
   let fullSinceMs: number | undefined;
   memory.onFree(() => {
@@ -54,13 +55,13 @@ export function createPageGate(options: PageGateOptions): PageGate {
   async function untilMemory(signal: AbortSignal): Promise<void> {
     while (isFull()) {
       signal.throwIfAborted();
-      fullSinceMs ??= clock.now();
-      const leftMs = fullSinceMs + FULL_PAGE_EVENTS / EVENTS_PER_MS - clock.now();
+      fullSinceMs ??= steadyMs();
+      const leftMs = fullSinceMs + FULL_PAGE_EVENTS / EVENTS_PER_MS - steadyMs();
       if (leftMs > 0) {
         await freed.wait(leftMs, signal);
         continue;
       }
-      fullSinceMs = clock.now();
+      fullSinceMs = steadyMs();
       if (!memory.dropOldest()) return;
     }
   }

@@ -107,6 +107,19 @@ describe("delivery", () => {
       expect(harness.alarms.list()).toEqual([]);
     });
 
+    test("a clock that is set back by days during a back-off does not make the sink wait for as long", async () => {
+      const { destination, append, start, clock } = make({ guarantee });
+      await append(eventTexts(0, 1));
+      const delivery = await start();
+      destination.script.push(raise(new RetryableError("down", { retryAfterMs: 10_000 })));
+      await stepUntilIdle(delivery);
+      clock.set(clock.now() - 3 * 86_400_000);
+      await stepUntilIdle(delivery);
+      clock.advance(10_000);
+      await stepUntilIdle(delivery);
+      expect(destination.held).toEqual(eventTexts(0, 1));
+    });
+
     test("Retry-After is kept to, up to an hour", async () => {
       const { destination, append, start, clock } = make({ guarantee });
       await append(eventTexts(0, 1));
