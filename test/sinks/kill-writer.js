@@ -65,7 +65,8 @@ function open() {
 function batchOf(start, end) {
   const records = events.slice(start, end).map((event) => {
     const body = sink.encode ? sink.encode(event) : event.bytes;
-    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    // A copy: the next event may overwrite the memory of this one.
+    const bytes = Buffer.from(body);
     return { event, body: bytes, size: bytes.length };
   });
   return { records, from: positionAt(start), to: positionAt(end) };
