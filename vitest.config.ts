@@ -26,6 +26,7 @@ const shared = {
   // Generous limits: tests wait for conditions, and a busy machine only makes them slower.
   testTimeout: 180_000,
   hookTimeout: 300_000,
+  expect: { poll: { timeout: 30_000 } },
 } as const;
 
 export default defineConfig({

@@ -1,6 +1,5 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { startBulkReceiver } from "./receiver.js";
@@ -71,7 +70,8 @@ async function startS3(support, opened) {
 
 /** The tests' support starts the components. It is TypeScript, which Node 20 does not run. */
 function buildSupport() {
-  const folder = mkdtempSync(join(tmpdir(), "tidemark-bench-"));
+  // Inside the project, so that its packages are found.
+  const folder = mkdtempSync(join(ROOT, "dist", "bench-"));
   const options =
     "--ignoreConfig --noCheck --module nodenext --target es2023 --types node --skipLibCheck".split(" ");
   const paths = ["--rewriteRelativeImportExtensions", "--rootDir", "test/support", "--outDir", folder];

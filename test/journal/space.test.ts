@@ -144,7 +144,7 @@ describe("room on disk", () => {
       await space.trim();
       space.truncateLog();
       expect(statSync(fixture.file).size).toBeGreaterThan(7_000_000);
-      expect(space.usedBytes()).toBeLessThan(1_000_000);
+      expect(space.usedBytes()).toBeLessThan(empty + 500_000);
     });
 
     test("R13 the log is counted while it is there, and can be cut back", async () => {
