@@ -149,7 +149,8 @@ export function createPages(
     }
     const body = storedBody(row);
     const bytes = decoder === undefined ? undefined : contentSizeOf(body);
-    if (decoder === undefined || bytes === undefined) return read(row, body);
+    // A damaged frame may declare any size, so no memory is taken for more than the page had.
+    if (decoder === undefined || bytes === undefined || bytes > row.bytes + 1) return read(row, body);
     const turn = decodeBeside(decoder, row, body, bytes);
     underway.set(row.number, turn);
     return turn.finally(() => underway.delete(row.number));

@@ -228,6 +228,8 @@ describe("forming a batch", () => {
   });
 
   test("stretches of lines are the records that would have been made one by one", async () => {
+    // Hundreds of commits: on a busy disk their syncs alone took minutes, and nothing here is about durability.
+    fixture.db.exec("PRAGMA synchronous = OFF");
     const size = fc.nat(40);
     const page = fc.record({ sizes: fc.array(size, { minLength: 1, maxLength: 8 }), blank: fc.boolean() });
     const scene = fc.record({

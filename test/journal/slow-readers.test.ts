@@ -72,4 +72,14 @@ describe("slow readers", () => {
     expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     expect(memory.heldBytes()).toBe(0);
   });
+
+  test("R16 a damaged page that declares an enormous size is named, and no memory is taken for it", async () => {
+    // A zstd frame with an eight-byte content size of a terabyte.
+    const header = Buffer.from("28b52ffde00000000000010000010000", "hex");
+    db.prepare("UPDATE bodies SET body = ? WHERE page = 1").run(header);
+    const reader = await journal.reader("a");
+    await expect(reader.read(reader.position)).rejects.toThrow("does not give its checksum");
+    expect(decoded).toBe(0);
+    expect(memory.heldBytes()).toBe(0);
+  });
 });
