@@ -72,8 +72,8 @@ export const MUTANTS: readonly Mutant[] = [
       organizations: 1,
       events: { eventsPerDay: 400 },
       settings: { pageSize: 5 },
-      service: { tokenMs: 5 * MINUTE_MS, latencyMs: 2000 },
-      faults: [{ kind: "kill", fromMs: 3 * HOUR_MS, hops: 0, downMs: HOUR_MS }, ...resumes()],
+      // Every cursor is too old when it is used. No fault excuses the program, because this is a habit.
+      service: { tokenMs: 1000, latencyMs: 2000 },
     },
   },
   {
@@ -236,13 +236,3 @@ export const MUTANTS: readonly Mutant[] = [
     focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "broken" }] } },
   },
 ];
-
-/** Kills that come amid the first pass, when it has a cursor. */
-function resumes() {
-  return [1, 2, 3].map((at) => ({
-    kind: "kill" as const,
-    fromMs: at * 4000,
-    hops: 3,
-    downMs: 20 * MINUTE_MS,
-  }));
-}
