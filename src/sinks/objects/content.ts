@@ -1,6 +1,7 @@
 import type { Format } from "../../core/format.ts";
 import { gzip } from "../../core/http/gzip.ts";
 import { createPacker } from "../../core/packer.ts";
+import { parquetOf } from "../parquet/write.ts";
 import { isJson } from "../shared/body.ts";
 import type { Compression } from "./config.ts";
 
@@ -25,7 +26,6 @@ const CONTENT_TYPES = { gzip: "application/gzip", zstd: "application/zstd", none
 
 export async function contentOf(format: Format, compression: Compression): Promise<ObjectContent> {
   if (format.container === "parquet") {
-    const { parquetOf } = await import("../parquet/write.ts");
     const contentType = "application/vnd.apache.parquet";
     return { extension: "parquet", contentType, encode: async (lines) => parquetOf(joined(lines)), close };
   }
