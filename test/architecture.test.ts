@@ -37,6 +37,8 @@ const OUTSIDE = ["src/server/page", "simulator/test"];
 
 /** Tables may be long: they are read line by line. */
 const TABLES: readonly string[] = ["src/core/metrics.ts"];
+/** The only folder that knows the library for Kafka; everything else uses src/core/kafka.ts. */
+const KAFKA_CLIENT = "src/sinks/kafka/client/";
 /** ClickHouse and DuckDB are asked in their own SQL. */
 const SQL_PLACES =
   /^src\/(journal|imports\/store)\/|^simulator\/|^src\/sinks\/clickhouse|^src\/search\/|^src\/commands\/sql\.ts/;
@@ -127,6 +129,13 @@ describe("the architecture", () => {
     const sql = /\b(SELECT .* FROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
     const elsewhere = files.filter((file) => !SQL_PLACES.test(file) && sql.test(codeOf(file)));
     expect(elsewhere).toEqual([]);
+  });
+
+  test("only the Kafka client imports kafkajs", () => {
+    // Also by the name of a file inside the package, as in import(`kafkajs/src/…`).
+    const importing = files.filter((file) => /["'`]kafkajs["'`/]/.test(codeOf(file)));
+    expect(importing.length).toBeGreaterThan(3);
+    expect(importing.filter((file) => !file.startsWith(KAFKA_CLIENT))).toEqual([]);
   });
 
   test("a name that is exported from src/ means one thing", () => {

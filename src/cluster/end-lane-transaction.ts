@@ -1,5 +1,5 @@
 import { OPENED_KEY, type StoredRecord } from "../core/changelog.ts";
-import type { Brokers, KafkaLink } from "./link.ts";
+import { errorTypes, type KafkaBrokers, type KafkaClient } from "../core/kafka.ts";
 import { createCommitMarkers, endsOf, rawRecords } from "./read-partition.ts";
 import type { ClusterTopics } from "./topic-names.ts";
 
@@ -12,7 +12,6 @@ import type { ClusterTopics } from "./topic-names.ts";
  * Transactions of other producers are left alone; they hide nothing from us.
  */
 
-const TRANSACTION_COORDINATOR = 1;
 const SETTLE_MS = 3000;
 const POLL_MS = 50;
 
@@ -23,29 +22,22 @@ interface ToEnd {
   readonly lane: number;
 }
 
-export function endLaneTransaction(link: KafkaLink, ours: ToEnd): Promise<boolean> {
+export function endLaneTransaction(link: KafkaClient, ours: ToEnd): Promise<boolean> {
   const { transactionalId, transactionTimeoutMs, topics, lane } = ours;
-  return link.withBrokers(async (brokers) => {
-    const { coordinator, producerId, producerEpoch } = await untilTaken(async () => {
-      const found = await brokers.findGroupCoordinator({
-        groupId: transactionalId,
-        coordinatorType: TRANSACTION_COORDINATOR,
-      });
-      const request = { transactionalId, transactionTimeout: transactionTimeoutMs };
-      return { coordinator: found, ...(await found.initProducerId(request)) };
-    });
-    const rows = await openRecords(brokers, topics.state, lane, producerId);
-    const bodies = await openRecords(brokers, topics.pages, lane, producerId);
+  return link.brokers(async (brokers) => {
+    const identity = await untilTaken(() =>
+      brokers.initProducer({ id: transactionalId, timeoutMs: transactionTimeoutMs }),
+    );
+    const rows = await openRecords(brokers, topics.state, lane, identity.producerId);
+    const bodies = await openRecords(brokers, topics.pages, lane, identity.producerId);
     const hanging = [
       ...(rows.length > 0 ? [topics.state] : []),
       ...(bodies.length > 0 ? [topics.pages] : []),
     ];
     if (hanging.length === 0) return false;
-    const transaction = { transactionalId, producerId, producerEpoch };
     const partitions = hanging.map((topic) => ({ topic, partitions: [lane] }));
-    await coordinator.addPartitionsToTxn({ ...transaction, topics: partitions });
-    const transactionResult = isComplete(rows, bodies);
-    await coordinator.endTxn({ ...transaction, transactionResult });
+    const end = isComplete(rows, bodies) ? "commit" : "abort";
+    await brokers.endTransaction(transactionalId, identity, partitions, end);
     return true;
   });
 }
@@ -66,7 +58,7 @@ async function untilTaken<Value>(ask: () => Promise<Value>): Promise<Value> {
     try {
       return await ask();
     } catch (error) {
-      if (tries > 600 || !WAITING.includes((error as { type?: string }).type ?? "")) throw error;
+      if (tries > 600 || !WAITING.includes(errorTypes(error)[0] ?? "")) throw error;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
@@ -84,7 +76,7 @@ function isComplete(rows: readonly StoredRecord[], bodies: readonly StoredRecord
 
 /** The records of our producer id without a marker. */
 async function openRecords(
-  brokers: Brokers,
+  brokers: KafkaBrokers,
   topic: string,
   partition: number,
   producerId: string,

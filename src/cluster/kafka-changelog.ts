@@ -1,4 +1,3 @@
-import type { Producer, RecordMetadata, TopicMessages } from "kafkajs";
 import {
   BIRTH_KEY,
   type Changelog,
@@ -9,8 +8,8 @@ import {
   type LogName,
   type LogRecord,
 } from "../core/changelog.ts";
+import { type ConnectKafka, errorTypes, type KafkaClient, type KafkaProducer } from "../core/kafka.ts";
 import { endLaneTransaction } from "./end-lane-transaction.ts";
-import { type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, readPartition } from "./read-partition.ts";
 import { inWords } from "./rights.ts";
 import { type ClusterTopics, topicsOf } from "./topic-names.ts";
@@ -31,6 +30,7 @@ export interface KafkaChangelogOptions {
 const SEND_BYTES_MAX = 900_000;
 /** Added to the transaction's time-out: after that a commit has failed. */
 const COMMIT_MS = 10_000;
+const LOGS = ["rows", "bodies"] as const;
 const OPEN_MS_MAX = 120_000;
 
 /** The broker's words for a writer whose lane was taken, or whose transaction has timed out. */
@@ -74,7 +74,7 @@ export function createKafkaChangelog(options: KafkaChangelogOptions): Changelog 
 
 /** The first record of the partition. */
 export async function readBirth(
-  link: KafkaLink,
+  link: KafkaClient,
   topics: Pick<ClusterTopics, "state">,
   lane: number,
   signal: AbortSignal,
@@ -86,45 +86,31 @@ export async function readBirth(
   return undefined;
 }
 
-async function hasPartition(link: KafkaLink, topic: string, partition: number): Promise<boolean> {
-  const admin = link.kafka.admin();
-  await admin.connect();
+async function hasPartition(link: KafkaClient, topic: string, partition: number): Promise<boolean> {
   try {
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-    return topics[0]!.partitions.some(({ partitionId }) => partitionId === partition);
+    const [found] = await link.admin((admin) => admin.describe([topic]));
+    return found!.partitions.some((each) => each.partition === partition);
   } catch (error) {
     if (errorTypes(error).includes("UNKNOWN_TOPIC_OR_PARTITION")) return false;
     throw error;
-  } finally {
-    await admin.disconnect();
   }
 }
 
 /** A producer that has fenced the one before it, with nothing of ours left open. */
 async function takeLane(
-  link: KafkaLink,
+  link: KafkaClient,
   topics: ClusterTopics,
   lane: number,
   { name, transactionTimeoutMs }: KafkaChangelogOptions,
-): Promise<Producer> {
+): Promise<KafkaProducer> {
   const transactionalId = laneId(name, lane);
   await endLaneTransaction(link, { transactionalId, transactionTimeoutMs, topics, lane });
-  const producer = link.kafka.producer({
-    transactionalId,
-    transactionTimeout: transactionTimeoutMs,
-    maxInFlightRequests: 1,
-    idempotent: true,
-    allowAutoTopicCreation: false,
-    createPartitioner: () => () => lane,
-  });
-  await producer.connect();
-  await (await producer.transaction()).abort();
-  return producer;
+  return link.producer({ id: transactionalId, timeoutMs: transactionTimeoutMs });
 }
 
 function laneLog(
-  link: KafkaLink,
-  producer: Producer,
+  link: KafkaClient,
+  producer: KafkaProducer,
   topics: ClusterTopics,
   lane: number,
   { name, transactionTimeoutMs }: KafkaChangelogOptions,
@@ -132,20 +118,29 @@ function laneLog(
   const topicOf = (log: LogName) => (log === "rows" ? topics.state : topics.pages);
 
   async function send(batch: LogBatch) {
-    const transaction = await producer.transaction();
-    const ends = { rows: -1, bodies: -1 };
+    const written = LOGS.filter((log) => batch[log].length > 0);
+    await producer.begin(written.map((log) => ({ topic: topicOf(log), partitions: [lane] })));
+    let rowOffset = -1;
     let bodyOffset: number | undefined;
     for (const request of requestsOf(batch)) {
-      const topicMessages = (["rows", "bodies"] as const).flatMap((log) =>
-        request[log].length === 0 ? [] : [messagesOf(topicOf(log), lane, request[log])],
+      const logs = LOGS.filter((log) => request[log].length > 0);
+      const refused = await producer.produce(
+        await Promise.all(
+          logs.map((log) => link.encode({ topic: topicOf(log), partition: lane }, request[log], Date.now())),
+        ),
       );
-      const sent = await transaction.sendBatch({ acks: -1, compression: link.compression, topicMessages });
-      const rows = offsetIn(sent, topics.state);
-      if (rows !== undefined) ends.rows = rows + request.rows.length - 1;
-      bodyOffset ??= offsetIn(sent, topics.pages);
+      if (refused.length > 0) throw new Error(tooLarge(refused[0]!.topic));
+      if (request.rows.length > 0) rowOffset = offsetIn(topics.state) + request.rows.length - 1;
+      if (request.bodies.length > 0) bodyOffset ??= offsetIn(topics.pages);
     }
-    await transaction.commit();
-    return { rowOffset: ends.rows, bodyOffset };
+    await producer.commit();
+    return { rowOffset, bodyOffset };
+  }
+
+  function offsetIn(topic: string): number {
+    const offset = producer.offsetIn(topic, lane);
+    if (offset === undefined) throw new Error(`Kafka did not say where it stored records of ${topic}.`);
+    return Number(offset);
   }
 
   return {
@@ -163,24 +158,19 @@ function laneLog(
     },
     read: (log, from, signal) => readPartition(link, topicOf(log), lane, from, signal),
     async dropBodies(before) {
-      const { first } = await link.withBrokers((brokers) => endsOf(brokers, topics.pages, lane));
+      const { first } = await link.brokers((brokers) => endsOf(brokers, topics.pages, lane));
       if (before <= first) return;
-      const admin = link.kafka.admin();
-      await admin.connect();
-      try {
-        // The client finds the leader only of a topic that it was asked about before.
-        await admin.fetchTopicOffsets(topics.pages);
-        const partitions = [{ partition: lane, offset: String(before) }];
-        await admin.deleteTopicRecords({ topic: topics.pages, partitions });
-      } finally {
-        await admin.disconnect();
-      }
+      await link.admin((admin) => admin.deleteRecords({ topic: topics.pages, partition: lane }, before));
     },
     async close() {
       link.end();
-      await producer.disconnect().catch(() => {});
+      await producer.close().catch(() => {});
     },
   };
+}
+
+function tooLarge(topic: string): string {
+  return `Kafka refuses records of ${topic} as too large: its max.message.bytes is below ${SEND_BYTES_MAX}.`;
 }
 
 /** Produce requests within the limit. Rows keep their order, so that the tip is in the last one. */
@@ -210,20 +200,4 @@ function chunksOf(records: readonly LogRecord[]): readonly (readonly LogRecord[]
     bytes += size;
   }
   return chunks;
-}
-
-function messagesOf(topic: string, partition: number, records: readonly LogRecord[]): TopicMessages {
-  return {
-    topic,
-    messages: records.map(({ key, value }) => ({
-      key,
-      value: value === null ? null : Buffer.from(value.buffer, value.byteOffset, value.length),
-      partition,
-    })),
-  };
-}
-
-function offsetIn(sent: readonly RecordMetadata[], topic: string): number | undefined {
-  const offset = sent.find(({ topicName }) => topicName === topic)?.baseOffset;
-  return offset === undefined ? undefined : Number(offset);
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Producer } from "kafkajs";
-import type { ConnectKafka, KafkaLink } from "./link.ts";
+import type { ConnectKafka, KafkaClient, KafkaProducer } from "../core/kafka.ts";
 import { readPartition } from "./read-partition.ts";
 import { topicsOf } from "./topic-names.ts";
 
@@ -52,16 +51,13 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
   let own: { readonly machine: string; readonly sentMs: number } | undefined;
   /** How far the broker's clock is ahead of this one. */
   let aheadMs = 0;
-  let link: KafkaLink | undefined;
-  let producer: Producer | undefined;
+  let link: KafkaClient | undefined;
+  let producer: KafkaProducer | undefined;
   let next = 0;
 
-  async function connected(signal: AbortSignal): Promise<{ link: KafkaLink; producer: Producer }> {
+  async function connected(signal: AbortSignal): Promise<{ link: KafkaClient; producer: KafkaProducer }> {
     link ??= await connect(signal);
-    if (producer === undefined) {
-      producer = link.kafka.producer({ allowAutoTopicCreation: false });
-      await producer.connect();
-    }
+    producer ??= await link.producer();
     return { link, producer };
   }
 
@@ -70,7 +66,7 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
     link = undefined;
     producer = undefined;
     oldLink?.end();
-    await oldProducer?.disconnect().catch(() => {});
+    await oldProducer?.close().catch(() => {});
   }
 
   /** Older summaries under the own name are of an earlier process; later ones are of another one that runs now. */
@@ -86,12 +82,11 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
     async publish(machine: string, summary: MachineSummary | null, signal: AbortSignal): Promise<void> {
       try {
         const { producer: to, link: over } = await connected(signal);
-        const value = summary === null ? null : JSON.stringify({ ...summary, instance });
+        const value = summary === null ? null : Buffer.from(JSON.stringify({ ...summary, instance }));
         own = { machine, sentMs: Date.now() };
-        await over.within(
-          LIMIT_MS,
-          to.send({ topic, acks: -1, messages: [{ key: machine, value, partition: 0 }] }),
-        );
+        const report = await over.encode({ topic, partition: 0 }, [{ key: machine, value }], own.sentMs);
+        const refused = await over.within(LIMIT_MS, to.produce([report]));
+        if (refused.length > 0) throw new Error(`${topic} refuses the report of ${machine} as too large.`);
       } catch (error) {
         await end();
         throw error;

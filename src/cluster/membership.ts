@@ -1,6 +1,5 @@
-import type { Consumer, PartitionAssigner } from "kafkajs";
-import { assignLanes, type GroupMember, type MemberFacts } from "./assign.ts";
-import type { ConnectKafka, KafkaLink } from "./link.ts";
+import type { ConnectKafka } from "../core/kafka.ts";
+import { assignLanes, type MemberFacts } from "./assign.ts";
 import type { FenceInstant } from "./self-fence.ts";
 import { topicsOf } from "./topic-names.ts";
 
@@ -37,123 +36,26 @@ export async function joinGroup(options: MembershipOptions, signal: AbortSignal)
 
 /** Ends when the signal aborts, or when the client gives up. */
 async function joinOnce(options: MembershipOptions, signal: AbortSignal): Promise<void> {
-  const link = await options.connect(signal);
-  const { sessionTimeoutMs } = options;
-  const leaving = new AbortController();
-  const consumer = link.kafka.consumer({
-    groupId: options.name,
-    sessionTimeout: sessionTimeoutMs,
-    rebalanceTimeout: sessionTimeoutMs,
-    heartbeatInterval: Math.floor(sessionTimeoutMs / 10),
-    maxWaitTimeInMs: Math.floor(sessionTimeoutMs / 20),
-    allowAutoTopicCreation: false,
-    partitionAssigners: [assigner(options, await memberMetadata(), leaving.signal)],
-  });
+  const { name, lanes, sessionTimeoutMs, facts, assigned, alive, trouble } = options;
+  const client = await options.connect(signal);
   try {
-    const ended = watch(consumer, options);
-    await consumer.connect();
-    await consumer.subscribe({ topic: topicsOf(options.name).lanes });
-    await consumer.run({ autoCommit: false, eachMessage: async () => {} });
-    await Promise.race([ended, untilAborted(signal)]);
+    await client.join(
+      {
+        ...{ name, topic: topicsOf(name).lanes, sessionTimeoutMs, assigner: ASSIGNER, assigned, trouble },
+        facts: () => JSON.stringify(facts()),
+        assign: (members) =>
+          assignLanes(
+            members.map((member) => ({ id: member.id, facts: JSON.parse(member.facts) as MemberFacts })),
+            lanes,
+          ),
+        alive: (wallMs) =>
+          alive({ wallMs, monotonicMs: performance.now() - Math.max(0, Date.now() - wallMs) }),
+      },
+      signal,
+    );
   } finally {
-    leaving.abort();
-    await leave(consumer, link);
+    client.end();
   }
-}
-
-const LEAVE_MS_MAX = 5000;
-
-/** The group gives the lanes to others at once when a member says that it leaves. */
-async function leave(consumer: Consumer, link: KafkaLink): Promise<void> {
-  await link.within(LEAVE_MS_MAX, consumer.disconnect()).catch(() => {});
-  link.end();
-}
-
-/** Resolves when the client has given up. */
-function watch(consumer: Consumer, options: MembershipOptions): Promise<void> {
-  let sentAt: FenceInstant | undefined;
-  consumer.on(consumer.events.REQUEST, ({ payload }) => {
-    if (payload.apiName !== "Heartbeat") return;
-    const wallMs = payload.sentAt;
-    sentAt = { wallMs, monotonicMs: performance.now() - Math.max(0, Date.now() - wallMs) };
-  });
-  consumer.on(consumer.events.HEARTBEAT, () => {
-    if (sentAt !== undefined) options.alive(sentAt);
-  });
-  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    const lanes = payload.memberAssignment[topicsOf(options.name).lanes] ?? [];
-    options.assigned(lanes.map(Number));
-  });
-  return new Promise((resolve) => {
-    consumer.on(consumer.events.CRASH, ({ payload }) => {
-      options.trouble(payload.error);
-      if (!payload.restart) resolve();
-    });
-    consumer.on(consumer.events.STOP, () => resolve());
-  });
-}
-
-interface MemberMetadata {
-  encode(metadata: { version: number; topics: readonly string[]; userData: Buffer }): Buffer;
-  decode(buffer: Buffer): { readonly userData: Buffer } | null;
-}
-
-async function memberMetadata(): Promise<{ MemberMetadata: MemberMetadata; MemberAssignment: Encoder }> {
-  const { AssignerProtocol } = (await import("kafkajs")).default;
-  return AssignerProtocol as unknown as { MemberMetadata: MemberMetadata; MemberAssignment: Encoder };
-}
-
-interface Encoder {
-  encode(assignment: { version: number; assignment: Record<string, number[]>; userData: Buffer }): Buffer;
-}
-
-function assigner(
-  { name, lanes, facts }: MembershipOptions,
-  { MemberMetadata, MemberAssignment }: { MemberMetadata: MemberMetadata; MemberAssignment: Encoder },
-  leaving: AbortSignal,
-): PartitionAssigner {
-  const topic = topicsOf(name).lanes;
-  const none = Buffer.alloc(0);
-  const protocol: ReturnType<PartitionAssigner> = {
-    name: ASSIGNER,
-    version: 1,
-    async assign({ members }) {
-      const known = members.map(({ memberId, memberMetadata }): GroupMember => {
-        const text = MemberMetadata.decode(memberMetadata)?.userData.toString() ?? "";
-        return { id: memberId, facts: JSON.parse(text) as MemberFacts };
-      });
-      return [...assignLanes(known, lanes)].map(([memberId, own]) => ({
-        memberId,
-        memberAssignment: MemberAssignment.encode({
-          version: 1,
-          assignment: { [topic]: [...own] },
-          userData: none,
-        }),
-      }));
-    },
-    protocol: ({ topics }) => ({
-      name: ASSIGNER,
-      metadata: MemberMetadata.encode({ version: 1, topics, userData: Buffer.from(JSON.stringify(facts())) }),
-    }),
-  };
-  return ({ cluster }) => {
-    endFetches(cluster, leaving);
-    return protocol;
-  };
-}
-
-/**
- * The client starts its fetches anew when a broker comes or goes. If it is stopped meanwhile, the new fetches return at
- * once, forever, and no timer or socket of the process gets a turn. It looks at the brokers before every fetch, so a
- * failure there ends them.
- */
-function endFetches(cluster: object, leaving: AbortSignal): void {
-  const client = cluster as { getNodeIds(): string[] };
-  const getNodeIds = client.getNodeIds.bind(client);
-  client.getNodeIds = () => {
-    if (leaving.aborted) throw new Error("This machine is leaving the group.");
-    return getNodeIds();
-  };
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

@@ -1,10 +1,12 @@
 import type { StoredRecord } from "../core/changelog.ts";
-import { type Broker, type Brokers, errorTypes, type KafkaLink, type RawRecord } from "./link.ts";
+import {
+  errorTypes,
+  type FetchedRecord,
+  type KafkaBrokers,
+  type KafkaClient,
+  type OffsetPlace,
+} from "../core/kafka.ts";
 
-const READ_UNCOMMITTED = 0;
-const READ_COMMITTED = 1;
-const EARLIEST = -2;
-const LATEST = -1;
 const FETCH_BYTES_MAX = 8_000_000;
 const WAIT_MS = 100;
 const LEADER_TRIES = 100;
@@ -21,16 +23,21 @@ export interface PartitionEnds {
   readonly first: number;
   /** The true end, with open transactions. */
   readonly end: number;
-  /** The end for readers of committed records: the first open transaction of anybody. */
+  /** The end for readers of committed records: the first open transaction of any producer. */
   readonly stable: number;
 }
 
-export async function endsOf(brokers: Brokers, topic: string, partition: number): Promise<PartitionEnds> {
-  return byLeader(brokers, topic, partition, async (broker) => ({
-    first: await offsetOf(broker, topic, partition, EARLIEST, READ_UNCOMMITTED),
-    end: await offsetOf(broker, topic, partition, LATEST, READ_UNCOMMITTED),
-    stable: await offsetOf(broker, topic, partition, LATEST, READ_COMMITTED),
-  }));
+export async function endsOf(
+  brokers: KafkaBrokers,
+  topic: string,
+  partition: number,
+): Promise<PartitionEnds> {
+  const at = (place: OffsetPlace) =>
+    onceLed(brokers, topic, partition, async () => {
+      const [found] = await brokers.offsets([{ topic, partitions: [partition] }], place);
+      return found && Number(found.offset);
+    });
+  return { first: await at("first"), end: await at("end"), stable: await at("stable") };
 }
 
 /**
@@ -38,7 +45,7 @@ export async function endsOf(brokers: Brokers, topic: string, partition: number)
  * the marker that ends a transaction decides over its records: an open transaction of a stranger hides nothing from us.
  */
 export async function* readPartition(
-  link: KafkaLink,
+  link: KafkaClient,
   topic: string,
   partition: number,
   from: number,
@@ -68,13 +75,13 @@ export async function* readPartition(
 
 /** The records between two offsets, as they are, with markers. For a look at what is still open. */
 export async function rawRecords(
-  brokers: Brokers,
+  brokers: KafkaBrokers,
   topic: string,
   partition: number,
   from: number,
   end: number,
-): Promise<readonly RawRecord[]> {
-  const records: RawRecord[] = [];
+): Promise<readonly FetchedRecord[]> {
+  const records: FetchedRecord[] = [];
   for (let at = from; at < end; ) {
     const fetched = await fetchFrom(brokers, topic, partition, at);
     records.push(...fetched.filter(({ offset }) => Number(offset) >= at));
@@ -84,7 +91,7 @@ export async function rawRecords(
 }
 
 /** Compaction leaves holes: a batch keeps its range of offsets although its last records are gone. */
-function nextOffset(fetched: readonly RawRecord[], at: number): number {
+function nextOffset(fetched: readonly FetchedRecord[], at: number): number {
   let next = at + (fetched.length === 0 ? 1 : 0);
   for (const { offset, batchContext } of fetched) {
     const { firstOffset, lastOffsetDelta = 0 } = batchContext;
@@ -97,7 +104,7 @@ function nextOffset(fetched: readonly RawRecord[], at: number): number {
 export function createCommitMarkers() {
   const open = new Map<string, StoredRecord[]>();
   return {
-    take(record: RawRecord): readonly StoredRecord[] {
+    take(record: FetchedRecord): readonly StoredRecord[] {
       const { producerId, inTransaction } = record.batchContext;
       if (record.isControlRecord) {
         const ended = open.get(producerId) ?? [];
@@ -115,30 +122,29 @@ export function createCommitMarkers() {
   };
 }
 
-function storedOf({ offset, key, value, timestamp, batchContext }: RawRecord): StoredRecord {
+function storedOf({ offset, key, value, timestamp, batchContext }: FetchedRecord): StoredRecord {
   const isByBroker = batchContext.timestampType === LOG_APPEND_TIME;
   const timeMs = Number(isByBroker ? batchContext.maxTimestamp : timestamp);
   return { key: key?.toString() ?? "", value, offset: Number(offset), timeMs };
 }
 
 /** Asks the partition's leader; again while it is new or moves. */
-async function byLeader<Value>(
-  brokers: Brokers,
+async function onceLed<Value>(
+  brokers: KafkaBrokers,
   topic: string,
   partition: number,
-  ask: (leader: Broker) => Promise<Value>,
+  ask: () => Promise<Value | undefined>,
 ): Promise<Value> {
   for (let tries = 0; ; tries++) {
     try {
-      await brokers.addMultipleTargetTopics([topic]);
-      const [nodeId] = Object.keys(brokers.findLeaderForPartitions(topic, [partition]));
-      if (nodeId !== undefined) return await ask(await brokers.findBroker({ nodeId }));
+      const answer = await ask();
+      if (answer !== undefined) return answer;
     } catch (error) {
       if (tries >= LEADER_TRIES || !isNotLed(error)) throw error;
     }
     if (tries >= LEADER_TRIES) throw new Error(`${topic} has no leader for partition ${partition}`);
     await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
-    await brokers.refreshMetadata();
+    await brokers.refresh();
   }
 }
 
@@ -146,29 +152,10 @@ function isNotLed(error: unknown): boolean {
   return errorTypes(error).some((type) => NOT_LED.includes(type));
 }
 
-async function offsetOf(
-  broker: Broker,
-  topic: string,
-  partition: number,
-  timestamp: number,
-  isolationLevel: number,
-): Promise<number> {
-  const topics = [{ topic, partitions: [{ partition, timestamp }] }];
-  const { responses } = await broker.listOffsets({ replicaId: -1, isolationLevel, topics });
-  return Number(responses[0]!.partitions[0]!.offset);
-}
-
-async function fetchFrom(brokers: Brokers, topic: string, partition: number, at: number) {
-  const partitions = [{ partition, fetchOffset: String(at), maxBytes: FETCH_BYTES_MAX }];
-  return byLeader(brokers, topic, partition, async (broker) => {
-    const { responses } = await broker.fetch({
-      isolationLevel: READ_UNCOMMITTED,
-      maxWaitTime: WAIT_MS,
-      minBytes: 0,
-      maxBytes: FETCH_BYTES_MAX,
-      topics: [{ topic, partitions }],
-    });
-    return responses[0]!.partitions[0]!.messages;
+async function fetchFrom(brokers: KafkaBrokers, topic: string, partition: number, at: number) {
+  return onceLed(brokers, topic, partition, async () => {
+    const limits = { waitMs: WAIT_MS, bytesMin: 0, bytesMax: FETCH_BYTES_MAX };
+    return (await brokers.fetch(topic, new Map([[partition, at]]), limits))[0]?.messages;
   });
 }
 
@@ -181,24 +168,13 @@ export interface FetchedPartition {
 
 /** New records of several partitions, for topics without transactions. The broker answers with the first, or after a while. */
 export async function fetchPartitions(
-  brokers: Brokers,
+  brokers: KafkaBrokers,
   topic: string,
   from: ReadonlyMap<number, number>,
   waitMs: number,
 ): Promise<readonly FetchedPartition[]> {
-  await brokers.addMultipleTargetTopics([topic]);
-  const led = brokers.findLeaderForPartitions(topic, [...from.keys()]);
-  const fetched = await Promise.all(
-    Object.entries(led).map(async ([nodeId, partitions]) => {
-      const broker = await brokers.findBroker({ nodeId });
-      const { responses } = await broker.fetch({
-        ...{ isolationLevel: READ_UNCOMMITTED, maxWaitTime: waitMs, minBytes: 1, maxBytes: FETCH_BYTES_MAX },
-        topics: [{ topic, partitions: partitions.map((partition) => wanted(partition, from)) }],
-      });
-      return responses.flatMap((response) => response.partitions);
-    }),
-  );
-  return fetched.flat().map(({ partition, messages }) => {
+  const fetched = await brokers.fetch(topic, from, { waitMs, bytesMin: 1, bytesMax: FETCH_BYTES_MAX });
+  return fetched.map(({ partition, messages }) => {
     const at = from.get(partition)!;
     const records = messages.filter(
       ({ offset, isControlRecord }) => Number(offset) >= at && !isControlRecord,
@@ -211,19 +187,15 @@ export async function fetchPartitions(
   });
 }
 
-function wanted(partition: number, from: ReadonlyMap<number, number>) {
-  return { partition, fetchOffset: String(from.get(partition)), maxBytes: FETCH_BYTES_MAX };
-}
-
 /** Keeps the brokers borrowed until they are released. */
-export function lendBrokers(link: KafkaLink): { readonly brokers: Promise<Brokers>; release(): void } {
+export function lendBrokers(link: KafkaClient): { readonly brokers: Promise<KafkaBrokers>; release(): void } {
   let release = () => {};
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const brokers = new Promise<Brokers>((resolve, reject) => {
+  const brokers = new Promise<KafkaBrokers>((resolve, reject) => {
     link
-      .withBrokers(async (lent) => {
+      .brokers(async (lent) => {
         resolve(lent);
         await released;
       })

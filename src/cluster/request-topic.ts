@@ -1,7 +1,12 @@
-import type { Producer } from "kafkajs";
 import type { StoredRecord } from "../core/changelog.ts";
+import {
+  type ConnectKafka,
+  errorTypes,
+  type KafkaBrokers,
+  type KafkaClient,
+  type KafkaProducer,
+} from "../core/kafka.ts";
 import { pause } from "../core/pause.ts";
-import { type Brokers, type ConnectKafka, errorTypes, type KafkaLink } from "./link.ts";
 import { endsOf, fetchPartitions, lendBrokers } from "./read-partition.ts";
 import { topicsOf } from "./topic-names.ts";
 
@@ -42,13 +47,12 @@ const AGAIN_MS = 1000;
 
 export function createRequestTopic(name: string, connect: ConnectKafka): RequestTopic {
   const topic = topicsOf(name).requests;
-  let sending: { readonly link: KafkaLink; readonly producer: Producer } | undefined;
+  let sending: { readonly link: KafkaClient; readonly producer: KafkaProducer } | undefined;
 
   async function sender(signal: AbortSignal) {
     if (sending !== undefined) return sending;
     const link = await connect(signal);
-    const producer = link.kafka.producer({ allowAutoTopicCreation: false, retry: { initialRetryTime: 50 } });
-    await link.within(SEND_MS_MAX, producer.connect());
+    const producer = await link.within(SEND_MS_MAX, link.producer());
     sending = { link, producer };
     return sending;
   }
@@ -57,16 +61,17 @@ export function createRequestTopic(name: string, connect: ConnectKafka): Request
     const old = sending;
     sending = undefined;
     old?.link.end();
-    await old?.producer.disconnect().catch(() => {});
+    await old?.producer.close().catch(() => {});
   }
 
   return {
     async send(partition, key, value, signal) {
       try {
         const { link, producer } = await sender(signal);
-        const messages = [{ key, value: JSON.stringify(value), partition }];
-        const { compression } = link;
-        await link.within(SEND_MS_MAX, producer.send({ topic, acks: -1, compression, messages }));
+        const record = { key, value: Buffer.from(JSON.stringify(value)) };
+        const batch = await link.encode({ topic, partition }, [record], Date.now());
+        const refused = await link.within(SEND_MS_MAX, producer.produce([batch]));
+        if (refused.length > 0) throw new Error(`${topic} refuses a record as too large.`);
       } catch (error) {
         await end();
         throw error;
@@ -74,7 +79,7 @@ export function createRequestTopic(name: string, connect: ConnectKafka): Request
     },
     async endOf(partition, signal) {
       const { link } = await sender(signal);
-      return (await link.withBrokers((brokers) => endsOf(brokers, topic, partition))).end;
+      return (await link.brokers((brokers) => endsOf(brokers, topic, partition))).end;
     },
     async follow(followed, signal) {
       while (!signal.aborted) {
@@ -101,7 +106,7 @@ export function createRequestTopic(name: string, connect: ConnectKafka): Request
 }
 
 async function followOnce(
-  brokers: Brokers,
+  brokers: KafkaBrokers,
   topic: string,
   followed: Followed,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
 import { UsageError } from "../core/errors.ts";
-import { errorTypes } from "./link.ts";
+import { COORDINATOR_NOT_FOUND, errorTypes } from "../core/kafka.ts";
 
 type Refusal = (name: string) => string;
 
@@ -32,8 +32,7 @@ export function refusedRight(error: unknown, name: string): UsageError | undefin
 /** The client keeps no reason when it is shown no coordinator, which a missing right causes too. */
 export function inWords(error: unknown, name: string): unknown {
   const refused = refusedRight(error, name);
-  if (refused !== undefined || (error as Error).name !== "KafkaJSGroupCoordinatorNotFound")
-    return refused ?? error;
+  if (refused !== undefined || !errorTypes(error).includes(COORDINATOR_NOT_FOUND)) return refused ?? error;
   return new Error(
     `Kafka names no coordinator for the lane: its brokers are starting, or this user lacks Describe on transactional ids with the prefix "${name}.".`,
     { cause: error },

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Admin } from "kafkajs";
 import { BIRTH_KEY, type Changelog, type LaneBirth } from "../core/changelog.ts";
 import { UsageError } from "../core/errors.ts";
+import type { KafkaAdmin, KafkaClient } from "../core/kafka.ts";
 import { readBirth } from "./kafka-changelog.ts";
-import type { KafkaLink } from "./link.ts";
 import { refusedRight } from "./rights.ts";
 import { topicsOf } from "./topic-names.ts";
 
@@ -85,7 +84,7 @@ const IN_SYNC_MIN = 2;
  * Makes the topics but the last. Refused when one of them is there already. `run` refuses a cluster that lacks a topic, so
  * one that is only half made does not start.
  */
-export async function createTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
+export async function createTopics(link: KafkaClient, options: TopicOptions): Promise<void> {
   const { name, lanes, replication, trial } = options;
   if (replication < REPLICATION_MIN && !trial)
     throw new UsageError(
@@ -108,7 +107,7 @@ export async function createTopics(link: KafkaLink, options: TopicOptions): Prom
 }
 
 /** Makes the last topic, when every lane has its birth record. */
-export async function finishTopics(link: KafkaLink, options: TopicOptions): Promise<void> {
+export async function finishTopics(link: KafkaClient, options: TopicOptions): Promise<void> {
   const { machines } = topicsOf(options.name);
   await withAdmin(link, options.name, (admin) =>
     make(admin, options, [[machines, settingsOf(options.name).get(machines)!]], 1),
@@ -116,19 +115,18 @@ export async function finishTopics(link: KafkaLink, options: TopicOptions): Prom
 }
 
 async function make(
-  admin: Admin,
+  admin: KafkaAdmin,
   { replication }: TopicOptions,
   topics: readonly (readonly [string, readonly Setting[]])[],
-  numPartitions: number,
+  partitions: number,
 ): Promise<void> {
   const inSync = { name: "min.insync.replicas", value: String(Math.min(IN_SYNC_MIN, replication)) };
-  await admin.createTopics({
-    waitForLeaders: false,
-    topics: topics.map(([topic, own]) => ({
-      ...{ topic, numPartitions, replicationFactor: replication },
-      configEntries: [...own, inSync].map((setting) => ({ name: setting.name, value: setting.value })),
+  await admin.create(
+    topics.map(([topic, own]) => ({
+      ...{ topic, partitions, replication },
+      settings: [...own, inSync].map(({ name, value }) => ({ name, value })),
     })),
-  });
+  );
   await untilLed(
     admin,
     topics.map(([topic]) => topic),
@@ -139,10 +137,10 @@ const LED_TRIES = 200;
 const LED_POLL_MS = 100;
 
 /** Another broker than the one that made a topic may learn of it a moment later. */
-async function untilLed(admin: Admin, names: readonly string[]): Promise<void> {
+async function untilLed(admin: KafkaAdmin, names: readonly string[]): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
-      const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+      const topics = await admin.describe(names);
       if (topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))) return;
     } catch (error) {
       if (tries >= LED_TRIES) throw error;
@@ -180,7 +178,7 @@ export interface TopicFacts {
  * partitions can be added to a topic and never be removed, and an added one is not used.
  */
 export async function checkTopics(
-  link: KafkaLink,
+  link: KafkaClient,
   name: string,
   trial: boolean,
   signal: AbortSignal,
@@ -194,17 +192,17 @@ export async function checkTopics(
       throw new UsageError(
         `The cluster "${name}" lacks ${missing.length === 1 ? "the topic" : "the topics"} ${missing.join(", ")}. Make a new cluster with "tidemark cluster create". If it was made before, its topics are lost, or this user may not see them: restore them, or allow it Describe on topics with the prefix "${name}.". Nothing is begun again automatically.`,
       );
-    const { topics } = await admin.fetchTopicMetadata({ topics: names });
+    const topics = await admin.describe(names);
     const birth = await readBirth(link, topicsOf(name), 0, signal);
     const lanes =
       birth?.lanes ?? topics.find((topic) => topic.name === topicsOf(name).state)!.partitions.length;
     const replicas = new Map(
       topics.map((topic) => [
         topic.name,
-        Math.min(...topic.partitions.map((partition) => partition.replicas.length)),
+        Math.min(...topic.partitions.map((partition) => partition.replicas)),
       ]),
     );
-    const found = await describe(admin, names);
+    const found = await admin.settings(names);
     const problems = names.flatMap((topic) => [
       ...settings.get(topic)!.flatMap((wanted) => settingProblem(topic, wanted, found.get(topic)!)),
       ...(trial ? [] : replicaProblems(topic, replicas.get(topic)!, found.get(topic)!)),
@@ -237,36 +235,19 @@ function replicaProblems(topic: string, replicas: number, found: ReadonlyMap<str
   ];
 }
 
-async function existing(admin: Admin, names: readonly string[]): Promise<readonly string[]> {
-  const there = await admin.listTopics();
+async function existing(admin: KafkaAdmin, names: readonly string[]): Promise<readonly string[]> {
+  const there = await admin.list();
   return names.filter((name) => there.includes(name));
 }
 
-const TOPIC_RESOURCE = 2;
-
-async function describe(admin: Admin, names: readonly string[]) {
-  const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }));
-  const answer = await admin.describeConfigs({ includeSynonyms: false, resources });
-  return new Map(
-    answer.resources.map(({ resourceName, configEntries }) => [
-      resourceName,
-      new Map(configEntries.map(({ configName, configValue }) => [configName, configValue])),
-    ]),
-  );
-}
-
 async function withAdmin<Value>(
-  link: KafkaLink,
+  link: KafkaClient,
   name: string,
-  work: (admin: Admin) => Promise<Value>,
+  work: (admin: KafkaAdmin) => Promise<Value>,
 ): Promise<Value> {
-  const admin = link.kafka.admin();
-  await admin.connect();
   try {
-    return await work(admin);
+    return await link.admin(work);
   } catch (error) {
     throw refusedRight(error, name) ?? error;
-  } finally {
-    await admin.disconnect();
   }
 }

@@ -55,36 +55,18 @@ describe.skipIf(suite.skipOwn)("C5 records whose markers a broker has left out",
     rows: readonly (readonly [string, string])[],
     bodies: readonly (readonly [string, string])[],
   ): Promise<void> {
-    const link = await connect(never);
-    const transactionalId = laneId(name, 0);
-    await link.withBrokers(async (brokers) => {
-      const coordinator = await brokers.findGroupCoordinator({
-        groupId: transactionalId,
-        coordinatorType: 1,
-      });
-      const { producerId, producerEpoch } = await coordinator.initProducerId({
-        transactionalId,
-        transactionTimeout: 10_000,
-      });
-      const { state, pages } = topicsOf(name);
-      await brokers.addMultipleTargetTopics([state, pages]);
-      for (const [topic, records] of [
-        [pages, bodies],
-        [state, rows],
-      ] as const) {
-        if (records.length === 0) continue;
-        const [nodeId] = Object.keys(brokers.findLeaderForPartitions(topic, [0]));
-        const leader = (await brokers.findBroker({ nodeId: nodeId! })) as unknown as {
-          produce(request: object): Promise<unknown>;
-        };
-        const messages = records.map(([key, value]) => ({ key, value, timestamp: Date.now(), headers: {} }));
-        await leader.produce({
-          ...{ transactionalId, producerId, producerEpoch, acks: -1, timeout: 30_000, compression: 0 },
-          topicData: [{ topic, partitions: [{ partition: 0, firstSequence: 0, messages }] }],
-        });
-      }
-    });
-    link.end();
+    const client = await connect(never);
+    const producer = await client.producer({ id: laneId(name, 0), timeoutMs: 10_000 });
+    const { state, pages } = topicsOf(name);
+    for (const [topic, records] of [
+      [pages, bodies],
+      [state, rows],
+    ] as const) {
+      if (records.length === 0) continue;
+      const keyed = records.map(([key, value]) => ({ key, value: Buffer.from(value) }));
+      await producer.produce([await client.encode({ topic, partition: 0 }, keyed, Date.now())]);
+    }
+    client.end();
   }
 
   async function valuesAfterOpening(cluster: Awaited<ReturnType<typeof newCluster>>) {

@@ -1,5 +1,6 @@
 // A member of a group that leaves while the client starts its fetches anew, as after the loss of a broker: BROKERS NAME.
 import { setTimeout as sleep } from "node:timers/promises";
+import kafkajs from "kafkajs";
 import { connectKafka } from "../../dist/src/app/cluster/connect-kafka.js";
 import { joinGroup } from "../../dist/src/cluster/membership.js";
 import { systemClock } from "../../dist/src/core/clock.js";
@@ -12,9 +13,9 @@ const leaving = new AbortController();
 let fetches = 2;
 let isSeen = false;
 
-function withFetches(kafka) {
-  const consumer = kafka.consumer.bind(kafka);
-  kafka.consumer = (options) => {
+function changeFetches() {
+  const { consumer } = kafkajs.Kafka.prototype;
+  kafkajs.Kafka.prototype.consumer = function (options) {
     const [assigner] = options.partitionAssigners;
     const counted = ({ cluster, ...rest }) => {
       const getNodeIds = cluster.getNodeIds.bind(cluster);
@@ -24,19 +25,16 @@ function withFetches(kafka) {
       };
       return assigner({ cluster, ...rest });
     };
-    return consumer({ ...options, partitionAssigners: [counted] });
+    return consumer.call(this, { ...options, partitionAssigners: [counted] });
   };
 }
 
+changeFetches();
 let isJoined = false;
 const left = joinGroup(
   {
     ...{ name, lanes: 1, sessionTimeoutMs: 20_000 },
-    async connect(signal) {
-      const link = await connect(signal);
-      withFetches(link.kafka);
-      return link;
-    },
+    connect,
     facts: () => ({ machine: "one", schema: 1, laneSchema: 0, config: "", held: [] }),
     assigned: () => {
       isJoined = true;

@@ -180,9 +180,9 @@ describe("kafka, the record of a position", () => {
       instance: "instance",
       sink: "test",
       touched: Array.from({ length: topics }, (_, at) => ({ topic: `audit-${at}`, partitions: [0, 1, 2] })),
-    }).message.value;
+    }).message.value.toString();
 
-  test("tells where its transaction writes, unless that makes it too large", () => {
+  test("says where its transaction writes, unless that makes it too large", () => {
     expect(JSON.parse(encode(100)).touched.length).toBe(100);
     expect(JSON.parse(encode(10_000))).toEqual({
       position: formatPosition(positionAfter(events[0]!)),

@@ -1,4 +1,3 @@
-import type { ConnectKafka } from "../../cluster/link.ts";
 import type { MachineBoard } from "../../cluster/machines.ts";
 import { joinGroup } from "../../cluster/membership.ts";
 import { refusedRight } from "../../cluster/rights.ts";
@@ -8,6 +7,7 @@ import type { ClusterConfig } from "../../config/cluster-schema.ts";
 import type { Config } from "../../config/schema.ts";
 import type { Alarms } from "../../core/alarms.ts";
 import { explain } from "../../core/errors.ts";
+import type { ConnectKafka } from "../../core/kafka.ts";
 import type { Log } from "../../core/log.ts";
 import { pause } from "../../core/pause.ts";
 import { createFitness, type FitnessLimits } from "./fitness.ts";

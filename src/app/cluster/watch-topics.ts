@@ -1,8 +1,8 @@
-import type { ConnectKafka, KafkaLink } from "../../cluster/link.ts";
 import { checkTopics } from "../../cluster/topics.ts";
 import type { ClusterConfig } from "../../config/cluster-schema.ts";
 import type { Alarms } from "../../core/alarms.ts";
 import { UsageError } from "../../core/errors.ts";
+import type { ConnectKafka, KafkaClient } from "../../core/kafka.ts";
 import { pause } from "../../core/pause.ts";
 
 export interface WatchedTopics {
@@ -28,7 +28,7 @@ export async function watchTopics(
   const { name, trial } = cluster;
 
   async function problemsNow(): Promise<readonly string[] | undefined> {
-    let link: KafkaLink | undefined;
+    let link: KafkaClient | undefined;
     try {
       link = await connect(signal);
       const found = await link.within(CHECK_MS_MAX, checkTopics(link, name, trial, signal));

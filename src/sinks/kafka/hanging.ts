@@ -1,15 +1,5 @@
+import type { FoundOffset, KafkaBrokers, KafkaClient, Touched } from "../../core/kafka.ts";
 import { comparePositions, type Position } from "../../core/position.ts";
-import {
-  type InternalBroker,
-  type InternalCluster,
-  LATEST,
-  READ_COMMITTED,
-  READ_UNCOMMITTED,
-  TRANSACTION_COORDINATOR,
-  withCluster,
-} from "./cluster.ts";
-import type { KafkaConnection } from "./connect.ts";
-import type { Touched } from "./layout.ts";
 import type { Written } from "./positions.ts";
 
 interface ToEnd {
@@ -23,37 +13,28 @@ interface ToEnd {
 }
 
 /**
- * Ends the parts of our newest transaction that are still open although InitProducerId has completed it: a broker that is fenced or restarted takes partitions without a leader for deleted ones and
- * leaves out their markers (KAFKA-20734, 4.3.1). Whatever we do next in such a partition would decide over
- * the hanging events too: a commit would publish the events of an aborted transaction, an abort would remove
- * those of a committed one.
+ * Ends the parts of our newest transaction that are still open although InitProducerId has completed it: a broker that
+ * is fenced or restarted takes partitions without a leader for deleted ones and leaves out their markers (KAFKA-20734,
+ * 4.3.1). Our next marker in such a partition would decide over the hanging events too: a commit would publish the
+ * events of an aborted transaction, an abort would remove those of a committed one.
  *
  * A partition knows one open transaction per producer id, whatever its epoch: an empty transaction of the
  * same id that names the partition ends it with its own marker. True when that was tried: it has taken the
  * producer's epoch.
  */
-export function endHanging(connection: KafkaConnection, { newest, ...ours }: ToEnd): Promise<boolean> {
-  return withCluster(connection, async (cluster) => {
+export function endHanging(client: KafkaClient, { newest, ...ours }: ToEnd): Promise<boolean> {
+  return client.brokers(async (brokers) => {
     const doubtful: { readonly written: Written; readonly open: readonly Touched[] }[] = [];
     for (const written of newest) {
-      const open = await openAmong(cluster, written.touched);
+      const open = await openAmong(brokers, written.touched);
       if (open.length > 0) doubtful.push({ written, open });
     }
     if (doubtful.length === 0) return false;
-    const coordinator = await cluster.findGroupCoordinator({
-      groupId: ours.id,
-      coordinatorType: TRANSACTION_COORDINATOR,
-    });
-    const { producerId, producerEpoch } = await coordinator.initProducerId({
-      transactionalId: ours.id,
-      transactionTimeout: ours.transactionTimeout,
-    });
-    const hanging = doubtful.find(({ written }) => written.producerId === producerId);
+    const identity = await brokers.initProducer({ id: ours.id, timeoutMs: ours.transactionTimeout });
+    const hanging = doubtful.find(({ written }) => written.producerId === identity.producerId);
     if (!hanging) return true;
-    const transaction = { transactionalId: ours.id, producerId, producerEpoch };
-    await coordinator.addPartitionsToTxn({ ...transaction, topics: hanging.open });
-    const transactionResult = hanging.written.isCommitted ?? isAcknowledged(hanging.written, ours);
-    await coordinator.endTxn({ ...transaction, transactionResult });
+    const isCommitted = hanging.written.isCommitted ?? isAcknowledged(hanging.written, ours);
+    await brokers.endTransaction(ours.id, identity, hanging.open, isCommitted ? "commit" : "abort");
     return true;
   });
 }
@@ -71,47 +52,17 @@ function isAcknowledged(
 }
 
 /** Those of the partitions in which any producer's transaction is open. */
-async function openAmong(cluster: InternalCluster, touched: readonly Touched[]): Promise<readonly Touched[]> {
+async function openAmong(brokers: KafkaBrokers, touched: readonly Touched[]): Promise<readonly Touched[]> {
+  // Nothing hangs in a topic that is gone, and we write to none that is forbidden.
   const there: Touched[] = [];
-  for (const each of touched) if (await isThere(cluster, each.topic)) there.push(each);
-  await cluster.addMultipleTargetTopics(there.map(({ topic }) => topic));
-  const open: Touched[] = [];
-  for (const { topic, partitions } of there) {
-    const behind: number[] = [];
-    for (const [nodeId, led] of Object.entries(cluster.findLeaderForPartitions(topic, partitions))) {
-      const broker = await cluster.findBroker({ nodeId });
-      const ends = await endsOf(broker, topic, led, READ_UNCOMMITTED);
-      const stable = await endsOf(broker, topic, led, READ_COMMITTED);
-      behind.push(...led.filter((partition) => stable.get(partition)! < ends.get(partition)!));
-    }
-    if (behind.length > 0) open.push({ topic, partitions: behind });
-  }
-  return open;
-}
-
-/** Nothing hangs in a topic that is gone, and we write to none that is forbidden. */
-const NOT_THERE = ["UNKNOWN_TOPIC_OR_PARTITION", "TOPIC_AUTHORIZATION_FAILED"];
-
-async function isThere(cluster: InternalCluster, topic: string): Promise<boolean> {
-  try {
-    await cluster.metadata({ topics: [topic] });
-    return true;
-  } catch (error) {
-    if (NOT_THERE.includes((error as { type?: string }).type ?? "")) return false;
-    throw error;
-  }
-}
-
-async function endsOf(
-  broker: InternalBroker,
-  topic: string,
-  partitions: readonly number[],
-  isolationLevel: number,
-): Promise<ReadonlyMap<number, bigint>> {
-  const { responses } = await broker.listOffsets({
-    replicaId: -1,
-    isolationLevel,
-    topics: [{ topic, partitions: partitions.map((partition) => ({ partition, timestamp: LATEST })) }],
+  for (const each of touched) if (await brokers.exists(each.topic)) there.push(each);
+  const nameOf = ({ topic, partition }: FoundOffset) => `${topic}/${partition}`;
+  const ends = new Map((await brokers.offsets(there, "end")).map((end) => [nameOf(end), end.offset]));
+  const behind = (await brokers.offsets(there, "stable")).filter(
+    (stable) => stable.offset < ends.get(nameOf(stable))!,
+  );
+  return there.flatMap(({ topic }) => {
+    const partitions = behind.flatMap((each) => (each.topic === topic ? [each.partition] : []));
+    return partitions.length > 0 ? [{ topic, partitions }] : [];
   });
-  return new Map(responses[0]!.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
 }

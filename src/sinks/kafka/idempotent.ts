@@ -1,7 +1,6 @@
+import type { KafkaClient } from "../../core/kafka.ts";
 import type { Sink } from "../../core/sink.ts";
 import type { KafkaContext } from "./config.ts";
-import type { KafkaConnection } from "./connect.ts";
-import { openProducer } from "./producer.ts";
 import { sendAll } from "./send.ts";
 import { prepareFixed, topicBook } from "./topics.ts";
 import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
@@ -11,17 +10,17 @@ import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
  * the brokers' answer and its commit, a batch is written again. The idempotent producer keeps its own retries
  * from doubling; after an error the sink is opened again with a new producer.
  */
-export async function openIdempotent(connection: KafkaConnection, context: KafkaContext): Promise<Sink> {
-  const { config, clock, signal } = context;
-  const topics = topicBook(connection, context);
+export async function openIdempotent(client: KafkaClient, context: KafkaContext): Promise<Sink> {
+  const { config } = context;
+  const topics = topicBook(client, context);
   await prepareFixed(topics, config);
-  const producer = await openProducer(connection, { clock, signal });
+  const producer = await client.producer();
   return {
     framed: true,
     writesMax: KAFKA_WRITES_MAX,
     limits: { recordsMax: config.batchRecordsMax, bytesMax: config.batchBytesMax, ageMsMax: 0 },
     ...createBatchWriter({
-      connection,
+      client,
       context,
       topics,
       async send({ records }, layout) {

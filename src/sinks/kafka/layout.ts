@@ -1,23 +1,17 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JournalEvent } from "../../core/event.ts";
+import type { EncodedRecords, RecordCodec, Touched } from "../../core/kafka.ts";
 import type { SinkRecord } from "../../core/sink.ts";
-import type { RecordCodec } from "./codecs.ts";
 import type { KafkaConfig } from "./config.ts";
 import { BATCH_HEADER_BYTES, encodeHeader, RecordBuffer, recordBytes } from "./record-batch.ts";
 import type { TopicBook } from "./topics.ts";
 
 /** One record batch. The broker compares its size as a whole with max.message.bytes. */
-export interface Chunk {
-  readonly topic: string;
-  readonly partition: number;
-  readonly count: number;
-  readonly timestampMs: number;
+export interface Chunk extends EncodedRecords {
   /** The indexes of its records in the sink's batch. */
   readonly indexes: readonly number[];
   /** The size of the record batch before compression. */
   readonly bytes: number;
-  /** The records, compressed by the codec of the layout. */
-  readonly records: Uint8Array;
 }
 
 /** One produce request: at most one chunk for each partition. */
@@ -91,7 +85,7 @@ class PartitionChunks {
   fits(key: Uint8Array | null, value: Uint8Array, headers: readonly Uint8Array[]): boolean {
     const { count, size } = this.#records;
     if (count === 0) return true;
-    return BATCH_HEADER_BYTES + size + recordBytes(count, key, value.length, headers) <= this.bytesMax;
+    return BATCH_HEADER_BYTES + size + recordBytes(count, key, value, headers) <= this.bytesMax;
   }
 
   add(index: number, key: Uint8Array | null, value: Uint8Array, headers: readonly Uint8Array[]): void {
@@ -119,12 +113,7 @@ class PartitionChunks {
   }
 }
 
-/** The partitions of one topic that a transaction writes to. */
-export interface Touched {
-  readonly topic: string;
-  readonly partitions: readonly number[];
-}
-
+/** The partitions that a transaction writes to. */
 export function touchedBy(layout: Layout): readonly Touched[] {
   const found = new Map<string, Set<number>>();
   for (const { topic, partition } of layout.flat()) {

@@ -2,19 +2,16 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
+import type {
+  FetchedRecord,
+  FetchedRecords,
+  KafkaBrokers,
+  KafkaClient,
+  OffsetPlace,
+  Touched,
+} from "../../core/kafka.ts";
 import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink-state.ts";
-import {
-  EARLIEST,
-  type FetchedRecord,
-  type InternalBroker,
-  type InternalCluster,
-  LATEST,
-  READ_UNCOMMITTED,
-  withCluster,
-} from "./cluster.ts";
-import type { KafkaConnection } from "./connect.ts";
-import type { Touched } from "./layout.ts";
 
 /** The position that Kafka holds for one sink. */
 export interface HeldPosition {
@@ -67,7 +64,7 @@ export function encodePosition({ position, key, partitions, instance, sink, touc
   const isShort = JSON.stringify(touched).length <= TOUCHED_LENGTH_MAX;
   const held = { position: formatPosition(position), instance, sink };
   const value = JSON.stringify(isShort ? { ...held, touched } : held);
-  return { partition: partitionOf(key, partitions), message: { key, value } };
+  return { partition: partitionOf(key, partitions), message: { key, value: Buffer.from(value) } };
 }
 
 function partitionOf(key: string, partitions: number): number {
@@ -111,21 +108,20 @@ export interface ReadOptions {
  * The newest committed position under the key (R24). Its own partition is read first; the others only if
  * there is none, since partitions that were added to the topic give the key another one.
  */
-export async function readPosition(connection: KafkaConnection, options: ReadOptions): Promise<Found> {
-  return withCluster(connection, async (cluster) => {
-    await cluster.addMultipleTargetTopics([options.topic]);
+export async function readPosition(client: KafkaClient, options: ReadOptions): Promise<Found> {
+  return client.brokers(async (brokers) => {
     const own = partitionOf(options.key, options.partitions);
     const others = Array.from({ length: options.partitions }, (_, at) => at).filter((at) => at !== own);
     if (options.from?.partition === own) {
-      const found = await onceLed(cluster, options, () =>
-        readPartition(cluster, own, options, options.from?.offset),
+      const found = await onceLed(brokers, options, () =>
+        readPartition(brokers, own, options, options.from?.offset),
       );
       // Without a position there, the topic was made anew or the position was deleted.
       if (found.held || found.undecidedIn !== undefined) return found;
     }
     let newest: readonly Written[] = [];
     for (const partition of [own, ...others]) {
-      const found = await onceLed(cluster, options, () => readPartition(cluster, partition, options));
+      const found = await onceLed(brokers, options, () => readPartition(brokers, partition, options));
       if (newest.length === 0 || found.undecidedIn !== undefined) newest = found.newest;
       if (found.held || found.undecidedIn !== undefined) return { ...found, newest };
     }
@@ -137,7 +133,7 @@ export async function readPosition(connection: KafkaConnection, options: ReadOpt
 const NOT_LED = ["NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"];
 const NOT_LED_MS_MAX = 10_000;
 
-async function onceLed<Value>(cluster: InternalCluster, options: ReadOptions, read: () => Promise<Value>) {
+async function onceLed<Value>(brokers: KafkaBrokers, options: ReadOptions, read: () => Promise<Value>) {
   const deadlineMs = options.clock.now() + NOT_LED_MS_MAX;
   for (;;) {
     try {
@@ -147,37 +143,34 @@ async function onceLed<Value>(cluster: InternalCluster, options: ReadOptions, re
       if (isLate || !NOT_LED.includes((error as { type?: string }).type ?? "")) throw error;
     }
     await options.clock.sleep(POLL_MS, options.signal);
-    await cluster.refreshMetadata();
+    await brokers.refresh();
   }
 }
 
-const FETCH_BYTES_MAX = 4_000_000;
 const POLL_MS = 100;
+const FETCH_LIMITS = { waitMs: POLL_MS, bytesMin: 0, bytesMax: 4_000_000 };
 
 /**
- * A committed reader is shown nothing behind the oldest open transaction of anybody, and the newest
+ * A committed reader is shown nothing behind the oldest open transaction of any producer, and the newest
  * position may be there. So everything up to the true end is read, and the marker that ends a transaction
  * decides whether its records count. InitProducerId has ended ours; a record under our key without a marker
  * belongs to another producer, which is waited for, or to a transaction that hangs.
  */
 async function readPartition(
-  cluster: InternalCluster,
+  brokers: KafkaBrokers,
   partition: number,
   options: ReadOptions,
   from = 0n,
 ): Promise<Found> {
   const { topic, key, clock, signal } = options;
-  const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
-  if (nodeId === undefined) throw new RetryableError(`The positions topic has no leader for ${partition}.`);
-  const broker = await cluster.findBroker({ nodeId });
-  const first = await offsetOf(broker, topic, partition, EARLIEST);
-  const end = await offsetOf(broker, topic, partition, LATEST);
+  const first = await offsetAt("first");
+  const end = await offsetAt("end");
   let at = from > first && from < end ? from : first;
   const deadlineMs = clock.now() + options.waitMs;
   const newest = newestUnder(key);
   while (at < end || newest.isUndecided()) {
     signal.throwIfAborted();
-    const { messages, highWatermark } = await fetchFrom(broker, topic, partition, at);
+    const { messages, highWatermark } = await fetchNext();
     for (const record of messages) if (BigInt(record.offset) >= at) newest.take(record);
     const last = messages.at(-1);
     if (last && BigInt(last.offset) >= at) at = BigInt(last.offset) + 1n;
@@ -192,9 +185,25 @@ async function readPartition(
     undecidedIn: at < end || newest.isUndecided() ? partition : undefined,
     newest: newest.transactions().flatMap((transaction) => writtenBy(transaction, topic, partition)),
   };
+
+  async function offsetAt(place: OffsetPlace): Promise<bigint> {
+    const [found] = await brokers.offsets([{ topic, partitions: [partition] }], place);
+    return led(found, partition).offset;
+  }
+
+  async function fetchNext(): Promise<FetchedRecords> {
+    const [fetched] = await brokers.fetch(topic, new Map([[partition, at]]), FETCH_LIMITS);
+    return led(fetched, partition);
+  }
 }
 
-/** Nothing for a record that does not tell where else its transaction has written. */
+function led<Answer>(answer: Answer | undefined, partition: number): Answer {
+  if (answer === undefined)
+    throw new RetryableError(`The positions topic has no leader for partition ${partition}.`);
+  return answer;
+}
+
+/** Nothing for a record that does not say where else its transaction has written. */
 function writtenBy({ record, isCommitted }: Transaction, topic: string, partition: number): Written[] {
   const value = parse(record);
   if (value?.touched === undefined) return [];
@@ -235,31 +244,6 @@ function newestUnder(key: string) {
     },
     committed: () => committed,
   };
-}
-
-/**
- * Only an uncommitted reader gets the true end of the partition; the admin's fetchTopicOffsets asks as a
- * committed one and gets the last stable offset. A leader that was just elected and does not know the
- * end yet refuses this question, while it would answer a fetch.
- */
-async function offsetOf(broker: InternalBroker, topic: string, partition: number, timestamp: number) {
-  const { responses } = await broker.listOffsets({
-    replicaId: -1,
-    isolationLevel: READ_UNCOMMITTED,
-    topics: [{ topic, partitions: [{ partition, timestamp }] }],
-  });
-  return BigInt(responses[0]!.partitions[0]!.offset);
-}
-
-async function fetchFrom(broker: InternalBroker, topic: string, partition: number, at: bigint) {
-  const { responses } = await broker.fetch({
-    isolationLevel: READ_UNCOMMITTED,
-    maxWaitTime: POLL_MS,
-    minBytes: 0,
-    maxBytes: FETCH_BYTES_MAX,
-    topics: [{ topic, partitions: [{ partition, fetchOffset: at.toString(), maxBytes: FETCH_BYTES_MAX }] }],
-  });
-  return responses[0]!.partitions[0]!;
 }
 
 function decode(record: FetchedRecord, partition: number, topic: string): HeldPosition | undefined {

@@ -1,8 +1,7 @@
 import { PausedError } from "../../core/errors.ts";
-import { rightsOf, TOPIC_DENIED, type TopicRights, UNKNOWN_TOPIC } from "./authorized.ts";
-import { type InternalCluster, TRANSACTION_COORDINATOR, withCluster } from "./cluster.ts";
+import type { KafkaBrokers, KafkaClient, TopicRights } from "../../core/kafka.ts";
+import { connect } from "./client/connect.ts";
 import type { KafkaContext } from "./config.ts";
-import { connect, type KafkaConnection } from "./connect.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import {
   missingTopics,
@@ -14,6 +13,9 @@ import {
 import { defaultId } from "./transactions.ts";
 
 const PROBE_MS_MAX = 60_000;
+/** Kafka's error codes. */
+const UNKNOWN_TOPIC = 3;
+const TOPIC_DENIED = 29;
 
 /**
  * Asks for topics, their settings and the user's rights. It opens no producer: InitProducerId would end the
@@ -21,33 +23,31 @@ const PROBE_MS_MAX = 60_000;
  */
 export async function probeKafka(context: KafkaContext): Promise<readonly string[]> {
   context.signal.throwIfAborted();
-  const connection = await connect(context);
-  const stop = () => connection.end();
+  const client = await connect(context);
+  const stop = () => client.end();
   context.signal.addEventListener("abort", stop, { once: true });
   try {
-    const work = withCluster(connection, (cluster) => probe(cluster, connection, context));
-    return await connection.within(PROBE_MS_MAX, work);
+    const work = client.brokers((brokers) => probe(brokers, client, context));
+    return await client.within(PROBE_MS_MAX, work);
   } catch (error) {
     context.signal.throwIfAborted();
     throw inTermsOfDelivery(error, "Kafka cannot be checked");
   } finally {
     context.signal.removeEventListener("abort", stop);
-    connection.end();
+    client.end();
   }
 }
 
-async function probe(cluster: InternalCluster, connection: KafkaConnection, context: KafkaContext) {
+async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaContext) {
   const { config } = context;
   const remarks: string[] = [];
   const isExact = config.delivery === "exactly_once";
   const isFixed = !config.topic.includes("{");
   if (!isFixed) remarks.push("Topics with names from events are checked when the first event goes there.");
   const names = [...(isFixed ? [config.topic] : []), ...(isExact ? [config.positionsTopic] : [])];
-  const rights = await rightsOf(cluster, names);
+  const rights = await brokers.rights(names);
   if (rights === undefined) remarks.push("This broker does not say what the user may do with a topic.");
-  const admin = connection.kafka.admin();
-  await admin.connect();
-  try {
+  await client.admin(async (admin) => {
     const found = rights === undefined ? await partitionsOf(admin, names) : partitionsIn(rights);
     const missing = names.filter((name) => !found.has(name));
     if (missing.length > 0 && !config.createTopics)
@@ -58,14 +58,11 @@ async function probe(cluster: InternalCluster, connection: KafkaConnection, cont
     for (const name of missing) remarks.push(`The topic ${name} does not exist yet; \`run\` creates it.`);
     for (const topic of rights ?? []) requireRights(topic, config.positionsTopic);
     const there = names.filter((name) => found.has(name));
-    if (there.length > 0) requirePolicies(await topicSettingsOf(connection, admin, there), config);
-  } finally {
-    await admin.disconnect();
-  }
+    if (there.length > 0) requirePolicies(await topicSettingsOf(admin, there), config);
+  });
   // Finding the coordinator needs a right on the transactional id and starts no transaction.
   if (isExact) {
-    const groupId = config.transactionalId ?? defaultId(context.name);
-    await cluster.findGroupCoordinator({ groupId, coordinatorType: TRANSACTION_COORDINATOR });
+    await brokers.findCoordinator(config.transactionalId ?? defaultId(context.name));
   }
   return remarks;
 }

@@ -9,7 +9,7 @@ import { crc32c } from "./crc32c.ts";
  *
  * The length counts everything behind itself, the checksum covers everything behind itself. The records may be
  * compressed as one block. A record is its length and then: attributes, timestamp delta, offset delta, key,
- * value, headers; its numbers are zigzag varints, and a missing key has the length -1.
+ * value, headers; its numbers are zigzag varints, and a missing key or value has the length -1.
  */
 export const BATCH_HEADER_BYTES = 61;
 const LENGTH_FROM = 12;
@@ -39,15 +39,15 @@ export class RecordBuffer {
   }
 
   /** The headers are as `encodeHeader` gives them. */
-  append(key: Uint8Array | null, value: Uint8Array, headers: readonly Uint8Array[]): void {
-    const bodyBytes = recordBodyBytes(this.count, key, value.length, headers);
+  append(key: Uint8Array | null, value: Uint8Array | null, headers: readonly Uint8Array[]): void {
+    const bodyBytes = recordBodyBytes(this.count, key, value, headers);
     this.#reserve(varintBytes(bodyBytes) + bodyBytes);
     const bytes = this.#bytes;
     let at = writeVarint(bytes, this.#size, bodyBytes);
     bytes[at++] = 0; // attributes
     bytes[at++] = 0; // timestamp delta
     at = writeVarint(bytes, at, this.count);
-    at = key === null ? writeVarint(bytes, at, -1) : writeSized(bytes, at, key);
+    at = writeSized(bytes, at, key);
     at = writeSized(bytes, at, value);
     at = writeVarint(bytes, at, headers.length);
     for (let index = 0; index < headers.length; index++) {
@@ -77,21 +77,20 @@ export class RecordBuffer {
 export function recordBytes(
   offsetDelta: number,
   key: Uint8Array | null,
-  valueBytes: number,
+  value: Uint8Array | null,
   headers: readonly Uint8Array[],
 ): number {
-  const bodyBytes = recordBodyBytes(offsetDelta, key, valueBytes, headers);
+  const bodyBytes = recordBodyBytes(offsetDelta, key, value, headers);
   return varintBytes(bodyBytes) + bodyBytes;
 }
 
 function recordBodyBytes(
   offsetDelta: number,
   key: Uint8Array | null,
-  valueBytes: number,
+  value: Uint8Array | null,
   headers: readonly Uint8Array[],
 ): number {
-  let bytes = 2 + varintBytes(offsetDelta) + varintBytes(valueBytes) + valueBytes;
-  bytes += key === null ? 1 : varintBytes(key.length) + key.length;
+  let bytes = 2 + varintBytes(offsetDelta) + sizedBytes(key) + sizedBytes(value);
   bytes += varintBytes(headers.length);
   for (let index = 0; index < headers.length; index++) bytes += headers[index]!.length;
   return bytes;
@@ -168,7 +167,12 @@ function writeVarint(bytes: Uint8Array, from: number, value: number): number {
   return at;
 }
 
-function writeSized(bytes: Uint8Array, from: number, value: Uint8Array): number {
+function sizedBytes(value: Uint8Array | null): number {
+  return value === null ? 1 : varintBytes(value.length) + value.length;
+}
+
+function writeSized(bytes: Uint8Array, from: number, value: Uint8Array | null): number {
+  if (value === null) return writeVarint(bytes, from, -1);
   const at = writeVarint(bytes, from, value.length);
   bytes.set(value, at);
   return at + value.length;

@@ -1,10 +1,10 @@
 import { RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
+import type { KafkaProducer } from "../../core/kafka.ts";
 import type { Chunk, Layout } from "./layout.ts";
-import type { RecordProducer } from "./producer.ts";
 import type { TopicBook } from "./topics.ts";
 
 interface Sending {
-  readonly to: Pick<RecordProducer, "produce">;
+  readonly to: Pick<KafkaProducer, "produce">;
   readonly layout: Layout;
   readonly topics: TopicBook;
   /** Records in the whole batch. */

@@ -1,6 +1,6 @@
 import { defineSink, type Sink } from "../../core/sink.ts";
+import { connect } from "./client/connect.ts";
 import { advise, type KafkaContext, kafkaSchema } from "./config.ts";
-import { connect } from "./connect.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { openIdempotent } from "./idempotent.ts";
 import { probeKafka } from "./probe.ts";

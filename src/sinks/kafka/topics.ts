@@ -1,11 +1,10 @@
-import type { Admin } from "kafkajs";
 import { PausedError, RetryableError } from "../../core/errors.ts";
+import { errorTypes, type KafkaAdmin, type KafkaClient } from "../../core/kafka.ts";
 import { type KafkaConfig, type KafkaContext, memoryOf } from "./config.ts";
-import type { KafkaConnection } from "./connect.ts";
+import { keyPartition } from "./partition-of.ts";
 
 interface Topic {
-  /** As the partitioner wants it. */
-  readonly metadata: ReturnType<typeof metadataOf>;
+  readonly partitions: number;
   /** Upper bound for the messages of one record batch, before compression. */
   readonly chunkBytesMax: number;
   /** The partition of each key seen so far; cleared when it grows too large. */
@@ -42,36 +41,25 @@ export const POSITIONS_PARTITIONS = 16;
 /** Topics in one request. */
 const TOPICS_AT_ONCE = 200;
 
-export function topicBook(connection: KafkaConnection, context: KafkaContext): TopicBook {
+export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook {
   const { config } = context;
   const topics = new Map<string, Topic>();
-  const partitionOf = connection.library.Partitioners.DefaultPartitioner();
-
-  async function withAdmin<Value>(work: (admin: Admin) => Promise<Value>): Promise<Value> {
-    const admin = connection.kafka.admin();
-    await admin.connect();
-    try {
-      return await work(admin);
-    } finally {
-      await admin.disconnect();
-    }
-  }
 
   /** Limits that a broker enforces although its settings do not show them. */
   const shrunkKey = (topic: string) => `chunkBytesMax\n${topic}`;
   const memory = memoryOf(context);
 
-  async function prepareSome(admin: Admin, names: readonly string[]): Promise<void> {
+  async function prepareSome(admin: KafkaAdmin, names: readonly string[]): Promise<void> {
     const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
     const partitions = await existing(admin, context, names, wanted);
-    const settings = await topicSettingsOf(connection, admin, names);
+    const settings = await topicSettingsOf(admin, names);
     for (const name of names) {
       if (config.key !== "identity") requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
       const chunkBytesMax = chunkBytesMaxOf(settings.get(name)?.get("max.message.bytes"));
       const shrunk = memory.get(shrunkKey(name)) as number | undefined;
       topics.set(name, {
         chunkBytesMax: Math.min(chunkBytesMax, shrunk ?? chunkBytesMax),
-        metadata: metadataOf(partitions.get(name)!),
+        partitions: partitions.get(name)!,
         places: new Map(),
       });
     }
@@ -79,20 +67,17 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
 
   return {
     preparePositions: () =>
-      withAdmin(async (admin) => {
+      client.admin(async (admin) => {
         const name = config.positionsTopic;
         const wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
         const partitions = await existing(admin, context, [name], wanted);
-        requireCompaction(
-          name,
-          (await topicSettingsOf(connection, admin, [name])).get(name)?.get("cleanup.policy"),
-        );
+        requireCompaction(name, (await topicSettingsOf(admin, [name])).get(name)?.get("cleanup.policy"));
         return partitions.get(name)!;
       }),
     async prepare(names) {
       const missing = [...names].filter((name) => !topics.has(name));
       if (missing.length === 0) return;
-      await withAdmin(async (admin) => {
+      await client.admin(async (admin) => {
         for (let at = 0; at < missing.length; at += TOPICS_AT_ONCE)
           await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE));
       });
@@ -104,9 +89,7 @@ export function topicBook(connection: KafkaConnection, context: KafkaContext): T
       const text = key ?? "";
       const met = known.places.get(text);
       if (met) return met;
-      // The same partition as Java's producer chooses.
-      const partitionMetadata = known.metadata;
-      const partition = partitionOf({ topic, partitionMetadata, message: { key: text, value: null } });
+      const partition = keyPartition(text, known.partitions);
       const place = { partition, chunkBytesMax: known.chunkBytesMax };
       if (known.places.size >= PLACES_MAX) known.places.clear();
       known.places.set(text, place);
@@ -125,7 +108,7 @@ interface Wanted {
 
 /** The number of partitions of each topic; missing topics are created where the config allows it. */
 async function existing(
-  admin: Admin,
+  admin: KafkaAdmin,
   context: KafkaContext,
   names: readonly string[],
   wanted: Wanted,
@@ -135,15 +118,14 @@ async function existing(
   if (missing.length === 0) return found;
   const { createTopics } = context.config;
   if (!createTopics) throw missingTopics(missing, wanted);
-  await admin.createTopics({
-    waitForLeaders: false,
-    topics: missing.map((topic) => ({
+  await admin.create(
+    missing.map((topic) => ({
       topic,
-      numPartitions: wanted.numPartitions,
-      replicationFactor: createTopics.replication,
-      configEntries: wanted.compacted ? [{ name: "cleanup.policy", value: "compact" }] : [],
+      partitions: wanted.numPartitions,
+      replication: createTopics.replication,
+      settings: wanted.compacted ? [{ name: "cleanup.policy", value: "compact" }] : [],
     })),
-  });
+  );
   return untilKnown(admin, names, context);
 }
 
@@ -161,7 +143,7 @@ const KNOWN_MS_MAX = 10_000;
 const KNOWN_POLL_MS = 50;
 
 /** Another broker than the one that created a topic may learn of it a moment later. */
-async function untilKnown(admin: Admin, names: readonly string[], { clock, signal }: KafkaContext) {
+async function untilKnown(admin: KafkaAdmin, names: readonly string[], { clock, signal }: KafkaContext) {
   const deadlineMs = clock.now() + KNOWN_MS_MAX;
   for (;;) {
     const found = await partitionsOf(admin, names);
@@ -179,11 +161,11 @@ const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
  * when one topic is missing; only then are the halves asked for.
  */
 export async function partitionsOf(
-  admin: Admin,
+  admin: KafkaAdmin,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
   try {
-    const { topics } = await admin.fetchTopicMetadata({ topics: [...names] });
+    const topics = await admin.describe(names);
     return new Map(
       topics.flatMap(({ name, partitions }) => (partitions.length > 0 ? [[name, partitions.length]] : [])),
     );
@@ -237,37 +219,14 @@ function chunkBytesMaxOf(setting: string | undefined): number {
 
 /** The settings of each topic that matter here; empty where the broker does not tell them to this user. */
 export async function topicSettingsOf(
-  connection: KafkaConnection,
-  admin: Admin,
+  admin: KafkaAdmin,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>> {
-  const type = connection.library.ConfigResourceTypes.TOPIC;
-  const configNames = ["cleanup.policy", "max.message.bytes"];
   try {
-    const { resources } = await admin.describeConfigs({
-      includeSynonyms: false,
-      resources: names.map((name) => ({ type, name, configNames })),
-    });
-    return new Map(
-      resources.map(({ resourceName, configEntries }) => [
-        resourceName,
-        new Map(configEntries.map(({ configName, configValue }) => [configName, configValue])),
-      ]),
-    );
+    return await admin.settings(names, ["cleanup.policy", "max.message.bytes"]);
   } catch (error) {
-    const { type = "", name = "" } = error as { type?: string; name?: string };
-    const isDenied = /_AUTHORIZATION_FAILED$|^UNSUPPORTED_VERSION$/.test(type);
-    if (isDenied || name === "KafkaJSServerDoesNotSupportApiKey") return new Map();
+    const isUntold = /_AUTHORIZATION_FAILED$|^UNSUPPORTED_VERSION$/.test(errorTypes(error)[0] ?? "");
+    if (isUntold) return new Map();
     throw error;
   }
-}
-
-function metadataOf(partitions: number) {
-  return Array.from({ length: partitions }, (_, partitionId) => ({
-    partitionId,
-    partitionErrorCode: 0,
-    leader: 0,
-    replicas: [],
-    isr: [],
-  }));
 }

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
+import type { KafkaClient, KafkaProducer, Touched } from "../../core/kafka.ts";
 import type { Position } from "../../core/position.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
 import type { SinkState } from "../../core/sink-state.ts";
-import type { RecordCodec } from "./codecs.ts";
 import { type KafkaContext, memoryOf } from "./config.ts";
-import type { KafkaConnection } from "./connect.ts";
 import { endHanging } from "./hanging.ts";
-import { type Chunk, type Layout, type Touched, touchedBy } from "./layout.ts";
+import { type Layout, touchedBy } from "./layout.ts";
 import {
   encodePosition,
   type HeldPosition,
@@ -15,8 +14,6 @@ import {
   positionState,
   readPosition,
 } from "./positions.ts";
-import { openProducer, type RecordProducer } from "./producer.ts";
-import { BATCH_HEADER_BYTES, RecordBuffer } from "./record-batch.ts";
 import { sendAll } from "./send.ts";
 import { prepareFixed, type TopicBook, topicBook } from "./topics.ts";
 import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
@@ -29,28 +26,28 @@ interface Instance {
 }
 
 /** R24: InitProducerId comes first, since it ends our old transaction; only then is the position read. */
-export async function openTransactional(connection: KafkaConnection, context: KafkaContext): Promise<Sink> {
+export async function openTransactional(client: KafkaClient, context: KafkaContext): Promise<Sink> {
   const { config } = context;
   const id = config.transactionalId ?? defaultId(context.name);
   if (config.topic === config.positionsTopic) {
     throw new PausedError("topic and positionsTopic are the same.", "name another topic for one of them");
   }
-  const topics = topicBook(connection, context);
+  const topics = topicBook(client, context);
   const partitions = await topics.preparePositions();
   await prepareFixed(topics, config);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
   const place = { topic: positionsTopic, partitions, key: id, from: positionPlaceOf(context.state) };
-  const read = (waitMs: number) => readPosition(connection, { ...place, waitMs, clock, signal });
+  const read = (waitMs: number) => readPosition(client, { ...place, waitMs, clock, signal });
   const transaction = { id, timeoutMs: transactionTimeout };
-  let producer = await openProducer(connection, { clock, signal, transaction });
+  let producer = await client.producer(transaction);
   // Without a wait: a transaction of ours that is undecided now stays so.
   let found = await read(0);
   const { newest } = found;
   const { position: committed, earlierJournals } = context;
-  if (await endHanging(connection, { id, transactionTimeout, newest, committed, earlierJournals })) {
+  if (await endHanging(client, { id, transactionTimeout, newest, committed, earlierJournals })) {
     await producer.close();
-    producer = await openProducer(connection, { clock, signal, transaction });
+    producer = await client.producer(transaction);
     found = await read(openTimeout);
   } else if (found.undecidedIn !== undefined) found = await read(openTimeout);
   const { held, undecidedIn } = found;
@@ -62,7 +59,7 @@ export async function openTransactional(connection: KafkaConnection, context: Ka
   const { instance } = remember(memoryOf(context), [...config.brokers, positionsTopic, id].join("\n"), held);
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
     encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
-  return opened({ connection, context, producer, topics, position: held?.position, positionMessage });
+  return opened({ client, context, producer, topics, position: held?.position, positionMessage });
 }
 
 export function defaultId(sink: string): string {
@@ -95,9 +92,9 @@ function remember(memory: Map<string, unknown>, name: string, held: HeldPosition
 }
 
 interface Opened {
-  readonly connection: KafkaConnection;
+  readonly client: KafkaClient;
   readonly context: KafkaContext;
-  readonly producer: RecordProducer;
+  readonly producer: KafkaProducer;
   readonly topics: TopicBook;
   readonly position: Position | undefined;
   readonly positionMessage: (
@@ -106,7 +103,7 @@ interface Opened {
   ) => ReturnType<typeof encodePosition>;
 }
 
-function opened({ connection, context, producer, topics, position, positionMessage }: Opened): Sink {
+function opened({ client, context, producer, topics, position, positionMessage }: Opened): Sink {
   const { config, clock } = context;
 
   async function send({ records, to }: Batch, layout: Layout): Promise<SinkState | undefined> {
@@ -114,8 +111,8 @@ function opened({ connection, context, producer, topics, position, positionMessa
     const { partition, message } = positionMessage(to, touched);
     // The position goes first: it names all partitions of the transaction, however far that comes.
     await producer.begin([{ topic: config.positionsTopic, partitions: [partition] }]);
-    const own = { topic: config.positionsTopic, partition, nowMs: clock.now() };
-    const refused = await producer.produce([await positionChunk(own, message, connection.codec)]);
+    const own = { topic: config.positionsTopic, partition };
+    const refused = await producer.produce([await client.encode(own, [message], clock.now())]);
     if (refused.length > 0) throw new Error("The positions topic refuses a position as too large.");
     await producer.begin(touched);
     await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: true });
@@ -133,25 +130,6 @@ function opened({ connection, context, producer, topics, position, positionMessa
       bytesMax: config.batchBytesMax,
       ageMsMax: 0,
     },
-    ...createBatchWriter({ connection, context, topics, send }),
-  };
-}
-
-async function positionChunk(
-  { topic, partition, nowMs }: { readonly topic: string; readonly partition: number; readonly nowMs: number },
-  { key, value }: { readonly key: string; readonly value: string },
-  codec: RecordCodec,
-): Promise<Chunk> {
-  const records = new RecordBuffer(value.length + 1_000);
-  records.append(Buffer.from(key), Buffer.from(value), []);
-  const { bytes } = records;
-  return {
-    topic,
-    partition,
-    count: 1,
-    timestampMs: nowMs,
-    indexes: [],
-    bytes: BATCH_HEADER_BYTES + bytes.length,
-    records: codec.compress === undefined ? bytes : await codec.compress(bytes),
+    ...createBatchWriter({ client, context, topics, send }),
   };
 }

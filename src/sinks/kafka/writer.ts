@@ -1,8 +1,9 @@
 import { RetryableError } from "../../core/errors.ts";
+import type { KafkaClient } from "../../core/kafka.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
 import type { SinkState } from "../../core/sink-state.ts";
-import type { KafkaContext } from "./config.ts";
-import { type KafkaConnection, writeWithin } from "./connect.ts";
+import type { KafkaConfig, KafkaContext } from "./config.ts";
+import { inTermsOfDelivery } from "./errors.ts";
 import { type Layout, layOut } from "./layout.ts";
 import { topicNamer } from "./topic-names.ts";
 import type { TopicBook } from "./topics.ts";
@@ -11,7 +12,7 @@ import type { TopicBook } from "./topics.ts";
 export const KAFKA_WRITES_MAX = 2;
 
 interface Writing {
-  readonly connection: KafkaConnection;
+  readonly client: KafkaClient;
   readonly context: KafkaContext;
   readonly topics: TopicBook;
   /** Sends one batch and resolves once it is durable, with the state to be kept with the position. */
@@ -23,7 +24,7 @@ interface Writing {
  * an error every other batch is refused until the sink is opened again (R17).
  */
 export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close"> {
-  const { connection, context, send } = writing;
+  const { client, context, send } = writing;
   const encode = createEncoder(writing);
   let encoding: Promise<unknown> = Promise.resolve();
   let sending: Promise<unknown> = Promise.resolve();
@@ -38,7 +39,7 @@ export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close
     try {
       signal.throwIfAborted();
       const { length: records } = batch.records;
-      return await writeWithin(connection, context.config, { signal, records }, async () =>
+      return await writeWithin(client, context.config, { signal, records }, async () =>
         send(batch, await layout),
       );
     } catch (error) {
@@ -59,12 +60,34 @@ export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close
     },
     async close() {
       isUsable = false;
-      connection.end();
+      client.end();
     },
   };
 }
 
-function createEncoder({ connection, context, topics }: Writing): (batch: Batch) => Promise<Layout> {
+/** Added to the time after which the brokers abort a transaction. */
+const WRITE_MS_MAX = 60_000;
+
+/** Runs one write: it ends with the signal or the deadline, and its errors are those of the contract. */
+async function writeWithin<Value>(
+  client: KafkaClient,
+  config: KafkaConfig,
+  { signal, records }: { readonly signal: AbortSignal; readonly records: number },
+  write: () => Promise<Value>,
+): Promise<Value> {
+  const stop = () => client.end();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await client.within(WRITE_MS_MAX + config.transactionTimeout, write());
+  } catch (error) {
+    signal.throwIfAborted();
+    throw inTermsOfDelivery(error, "Kafka did not take the batch", records);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function createEncoder({ client, context, topics }: Writing): (batch: Batch) => Promise<Layout> {
   const { config, clock } = context;
   const topicOf = topicNamer(config.topic, config.positionsTopic);
   const isFixed = !config.topic.includes("{");
@@ -73,7 +96,7 @@ function createEncoder({ connection, context, topics }: Writing): (batch: Batch)
     await topics.prepare(new Set(names));
     return layOut(records, topics, {
       key: config.key,
-      codec: connection.codec,
+      codec: client.codec,
       nowMs: clock.now(),
       topicOf,
     });

@@ -1,15 +1,9 @@
-import type { Clock } from "../../core/clock.ts";
-import {
-  createCluster,
-  type InternalBroker,
-  type InternalCluster,
-  TRANSACTION_COORDINATOR,
-} from "./cluster.ts";
-import type { KafkaConnection } from "./connect.ts";
-import { isTooLarge } from "./errors.ts";
-import type { Chunk, Request, Touched } from "./layout.ts";
+import type { Clock } from "../../../core/clock.ts";
+import type { EncodedRecords, KafkaProducer, RecordCodec, TransactionId } from "../../../core/kafka.ts";
+import { isTooLarge } from "../errors.ts";
+import { frameBatch, sequenceAfter } from "../record-batch.ts";
+import { type InternalBroker, type InternalCluster, TRANSACTION_COORDINATOR } from "./internals.ts";
 import { type FramedBatch, groupBy, type ProduceOutcome, produceTo } from "./produce-request.ts";
-import { frameBatch, sequenceAfter } from "./record-batch.ts";
 
 /*
  * An idempotent producer of encoded record batches, with or without transactions:
@@ -18,41 +12,33 @@ import { frameBatch, sequenceAfter } from "./record-batch.ts";
  *   begin     AddPartitionsToTxn: these partitions are part of the transaction from now on
  *   produce   one request to each leader; a partition's batches carry consecutive sequences, so that a batch
  *             that is sent again is stored once
- *   commit    EndTxn, never sent twice: after an error only opening again tells the outcome (R17)
+ *   commit    EndTxn, never sent twice: after an error only opening again shows the outcome (R17)
  *
  * Errors that a broker calls temporary are retried with fresh metadata. All tries together last a few seconds;
- * longer waits are delivery's.
+ * longer waits are the caller's.
  */
-export interface RecordProducer {
-  begin(touched: readonly Touched[]): Promise<void>;
-  /** Resolves to the chunks that are too large for their topics; the others are stored. */
-  produce(request: Request): Promise<readonly Chunk[]>;
-  commit(): Promise<void>;
-  /** Where the newest batch of a partition begins; undefined where none was stored, or the broker did not say. */
-  offsetIn(topic: string, partition: number): bigint | undefined;
-  close(): Promise<void>;
-}
 
-export interface ProducerOptions {
+interface ProducerOptions {
+  readonly codec: RecordCodec;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Undefined: without transactions. */
-  readonly transaction?: { readonly id: string; readonly timeoutMs: number } | undefined;
+  readonly transaction?: TransactionId | undefined;
 }
 
 export async function openProducer(
-  connection: KafkaConnection,
-  { clock, signal, transaction }: ProducerOptions,
-): Promise<RecordProducer> {
-  const cluster = createCluster(connection.kafka);
+  cluster: InternalCluster,
+  { codec, clock, signal, transaction }: ProducerOptions,
+): Promise<KafkaProducer> {
   await cluster.connect();
   const retry = retrier(cluster, clock, signal);
-  const { codec } = connection;
   const isTransactional = transaction !== undefined;
   const transactionalId = transaction?.id ?? null;
   const sequences = new Map<string, number>();
   const offsets = new Map<string, bigint>();
   let coordinatorNode: string | undefined;
+  /** Two requests at once would carry the same sequences: a broker takes the second for a repeat and drops it. */
+  let producing: Promise<unknown> = Promise.resolve();
 
   async function coordinator(): Promise<InternalBroker> {
     if (coordinatorNode !== undefined) return cluster.findBroker({ nodeId: coordinatorNode });
@@ -75,7 +61,10 @@ export async function openProducer(
   const own = { transactionalId, ...identity };
 
   /** One try at what is not stored yet; removes it from `left` when it is. */
-  async function tryProduce(left: Map<string, Chunk>, refused: Chunk[]): Promise<void> {
+  async function tryProduce<Batch extends EncodedRecords>(
+    left: Map<string, Batch>,
+    refused: Batch[],
+  ): Promise<void> {
     await cluster.addMultipleTargetTopics([...new Set([...left.values()].map(({ topic }) => topic))]);
     await cluster.refreshMetadataIfNecessary();
     const byLeader = groupBy([...left.values()], (chunk) => leaderOf(cluster, chunk));
@@ -100,7 +89,10 @@ export async function openProducer(
     if (left.size > 0) throw new Error("Kafka's answer does not name every partition of the request.");
   }
 
-  async function sendTo(nodeId: string, chunks: readonly Chunk[]): Promise<readonly ProduceOutcome[]> {
+  async function sendTo(
+    nodeId: string,
+    chunks: readonly EncodedRecords[],
+  ): Promise<readonly ProduceOutcome[]> {
     const broker = await cluster.findBroker({ nodeId });
     const batches = chunks.map(
       ({ topic, partition, records, count, timestampMs }): FramedBatch => ({
@@ -131,11 +123,13 @@ export async function openProducer(
           throw error;
         }
       }),
-    async produce(request) {
-      const left = new Map(request.map((chunk) => [`${chunk.topic}/${chunk.partition}`, chunk]));
-      const refused: Chunk[] = [];
-      await retry(isTemporary, () => tryProduce(left, refused));
-      return refused;
+    produce<Batch extends EncodedRecords>(request: readonly Batch[]) {
+      const left = new Map(request.map((batch) => [`${batch.topic}/${batch.partition}`, batch]));
+      const refused: Batch[] = [];
+      const produced = producing.then(() => retry(isTemporary, () => tryProduce(left, refused)));
+      // After an error the outcome is not known, so nothing more may carry these sequences.
+      producing = produced;
+      return produced.then(() => refused);
     },
     commit: async () => void (await (await coordinator()).endTxn({ ...own, transactionResult: true })),
     offsetIn(topic, partition) {
@@ -194,7 +188,7 @@ async function refresh(cluster: InternalCluster, error: unknown): Promise<void> 
   await cluster.refreshMetadata();
 }
 
-function leaderOf(cluster: InternalCluster, { topic, partition }: Chunk): string {
+function leaderOf(cluster: InternalCluster, { topic, partition }: EncodedRecords): string {
   const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
   if (nodeId !== undefined) return nodeId;
   throw Object.assign(new Error(`Partition ${partition} of ${topic} has no leader.`), { retriable: true });

@@ -1,42 +1,44 @@
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { type ConnectionOptions, connect as tlsConnect } from "node:tls";
-import type { ISocketFactory, Kafka, KafkaConfig as KafkaOptions, logCreator, SASLOptions } from "kafkajs";
-import { RetryableError } from "../../core/errors.ts";
-import { readTls } from "../../core/http/tls.ts";
-import type { Log } from "../../core/log.ts";
-import { codecOf, type RecordCodec } from "./codecs.ts";
-import { type KafkaConfig, type KafkaContext, kafkaCompressionOf } from "./config.ts";
-import { inTermsOfDelivery } from "./errors.ts";
-import { mskTokenProvider } from "./msk-token.ts";
-import { tokenProvider } from "./oauth.ts";
+import type { ISocketFactory, KafkaConfig as KafkaOptions, logCreator, SASLOptions } from "kafkajs";
+import { RetryableError } from "../../../core/errors.ts";
+import { readTls } from "../../../core/http/tls.ts";
+import type {
+  EncodedRecords,
+  KafkaClient,
+  KeyedRecord,
+  PartitionName,
+  RecordCodec,
+} from "../../../core/kafka.ts";
+import type { Log } from "../../../core/log.ts";
+import { type KafkaConfig, type KafkaContext, kafkaCompressionOf } from "../config.ts";
+import { mskTokenProvider } from "../msk-token.ts";
+import { tokenProvider } from "../oauth.ts";
+import { RecordBuffer } from "../record-batch.ts";
+import { withAdmin } from "./admin.ts";
+import { brokersOf } from "./brokers.ts";
+import { codecOf } from "./codecs.ts";
+import { joinAsMember } from "./group.ts";
+import { createCluster, withCluster } from "./internals.ts";
+import { openProducer } from "./producer.ts";
 import { calmRequestQueues } from "./quirks.ts";
+
+/*
+ * The client behind src/core/kafka.ts. No file outside this folder imports kafkajs. Of kafkajs are the connections, the
+ * metadata, the logins, the decoding of fetches and the group; producing is our own.
+ */
 
 const CONNECTION_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
- * A transaction begun right after another is refused for a few milliseconds: with the client's usual
- * 300 ms before the second try half the throughput is gone. All tries together last some four seconds;
- * longer waits are delivery's.
+ * A transaction that begins right after another is refused for a few milliseconds. The library's usual 300 ms before the
+ * second try would halve the throughput. All tries together last about four seconds; longer waits are delivery's.
  */
 const RETRY = { initialRetryTime: 10, maxRetryTime: 250, multiplier: 2, factor: 0.2, retries: 20 } as const;
 
-export interface KafkaConnection {
-  readonly library: typeof import("kafkajs");
-  readonly kafka: Kafka;
-  /** How the sink compresses records. */
-  readonly codec: RecordCodec;
-  /** Cuts every connection and allows no new one: nothing of this client reaches a broker afterwards. */
-  end(): void;
-  /**
-   * The promise's outcome, or a RetryableError as soon as the connection is ended or the time is over. The
-   * client's own retries against a broker that hangs can last ten minutes (R38).
-   */
-  within<Value>(limitMs: number, promise: Promise<Value>): Promise<Value>;
-}
-
-export async function connect(context: KafkaContext): Promise<KafkaConnection> {
-  const { config } = context;
+export async function connect(context: KafkaContext): Promise<KafkaClient> {
+  const { config, clock } = context;
   const library = (await import("kafkajs")).default;
   await calmRequestQueues();
   const codec = await codecOf(library, kafkaCompressionOf(config));
@@ -54,48 +56,46 @@ export async function connect(context: KafkaContext): Promise<KafkaConnection> {
     ...(config.tls && { ssl: { ...(await readTls(config.tls)) } }),
     ...(config.sasl && { sasl: saslOptions(config.sasl, context) }),
   };
+  const kafka = new library.Kafka(options);
+  const within: KafkaClient["within"] = (limitMs, promise) => {
+    promise.catch(() => {});
+    const late = `Kafka did not answer within ${Math.round(limitMs / 1000)} s.`;
+    const timer = setTimeout(() => sockets.end(new RetryableError(late)), limitMs).unref();
+    return Promise.race([promise, sockets.ended]).finally(() => clearTimeout(timer));
+  };
   return {
-    library,
     codec,
-    kafka: new library.Kafka(options),
+    encode: (to, records, timestampMs) => encodeRecords(codec, to, records, timestampMs),
+    producer: (transaction) =>
+      openProducer(createCluster(kafka), { codec, clock, signal: sockets.signal, transaction }),
+    brokers: (work) => withCluster(kafka, (cluster) => work(brokersOf(cluster))),
+    admin: (work) => withAdmin(kafka, work),
+    join: (group, signal) => joinAsMember({ library, kafka, within }, group, signal),
     end: () => sockets.end(new RetryableError("The connection to Kafka was closed.")),
-    within: (limitMs, promise) => {
-      promise.catch(() => {});
-      const late = `Kafka did not answer within ${Math.round(limitMs / 1000)} s.`;
-      const timer = setTimeout(() => sockets.end(new RetryableError(late)), limitMs).unref();
-      return Promise.race([promise, sockets.ended]).finally(() => clearTimeout(timer));
-    },
+    within,
   };
 }
 
-/** Added to the time after which the brokers abort a transaction. */
-const WRITE_MS_MAX = 60_000;
-
-/** Runs one write: it ends with the signal or the deadline, and its errors are those of the contract. */
-export async function writeWithin<Value>(
-  connection: KafkaConnection,
-  config: KafkaConfig,
-  { signal, records }: { readonly signal: AbortSignal; readonly records: number },
-  write: () => Promise<Value>,
-): Promise<Value> {
-  const stop = () => connection.end();
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    return await connection.within(WRITE_MS_MAX + config.transactionTimeout, write());
-  } catch (error) {
-    signal.throwIfAborted();
-    throw inTermsOfDelivery(error, "Kafka did not take the batch", records);
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
+async function encodeRecords(
+  codec: RecordCodec,
+  to: PartitionName,
+  records: readonly KeyedRecord[],
+  timestampMs: number,
+): Promise<EncodedRecords> {
+  const buffer = new RecordBuffer(ENCODED_BYTES_EXPECTED);
+  for (const { key, value } of records) buffer.append(Buffer.from(key), value, []);
+  const { bytes, count } = buffer;
+  return { ...to, count, timestampMs, records: (await codec.compress?.(bytes)) ?? bytes };
 }
+
+const ENCODED_BYTES_EXPECTED = 4_096;
 
 function trackedSockets() {
   const sockets = new Set<Socket>();
   const { promise: ended, reject } = withReject();
-  let isEnded = false;
+  const ending = new AbortController();
   const factory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
-    if (isEnded) throw new Error("the sink is closed");
+    if (ending.signal.aborted) throw new Error("the connection to Kafka is closed");
     const name = isIP(host) ? {} : { servername: host };
     const socket = ssl
       ? tlsConnect({ host, port, ...name, ...(ssl as ConnectionOptions) }, onConnect)
@@ -109,9 +109,10 @@ function trackedSockets() {
   return {
     factory,
     ended,
+    signal: ending.signal,
     end(reason: Error): void {
-      if (isEnded) return;
-      isEnded = true;
+      if (ending.signal.aborted) return;
+      ending.abort(reason);
       for (const socket of sockets) socket.destroy(reason);
       reject(reason);
     },
@@ -148,7 +149,7 @@ function saslOptions(sasl: NonNullable<KafkaConfig["sasl"]>, context: KafkaConte
   }
 }
 
-/** The client logs every retry as an error. All of it goes to debug: real errors are thrown. */
+/** The library logs every retry as an error. All of it goes to debug: real errors are thrown. */
 function logTo(log: Log): logCreator {
   return () =>
     ({ namespace, label, log: { message, broker, error } }) => {

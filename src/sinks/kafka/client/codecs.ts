@@ -1,6 +1,7 @@
-import { PausedError } from "../../core/errors.ts";
-import { createCompressor, decompress } from "../../core/zstd.ts";
-import type { KafkaCompression } from "./config.ts";
+import { PausedError } from "../../../core/errors.ts";
+import type { RecordCodec } from "../../../core/kafka.ts";
+import { createCompressor, decompress } from "../../../core/zstd.ts";
+import type { KafkaCompression } from "../config.ts";
 
 type Library = typeof import("kafkajs");
 
@@ -10,14 +11,7 @@ interface LibraryCodec {
   decompress(buffer: Buffer): Promise<Buffer>;
 }
 
-export interface RecordCodec {
-  /** Kafka's number of the compression. */
-  readonly number: number;
-  /** The result shares no memory with the records. Undefined: the records stay as they are. */
-  readonly compress: ((records: Buffer) => Promise<Buffer>) | undefined;
-}
-
-/** Registers codecs that kafkajs lacks with it, so that its consumers read them too. */
+/** A codec that kafkajs lacks is registered there too, because its fetches decompress with it. */
 export async function codecOf(library: Library, compression: KafkaCompression): Promise<RecordCodec> {
   const { CompressionTypes, CompressionCodecs } = library;
   const number = await registered(library, compression);

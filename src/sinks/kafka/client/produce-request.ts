@@ -1,4 +1,4 @@
-import type { InternalBroker } from "./cluster.ts";
+import type { InternalBroker } from "./internals.ts";
 
 /*
  * A produce request of version 7, the first one with zstd, and its answer. The request is

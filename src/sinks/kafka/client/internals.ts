@@ -1,18 +1,12 @@
 import type { Kafka } from "kafkajs";
-import type { KafkaConnection } from "./connect.ts";
+import type { FetchedRecords, ProducerIdentity } from "../../../core/kafka.ts";
 
-/** Isolation levels: up to the true end with markers and all, or up to the oldest open transaction. */
-export const READ_UNCOMMITTED = 0;
-export const READ_COMMITTED = 1;
-/** Special timestamps: the two ends of a partition. */
-export const EARLIEST = -2;
-export const LATEST = -1;
 /** The coordinator type of transactions for findGroupCoordinator. */
 export const TRANSACTION_COORDINATOR = 1;
 
 /**
- * kafkajs's cluster, not part of its documented interface: the consumer that is reads up to the last stable
- * offset only, and the producer that is ends no transaction but the one it has begun.
+ * kafkajs's cluster, which is not part of its documented interface. Its documented consumer reads up to the last stable
+ * offset only, and its documented producer ends no transaction but its own.
  */
 export interface InternalCluster {
   isConnected(): boolean;
@@ -55,39 +49,25 @@ export interface InternalBroker {
   };
   listOffsets(request: object): Promise<{
     readonly responses: readonly {
+      readonly topic: string;
       readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
     }[];
   }>;
   fetch(request: object): Promise<{
-    readonly responses: readonly { readonly partitions: readonly FetchedPartition[] }[];
+    readonly responses: readonly { readonly partitions: readonly FetchedRecords[] }[];
   }>;
-  initProducerId(request: object): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
+  initProducerId(request: object): Promise<ProducerIdentity>;
   addPartitionsToTxn(request: object): Promise<unknown>;
   endTxn(request: object): Promise<unknown>;
-}
-
-interface FetchedPartition {
-  readonly partition: number;
-  readonly highWatermark: string;
-  readonly messages: readonly FetchedRecord[];
-}
-
-/** A record as kafkajs decodes it from a fetch, control records included. */
-export interface FetchedRecord {
-  readonly offset: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly isControlRecord: boolean;
-  readonly batchContext: { readonly producerId: string; readonly inTransaction: boolean };
 }
 
 type CreateCluster = (options: object) => InternalCluster;
 
 export async function withCluster<Value>(
-  connection: KafkaConnection,
+  kafka: Kafka,
   work: (cluster: InternalCluster) => Promise<Value>,
 ): Promise<Value> {
-  const cluster = createCluster(connection.kafka);
+  const cluster = createCluster(kafka);
   await cluster.connect();
   try {
     return await work(cluster);
@@ -101,6 +81,6 @@ export function createCluster(kafka: Kafka): InternalCluster {
     ({ description }) => description === "private:Kafka:createCluster",
   );
   const create = symbol && (kafka as unknown as Record<symbol, CreateCluster>)[symbol];
-  if (!create) throw new Error("this version of kafkajs cannot read the positions topic");
+  if (!create) throw new Error("this version of kafkajs gives no access to the brokers");
   return create({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
 }

@@ -1,21 +1,10 @@
-import type { InternalCluster } from "./cluster.ts";
+import type { TopicRights } from "../../../core/kafka.ts";
+import type { InternalCluster } from "./internals.ts";
 
 /*
  * Metadata requests of version 8, which kafkajs does not have: only these say what the user may do with a topic.
  * The request names the topics and asks for the operations; the response has a bit field for each topic.
  */
-
-export interface TopicRights {
-  readonly name: string;
-  /** An error code of Kafka; 0: the topic exists and may be described. */
-  readonly error: number;
-  readonly partitions: number;
-  /** Undefined where the broker has no authorizer. */
-  readonly allows: ((operation: keyof typeof OPERATIONS) => boolean) | undefined;
-}
-
-export const UNKNOWN_TOPIC = 3;
-export const TOPIC_DENIED = 29;
 
 const METADATA = 3;
 const VERSION = 8;
