@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, renameSync, rmSync } from "node:fs";
 import type { LaneParts } from "../src/app/cluster/lane-parts.ts";
 import { type App, openApp } from "../src/app.ts";
 import type { Config } from "../src/config/schema.ts";
@@ -120,10 +120,7 @@ export async function startProcess(options: ProcessOptions): Promise<Process> {
     await end();
     for (const end of ["", "-wal", "-shm"]) rmSync(state + end, { force: true });
     for (const end of ["", "-wal"])
-      if (existsSync(`${state}${end}.kept`)) {
-        copyFileSync(`${state}${end}.kept`, state + end);
-        rmSync(`${state}${end}.kept`);
-      }
+      if (existsSync(`${state}${end}.kept`)) renameSync(`${state}${end}.kept`, state + end);
   }
 
   async function stop(): Promise<void> {

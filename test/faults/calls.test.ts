@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Simulator } from "../../simulator/index.ts";
 import { programOnPath, skipUnless } from "../support/components.ts";
-import { openExport, startService } from "./export.ts";
+import { openExport, partOf, startService } from "./export.ts";
 
 /** So many calls are tried, spread evenly over all; TIDEMARK_FAULTS=all tries each once with each error. */
 const FAULTS = process.env.TIDEMARK_FAULTS ?? "4";
@@ -77,17 +77,18 @@ function pathsIn(root: string, paths: readonly string[]): string[] {
   return paths.map((path) => join(root, path));
 }
 
+/** So many of the items, evenly over all. */
+function spread<Item>(all: readonly Item[], count: number): Item[] {
+  return Array.from({ length: count }, (_, at) => all[Math.floor(((at + 0.5) * all.length) / count)]!);
+}
+
 describe.skipIf(skip)("system calls that fail", () => {
   test("an error at any call of the commit path loses nothing and doubles nothing", {
     timeout: 24 * 3_600_000,
   }, async () => {
     const { places, paths } = await placesOf();
     const all = places.flatMap((place) => ERRORS.map((error) => ({ ...place, error })));
-    const count = FAULTS === "all" ? all.length : Math.min(all.length, Number(FAULTS));
-    const chosen = Array.from(
-      { length: count },
-      (_, at) => all[Math.floor(((at + 0.5) * all.length) / count)]!,
-    );
+    const chosen = FAULTS === "all" ? partOf(all) : spread(all, Math.min(all.length, Number(FAULTS)));
     let hit = 0;
     for (const { call, at, error } of chosen) {
       const faulty = openExport(join(folder, `${call}-${at}-${error}`), simulator);
@@ -103,7 +104,7 @@ describe.skipIf(skip)("system calls that fail", () => {
       rmSync(faulty.folder, { recursive: true });
     }
     process.stderr.write(
-      `calls of the commit path ${places.length}, tried ${count}, injected ${hit}, lost 0, twice 0\n`,
+      `calls of the commit path ${places.length}, tried ${chosen.length}, injected ${hit}, lost 0, twice 0\n`,
     );
     expect(hit).toBeGreaterThan(0);
   });

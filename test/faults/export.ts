@@ -9,6 +9,12 @@ const EVENTS = 60;
 /** A faulty run that neither ends nor goes on is killed after this; the next run has to make up for it. */
 const RUN_MS_MAX = 60_000;
 
+/** TIDEMARK_PART=2/6 runs the second of six parts of a long campaign. */
+export function partOf<Item>(all: readonly Item[]): readonly Item[] {
+  const [part = 1, parts = 1] = (process.env.TIDEMARK_PART ?? "1/1").split("/").map(Number);
+  return all.filter((_, at) => at % parts === part - 1);
+}
+
 /** A small export to files, run again and again under faults of the machine. */
 export interface SmallExport {
   readonly folder: string;

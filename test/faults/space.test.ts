@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Simulator } from "../../simulator/index.ts";
-import { openExport, startService } from "./export.ts";
+import { openExport, partOf, startService } from "./export.ts";
 
 /** So many sizes are tried, spread evenly; TIDEMARK_FAULTS=all tries every 4 KB up to what a whole export needs. */
 const FAULTS = process.env.TIDEMARK_FAULTS ?? "3";
@@ -23,9 +23,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function sizesUpTo(bytesMax: number): number[] {
+function sizesUpTo(bytesMax: number): readonly number[] {
   const all = Array.from({ length: Math.ceil(bytesMax / STEP_BYTES) }, (_, at) => (at + 1) * STEP_BYTES);
-  if (FAULTS === "all") return all;
+  if (FAULTS === "all") return partOf(all);
   const count = Math.min(all.length, Number(FAULTS));
   return Array.from({ length: count }, (_, at) => all[Math.floor(((at + 0.5) * all.length) / count)]!);
 }
