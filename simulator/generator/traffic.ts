@@ -35,6 +35,7 @@ export function createTraffic(
   const writeTimestamp = createTimestampWriter();
   const waiting: Waiting[] = [];
   const services = new Map<string, number>();
+  let lastText = "";
   let last = { ms: Number.NEGATIVE_INFINITY, ns: 0, digits: 9 as FractionDigits };
 
   /** The step that is due, of a session under way, or the first step of a new one. */
@@ -90,11 +91,20 @@ export function createTraffic(
     if (random.chance(options.futureShare))
       ms += Math.min(random.below(futureMsMax), Math.max(0, Math.floor(moment.latestMs - ms)));
     const service = numberOf(draft.service);
-    const text = `${draft.before}${writeTimestamp(ms, at.ns, at.digits)}${draft.after}${padding(random, options.eventBytes)}}`;
+    const after = `${draft.after}${padding(random, options.eventBytes)}}`;
+    let { ns, digits } = at;
+    let text = `${draft.before}${writeTimestamp(ms, ns, digits)}${after}`;
+    if (text === lastText) {
+      // Events without an id are distinguished by their bytes alone. The service shows no two equal ones.
+      ns = (ns + 1) % 1_000_000;
+      digits = 9;
+      text = `${draft.before}${writeTimestamp(ms, ns, digits)}${after}`;
+    }
+    lastText = text;
     followUp(session, moment.ms);
     return store.add(text, {
       ms,
-      ns: at.ns,
+      ns,
       visibleAt: moment.ms + delay(random, options.lateness),
       organization: session.scene.tenant.number,
       service,

@@ -101,6 +101,15 @@ describe("generated events", () => {
     }
   });
 
+  it("are all different, also those without an id at equal timestamps", async () => {
+    // With this start, two operations of one LDAP connection would be equal byte for byte.
+    const clock = { start: "2026-11-16T10:10:00Z", speed: 0 };
+    const size = { events: 9000, organizations: 5, days: 10, eventBytes: 600 };
+    const simulator = await start({ ...size, lateness: "none", clock });
+    const all = texts(simulator.control.allEvents({ pending: true }));
+    expect(new Set(all).size).toBe(all.length);
+  });
+
   it("hold the oddities that clients meet", async () => {
     const simulator = await start({ events: 40_000, organizations: 3, lateness: "none" });
     const seen = { large: 0, upper: 0, hex: 0, noId: 0, noType: 0, bigNumber: 0, nonAscii: 0, nestedGeo: 0 };

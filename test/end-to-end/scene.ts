@@ -37,6 +37,8 @@ export interface Scene {
   sink(name: string): Promise<SinkView>;
   /** Until the sink has delivered everything that the journal holds for it. */
   caughtUp(name: string, timeoutMs?: number): Promise<void>;
+  /** Until the sink's position is another one. */
+  passes(name: string, position: SinkView["position"] | undefined): Promise<void>;
   /** Until the sink is in this state. */
   becomes(name: string, state: SinkView["state"], timeoutMs?: number): Promise<SinkView>;
   /** The exact bytes of every event that the service has shown. */
@@ -121,6 +123,9 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
     sink,
     async caughtUp(name, timeoutMs = 60_000) {
       await until(name, timeoutMs, ({ lagEvents, state }) => lagEvents === 0 && state === "running");
+    },
+    async passes(name, position) {
+      await until(name, 60_000, (view) => view.position !== position);
     },
     becomes: (name, wanted, timeoutMs = 60_000) => until(name, timeoutMs, ({ state }) => state === wanted),
     served: () => [...simulator.control.allEvents()].map((bytes) => Buffer.from(bytes).toString()),

@@ -51,8 +51,11 @@ async function campaign(
   let serverKills = 0;
   let amid = 0;
   for (let kill = 0; kill < KILLS; kill++) {
+    const { position } = await scene.sink(sink.name).catch(() => ({ position: undefined }));
     const program = scene.run();
-    await sleep(700 + Math.random() * 2500);
+    // Counted from the first delivery, so that a kill meets a program at work on a slow machine too.
+    await scene.passes(sink.name, position);
+    await sleep(Math.random() * 2500);
     if (kill % everyServerKill === 0 && serverKills < SERVER_KILLS) {
       serverKills++;
       await server.kill();
