@@ -185,8 +185,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R33",
     what: "a Retry-After of a day is a silent day",
     file: "src/polling/limits/pace.ts",
-    text: "nowMs + Math.min(waitMs, PROBE_MS)",
-    replacement: "nowMs + Math.max(waitMs, PROBE_MS * 0)",
+    text: "const PROBE_MS = 600_000;",
+    replacement: "const PROBE_MS = 86_400_000;",
     focus: {
       faults: [
         {

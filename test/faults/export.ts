@@ -9,10 +9,13 @@ const EVENTS = 60;
 /** A faulty run that neither ends nor goes on is killed after this; the next run has to make up for it. */
 const RUN_MS_MAX = 60_000;
 
-/** TIDEMARK_PART=2/6 runs the second of six parts of a long campaign. */
-export function partOf<Item>(all: readonly Item[]): readonly Item[] {
+/**
+ * TIDEMARK_PART=2/6 runs the second of six parts of a long campaign. The number of an item decides its part, so
+ * that runs which find a few items more or less still have the same parts.
+ */
+export function partOf<Item>(all: readonly Item[], numberOf: (item: Item) => number): readonly Item[] {
   const [part = 1, parts = 1] = (process.env.TIDEMARK_PART ?? "1/1").split("/").map(Number);
-  return all.filter((_, at) => at % parts === part - 1);
+  return all.filter((item) => numberOf(item) % parts === part - 1);
 }
 
 /** A small export to files, run again and again under faults of the machine. */

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 function sizesUpTo(bytesMax: number): readonly number[] {
   const all = Array.from({ length: Math.ceil(bytesMax / STEP_BYTES) }, (_, at) => (at + 1) * STEP_BYTES);
-  if (FAULTS === "all") return partOf(all);
+  if (FAULTS === "all") return partOf(all, (bytes) => bytes / STEP_BYTES);
   const count = Math.min(all.length, Number(FAULTS));
   return Array.from({ length: count }, (_, at) => all[Math.floor(((at + 0.5) * all.length) / count)]!);
 }
