@@ -39,6 +39,11 @@ export interface RecipeEngine {
   /** Every special value but the timestamp, which `convert` takes. */
   setSpecial(index: number, text: string): void;
   convert(event: Uint8Array, timestampMs: number): Conversion;
+  /**
+   * The event that was not canonical just now, with its numbers as JSON.stringify writes them. Undefined where that
+   * takes a parser.
+   */
+  canonical(event: Uint8Array): Buffer | undefined;
   /** The converted bytes; the next conversion overwrites them. */
   out(length: number): Buffer;
   /** Whether to compare the last conversion with the converter. */
@@ -56,10 +61,12 @@ const PART_KINDS = { literal: 0, slice: 1, special: 2 } as const;
 const HEADER_BYTES = 8;
 const PART_BYTES = 12;
 const SLICE_NUMBERS = 4;
-/** At either limit the half that was used least is forgotten. */
+/** At either limit the recipes that were used least are forgotten, down to this share. */
 const RECIPES_MAX = 4096;
 const RECIPE_BYTES_MAX = 16_777_216;
+const KEPT_SHARE = 0.75;
 const PADDING_BYTES = 64;
+const SHORT_BYTES = 64;
 /** So many uses of a new recipe are checked; wasm/recipe/recipe.ts has the same number. */
 const CHECKED_FIRST = 3;
 
@@ -67,6 +74,8 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
   const { call, grow } = openRecipeModule(reads);
   const [text, out, heap] = [call.TEXT.value, call.OUT.value, call.HEAP.value];
   const textBytesMax = call.TEXT_BYTES.value;
+  const [specials, specialBytes] = [call.SPECIALS.value, call.SPECIAL_BYTES.value];
+  const specialLengths = call.SPECIAL_LENGTHS.value >> 2;
   let memory = grow(heap);
   let heapEnd = heap;
   let recipes: Kept[] = [];
@@ -75,8 +84,19 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     return memory.bytes.write(value, text, textBytesMax, "utf8");
   }
 
+  /** Writes a short ASCII text; false for any other. A call of `write` costs more than these few bytes. */
+  function putAscii(value: string, start: number): boolean {
+    if (value.length > SHORT_BYTES) return false;
+    for (let at = 0; at < value.length; at++) {
+      const code = value.charCodeAt(at);
+      if (code > 0x7f) return false;
+      memory.bytes[start + at] = code;
+    }
+    return true;
+  }
+
   function makeRoom(bytes: number): void {
-    if (recipes.length >= RECIPES_MAX || heapEnd + bytes > heap + RECIPE_BYTES_MAX) forgetHalf();
+    if (recipes.length >= RECIPES_MAX || heapEnd + bytes > heap + RECIPE_BYTES_MAX) forgetRare();
     if (heapEnd + bytes > memory.bytes.length) memory = grow(heapEnd + 2 * bytes);
   }
 
@@ -85,13 +105,13 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
   }
 
   /** Moves the recipes that were used most to the front of the heap. Their use counts half from now on. */
-  function forgetHalf(): void {
-    const kept = recipes.sort((a, b) => usesOf(b) - usesOf(a)).slice(0, RECIPES_MAX / 2);
+  function forgetRare(): void {
+    const kept = recipes.sort((a, b) => usesOf(b) - usesOf(a)).slice(0, RECIPES_MAX * KEPT_SHARE);
     call.clearRecipes();
     heapEnd = heap;
     recipes = [];
     for (const recipe of kept.sort((a, b) => a.address - b.address)) {
-      if (heapEnd + recipe.bytes > heap + RECIPE_BYTES_MAX / 2) break;
+      if (heapEnd + recipe.bytes > heap + RECIPE_BYTES_MAX * KEPT_SHARE) break;
       const uses = usesOf(recipe);
       memory.bytes.copyWithin(heapEnd, recipe.address, recipe.address + recipe.bytes);
       // A recipe that passed its first checks does not go through them again.
@@ -112,9 +132,10 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     },
     setSalt: (value) => call.setSalt(putText(value)),
     setSpecial(index, value) {
-      const start = call.SPECIALS.value + index * call.SPECIAL_BYTES.value;
-      const written = memory.bytes.write(value, start, call.SPECIAL_BYTES.value, "utf8");
-      memory.numbers[(call.SPECIAL_LENGTHS.value >> 2) + index] = written;
+      const start = specials + index * specialBytes;
+      memory.numbers[specialLengths + index] = putAscii(value, start)
+        ? value.length
+        : memory.bytes.write(value, start, specialBytes, "utf8");
     },
     convert(event, timestampMs) {
       if (event.length > textBytesMax) return "not_canonical";
@@ -122,6 +143,11 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       const length = call.convert(event.length, timestampMs);
       if (length > 0) return length;
       return length === 0 ? "unknown" : length === -2 ? "dropped" : "not_canonical";
+    },
+    canonical(event) {
+      if (event.length > textBytesMax) return undefined;
+      const length = call.canonicalize(event.length);
+      return length === 0 ? undefined : Buffer.from(memory.bytes.subarray(out, out + length));
     },
     out: (length) => memory.bytes.subarray(out, out + length),
     isCheckDue: () => call.isCheckDue() !== 0,

@@ -24,6 +24,7 @@ export interface RecipeExports {
   declareName(length: number, kind: number): void;
   declareTypeWord(length: number): void;
   convert(length: number, timestampMs: number): number;
+  canonicalize(length: number): number;
   fingerprintLow(): number;
   fingerprintHigh(): number;
   leafCount(): number;

@@ -21,12 +21,11 @@ function converterOf(create: (context: FormatContext) => { encode(event: Journal
   return (event: JournalEvent) => String(format.encode(event));
 }
 
-/** They learn from the second event of its kind, so that most conversions are by recipes. */
 export function withAllRecipes() {
   return Object.entries(converters).map(([name, converter]) => ({
     name,
     converter,
-    recipes: withRecipes(converter, reads, undefined, 2),
+    recipes: withRecipes(converter, reads),
   }));
 }
 

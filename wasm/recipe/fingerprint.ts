@@ -25,8 +25,8 @@ import {
   endOfString,
   endOfValue,
   endOfWord,
+  isNewKey,
   isPlainNumber,
-  newObject,
 } from "./json";
 import {
   ADDRESS,
@@ -208,16 +208,15 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
   let at = start + 1;
   let runStart: usize = 0;
   let runEnd: usize = 0;
-  const object = newObject();
   if (load<u8>(at) == 0x7d) {
     hash = mix(hash, CLOSE);
     return at + 1;
   }
   while (true) {
-    const end = endOfKey(at, object);
+    const end = endOfKey(at);
     if (end == 0) return 0;
-    const keyLength = <i32>(end - at) - 1;
-    const child = pathOf(path, at + 1, keyLength);
+    const child = pathOf(path, at + 1, <i32>(end - at) - 1);
+    if (!isNewKey(child)) return 0;
     const kind = kindOf(child);
     const key = at;
     if (kind == 0) {

@@ -27,14 +27,11 @@ export function begin(newSeed: u64): void {
   }
 }
 
-/** A number for an object, to find keys that it has twice. */
-export function newObject(): u64 {
-  return ++objects;
-}
-
-/** The closing quote of the string that opens at `start`. */
-export function endOfString(start: usize): usize {
-  let at = start + 1;
+/** The next quote, backslash or control character. Zeros behind the text end the search. */
+// @ts-ignore: decorator
+@inline
+export function nextMark(from: usize): usize {
+  let at = from;
   while (true) {
     const bytes = v128.load(at);
     const quotes = i8x16.eq(bytes, i8x16.splat(0x22));
@@ -42,11 +39,16 @@ export function endOfString(start: usize): usize {
     const controls = i8x16.lt_u(bytes, i8x16.splat(0x20));
     const found = i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
     if (i8x16.bitmask(bytes) != 0) hasWide = true;
-    if (found == 0) {
-      at += 16;
-      continue;
-    }
-    at += ctz(found);
+    if (found != 0) return at + ctz(found);
+    at += 16;
+  }
+}
+
+/** The closing quote of the string that opens at `start`. */
+export function endOfString(start: usize): usize {
+  let at = start + 1;
+  while (true) {
+    at = nextMark(at);
     const byte = load<u8>(at);
     if (byte == 0x22) return at;
     if (byte != 0x5c) return 0;
@@ -85,19 +87,19 @@ function isControlEscape(at: usize): bool {
   return code != 8 && code != 9 && code != 10 && code != 12 && code != 13;
 }
 
-/** The closing quote of a key that opens at `at`, with a colon behind it. */
-export function endOfKey(at: usize, object: u64): usize {
+/** The closing quote of a key that opens at `at`, with a colon behind it. The caller asks `isNewKey`. */
+export function endOfKey(at: usize): usize {
   if (load<u8>(at) != 0x22) return 0;
   const end = endOfString(at);
   if (end == 0 || load<u8>(end, 1) != 0x3a) return 0;
   const length = <i32>(end - at) - 1;
   // JavaScript puts keys that are whole numbers first.
   if (<u8>(load<u8>(at, 1) - 0x30) <= 9) return 0;
-  if (length == 9 && load<u16>(at, 1) == 0x5f5f) return 0;
-  return isNewKey(mixBytes(mix(seed, object), at + 1, length)) ? end : 0;
+  return length == 9 && load<u16>(at, 1) == 0x5f5f ? 0 : end;
 }
 
-function isNewKey(hash: u64): bool {
+/** False for the second key with this hash in one event. The hash is made of the object and the key. */
+export function isNewKey(hash: u64): bool {
   if (++keys > MARKS_MAX / 2) return false;
   let slot = <i32>hash & (MARKS_MAX - 1);
   while (true) {
@@ -129,10 +131,10 @@ export function endOfValue(at: usize, depth: i32): usize {
 function endOfObject(start: usize, depth: i32): usize {
   let at = start + 1;
   if (load<u8>(at) == 0x7d) return at + 1;
-  const object = newObject();
+  const object = mix(seed, ++objects);
   while (true) {
-    const end = endOfKey(at, object);
-    if (end == 0) return 0;
+    const end = endOfKey(at);
+    if (end == 0 || !isNewKey(mixBytes(object, at + 1, <i32>(end - at) - 1))) return 0;
     at = endOfValue(end + 2, depth);
     if (at == 0) return 0;
     const next = load<u8>(at);

@@ -2,6 +2,7 @@
  * Converts an event by copying bytes. Each fingerprint has a recipe: literal bytes, slices of the event, and
  * special values that are not in the event. `convert` makes the fingerprint, finds the recipe and applies it.
  */
+import { canonicalize } from "./canonical";
 import {
   declareName,
   declarePath,
@@ -32,7 +33,7 @@ import {
 } from "./memory";
 import { addAnswers, addShape, clearShapes, readShapes } from "./shape";
 
-export { declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
+export { canonicalize, declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { addAnswers, addShape, ANSWER_NUMBERS, clearShapes, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 

@@ -11,6 +11,7 @@
  */
 import { beginAnswers, decides, hash, kindOf, mixIn, pathOf, readNumber, readText } from "./fingerprint";
 import { mix, mixBytes } from "./hash";
+import { nextMark } from "./json";
 import { CHANGES, DECIDES, EVENT_TYPE, HAS_MEMBERS, KIND_MASK } from "./kinds";
 import {
   ANSWER_NUMBERS,
@@ -48,10 +49,11 @@ const ELEMENT_SHAPES: usize = memory.data((32 + 1) * 128 * 8, 16);
 /** The number of an event without a shape: it is nested too deeply or has too many members. */
 const NONE: i32 = -1;
 
-/** "service" in the order of memory. */
-const SERVICE: u64 = 0x65636976726573;
-const SERVICE_LENGTH: i32 = 7;
-const SEVEN_BYTES: u64 = 0xffffffffffffff;
+/** `service"` in the order of memory. */
+const SERVICE_QUOTED: u64 = 0x2265636976726573;
+
+/** The path of objects that no converter reads. No declared path has it: the event itself is 0, others are hashes. */
+const UNDECLARED: u64 = 1;
 
 let shape: u64 = 0;
 
@@ -127,37 +129,43 @@ function readShape(start: usize): usize {
   return load<u8>(at) == 0x7b ? readMembers(at, 0, 1) : 0;
 }
 
-/** An object whose members may be declared. */
+/** Reads an object. Its members may be declared, unless its path is UNDECLARED. */
 function readMembers(start: usize, path: u64, depth: i32): usize {
   if (depth > DEPTH_MAX) return 0;
+  const isDeclared = path != UNDECLARED;
   mixShape(OPEN_OBJECT);
-  mixIn(OPEN_OBJECT);
+  if (isDeclared) mixIn(OPEN_OBJECT);
   let at = skipBlank(start + 1);
   while (load<u8>(at) != 0x7d) {
     if (load<u8>(at) != 0x22) return 0;
     const end = endOfString(at);
     if (end == 0) return 0;
-    const length = <i32>(end - at) - 1;
-    const child = pathOf(path, at + 1, length);
+    const child = pathOf(path, at + 1, <i32>(end - at) - 1);
     mixShape(child);
-    // A key with escapes may be a declared one in disguise.
-    const isDisguised = hasEscape;
-    const kind = isDisguised ? DECIDES : kindOf(child);
     const value = skipBlank(skipBlank(end + 1) + 1);
-    const next = kind == 0 ? readType(value, depth) : readDeclared(value, child, kind, depth);
+    const next = isDeclared ? readMember(value, child, at, depth) : readType(value, depth);
     if (next == 0) return 0;
-    if (isDisguised || kind == EVENT_TYPE || (depth == 1 && isService(at + 1, length)))
-      shape = mixBytes(shape, value, <i32>(next - value));
     at = skipBlank(next);
     if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
   }
   mixShape(END);
-  mixIn(END);
+  if (isDeclared) mixIn(END);
   return at + 1;
 }
 
-function isService(start: usize, length: i32): bool {
-  return length == SERVICE_LENGTH && (load<u64>(start) & SEVEN_BYTES) == SERVICE;
+/** The value of a member whose key opens at `key` and was read last. Gives the place behind it, or 0. */
+function readMember(value: usize, path: u64, key: usize, depth: i32): usize {
+  // A key with escapes may be a declared one in disguise.
+  const isDisguised = hasEscape;
+  const kind = isDisguised ? DECIDES : kindOf(path);
+  const next = kind == 0 ? readType(value, depth) : readDeclared(value, path, kind, depth);
+  if (next != 0 && (isDisguised || kind == EVENT_TYPE || (depth == 1 && isService(key))))
+    shape = mixBytes(shape, value, <i32>(next - value));
+  return next;
+}
+
+function isService(key: usize): bool {
+  return load<u64>(key, 1) == SERVICE_QUOTED;
 }
 
 /** A value at a declared path: its type, and the answers about it. Gives the place behind it, or 0. */
@@ -191,7 +199,7 @@ function readType(at: usize, depth: i32): usize {
     const end = endOfString(at);
     return end == 0 ? 0 : end + 1;
   }
-  if (first == 0x7b) return readObject(at, depth + 1);
+  if (first == 0x7b) return readMembers(at, UNDECLARED, depth + 1);
   if (first == 0x5b) return readArray(at, depth + 1);
   if (first == 0x74 || first == 0x66) {
     mixShape(BOOLEAN);
@@ -202,24 +210,6 @@ function readType(at: usize, depth: i32): usize {
     return at + 4;
   }
   return readDigits(at);
-}
-
-function readObject(start: usize, depth: i32): usize {
-  if (depth > DEPTH_MAX) return 0;
-  mixShape(OPEN_OBJECT);
-  let at = skipBlank(start + 1);
-  while (load<u8>(at) != 0x7d) {
-    if (load<u8>(at) != 0x22) return 0;
-    const end = endOfString(at);
-    if (end == 0) return 0;
-    shape = mixBytes(shape, at + 1, <i32>(end - at) - 1);
-    at = readType(skipBlank(skipBlank(end + 1) + 1), depth);
-    if (at == 0) return 0;
-    at = skipBlank(at);
-    if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
-  }
-  mixShape(END);
-  return at + 1;
 }
 
 /** The shape of an array is the set of its elements' shapes: their number and order make no difference to a schema. */
@@ -267,21 +257,12 @@ function readDigits(at: usize): usize {
 
 let hasEscape: bool = false;
 
-/** The closing quote of the string that opens at `start`; 0 where it is cut off. */
+/** The closing quote of the string that opens at `start`; 0 where it is cut off. Any escape is allowed. */
 function endOfString(start: usize): usize {
   let at = start + 1;
   hasEscape = false;
   while (true) {
-    const bytes = v128.load(at);
-    const quotes = i8x16.eq(bytes, i8x16.splat(0x22));
-    const backslashes = i8x16.eq(bytes, i8x16.splat(0x5c));
-    const controls = i8x16.lt_u(bytes, i8x16.splat(0x20));
-    const found = i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
-    if (found == 0) {
-      at += 16;
-      continue;
-    }
-    at += ctz(found);
+    at = nextMark(at);
     const byte = load<u8>(at);
     if (byte == 0x22) return at;
     if (byte != 0x5c) return 0;

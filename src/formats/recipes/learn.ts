@@ -10,20 +10,24 @@ const MARKER_LENGTH_MIN = 10;
 
 /**
  * Finds out how the converter makes its output for an event. It converts a copy whose slices are replaced by
- * markers, and looks for the markers in the output. Undefined if the output cannot be made by copying, or if two
- * copies with different markers disagree.
+ * markers, and looks for the markers in the output. Undefined if the output cannot be made by copying. The caller
+ * compares the recipe with the converter on the event itself, whose values all differ from the markers.
  */
 export function learn(
   event: JournalEvent,
   slices: readonly EventSlice[],
   encode: Encode,
 ): RecipePart[] | undefined {
-  const original = Buffer.from(event.bytes.buffer, event.bytes.byteOffset, event.bytes.length);
+  const { buffer, byteOffset, length } = event.bytes;
+  const text = Buffer.from(buffer, byteOffset, length).toString("latin1");
   const markers = createMarkers();
-  const first = attempt(event, slices, { original, markers, encode });
-  if (first === undefined) return undefined;
-  const second = attempt(event, slices, { original, markers, encode });
-  return second !== undefined && areSame(first, second) ? first : undefined;
+  const marked = mark(event, slices, text, markers);
+  if (marked === undefined || text.includes(markers.prefix)) return undefined;
+  for (const marker of marked.parts.keys()) {
+    if (marker.length < MARKER_LENGTH_MIN) return undefined;
+    if (!marker.includes(markers.prefix) && text.includes(marker)) return undefined;
+  }
+  return partsOf(encode(marked.event), marked.parts);
 }
 
 interface Marked {
@@ -32,53 +36,38 @@ interface Marked {
   readonly parts: ReadonlyMap<string, RecipePart>;
 }
 
-interface Attempt {
-  readonly original: Buffer;
-  readonly markers: Markers;
-  readonly encode: Encode;
-}
-
-function attempt(
-  event: JournalEvent,
-  slices: readonly EventSlice[],
-  { original, markers, encode }: Attempt,
-): RecipePart[] | undefined {
-  const marked = mark(event, slices, original, markers);
-  if (marked === undefined) return undefined;
-  for (const marker of marked.parts.keys())
-    if (marker.length < MARKER_LENGTH_MIN || original.includes(marker)) return undefined;
-  return partsOf(encode(marked.event), marked.parts);
-}
-
-/** Equal texts that are compared get equal markers; every other slice gets its own. */
+/**
+ * Equal texts that are compared get equal markers; every other slice gets its own. All texts here are bytes as
+ * latin1, so that places in the event are places in the text.
+ */
 function mark(
   event: JournalEvent,
   slices: readonly EventSlice[],
-  source: Buffer,
+  source: string,
   { markerFor, timeMs, identity }: Markers,
 ): Marked | undefined {
   const parts = new Map<string, RecipePart>();
   const compared = new Map<string, string>();
-  const pieces: Buffer[] = [];
+  let marked = "";
   let timestamp: string | undefined;
   let at = 0;
   const organization = event.organization === null ? null : markerFor(event.organization, "compared", true);
-  if (event.organization !== null) compared.set(event.organization, organization!);
+  if (event.organization !== null) compared.set(latin1Of(event.organization), organization!);
   slices.forEach(({ start, end, kind }, index) => {
-    const text = source.toString("utf8", start, end);
-    const isQuoted = source[start - 1] === 0x22;
+    const text = source.slice(start, end);
     const isCompared = kind === "compared" || kind === "email" || kind === "address";
-    const marker = (isCompared && compared.get(text)) || markerFor(text, kind, isQuoted);
+    const marker = (isCompared && compared.get(text)) || markerFor(text, kind, source[start - 1] === '"');
     if (isCompared) compared.set(text, marker);
     if (kind === "time") timestamp = marker;
-    if (!parts.has(marker)) parts.set(marker, { kind: "slice", index });
-    pieces.push(source.subarray(at, start), Buffer.from(marker));
+    const found = utf8Of(marker);
+    if (!parts.has(found)) parts.set(found, { kind: "slice", index });
+    marked += source.slice(at, start) + marker;
     at = end;
   });
   // Texts that differ in case alone would need markers that do so too.
   const lower = new Set([...compared.keys()].map((text) => text.toLowerCase()));
   if (lower.size < compared.size) return undefined;
-  const bytes = Buffer.concat([...pieces, source.subarray(at)]);
+  const bytes = Buffer.from(marked + source.slice(at), "latin1");
   const copy: JournalEvent = {
     ...plain(event),
     bytes,
@@ -86,7 +75,7 @@ function mark(
     organization,
     timestamp: timestamp ?? event.timestamp,
     timestampMs: (timestamp && timestampMsOf(timestamp)) || timeMs(),
-    id: event.id === undefined ? undefined : (compared.get(event.id) ?? event.id),
+    id: event.id === undefined ? undefined : (compared.get(latin1Of(event.id)) ?? event.id),
     identity: identity(),
     fetchedAtMs: timeMs(),
   };
@@ -94,6 +83,16 @@ function mark(
     if (text !== "") parts.set(text, { kind: "special", index });
   });
   return { event: copy, parts };
+}
+
+const ASCII = /^[\0-\x7f]*$/;
+
+function latin1Of(text: string): string {
+  return ASCII.test(text) ? text : Buffer.from(text).toString("latin1");
+}
+
+function utf8Of(bytes: string): string {
+  return ASCII.test(bytes) ? bytes : Buffer.from(bytes, "latin1").toString("utf8");
 }
 
 /** Values of an event that are not in its bytes, by their index in SPECIAL. */
@@ -133,13 +132,4 @@ function partsOf(output: string, markers: ReadonlyMap<string, RecipePart>): Reci
   }
   literal(output.length);
   return parts;
-}
-
-function areSame(a: readonly RecipePart[], b: readonly RecipePart[]): boolean {
-  return a.length === b.length && a.every((part, index) => isSame(part, b[index]!));
-}
-
-function isSame(a: RecipePart, b: RecipePart): boolean {
-  if (a.kind === "literal") return b.kind === "literal" && Buffer.compare(a.bytes, b.bytes) === 0;
-  return a.kind === b.kind && a.index === b.index;
 }

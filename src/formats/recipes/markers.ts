@@ -4,6 +4,8 @@ import type { EventSlice } from "../../core/recipe-engine.ts";
 import { isEmail } from "../wording.ts";
 
 export interface Markers {
+  /** Part of every marker that is a word. */
+  readonly prefix: string;
   /**
    * A replacement for a slice of an event that occurs nowhere else. Converters treat it like the slice itself: it
    * has the same answers to the questions of wasm/recipe/classes.ts. Its copies in the output show where the
@@ -22,6 +24,8 @@ export function createMarkers(): Markers {
   let pool = randomBytes(POOL_BYTES);
   let used = 0;
   let runs = 0;
+  let words = 0;
+  const prefix = letters(below(26 ** 6));
 
   function below(limit: number): number {
     if (used + 4 > POOL_BYTES) {
@@ -33,9 +37,9 @@ export function createMarkers(): Markers {
     return value;
   }
 
-  /** Twelve letters, lower case. */
+  /** Twelve letters, lower case: the random ones that all words share, and a number. */
   function word(): string {
-    return letters(below(26 ** 6)) + letters(below(26 ** 6));
+    return prefix + letters(words++);
   }
 
   function timeMs(): number {
@@ -61,6 +65,7 @@ export function createMarkers(): Markers {
   }
 
   return {
+    prefix,
     timeMs,
     identity: () => Array.from({ length: 4 }, () => (2 ** 31 + below(2 ** 31)).toString(16)).join(""),
     markerFor(text, kind, isQuoted) {

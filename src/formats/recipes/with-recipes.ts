@@ -5,13 +5,8 @@ import type { Reads } from "../../core/reads.ts";
 import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
 import { type Encode, learn, specialsOf } from "./learn.ts";
 
-/** Fingerprints without a recipe whose events are counted. When there are more, all counts begin again. */
-const COUNTED_MAX = 8192;
-/**
- * A recipe is learned from the event with this number. Learning and the first checks cost as much as fifteen
- * conversions, so a recipe for rare events would cost more than it saves.
- */
-const LEARNED_AT = 8;
+/** Fingerprints that were seen once. When there are more, all are forgotten. */
+const SEEN_MAX = 8192;
 
 export interface RecipeCounts {
   /** Converted by a recipe. */
@@ -37,31 +32,27 @@ export function fast(
 
 /**
  * Makes a converter fast. Events with one fingerprint differ only in slices that the converter copies. So the
- * output for the eighth of them is learned as a recipe of literals and copies, and applied to those that follow.
+ * output for the second of them is learned as a recipe of literals and copies, and applied to those that follow.
+ * Nearly half of all fingerprints are seen only once, so the first event teaches nothing.
  *
  * The converter stays the authority. A new recipe is compared with it three times, then once in a thousand uses.
  * A difference drops the recipe and is counted, and the converter's output is delivered.
  */
-export function withRecipes(
-  encode: Encode,
-  reads: Reads,
-  onMismatch?: FormatContext["onMismatch"],
-  learnedAt = LEARNED_AT,
-) {
+export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
   const engine = createRecipeEngine(reads);
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
-  /** By fingerprint, the events without a recipe. */
-  const seen = new Map<string, number>();
-  let salt: string | undefined;
+  /** Fingerprints of one event each. */
+  const seen = new Set<string>();
+  let account: string | undefined;
+  let provider: string | null | undefined;
   let organization: string | undefined;
   let fetchedAtMs: number | undefined;
 
   /** Gives the engine the values that are not in the event's bytes. Most are the same for a whole page. */
   function prepare(event: JournalEvent): void {
-    const account = `${event.account}\0${event.provider ?? "\0"}`;
-    if (account !== salt) {
-      engine.setSalt(account);
-      salt = account;
+    if (event.account !== account || event.provider !== provider) {
+      ({ account, provider } = event);
+      engine.setSalt(`${account}\0${provider ?? "\0"}`);
     }
     const owner = event.organization ?? "";
     if (owner !== organization) {
@@ -96,14 +87,10 @@ export function withRecipes(
     return output;
   }
 
-  function isRare(fingerprint: string): boolean {
-    const count = (seen.get(fingerprint) ?? 0) + 1;
-    if (count >= learnedAt) {
-      seen.delete(fingerprint);
-      return false;
-    }
-    if (seen.size >= COUNTED_MAX) seen.clear();
-    seen.set(fingerprint, count);
+  function isFirst(fingerprint: string): boolean {
+    if (seen.delete(fingerprint)) return false;
+    if (seen.size >= SEEN_MAX) seen.clear();
+    seen.add(fingerprint);
     return true;
   }
 
@@ -132,18 +119,24 @@ export function withRecipes(
         return slow(event);
       case "unknown":
         if (engine.isWide() && !isUtf8(bytes)) return slow(event);
-        return isRare(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
+        return isFirst(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
     }
+  }
+
+  /** Converts an event that JSON.stringify would write differently. */
+  function convertOther(event: JournalEvent, bytes: Uint8Array): Buffer | string | undefined {
+    const numbered = engine.canonical(bytes);
+    const converted = numbered && convert(event, numbered);
+    if (converted !== undefined) return converted;
+    const canonical = canonicalOf(bytes);
+    return canonical && convert(event, canonical);
   }
 
   /** Bytes that a recipe gave are the engine's: the next call overwrites them. */
   function encodeShared(event: JournalEvent): Buffer | string {
     prepare(event);
     const { bytes } = event;
-    const converted = convert(event, bytes);
-    if (converted !== undefined) return converted;
-    const canonical = canonicalOf(bytes);
-    return (canonical && convert(event, canonical)) ?? slow(event);
+    return convert(event, bytes) ?? convertOther(event, bytes) ?? slow(event);
   }
 
   return {
