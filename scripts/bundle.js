@@ -1,5 +1,5 @@
-import { rmSync, writeFileSync } from "node:fs";
-import { relative } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 
@@ -9,11 +9,11 @@ import { rolldown } from "rolldown";
  * effect without a new build. The single modules stay in place for threads, tests and the benchmark.
  */
 const SOURCE = fileURLToPath(new URL("../dist/src/", import.meta.url));
-const CHUNKS = `${SOURCE}chunks`;
+const CHUNKS = join(SOURCE, "chunks");
+const MAIN = join(SOURCE, "main.js");
 
-rmSync(CHUNKS, { recursive: true, force: true });
 const bundle = await rolldown({
-  input: { program: `${SOURCE}commands/index.js` },
+  input: { program: join(SOURCE, "commands/index.js") },
   platform: "node",
   external: /^[^./]/,
   plugins: [
@@ -28,6 +28,9 @@ const bundle = await rolldown({
     },
   ],
 });
-await bundle.write({ dir: CHUNKS, format: "esm", chunkFileNames: "[name]-[hash].js" });
+mkdirSync(CHUNKS, { recursive: true });
+const { output } = await bundle.write({ dir: CHUNKS, format: "esm", chunkFileNames: "[name]-[hash].js" });
 await bundle.close();
-writeFileSync(`${SOURCE}commands/index.js`, 'export * from "../chunks/program.js";\n');
+const names = new Set(output.map(({ fileName }) => fileName));
+for (const name of readdirSync(CHUNKS)) if (!names.has(name)) rmSync(join(CHUNKS, name), { force: true });
+writeFileSync(MAIN, readFileSync(MAIN, "utf8").replace("./commands/index.js", "./chunks/program.js"));
