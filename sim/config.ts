@@ -74,5 +74,17 @@ export function changed(settings: Settings, change: ConfigChange): Settings {
         at === change.index ? { ...sink, name: change.name } : sink;
       return { ...settings, sinks: settings.sinks.map(rename) };
     }
+    case "services":
+      return { ...settings, services: change.services };
+    case "filter": {
+      const filter = ({ services: _, ...sink }: Settings["sinks"][number]) =>
+        change.services === null ? sink : { ...sink, services: change.services };
+      return {
+        ...settings,
+        sinks: settings.sinks.map((sink, at) => (at === change.index ? filter(sink) : sink)),
+      };
+    }
+    case "windows":
+      return { ...settings, windowMs: change.windowMs, order: change.order };
   }
 }

@@ -126,6 +126,13 @@ export type Family = keyof typeof FAMILIES;
 
 export const FAMILY_NAMES = Object.keys(FAMILIES) as Family[];
 
+/** `all` leaves the newest service out. */
+export const SERVICE_SETS: readonly (readonly string[])[] = [
+  ["all"],
+  ["all", "workflows"],
+  ["directory", "sso"],
+];
+
 function configChange({ random, settings, organizations }: FaultMaker): ConfigChange {
   const some = organizations.filter(() => random.chance(0.6)).map(({ index }) => index);
   return random.pick<ConfigChange>([
@@ -137,6 +144,19 @@ function configChange({ random, settings, organizations }: FaultMaker): ConfigCh
       type: "rename_sink",
       index: random.int(0, settings.sinks.length - 1),
       name: `renamed${random.int(0, 999_999)}`,
+    },
+    { type: "services", services: random.pick(SERVICE_SETS) },
+    // The first sink always gets everything: the oracle takes what it has for what is held.
+    {
+      type: "filter",
+      index: random.int(1, 2),
+      services: random.pick([null, ["directory"], ["directory", "sso"]]),
+    },
+    // The promises about late events count with the longest window.
+    {
+      type: "windows",
+      windowMs: random.pick([settings.windowMs, Math.max(10 * MINUTE_MS, settings.windowMs / 3)]),
+      order: random.pick(["newest_first", "oldest_first"]),
     },
   ]);
 }

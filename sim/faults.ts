@@ -1,3 +1,5 @@
+import type { Settings } from "./plan.ts";
+
 /** Things that go wrong in a life, as data. Times are relative to the life's start. */
 export type Fault =
   /** kill -9 or a power cut after `hops` awaits; the process starts again `downMs` later. */
@@ -39,7 +41,11 @@ export type ConfigChange =
   /** Indexes of organizations; null: all. */
   | { readonly type: "organizations"; readonly only: readonly number[] | null }
   | { readonly type: "add_sink"; readonly name: string }
-  | { readonly type: "rename_sink"; readonly index: number; readonly name: string };
+  | { readonly type: "rename_sink"; readonly index: number; readonly name: string }
+  | { readonly type: "services"; readonly services: readonly string[] }
+  /** null: the sink gets the events of every service. */
+  | { readonly type: "filter"; readonly index: number; readonly services: readonly string[] | null }
+  | { readonly type: "windows"; readonly windowMs: number; readonly order: Settings["order"] };
 
 /** An effect of the service on requests; on a `share` of them where there is one. */
 export type Effect =

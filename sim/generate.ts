@@ -1,5 +1,5 @@
 import { calmMs } from "./events.ts";
-import { FAMILIES, type Family, type FaultMaker } from "./families.ts";
+import { FAMILIES, type Family, type FaultMaker, SERVICE_SETS } from "./families.ts";
 import { type Fault, recoveryMs } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Plan, type Settings } from "./plan.ts";
 import { type Random, randomOf } from "./random.ts";
@@ -112,7 +112,7 @@ function settingsOf(random: Random, long: boolean, isDense: boolean, tickMs: num
     pageSize: random.pick([10_000, 1000, 50, 10, 3]),
     headerBytes: random.pick([8192, 8192, 8192, 1024]),
     bodyMax: 65_536,
-    services: random.pick([["all"], ["all", "workflows"], ["directory", "sso"]]),
+    services: random.pick(SERVICE_SETS),
     order: random.pick(["newest_first", "oldest_first"]),
     discoveryMs: random.pick([15 * MINUTE_MS, 2 * HOUR_MS, 2 * HOUR_MS]),
     only: null,

@@ -92,8 +92,7 @@ export function promiseFor(
   sink: SinkLife,
   nowMs: number,
 ): "delivered" | "named" | "nothing" {
-  if (!isAskedFor(event, plan.settings.services)) return "nothing";
-  if (sink.plan.services !== undefined && !sink.plan.services.includes(event.service)) return "nothing";
+  if (!isAlwaysWanted(history, event, sink)) return "nothing";
   // A sink that is added later gets what comes after it.
   if (event.shownMs <= sink.sinceMs) return "nothing";
   const stated = statedMs(plan);
@@ -112,6 +111,18 @@ export function promiseFor(
     if (Math.min(toMs, readable.toMs) - Math.max(fromMs, readable.fromMs) >= stated) return "delivered";
   const isLate = event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000;
   return isLate || sink.untilMs <= nowMs || readable.fromMs > nowMs - stated ? "nothing" : "named";
+}
+
+/** Whether every config since the event asks for its service, and the sink takes it. */
+function isAlwaysWanted({ settingsSince }: History, event: ModelEvent, sink: SinkLife): boolean {
+  return settingsSince.every(({ settings }, at) => {
+    const untilMs = settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY;
+    if (untilMs <= event.timeMs) return true;
+    const { services } = settings.sinks.find(({ folder }) => folder === sink.plan.folder) ?? sink.plan;
+    return (
+      isAskedFor(event, settings.services) && (services === undefined || services.includes(event.service))
+    );
+  });
 }
 
 /** `since` when the organization was first read; the smaller value where the config changed about then. */
