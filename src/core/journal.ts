@@ -135,15 +135,15 @@ export interface JournalReader {
   readonly name: string;
   readonly position: Position;
   readonly state: SinkState | undefined;
-  /** The end of a batch whose bounds were made durable and which is not committed yet (R19). */
-  readonly bound: Position | undefined;
+  /** The ends of batches whose bounds were made durable and which are not committed yet, in order (R19). */
+  readonly bounds: readonly Position[];
   /** The next page with events for this reader after the position; null when there is none yet. */
   read(after: Position): Promise<JournalPage | null>;
   /** Whether there are events for this reader after the position. Reads none of them. */
   hasMore(after: Position): Promise<boolean>;
+  /** Bounds behind the position stay; all are dropped when it moves back. */
   commit(position: Position, state: SinkState | undefined): Promise<void>;
-  /** undefined takes it back, where nothing was written under it. */
-  setBound(bound: Position | undefined): Promise<void>;
+  setBounds(bounds: readonly Position[]): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
   /** Whether this journal holds that page with that hash (R20). */

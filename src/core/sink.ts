@@ -66,10 +66,10 @@ export interface BatchLimits {
 }
 
 /**
- * A destination, opened. Calls never overlap, except writes where `writesMax` allows it. `write` resolves once the batch is durable there (or as
- * durable as the destination can promise); only then is the position committed, and the memory of the
- * batch's events is reused: a sink copies what it needs for longer. It throws one of the
- * four errors of errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
+ * A destination, opened. Calls never overlap, except writes where `writesMax` allows it. `write` resolves once the batch
+ * is durable there (or as durable as the destination can promise); only then is the position committed, and the memory
+ * of the batch's events is reused: a sink copies what it needs for longer. It throws one of the four errors of
+ * errors.ts; an abort of the signal makes it reject promptly with the signal's reason.
  */
 export interface Sink {
   /** The position that the destination itself stores, where it can; read once after opening. */

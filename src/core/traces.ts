@@ -129,8 +129,8 @@ export function createTraces(tracer: Tracer) {
       get state() {
         return reader.state;
       },
-      get bound() {
-        return reader.bound;
+      get bounds() {
+        return reader.bounds;
       },
       read: (after) => reader.read(after),
       hasMore: (after) => reader.hasMore(after),
@@ -138,7 +138,7 @@ export function createTraces(tracer: Tracer) {
         await reader.commit(position, state);
         committed(reader.name, position);
       },
-      setBound: (bound) => reader.setBound(bound),
+      setBounds: (bounds) => reader.setBounds(bounds),
       addDeadLetters: (letters) => reader.addDeadLetters(letters),
       holds: (position) => reader.holds(position),
     };

@@ -32,8 +32,10 @@ export interface Forming {
   readonly from: Position;
   readonly limits: BatchLimits;
   readonly recordsMax: number;
-  /** The end that was made durable before (R19): exactly up to there, whatever the limits say now. */
+  /** The end that was made durable before (R19). */
   readonly bound: Position | undefined;
+  /** True: the limits cut the batch within the bound. Otherwise it is exactly up to there, whatever they say now. */
+  readonly isCut?: boolean | undefined;
   wants(event: JournalEvent): boolean;
   encode(event: JournalEvent): Uint8Array | string;
   /** True: `encode` gives the bytes of an event that is one line as they are. */
@@ -51,7 +53,8 @@ const SLICE_EVENTS = 250;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
-  const { reader, from, bound } = forming;
+  const { reader, from } = forming;
+  const isExact = isExactly(forming);
   const taken = new Taken(forming);
   let to = from;
   const done = (full: boolean): Formed => ({ ...taken.formed(from, to), to, full });
@@ -63,12 +66,12 @@ export async function formBatch(forming: Forming): Promise<Formed> {
       try {
         // Better two batches than one that ends inside a page: they hold less in memory.
         const isTooMuch = taken.count > 0 && taken.count + page.count > forming.recordsMax;
-        if (isTooMuch && page.count <= forming.recordsMax && bound === undefined) return done(true);
+        if (isTooMuch && page.count <= forming.recordsMax && !isExact) return done(true);
         if (taken.isBetterAlone(page)) return done(true);
         const next = await taken.takeFrom(page);
         if (next > page.first) to = page.after(next - 1);
         if (taken.isFull || next < page.first + page.count) return done(true);
-        if (taken.count >= forming.recordsMax && bound === undefined) return done(true);
+        if (taken.count >= forming.recordsMax && !isExact) return done(true);
       } finally {
         page.lease.release();
       }
@@ -215,10 +218,10 @@ class Taken {
 
   /** False when the next event is the next batch's. */
   #makesRoom(size: number): boolean {
-    const { bound, limits, recordsMax } = this.#forming;
+    const { limits, recordsMax } = this.#forming;
     const bytes = this.#bytes + size + this.#overheadBytes;
     const fits = this.count < recordsMax && bytes <= limits.bytesMax;
-    if (bound === undefined && this.count > 0 && !fits) return false;
+    if (this.count > 0 && !fits && !isExactly(this.#forming)) return false;
     this.#bytes = bytes;
     this.count++;
     return true;
@@ -249,6 +252,10 @@ function bodyOf(forming: Forming, event: JournalEvent): Uint8Array | string | Er
 function sizeOf(event: JournalEvent, body: Uint8Array | string | undefined): number {
   if (body === undefined) return event.size;
   return typeof body === "string" ? Buffer.byteLength(body) : body.length;
+}
+
+function isExactly({ bound, isCut = false }: Forming): boolean {
+  return bound !== undefined && !isCut;
 }
 
 function isPast(page: number, index: number, bound: Position): boolean {

@@ -178,9 +178,7 @@ export function createDelivery(options: DeliveryOptions) {
         health.retrying(consequence.error, consequence.isUnexpected);
         break;
       case "halve":
-        progress.halved(consequence.recordsMax);
-        // The batch was refused whole, so nothing is stored under its bounds.
-        if (definition.boundsFirst) await reader.setBound(undefined);
+        progress.halved(consequence.recordsMax, batch);
         break;
       case "bury":
         await rejected(consequence, batch!);

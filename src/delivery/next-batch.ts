@@ -3,7 +3,7 @@ import type { JournalEvent } from "../core/event.ts";
 import type { Format } from "../core/format.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
-import type { Position } from "../core/position.ts";
+import { comparePositions, type Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
 import { type Formed, type Forming, formBatch } from "./batching.ts";
 import { type Chunks, chunkBytesFor, createChunks } from "./encoded-lines.ts";
@@ -60,6 +60,7 @@ export function createNextBatch(source: BatchSource) {
       limits,
       recordsMax: progress.recordsMax(limits.recordsMax),
       bound,
+      isCut: progress.isCut(bound),
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
@@ -74,7 +75,17 @@ export function createNextBatch(source: BatchSource) {
     return ageMsMax - Math.max(clock.now() - pulledMs, steadyMs() - unfilledSinceMs);
   }
 
-  async function decide(formed: Formed, sink: Sink, from: Position, isBound: boolean): Promise<NextBatch> {
+  /** The bounds of a batch are durable before it is written (R19). */
+  async function bind(to: Position): Promise<void> {
+    const { bounds } = reader;
+    if (!definition.boundsFirst || bounds.some((bound) => comparePositions(bound, to) === 0)) return;
+    await reader.setBounds([...bounds, to].toSorted(comparePositions));
+  }
+
+  async function decide(
+    formed: Formed,
+    { sink, from, isBound, isAhead }: { sink: Sink; from: Position; isBound: boolean; isAhead: boolean },
+  ): Promise<NextBatch> {
     try {
       if (formed.misfits.length > 0) await source.bury(formed.misfits);
     } finally {
@@ -82,14 +93,16 @@ export function createNextBatch(source: BatchSource) {
     }
     const { batch } = formed;
     if (batch === null) {
-      return formed.to === from ? { kind: "wait", isEmpty: true } : { kind: "pass", to: formed.to };
+      if (formed.to === from) return { kind: "wait", isEmpty: true };
+      // The next batch begins here, also when it is formed again before this is committed.
+      if (isAhead) await bind(formed.to);
+      return { kind: "pass", to: formed.to };
     }
     const isUnfilled = !formed.full && !isBound && !source.draining();
     const forMs = isUnfilled ? waitOf(formed.oldestMs, sink.limits.ageMsMax) : 0;
     if (forMs > 0) return { kind: "wait", isEmpty: false, forMs };
     unfilledSinceMs = undefined;
-    // The bounds of a batch are durable before it is written (R19).
-    if (definition.boundsFirst && reader.bound === undefined) await reader.setBound(batch.to);
+    await bind(batch.to);
     return { kind: "write", batch };
   }
 
@@ -98,11 +111,16 @@ export function createNextBatch(source: BatchSource) {
     const from = front ?? progress.at;
     // Only the first batch after an error repeats an earlier one.
     const again = front === undefined ? progress.againTo : undefined;
-    const bound = (definition.boundsFirst ? reader.bound : undefined) ?? again;
+    const durable = definition.boundsFirst
+      ? reader.bounds.find((each) => comparePositions(each, from) > 0)
+      : undefined;
+    const bound = durable ?? again;
     const formed = await formBatch(formingOf(sink, progress, from, bound));
     let next: NextBatch | undefined;
     try {
-      next = await decide(formed, sink, from, bound !== undefined);
+      next = await decide(formed, {
+        ...{ sink, from, isBound: bound !== undefined, isAhead: front !== undefined },
+      });
       return next;
     } finally {
       if (next?.kind !== "write") release(formed.batch?.leases ?? []);

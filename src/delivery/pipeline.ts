@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { RejectedEventsError, RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import type { Batch, Sink, SinkDefinition } from "../core/sink.ts";
+import type { Batch, Sink } from "../core/sink.ts";
 import type { Wake } from "../core/wake.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
 import { createFlights, type Landed } from "./flights.ts";
@@ -9,7 +9,6 @@ import { type createNextBatch, release } from "./next-batch.ts";
 import type { Progress } from "./progress.ts";
 
 interface PipelineParts {
-  readonly definition: SinkDefinition;
   readonly clock: Clock;
   readonly wake: Wake;
   readonly log: Log;
@@ -33,11 +32,11 @@ const MORE_EVENTS_MS = 1000;
 
 /** Keeps as many writes in flight as the sink takes. */
 export function createPipeline(parts: PipelineParts) {
-  const { definition, wake, log, progress, nextBatch, landed, wroteAhead } = parts;
+  const { wake, log, progress, nextBatch, landed, wroteAhead } = parts;
   const flights = createFlights(parts.clock);
 
   async function begin(sink: Sink, signal: AbortSignal): Promise<Begun> {
-    const writesMax = definition.boundsFirst ? 1 : (sink.writesMax ?? 1);
+    const writesMax = sink.writesMax ?? 1;
     if (flights.size >= writesMax || flights.hasFailed) return "full";
     if (flights.size > 0 && !parts.encodedMemory.hasRoom()) return "full";
     const mark = wake.mark();

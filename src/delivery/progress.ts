@@ -7,6 +7,7 @@ import type { Batch } from "../core/sink.ts";
  *
  *   at          the next batch begins here
  *   recordsMax  halved after a batch that was too large, doubled after each success
+ *   cutTo       the end of such a batch: up to there, durable bounds are not taken exactly
  *   againTo     the end of a batch that is written again; it is formed again up to there
  *   rest        the records of such a batch that are not written yet; the others are passed over
  *   ahead       records behind a failed batch that are written already; they are passed over
@@ -17,6 +18,7 @@ import type { Batch } from "../core/sink.ts";
 export function createProgress(start: Position) {
   let at = start;
   let recordsMax = Number.POSITIVE_INFINITY;
+  let cutTo: Position | undefined;
   let againTo: Position | undefined;
   let ahead: readonly Stretch[] = [];
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
@@ -25,6 +27,7 @@ export function createProgress(start: Position) {
     if (rest !== undefined && comparePositions(to, rest.to) >= 0) rest = undefined;
     ahead = ahead.filter((stretch) => comparePositions(to, stretch.to) < 0);
     againTo = undefined;
+    if (cutTo !== undefined && comparePositions(to, cutTo) >= 0) cutTo = undefined;
     at = to;
   }
 
@@ -35,6 +38,9 @@ export function createProgress(start: Position) {
     get againTo() {
       return againTo;
     },
+    /** Whether a batch up to this bound was refused as too large, so that it is cut within the bound. */
+    isCut: (bound: Position | undefined) =>
+      bound !== undefined && cutTo !== undefined && comparePositions(bound, cutTo) <= 0,
     recordsMax: (limit: number) => Math.min(limit, recordsMax),
     /** Whether an event is still to be written. */
     isLeft(event: JournalEvent): boolean {
@@ -61,8 +67,9 @@ export function createProgress(start: Position) {
       rest = { to: batch.to, keys: new Set(indexes.map((index) => keyOf(batch.records[index]!.event))) };
       if (indexes.length === 0) againTo = undefined;
     },
-    halved(max: number): void {
+    halved(max: number, batch: Batch | undefined): void {
       againTo = undefined;
+      cutTo = batch?.to;
       recordsMax = max;
     },
     reopened(position: Position): void {
@@ -74,6 +81,7 @@ export function createProgress(start: Position) {
       rest = undefined;
       ahead = [];
       againTo = undefined;
+      cutTo = undefined;
       at = position;
     },
   };

@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
-import { formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
+import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
@@ -12,6 +12,7 @@ interface ReaderRow {
   readonly event: number;
   readonly hash: string;
   readonly state: string | null;
+  /** Positions with a blank between them. */
   readonly bound: string | null;
 }
 
@@ -24,9 +25,9 @@ const NO_READER = "~nobody";
 export function createReaders(db: State, pages: Pages, journalId: string, clock: Clock) {
   const select = db.prepare("SELECT name, page, event, hash, state, bound FROM readers WHERE name = ?");
   const upsert = db.prepare(
-    `INSERT INTO readers (name, page, event, hash, state, bound, committed_ms) VALUES (?, ?, ?, ?, ?, NULL, ?)
+    `INSERT INTO readers (name, page, event, hash, state, bound, committed_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (name) DO UPDATE SET page = excluded.page, event = excluded.event, hash = excluded.hash,
-       state = excluded.state, bound = NULL, committed_ms = excluded.committed_ms`,
+       state = excluded.state, bound = excluded.bound, committed_ms = excluded.committed_ms`,
   );
   const updateBound = db.prepare("UPDATE readers SET bound = ? WHERE name = ?");
   const insertDeadLetter = db.prepare(
@@ -34,9 +35,15 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
 
-  function commit(name: string, position: Position, state: SinkState | undefined): void {
+  function commit(
+    name: string,
+    position: Position,
+    state: SinkState | undefined,
+    bounds: readonly Position[] = [],
+  ): void {
     const json = state === undefined ? null : JSON.stringify(state);
-    upsert.run(name, position.page, position.event, position.hash, json, clock.now());
+    const { page, event, hash } = position;
+    upsert.run(name, page, event, hash, json, formatBounds(bounds), clock.now());
   }
 
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): Promise<void> {
@@ -95,7 +102,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
       const row = select.get(name) as ReaderRow;
       let position: Position = { journal: journalId, page: row.page, event: row.event, hash: row.hash };
       let state = row.state === null ? undefined : (JSON.parse(row.state) as SinkState);
-      let bound = row.bound === null ? undefined : parsePosition(row.bound);
+      let bounds = parseBounds(row.bound);
       return {
         name,
         get position() {
@@ -104,8 +111,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         get state() {
           return state;
         },
-        get bound() {
-          return bound;
+        get bounds() {
+          return bounds;
         },
         async read(after) {
           const page = await pages.read(name, after);
@@ -114,20 +121,30 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         },
         hasMore: async (after) => pages.hasNext(name, after),
         async commit(to, newState) {
-          await db.change(() => commit(name, to, newState));
+          const isBack = comparePositions(to, position) < 0;
+          const left = isBack ? [] : bounds.filter((bound) => comparePositions(bound, to) > 0);
+          await db.change(() => commit(name, to, newState, left));
           position = to;
           state = newState;
-          bound = undefined;
+          bounds = left;
         },
-        async setBound(to) {
-          await db.change(() => updateBound.run(to === undefined ? null : formatPosition(to), name));
-          bound = to;
+        async setBounds(to) {
+          await db.change(() => updateBound.run(formatBounds(to), name));
+          bounds = to;
         },
         addDeadLetters: (letters) => addDeadLetters(name, letters),
         holds: async (to) => pages.holds(to),
       };
     },
   };
+}
+
+function formatBounds(bounds: readonly Position[]): string | null {
+  return bounds.length === 0 ? null : bounds.map(formatPosition).join(" ");
+}
+
+function parseBounds(text: string | null): readonly Position[] {
+  return text === null ? [] : text.split(" ").flatMap((each) => parsePosition(each) ?? []);
 }
 
 export type Readers = ReturnType<typeof createReaders>;

@@ -92,6 +92,7 @@ export const clickhouse = defineSink({
         recordOverheadBytes: 1,
         ageMsMax: config.batchAgeMax,
       },
+      writesMax: INSERTS_MAX,
       encode: (event) => rowOf(event, textOf(format.encode(event))),
       async write(batch, abort) {
         abort.throwIfAborted();
@@ -166,6 +167,8 @@ function missingColumns(answer: Answer, table: string): Error | undefined {
   );
 }
 
+/** Few and large inserts suit ClickHouse: while one is under way, the next one is encoded, compressed and sent. */
+const INSERTS_MAX = 2;
 const BREAK = Buffer.from("\n");
 const REMEDY = "Correct url, database, table and credentials, or the user's rights.";
 

@@ -11,6 +11,7 @@ import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
 
 const headersSchema = z
@@ -51,6 +52,9 @@ const httpSchema = z.strictObject({
   batchAgeMax: durationSchema("How long a batch that is not full waits for more events.", {
     maxMs: 3_600_000,
   }).prefault("0s"),
+  requestsMax: z.int().min(1).max(16).default(WRITES_MAX).meta({
+    description: "The most requests at once. With 1 the receiver gets the events in the journal's order.",
+  }),
   ...connectionFields,
 });
 type HttpConfig = z.output<typeof httpSchema>;
@@ -104,6 +108,7 @@ export const http = defineSink({
         ...(isArray ? arrayOverheads("[", "]") : { recordOverheadBytes: 1 }),
         ageMsMax: config.batchAgeMax,
       },
+      writesMax: config.requestsMax,
       encode(event) {
         // Line breaks inside an element of an array are harmless, so it keeps its original bytes.
         const body = (isArray && format.encodeFramed?.(event)) || format.encode(event);

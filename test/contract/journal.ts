@@ -489,35 +489,46 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
     });
 
     describe("readers", () => {
-      test("a new one begins at the start; its position, state and bound are durable together", async () => {
+      test("a new one begins at the start; its position, state and bounds are durable together", async () => {
         await append(eventTexts(0, 10));
         const reader = await journal.reader("r");
         expect(reader.position).toEqual(startOf(journal.id));
-        expect([reader.state, reader.bound]).toEqual([undefined, undefined]);
+        expect([reader.state, reader.bounds]).toEqual([undefined, []]);
         const page = (await reader.read(reader.position))!;
-        await reader.setBound(page.after(7));
+        await reader.setBounds([page.after(3), page.after(7)]);
         await reopen();
-        expect((await journal.reader("r")).bound).toEqual(page.after(7));
+        expect((await journal.reader("r")).bounds).toEqual([page.after(3), page.after(7)]);
         await (await journal.reader("r")).commit(page.after(3), { files: [{ length: 12 }] });
         await reopen();
         const again = await journal.reader("r");
         expect(again.position).toEqual(page.after(3));
         expect(again.state).toEqual({ files: [{ length: 12 }] });
-        expect(again.bound).toBeUndefined();
+        expect(again.bounds).toEqual([page.after(7)]);
         expect(await readTexts(again)).toEqual(eventTexts(4, 6));
+      });
+
+      test("all bounds are dropped when the position moves back", async () => {
+        await append(eventTexts(0, 10));
+        const reader = await journal.reader("r");
+        const page = (await reader.read(reader.position))!;
+        await reader.commit(page.after(3), undefined);
+        await reader.setBounds([page.after(5), page.after(7)]);
+        await reader.commit(page.after(1), undefined);
+        await reopen();
+        expect((await journal.reader("r")).bounds).toEqual([]);
       });
 
       test("a bound can be taken back, and a state dropped", async () => {
         await append(eventTexts(0, 2));
         const reader = await journal.reader("r");
         const page = (await reader.read(reader.position))!;
-        await reader.setBound(page.after(0));
-        await reader.setBound(undefined);
+        await reader.setBounds([page.after(0)]);
+        await reader.setBounds([]);
         await reader.commit(page.after(0), { a: 1 });
         await reader.commit(page.after(1), undefined);
         await reopen();
         const again = await journal.reader("r");
-        expect([again.bound, again.state, again.position]).toEqual([undefined, undefined, page.after(1)]);
+        expect([again.bounds, again.state, again.position]).toEqual([[], undefined, page.after(1)]);
       });
 
       test("each has its own position", async () => {

@@ -562,11 +562,11 @@ describe("delivery", () => {
       await append(eventTexts(0, 5));
       const delivery = await start();
       destination.script.push(async (batch, store) => {
-        expect((await fixture.journal.reader("sink")).bound).toEqual(batch.to);
+        expect((await fixture.journal.reader("sink")).bounds).toEqual([batch.to]);
         store();
       });
       await stepUntilIdle(delivery);
-      expect((await fixture.journal.reader("sink")).bound).toBeUndefined();
+      expect((await fixture.journal.reader("sink")).bounds).toEqual([]);
       expect(destination.held).toEqual(eventTexts(0, 5));
     });
 
@@ -595,7 +595,7 @@ describe("delivery", () => {
       expect(destination.held).toEqual(eventTexts(0, 24));
     });
 
-    test("R19 a batch that is too large was not written under its bounds, so they are taken back", async () => {
+    test("R19 a batch that is too large was not written under its bounds, so it is cut within them", async () => {
       const { destination, append, start } = make(bounds);
       await append(eventTexts(0, 8));
       const delivery = await start();
@@ -603,6 +603,21 @@ describe("delivery", () => {
       await deliverAll(harness, delivery);
       expect(destination.batches.map(({ records }) => records.length).slice(0, 2)).toEqual([8, 4]);
       expect(destination.held).toEqual(eventTexts(0, 8));
+    });
+
+    test("R19 a batch that is cut twice ends where its bound was, and later events are a batch of their own", async () => {
+      const { destination, append, start } = make(bounds);
+      await append(eventTexts(0, 8));
+      const delivery = await start();
+      destination.script.push(raise(new TooLargeError("too large")), raise(new TooLargeError("too large")));
+      await delivery.step(never);
+      await append(eventTexts(8, 5));
+      await deliverAll(harness, delivery);
+      const written = destination.batches.map((batch) => texts(batch));
+      expect(written.slice(0, 3).map(({ length }) => length)).toEqual([8, 4, 2]);
+      expect(written.flat().filter((text) => text === eventText(8))).toHaveLength(1);
+      expect(written.some((batch) => batch.at(-1) === eventText(7))).toBe(true);
+      expect(destination.held).toEqual(eventTexts(0, 13));
     });
   });
 

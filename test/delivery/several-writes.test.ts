@@ -80,11 +80,130 @@ describe("a sink that takes several writes at once", () => {
     expect([destination.held, destination.insideMax]).toEqual([eventTexts(0, 10), 1]);
   });
 
-  test("R19 one whose bounds are durable first gets one at a time", async () => {
-    const { destination, append, start } = make({ boundsFirst: true });
+  test("R19 the bounds of all writes in flight are durable, each before its write begins", async () => {
+    const { destination, append, start, fixture } = make({ boundsFirst: true });
     await append(eventTexts(0, 10));
+    const seen: unknown[] = [];
+    destination.otherwise = async (batch, store) => {
+      seen.push(
+        (await fixture.journal.reader("sink")).bounds.map(({ event }) => event).includes(batch.to.event),
+      );
+      await expect.poll(() => destination.insideMax).toBe(3);
+      store();
+    };
+    const delivery = await start();
+    await deliverAll(harness, delivery);
+    expect([destination.held.toSorted(), destination.insideMax]).toEqual([eventTexts(0, 10).toSorted(), 3]);
+    expect(seen).toEqual([true, true, true, true, true]);
+    expect((await fixture.journal.reader("sink")).bounds).toEqual([]);
+  });
+
+  test("R19 after a kill all writes in flight are repeated with their own bounds, though more events have come", async () => {
+    const { destination, append, start, fixture } = make({ boundsFirst: true });
+    await append(eventTexts(0, 5));
+    const open = gates();
+    await threeInFlight(await start());
+    const killed = destination.batches.map(({ from, to }) => ({ from, to }));
+    await append(eventTexts(5, 7));
+    fixture.reopen();
+    destination.otherwise = undefined;
     await deliverAll(harness, await start());
-    expect([destination.held, destination.insideMax]).toEqual([eventTexts(0, 10), 1]);
+    const repeated = destination.batches.slice(3).map(({ from, to }) => ({ from, to }));
+    expect(repeated.slice(0, 3)).toEqual(killed);
+    expect(destination.held).toEqual(eventTexts(0, 12));
+    for (const end of open) end(new RetryableError("cut"));
+  });
+
+  test("R19 a receiver that drops repeats has every event once, whatever fails and whenever the process is killed", async () => {
+    const outcome = fc.constantFrom(
+      "ok",
+      "ok",
+      "ok",
+      "lost answer",
+      "retry",
+      "large",
+      "hang",
+      "stored and hang",
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(outcome, { maxLength: 30 }),
+        fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 20 }),
+        fc.integer({ min: 1, max: 4 }),
+        async (outcomes, delays, writesMax) => {
+          const tried = createHarness({
+            ...{ writesMax, boundsFirst: true, limits: { recordsMax: 4 } },
+            wants: (event) => event.index % 7 < 5,
+          });
+          const keys = new Set<string>();
+          const hanging: (() => void)[] = [];
+          let writes = 0;
+          tried.destination.otherwise = async (batch, store) => {
+            const at = writes++;
+            for (let turn = delays[at % delays.length]!; turn > 0; turn--)
+              await new Promise((resolve) => setImmediate(resolve));
+            const key = JSON.stringify([batch.from, batch.to, textsOf(batch)]);
+            const take = () => {
+              if (!keys.has(key)) store();
+              keys.add(key);
+            };
+            const hang = () =>
+              new Promise((_, reject) => {
+                hanging.push(() => reject(new RetryableError("killed")));
+              });
+            switch (outcomes[at] ?? "ok") {
+              case "ok":
+                return take();
+              case "lost answer":
+                take();
+                throw new RetryableError("the answer was lost");
+              case "retry":
+                throw new RetryableError("later");
+              case "large":
+                // A receiver that has taken a batch before does not find it too large.
+                if (batch.records.length === 1 || keys.has(key)) return take();
+                throw new TooLargeError("halve it");
+              case "hang":
+                return hang();
+              case "stored and hang":
+                take();
+                return hang();
+            }
+          };
+          try {
+            await tried.append(eventTexts(0, 30));
+            await tried.append(eventTexts(30, 10));
+            let delivery = await tried.start();
+            for (let round = 0; round < 400; round++) {
+              const done = delivery.step(never);
+              const turns = (async () => {
+                for (let turn = 0; turn < 40; turn++) await new Promise((resolve) => setImmediate(resolve));
+                return "stuck" as const;
+              })();
+              const end = await Promise.race([done.catch(() => "again" as const), turns]);
+              if (end === "idle") tried.clock.advance(60_000);
+              if (end === "stuck" && hanging.length > 0) {
+                // The killed process can commit nothing more: its database is closed.
+                tried.fixture.reopen();
+                for (const stop of hanging.splice(0)) stop();
+                await done.catch(() => {});
+                delivery = await tried.start();
+              }
+              const { page, event } = delivery.status().position;
+              if (page === 2 && event === 10) break;
+            }
+            const wanted = [...eventTexts(0, 30), ...eventTexts(30, 10)].filter(
+              (_, index) => (index < 30 ? index : index - 30) % 7 < 5,
+            );
+            expect(tried.destination.held.toSorted()).toEqual(wanted.toSorted());
+          } finally {
+            await tried.close();
+          }
+        },
+      ),
+      { numRuns: Number(process.env.TIDEMARK_SEVERAL_WRITES ?? 40) },
+    );
+    make();
   });
 
   test("the position waits for the oldest write, however many later ones have ended", async () => {
