@@ -16,7 +16,7 @@ import { benchBackfill, benchQuiet } from "./polling.js";
  * `npm run bench -- --all` measures the whole matrix; `npm run bench -- core formats` only those parts.
  * Compare ratios inside one run, and processor time per event: machines are noisy. A part that fails, and a
  * component that is missing, is a line of its own in the results; the other parts go on. The exit code is 1 if a
- * part or a job failed.
+ * part or a job failed, or the cluster missed a limit.
  * Sizes come from variables: BENCH_EVENTS, BENCH_ROUNDS, BENCH_BACKFILL, BENCH_ORGANIZATIONS,
  * BENCH_CLUSTER_ORGANIZATIONS, BENCH_CLUSTER_EVENTS.
  */
@@ -37,6 +37,9 @@ const FILES = {
   ocsf: { name: "OCSF files", sink: file({ format: "ocsf" }) },
   ocsfZstd: { name: "OCSF zstd files", sink: file({ format: "ocsf", compress: "zstd" }) },
 };
+/** Limits of the cluster: a quiet machine, and three machines against one where the API is what they wait for. */
+const QUIET_PERCENT_MAX = 10;
+const MACHINES_RATIO_MIN = 2.3;
 /** Very many organizations have a file for each day: most of the time goes into making and syncing files. */
 const MANY_ORGANIZATIONS = 3000;
 
@@ -152,6 +155,9 @@ async function clusterTables(kafka) {
   const waiting = await benchMachines(kafka, clusterEvents, { pageSize: 200, concurrency: 1 });
   const working = await benchMachines(kafka, 3 * clusterEvents, { pageSize: 1000 });
   const three = ({ ratio }) => `three machines do ${ratio} times the work of one`;
+  const share = Math.max(...quiet.map((row) => row["% of one core"]));
+  requireLimit(share <= QUIET_PERCENT_MAX, `a quiet machine takes ${share}% of a core`, QUIET_PERCENT_MAX);
+  requireLimit(waiting.ratio >= MACHINES_RATIO_MIN, three(waiting), MACHINES_RATIO_MIN);
   return [
     { title: `A quiet cluster of ${clusterOrganizations} organizations, 16 lanes`, rows: quiet },
     { title: `A cluster that waits for an API of 300 ms: ${three(waiting)}`, rows: waiting.rows },
@@ -160,6 +166,12 @@ async function clusterTables(kafka) {
       rows: working.rows,
     },
   ];
+}
+
+function requireLimit(isMet, found, limit) {
+  if (isMet) return;
+  console.error(`A limit is missed: ${found}; the limit is ${limit}.`);
+  process.exitCode = 1;
 }
 
 async function tablesOf(name, part) {

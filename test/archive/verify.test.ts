@@ -205,6 +205,17 @@ describe("verify", () => {
     ]);
   });
 
+  test("A21 it fails when the newest entry is dated in the future: its age is not known then", async () => {
+    world = await small();
+    const newestMs = Date.parse(world.archive.leaves().at(-1)!.time);
+    const at = async (nowMs: number) => (await world.verify({ maxAgeMs: 3_600_000, nowMs })).findings;
+    expect(await at(newestMs - 600_000)).toEqual([]);
+    expect(await at(newestMs - 600_001)).toMatchObject([
+      { check: "age", message: expect.stringContaining("in the future") },
+    ]);
+    expect((await world.verify({ nowMs: newestMs - 86_400_000 })).isValid).toBe(true);
+  });
+
   test("A13 it rejects a frame that somebody inserted, although zstdcat prints it", async () => {
     world = await small();
     const leaf = world.archive.leaves().find((one) => one.kind === "day")!;

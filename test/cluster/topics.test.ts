@@ -102,6 +102,23 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
     }
   });
 
+  test("C7 topics that were made again while a machine ran raise an alarm", async () => {
+    const { name, connect } = await newCluster(suite.address, 1);
+    const alarms = createAlarms(systemClock, silentLog);
+    const stop = new AbortController();
+    const parts = { cluster: { name, trial: true }, connect, alarms, id: "the cluster before" };
+    const watch = watchTopics(parts, stop.signal, 100);
+    try {
+      const said = () => alarms.list().map(({ kind, message }) => `${kind}: ${message}`);
+      await expect.poll(() => said().join()).toContain("cluster_topics: ");
+      expect(said().join()).toContain(`${name}.state was made again while this machine ran`);
+      expect(said().join()).toContain("it was the cluster the cluster before, and now it is the cluster ");
+    } finally {
+      stop.abort();
+      await watch;
+    }
+  });
+
   test("fewer than three replicas are refused unless it is a trial", async () => {
     const { connect } = await newCluster(suite.address, 1);
     const link = await connect(never);

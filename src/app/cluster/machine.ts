@@ -203,7 +203,10 @@ function showStatus({ lane, state, reason, records, replay }: LaneStatus, alarms
 const FAILURES_MAX = 3;
 
 /** A lane that is opened and lost again and again looks like a running one most of the time. */
-function showFailing({ lane, reason, failures = 0 }: LaneStatus, alarms: Alarms): void {
+export function showFailing(
+  { lane, reason, failures = 0 }: Pick<LaneStatus, "lane" | "reason" | "failures">,
+  alarms: Alarms,
+): void {
   if (failures === 0) alarms.clear("lane_failing", String(lane));
   if (failures < FAILURES_MAX || reason === undefined) return;
   alarms.raise({

@@ -115,7 +115,11 @@ async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneS
 }
 
 /** Two processes with one name: the config is the same everywhere, so a name in it is too. */
-function watchName({ name, alarms, board }: ReportedMachine): void {
+export function watchName({
+  name,
+  alarms,
+  board,
+}: Pick<ReportedMachine, "name" | "alarms"> & { readonly board: Pick<MachineBoard, "hasRival"> }): void {
   if (!board.hasRival()) {
     alarms.clear("machine_name_taken", name);
     return;
@@ -158,7 +162,15 @@ function watchOwners({ board, alarms, lanes }: ReportedMachine, since: Map<numbe
 }
 
 /** C15: says why this machine gets no lanes. */
-function watchConfig({ name, config, alarms, board, statuses }: ReportedMachine): void {
+export function watchConfig({
+  name,
+  config,
+  alarms,
+  board,
+  statuses,
+}: Pick<ReportedMachine, "name" | "config" | "alarms" | "statuses"> & {
+  readonly board: Pick<MachineBoard, "list">;
+}): void {
   const others = board.list(Date.now()).filter(({ machine }) => machine !== name);
   if (statuses().length > 0 || !hasOtherConfig(config, others)) {
     alarms.clear("config_differs", name);

@@ -219,10 +219,16 @@ function checkAge(log: CheckedLog, { maxAgeMs, nowMs }: VerifyOptions, findings:
   if (maxAgeMs === undefined) return;
   const newest = log.leaves.at(-1);
   const ageMs = newest === undefined ? Number.POSITIVE_INFINITY : nowMs - Date.parse(newest.time);
+  const isAhead = ageMs < -AHEAD_MS_MAX;
   findings.expect(
     "age",
-    ageMs <= maxAgeMs,
+    ageMs <= maxAgeMs && !isAhead,
     `log entry ${log.checkpoint.size - 1}`,
-    `INVALID: the newest entry is ${Math.round(ageMs / 3_600_000)} hours old`,
+    isAhead
+      ? `INVALID: the newest entry is dated ${newest!.time}, which is in the future: its age is not known. Correct the clock of this machine, or of the one that closes days`
+      : `INVALID: the newest entry is ${Math.round(ageMs / 3_600_000)} hours old`,
   );
 }
+
+/** How far the clocks of two machines may differ. */
+const AHEAD_MS_MAX = 600_000;
