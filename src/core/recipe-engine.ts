@@ -48,8 +48,8 @@ export interface RecipeEngine {
   out(length: number): Buffer;
   /** Whether to compare the last conversion with the converter. */
   isCheckDue(): boolean;
-  /** True if the last event may have bytes outside ASCII. */
-  isWide(): boolean;
+  /** Whether the last event, of this length, has bytes outside ASCII. */
+  isWide(length: number): boolean;
   fingerprint(): string;
   slices(): readonly EventSlice[];
   /** Makes a recipe for the last event's fingerprint. Without parts, the fingerprint is dropped. */
@@ -151,7 +151,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     },
     out: (length) => memory.bytes.subarray(out, out + length),
     isCheckDue: () => call.isCheckDue() !== 0,
-    isWide: () => call.isWide() !== 0,
+    isWide: (length) => call.isWide(length) !== 0,
     fingerprint: () => `${call.fingerprintHigh()}:${call.fingerprintLow()}`,
     slices() {
       const first = call.LEAVES.value >> 2;

@@ -28,7 +28,7 @@ export interface RecipeExports {
   fingerprintLow(): number;
   fingerprintHigh(): number;
   leafCount(): number;
-  isWide(): number;
+  isWide(length: number): number;
   isCheckDue(): number;
   addRecipe(low: number, high: number, address: number): void;
   clearRecipes(): void;

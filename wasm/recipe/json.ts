@@ -9,8 +9,6 @@ import { DEPTH_MAX, KEYS, MARKS_MAX } from "./memory";
 /** Longer numbers may lose digits in a double. */
 const NUMBER_LENGTH_MAX: i32 = 15;
 
-/** Whether any string since `begin` may have bytes outside ASCII. It can be true without need. */
-export let hasWide: bool = false;
 let seed: u64 = 0;
 let generation: u32 = 0;
 let keys: i32 = 0;
@@ -18,7 +16,6 @@ let objects: u64 = 0;
 
 export function begin(newSeed: u64): void {
   seed = newSeed;
-  hasWide = false;
   keys = 0;
   objects = 0;
   if (++generation == 0) {
@@ -38,7 +35,6 @@ export function nextMark(from: usize): usize {
     const backslashes = i8x16.eq(bytes, i8x16.splat(0x5c));
     const controls = i8x16.lt_u(bytes, i8x16.splat(0x20));
     const found = i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
-    if (i8x16.bitmask(bytes) != 0) hasWide = true;
     if (found != 0) return at + ctz(found);
     at += 16;
   }

@@ -13,7 +13,6 @@ import {
   setSalt,
   setSeed,
 } from "./fingerprint";
-import { hasWide } from "./json";
 import {
   ANSWER_NUMBERS,
   HEAP,
@@ -71,9 +70,11 @@ export function fingerprintHigh(): u32 {
   return <u32>(fingerprint() >> 32);
 }
 
-/** Whether the last event may have bytes outside ASCII, which may not be valid UTF-8. */
-export function isWide(): bool {
-  return hasWide;
+/** Whether the event of this length in TEXT has bytes outside ASCII, which may not be valid UTF-8. */
+export function isWide(length: i32): bool {
+  let all = v128.load(TEXT);
+  for (let at = 16; at < length; at += 16) all = v128.or(all, v128.load(TEXT + at));
+  return i8x16.bitmask(all) != 0;
 }
 
 /** Whether the last conversion is one to compare with the converter. */

@@ -45,13 +45,11 @@ const ELEMENTS_MAX: i32 = 50;
 const ELEMENT_SHAPES_MAX: i32 = 128;
 /** For each depth. */
 const ELEMENT_SHAPES: usize = memory.data((32 + 1) * 128 * 8, 16);
-
 /** The number of an event without a shape: it is nested too deeply or has too many members. */
 const NONE: i32 = -1;
 
 /** `service"` in the order of memory. */
 const SERVICE_QUOTED: u64 = 0x2265636976726573;
-
 /** The path of objects that no converter reads. No declared path has it: the event itself is 0, others are hashes. */
 const UNDECLARED: u64 = 1;
 
@@ -140,12 +138,15 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
     if (load<u8>(at) != 0x22) return 0;
     const end = endOfString(at);
     if (end == 0) return 0;
-    const child = pathOf(path, at + 1, <i32>(end - at) - 1);
-    mixShape(child);
+    const length = <i32>(end - at) - 1;
     const value = skipBlank(skipBlank(end + 1) + 1);
-    const next = isDeclared ? readMember(value, child, at, depth) : readType(value, depth);
-    if (next == 0) return 0;
-    at = skipBlank(next);
+    if (isDeclared) at = readMember(value, pathOf(path, at + 1, length), at, depth);
+    else {
+      shape = mixBytes(shape, at + 1, length);
+      at = readType(value, depth);
+    }
+    if (at == 0) return 0;
+    at = skipBlank(at);
     if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
   }
   mixShape(END);
@@ -154,7 +155,10 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
 }
 
 /** The value of a member whose key opens at `key` and was read last. Gives the place behind it, or 0. */
+// @ts-ignore: decorator
+@inline
 function readMember(value: usize, path: u64, key: usize, depth: i32): usize {
+  mixShape(path);
   // A key with escapes may be a declared one in disguise.
   const isDisguised = hasEscape;
   const kind = isDisguised ? DECIDES : kindOf(path);

@@ -107,7 +107,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     const length = engine.convert(bytes, event.timestampMs);
     if (typeof length === "number") {
       // The converter replaces broken UTF-8; a copy would keep it.
-      if (engine.isWide() && !isUtf8(bytes)) return slow(event);
+      if (engine.isWide(bytes.length) && !isUtf8(bytes)) return slow(event);
       counts.fast++;
       const converted = engine.out(length);
       return engine.isCheckDue() ? checked(event, converted) : converted;
@@ -118,7 +118,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
       case "dropped":
         return slow(event);
       case "unknown":
-        if (engine.isWide() && !isUtf8(bytes)) return slow(event);
+        if (engine.isWide(bytes.length) && !isUtf8(bytes)) return slow(event);
         return isFirst(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
     }
   }
