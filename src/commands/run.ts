@@ -25,7 +25,8 @@ export function registerRun(program: Command, io: Io): void {
       const telemetry = await telemetryFor(config.server !== undefined, io);
       // Its thread starts while the rest is loaded.
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
-      const preparer = createPreparer(systemClock);
+      const { reads } = await import("../services/read/read-paths.ts");
+      const preparer = createPreparer(systemClock, config.drift ? { reads } : {});
       if (config.cluster !== undefined) {
         const { cluster } = config;
         if (flags.once)

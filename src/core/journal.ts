@@ -3,6 +3,7 @@ import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { PageLease } from "./page-lease.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
+import type { NumberedShapes } from "./shape-engine.ts";
 import type { SinkState } from "./sink-state.ts";
 import type { Stream, Window, WindowChange, WindowState } from "./window.ts";
 
@@ -181,6 +182,8 @@ export interface Lines {
   alikeFrom(from: number, to: number): number;
   /** Whole zstd frames with exactly these lines, where the journal has such; shares the page's memory. */
   frames?(from: number, to: number): Uint8Array | undefined;
+  /** The numbers of their shapes, where these were made already; shares the page's memory. */
+  shapes?(from: number, to: number): NumberedShapes | undefined;
 }
 
 export interface DeadLetter {

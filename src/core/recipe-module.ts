@@ -36,8 +36,7 @@ export interface RecipeExports {
   readonly ANSWER_NUMBERS: Place;
   readonly SHAPES_MAX: Place;
   readShapes(length: number): number;
-  addShape(number: number): void;
-  addAnswers(number: number): void;
+  lastNumber(): number;
   clearShapes(): void;
 }
 

@@ -1,38 +1,60 @@
+import { randomBytes } from "node:crypto";
+import type { Allocate } from "./buffer-pool.ts";
+import { makeLines } from "./page-body.ts";
 import type { Reads } from "./reads.ts";
 import { openRecipeModule } from "./recipe-module.ts";
+import { type ScannedPage, STRIDE } from "./scanner.ts";
 
 /**
- * Finds the shapes and the answers of events in WebAssembly; wasm/recipe/shape.ts says what these are. Both have
- * the numbers that the caller gives them. 0 is a new one, and -1 means that the event has none: it is nested very
- * deeply or has very many members.
+ * Finds the shapes and the answers of events in WebAssembly; wasm/recipe/shape.ts says what these are. New ones get
+ * a number from 1 on.
  */
 export interface ShapeEngine {
   readonly bytesMax: number;
   readonly eventsMax: number;
+  /**
+   * Ensures that there are numbers for so many events, at most EVENTS_NUMBERED_MAX. Gives the name of the numbering:
+   * when there are too many numbers, all are forgotten and another one begins.
+   */
+  reserve(events: number): string;
   /** Reads lines, at most `eventsMax` of them in at most `bytesMax` bytes. The numbers are valid until the next call. */
   read(lines: Uint8Array): Numbers;
-  /** Gives the last event's new shape a number from 1 on. */
-  addShape(number: number): void;
-  addAnswers(number: number): void;
   /** Everything that converters read of an event and do not copy. Undefined where it has no fingerprint. */
   fingerprintOf(event: Uint8Array): string | undefined;
-  clear(): void;
 }
 
-/** For each line. */
+/** For each event. UNNUMBERED: it is nested very deeply, has very many members or is very long. */
 export interface Numbers {
   readonly shapes: Int32Array;
   readonly answers: Int32Array;
 }
+
+/** Numbers of one numbering have a meaning together only. */
+export interface NumberedShapes extends Numbers {
+  readonly numbering: string;
+}
+
+export const UNNUMBERED = -1;
+/** Of one numbering. wasm/recipe/memory.ts has a third more slots for each of the two. */
+export const NUMBERS_MAX = 49_152;
+export const EVENTS_NUMBERED_MAX = NUMBERS_MAX / 4;
 
 export function createShapeEngine(reads: Reads): ShapeEngine {
   const { call, grow } = openRecipeModule(reads);
   const { bytes, numbers } = grow(call.HEAP.value);
   const text = call.TEXT.value;
   const [shapes, answers] = [call.SHAPE_NUMBERS.value >> 2, call.ANSWER_NUMBERS.value >> 2];
+  let name = newName();
   return {
     bytesMax: call.TEXT_BYTES.value,
     eventsMax: call.SHAPES_MAX.value,
+    reserve(events) {
+      if (call.lastNumber() + 2 * events > NUMBERS_MAX) {
+        call.clearShapes();
+        name = newName();
+      }
+      return name;
+    },
     read(lines) {
       bytes.set(lines, text);
       const count = call.readShapes(lines.length);
@@ -41,13 +63,39 @@ export function createShapeEngine(reads: Reads): ShapeEngine {
         answers: numbers.subarray(answers, answers + count),
       };
     },
-    addShape: (number) => call.addShape(number),
-    addAnswers: (number) => call.addAnswers(number),
     fingerprintOf(event) {
       bytes.set(event, text);
       const isCanonical = call.convert(event.length, 0) >= 0;
       return isCanonical ? `${call.fingerprintHigh()}:${call.fingerprintLow()}` : undefined;
     },
-    clear: () => call.clearShapes(),
   };
+}
+
+/** Different in every engine of every thread. */
+function newName(): string {
+  return randomBytes(8).toString("hex");
+}
+
+/** The numbers of all events of a page. Undefined where it cannot be lines, or is too large. */
+export function numberShapes(
+  engine: ShapeEngine,
+  scanned: ScannedPage,
+  allocate: Allocate,
+): NumberedShapes | undefined {
+  const { bytes, columns, count } = scanned;
+  if (count > EVENTS_NUMBERED_MAX || !makeLines(scanned)) return undefined;
+  const numbering = engine.reserve(count);
+  const shapes = allocate(Int32Array, count).fill(UNNUMBERED);
+  const answers = allocate(Int32Array, count).fill(UNNUMBERED);
+  const endOf = (index: number) => columns[index * STRIDE + 1]! + 1;
+  for (let from = 0, to: number; from < count; from = Math.max(to, from + 1)) {
+    const start = columns[from * STRIDE]!;
+    to = from;
+    while (to < count && to - from < engine.eventsMax && endOf(to) - start <= engine.bytesMax) to++;
+    if (to === from) continue;
+    const read = engine.read(bytes.subarray(start, endOf(to - 1)));
+    shapes.set(read.shapes, from);
+    answers.set(read.answers, from);
+  }
+  return { numbering, shapes, answers };
 }

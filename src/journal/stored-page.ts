@@ -13,6 +13,7 @@ import {
   type ScannedPage,
   STRIDE,
 } from "../core/scanner.ts";
+import type { NumberedShapes } from "../core/shape-engine.ts";
 
 /** The row of a page: everything but its events. */
 export interface PageRow {
@@ -38,13 +39,14 @@ export interface Decoded {
   readonly body?: Buffer | undefined;
   /** Sixteen bytes an event, where these were made already. */
   readonly identities?: Buffer | undefined;
+  readonly shapes?: NumberedShapes | undefined;
 }
 
 /** A page as readers see it, from the event at `first` on. Its lease becomes the reader's. */
 export function storedPage(
   journal: string,
   row: PageRow,
-  { scanned, lease, body, identities }: Decoded,
+  { scanned, lease, body, identities, shapes }: Decoded,
   first: number,
 ): JournalPage {
   const stored: StoredPage = {
@@ -52,6 +54,7 @@ export function storedPage(
     scanned,
     body,
     identities,
+    shapes,
     twins: row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>),
     organizations: organizationsOf(scanned, row.organization),
   };
@@ -76,6 +79,7 @@ interface StoredPage {
   readonly scanned: ScannedPage;
   readonly body: Buffer | undefined;
   readonly identities: Buffer | undefined;
+  readonly shapes: NumberedShapes | undefined;
   /** By index, the identities of events that share another's. */
   readonly twins: Readonly<Record<string, string>>;
   organizations(index: number): string | null;
@@ -123,6 +127,16 @@ class StoredLines implements Lines {
     if (body === undefined) return undefined;
     const start = scanned.columns[from * STRIDE]! - scanned.columns[0]!;
     return framesOf(body, start, start + this.size(from, to));
+  }
+  shapes(from: number, to: number): NumberedShapes | undefined {
+    const { shapes } = this.#stored;
+    return (
+      shapes && {
+        numbering: shapes.numbering,
+        shapes: shapes.shapes.subarray(from, to),
+        answers: shapes.answers.subarray(from, to),
+      }
+    );
   }
 }
 

@@ -2,7 +2,7 @@ import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import type { Described } from "../core/meaning.ts";
-import { createShapeEngine } from "../core/shape-engine.ts";
+import { createShapeEngine, NUMBERS_MAX, type NumberedShapes, UNNUMBERED } from "../core/shape-engine.ts";
 import { compare, safeName } from "./compare-schema.ts";
 import { fallback } from "./fallback.ts";
 import { describe, serviceOf, services } from "./index.ts";
@@ -11,8 +11,10 @@ import { reads } from "./read/read-paths.ts";
 import { shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
-/** Shapes, answers and fingerprints that are remembered. When there are more, all are forgotten. */
-const REMEMBERED_MAX = 16_384;
+/** Fingerprints that are remembered. When there are more, all are forgotten. */
+const FINGERPRINTS_MAX = 16_384;
+/** That of the page thread and the own one, and one more of each when it begins anew. */
+const NUMBERINGS_MAX = 4;
 /** No service has this name: names are made safe. */
 const OTHERS = "(others)";
 
@@ -36,14 +38,12 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   const schemas = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
   const eventTypes = new Map(services.map((service) => [service.name, new Set(service.eventTypes)]));
   const rows = new Map<string, Counter>();
+  /** For events that the page thread has not numbered: those of small pages, and of pages from disk. */
   const engine = createShapeEngine(reads);
-  /** By the numbers that the engine has for them, from 1 on. */
-  let shapes: Shape[] = [NO_SHAPE];
-  /** The lost class of events with the same answers. */
-  let answers: (string | undefined)[] = [undefined];
+  const numberings = new Map<string, Numbering>();
   const byFingerprint = new Map<string, string | undefined>();
   /** How many of the events that are counted together have each shape. */
-  const tally = new Int32Array(REMEMBERED_MAX + 1);
+  const tally = new Int32Array(NUMBERS_MAX + 1);
 
   function rowFor(kind: DriftRow["kind"], service: string, path: string, detail: string): Counter {
     const key = `${service}\0${kind}\0${path}\0${detail}`;
@@ -83,33 +83,20 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     };
   }
 
-  /** Finds the shape of the event that the engine read last. */
-  function addShape(event: JournalEvent): Shape {
-    const shape = compareWithSchema(event);
-    if (shapes.length > REMEMBERED_MAX) forget();
-    engine.addShape(shapes.push(shape) - 1);
-    return shape;
-  }
-
-  /** Finds the class of the event that the engine read last, if its changes do not decide. */
-  function addAnswers(event: JournalEvent): string | undefined {
-    const lost = lostClass?.(event, describe(event));
-    if (answers.length > REMEMBERED_MAX) forget();
-    engine.addAnswers(answers.push(lost) - 1);
-    return lost;
-  }
-
-  function forget(): void {
-    engine.clear();
-    shapes = [NO_SHAPE];
-    answers = [undefined];
+  function numberingOf(name: string): Numbering {
+    const known = numberings.get(name);
+    if (known !== undefined) return known;
+    for (const oldest of numberings.keys()) if (numberings.size >= NUMBERINGS_MAX) numberings.delete(oldest);
+    const numbering: Numbering = { shapes: [], lost: [] };
+    numberings.set(name, numbering);
+    return numbering;
   }
 
   function lostByFingerprint(event: JournalEvent): string | undefined {
     const key = engine.fingerprintOf(event.bytes);
     if (key === undefined) return lostClass?.(event, describe(event));
     if (!byFingerprint.has(key)) {
-      if (byFingerprint.size >= REMEMBERED_MAX) byFingerprint.clear();
+      if (byFingerprint.size >= FINGERPRINTS_MAX) byFingerprint.clear();
       byFingerprint.set(key, lostClass?.(event, describe(event)));
     }
     return byFingerprint.get(key);
@@ -121,47 +108,70 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     countAll([...rows], nowMs, 1);
   }
 
-  /** Counts an event that is of a new shape, has new answers, or is read alone. */
   function observe(event: JournalEvent): void {
-    const isRead = event.bytes.length <= engine.bytesMax;
-    const numbers = isRead ? engine.read(event.bytes) : undefined;
-    const [number, answer] = [numbers?.shapes[0] ?? NONE, numbers?.answers[0] ?? NONE];
-    const shape =
-      number === NONE ? compareWithSchema(event) : number === 0 ? addShape(event) : shapes[number]!;
-    countAll(shape.rows, event.fetchedAtMs, 1);
-    countLost(shape, lostOf(event, shape, answer), event.fetchedAtMs);
+    const { bytes } = event;
+    const isRead = bytes.length <= engine.bytesMax;
+    const numbering = numberingOf(engine.reserve(1));
+    const numbers = isRead ? engine.read(bytes) : undefined;
+    observeNumbered(event, numbering, numbers?.shapes[0] ?? UNNUMBERED, numbers?.answers[0] ?? UNNUMBERED);
   }
 
-  function lostOf(event: JournalEvent, shape: Shape, answer: number): string | undefined {
+  /** Counts an event that is of a new shape, has new answers, or has to be read alone. */
+  function observeNumbered(event: JournalEvent, numbering: Numbering, number: number, answer: number): void {
+    const shape = numbering.shapes[number] ?? compareWithSchema(event);
+    if (number !== UNNUMBERED) numbering.shapes[number] = shape;
+    countAll(shape.rows, event.fetchedAtMs, 1);
+    countLost(shape, lostOf(event, shape, numbering, answer), event.fetchedAtMs);
+  }
+
+  function lostOf(
+    event: JournalEvent,
+    shape: Shape,
+    { lost }: Numbering,
+    answer: number,
+  ): string | undefined {
     if (lostClass === undefined || shape.fields.length === 0) return undefined;
-    if (answer === NONE) return lostClass(event, describe(event));
+    if (answer === UNNUMBERED) return lostClass(event, describe(event));
     if (shape.changesDecide) return lostByFingerprint(event);
-    return answer === 0 ? addAnswers(event) : answers[answer];
+    const known = lost[answer];
+    if (known !== undefined) return known ?? undefined;
+    const found = lostClass(event, describe(event));
+    lost[answer] = found ?? null;
+    return found;
   }
 
   /** Counts events of known shapes together, and all others one by one. */
-  function observeLines(lines: Lines, from: number, to: number): void {
-    const read = engine.read(lines.bytes(from, to));
-    const [numbers, given] = [read.shapes.slice(), read.answers.slice()];
+  function observeLines(lines: Lines, from: number, to: number, numbered: NumberedShapes): void {
+    const numbering = numberingOf(numbered.numbering);
     const nowMs = lines.fetchedAtMs;
     const alone: number[] = [];
     const seen: number[] = [];
-    for (let at = 0; at < numbers.length; at++) {
-      const number = numbers[at]!;
-      const shape = number > 0 ? shapes[number]! : undefined;
+    for (let at = 0; at < to - from; at++) {
+      const number = numbered.shapes[at]!;
+      const shape = numbering.shapes[number];
       const isPlain = shape !== undefined && (shape.fields.length === 0 || lostClass === undefined);
-      const isKnown = isPlain || (shape !== undefined && !shape.changesDecide && given[at]! > 0);
+      const lost = isPlain ? null : numbering.lost[numbered.answers[at]!];
+      const isKnown = isPlain || (shape !== undefined && !shape.changesDecide && lost !== undefined);
       if (!isKnown) alone.push(at);
       else {
         if (tally[number]!++ === 0) seen.push(number);
-        if (!isPlain) countLost(shape, answers[given[at]!], nowMs);
+        if (!isPlain) countLost(shape, lost ?? undefined, nowMs);
       }
     }
     for (const number of seen) {
-      countAll(shapes[number]!.rows, nowMs, tally[number]!);
+      countAll(numbering.shapes[number]!.rows, nowMs, tally[number]!);
       tally[number] = 0;
     }
-    for (const at of alone) observe(lines.event(from + at));
+    for (const at of alone)
+      observeNumbered(lines.event(from + at), numbering, numbered.shapes[at]!, numbered.answers[at]!);
+  }
+
+  /** Numbered by the page thread, or here. Undefined where the lines do not fit into the engine. */
+  function numbersOf(lines: Lines, from: number, to: number): NumberedShapes | undefined {
+    const given = lines.shapes?.(from, to);
+    if (given !== undefined) return given;
+    if (lines.size(from, to) > engine.bytesMax) return undefined;
+    return { numbering: engine.reserve(to - from), ...engine.read(lines.bytes(from, to)) };
   }
 
   return {
@@ -170,8 +180,9 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       const { lines } = page;
       for (let at = from; at < to; ) {
         const end = Math.min(to, at + EVENTS_AT_ONCE);
-        if (lines === undefined || lines.size(at, end) > engine.bytesMax) observeEach(page, at, end);
-        else observeLines(lines, at, end);
+        const numbered = lines && numbersOf(lines, at, end);
+        if (lines === undefined || numbered === undefined) observeEach(page, at, end);
+        else observeLines(lines, at, end, numbered);
         at = end;
       }
     },
@@ -181,7 +192,7 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       return changed.map(plain);
     },
     load(stored) {
-      forget();
+      numberings.clear();
       byFingerprint.clear();
       for (const row of stored) {
         const key = `${row.service}\0${row.kind}\0${row.path}\0${row.detail}`;
@@ -196,8 +207,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   }
 }
 
-/** The number of an event that has no shape and no answers. */
-const NONE = -1;
 /** Half a megabyte of usual events, so that lines fit into the engine. */
 const EVENTS_AT_ONCE = 250;
 
@@ -219,7 +228,12 @@ interface Shape {
   readonly changesDecide: boolean;
 }
 
-const NO_SHAPE: Shape = { service: "", type: "", rows: [], fields: [], changesDecide: false };
+/** By the numbers of one numbering. */
+interface Numbering {
+  readonly shapes: Shape[];
+  /** The lost class of events with the same answers; null where they lost none. */
+  readonly lost: (string | null)[];
+}
 
 function changesDecide(eventType: string): boolean {
   return reads.changes.typeWords.some((word) => eventType.includes(word));

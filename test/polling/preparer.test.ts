@@ -2,14 +2,17 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { createBufferPool } from "../../src/core/buffer-pool.ts";
+import { allocateAnew, createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { checksumOf, contentSizeOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
+import type { Reads } from "../../src/core/reads.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../../src/core/scanner.ts";
+import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
+import { reads } from "../../src/services/read/read-paths.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventTexts, ORGANIZATION } from "../support/pages.ts";
 
@@ -22,11 +25,13 @@ describe("the thread for large pages", () => {
   let clock: FakeClock;
   let preparer: Preparer;
 
-  async function open(): Promise<void> {
+  async function open(options: { reads?: Reads } = {}): Promise<void> {
     const built = join(import.meta.dirname, "../../dist/src/polling/prepare/preparer.js");
-    const { createPreparer } = (await import(built)) as { createPreparer(clock: Clock): Preparer };
+    const { createPreparer } = (await import(built)) as {
+      createPreparer(clock: Clock, options: { reads?: Reads }): Preparer;
+    };
     clock = createFakeClock();
-    preparer = createPreparer(clock);
+    preparer = createPreparer(clock, options);
   }
   afterEach(() => preparer.close());
 
@@ -54,6 +59,16 @@ describe("the thread for large pages", () => {
       expect(texts(decodeBody(body.bytes))).toEqual(texts(expected.scanned));
       expect(body.checksum).toEqual(checksumOf(body.bytes));
     }
+  });
+
+  test("numbers the shapes of events where drift wants them", async () => {
+    await open({ reads });
+    const page = await preparer.prepare(bodyOf(large(0).replaceAll("\n", "")), ATTRIBUTION);
+    const here = numberShapes(createShapeEngine(reads), page.scanned, allocateAnew)!;
+    expect(page.shapes).toEqual({ ...here, numbering: expect.any(String) });
+    expect(page.shapes!.shapes).toHaveLength(1200);
+    // Events with line breaks inside them are not lines.
+    expect((await preparer.prepare(bodyOf(large(0)), ATTRIBUTION)).shapes).toBeUndefined();
   });
 
   test("R16 decodes a stored page into the memory it is given, and finds a damaged one", async () => {

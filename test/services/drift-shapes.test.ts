@@ -1,7 +1,8 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createShapeEngine } from "../../src/core/shape-engine.ts";
+import { allocateAnew } from "../../src/core/buffer-pool.ts";
+import { createShapeEngine, NUMBERS_MAX, numberShapes } from "../../src/core/shape-engine.ts";
 import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift } from "../../src/services/count-drift.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
@@ -98,47 +99,49 @@ describe("drift by shape", () => {
     );
   });
 
-  test("counts a page as its events one by one", async () => {
-    const texts = fixtureTexts().filter((text) => text.startsWith("{"));
-    const events = texts.flatMap((text, number) => {
-      const fields = JSON.parse(text) as Record<string, unknown>;
-      const suspended = { field: "suspended", to: true };
-      return [
-        fields,
-        { ...fields, unheard_of: 1 },
-        { ...fields, unheard_of: 2, changes: [suspended] },
-        { ...fields, unheard_of: 3, changes: [{ ...suspended, to: false }], resource: undefined },
-        { ...fields, unheard_of: 4, initiated_by: { type: "user", username: "x" }, username: "x" },
-        { ...fields, unheard_of: 5, initiated_by: { type: "user", username: "x" }, username: "y" },
-      ].map((one, at) => JSON.stringify({ ...one, organization: ORGANIZATION, id: `${number}-${at}` }));
-    });
-    const fixture = openFixture();
-    try {
-      const appended = await fixture.journal.append(pageOf(events));
-      expect(appended.fresh).toBe(events.length);
-      const reader = await fixture.journal.reader("~follower");
-      const page = (await reader.read(reader.position))!;
-      expect(page.lines).toBeDefined();
-      const [together, alone] = [createDrift(undefined, lostClass), createDrift(undefined, lostClass)];
-      together.observePage(page, 0, page.count);
-      for (let index = 0; index < page.count; index++) alone.observe(page.event(index));
-      expect(together.rows().some((row) => row.kind === "class")).toBe(true);
-      expect(new Set(together.rows())).toEqual(new Set(alone.rows()));
-      page.lease.release();
-    } finally {
-      fixture.close();
-    }
-  });
+  test.each(["by the page thread", "here"])(
+    "counts a page numbered %s as its events one by one",
+    async (by) => {
+      const texts = fixtureTexts().filter((text) => text.startsWith("{"));
+      const events = texts.flatMap((text, number) => {
+        const fields = JSON.parse(text) as Record<string, unknown>;
+        const suspended = { field: "suspended", to: true };
+        return [
+          fields,
+          { ...fields, unheard_of: 1 },
+          { ...fields, unheard_of: 2, changes: [suspended] },
+          { ...fields, unheard_of: 3, changes: [{ ...suspended, to: false }], resource: undefined },
+          { ...fields, unheard_of: 4, initiated_by: { type: "user", username: "x" }, username: "x" },
+          { ...fields, unheard_of: 5, initiated_by: { type: "user", username: "x" }, username: "y" },
+        ].map((one, at) => JSON.stringify({ ...one, organization: ORGANIZATION, id: `${number}-${at}` }));
+      });
+      const fixture = openFixture();
+      try {
+        // A page stays decoded for the readers that have asked already.
+        const reader = await fixture.journal.reader("~follower");
+        expect(await reader.read(reader.position)).toBeNull();
+        const commit = pageOf(events);
+        const engine = createShapeEngine(reads);
+        const shapes = by === "here" ? undefined : numberShapes(engine, commit.page.scanned, allocateAnew);
+        const appended = await fixture.journal.append({ ...commit, page: { ...commit.page, shapes } });
+        expect(appended.fresh).toBe(events.length);
+        const page = (await reader.read(reader.position))!;
+        expect(page.lines!.shapes!(0, page.count) !== undefined).toBe(by !== "here");
+        const [together, alone] = [createDrift(undefined, lostClass), createDrift(undefined, lostClass)];
+        together.observePage(page, 0, page.count);
+        for (let index = 0; index < page.count; index++) alone.observe(page.event(index));
+        expect(together.rows().some((row) => row.kind === "class")).toBe(true);
+        expect(new Set(together.rows())).toEqual(new Set(alone.rows()));
+        page.lease.release();
+      } finally {
+        fixture.close();
+      }
+    },
+  );
 
   const numbered = (which: "shapes" | "answers") => {
     const engine = createShapeEngine(reads);
-    let last = 0;
-    const add = () => engine[which === "shapes" ? "addShape" : "addAnswers"](++last);
-    return (text: string) => {
-      const number = engine.read(Buffer.from(text))[which][0]!;
-      if (number === 0) add();
-      return number === 0 ? last : number;
-    };
+    return (text: string) => engine.read(Buffer.from(text))[which][0]!;
   };
 
   test("a shape is made of keys and types, not of values or blanks", () => {
@@ -196,9 +199,25 @@ describe("drift by shape", () => {
     const engine = createShapeEngine(reads);
     const numbers = (text: string) => [...engine.read(Buffer.from(text)).shapes];
     const deep = `${'{"a":'.repeat(100)}1${"}".repeat(100)}`;
-    expect(numbers(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([-1, 0, -1, -1, 0]);
+    expect(numbers(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([-1, 1, -1, -1, 3]);
     expect(numbers('{"a":"cut')).toEqual([-1]);
     expect(numbers("\n".repeat(5000))).toHaveLength(engine.eventsMax);
+  });
+
+  test("a new numbering begins before there are too many numbers", () => {
+    const engine = createShapeEngine(reads);
+    const first = engine.reserve(1);
+    for (let number = 0; number < NUMBERS_MAX; number += 1024) {
+      const lines = Array.from(
+        { length: 512 },
+        (_, at) => `{"service":"s${number + at}","type":"${number + at}"}`,
+      );
+      engine.reserve(lines.length);
+      const { shapes, answers } = engine.read(Buffer.from(lines.join("\n")));
+      expect(new Set([...shapes, ...answers]).size).toBe(1024);
+    }
+    expect(engine.reserve(512)).not.toBe(first);
+    expect([...engine.read(Buffer.from('{"a":1}')).shapes]).toEqual([1]);
   });
 
   test("an event that is too large for the engine counts too", () => {

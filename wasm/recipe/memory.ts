@@ -11,8 +11,8 @@ export const DEPTH_MAX: i32 = 32;
 export const PATHS_MAX: i32 = 2048;
 /** Slots of the table of recipes; a power of two, twice the number of recipes that are kept. */
 export const RECIPE_SLOTS: i32 = 8192;
-/** Slots of the tables of shapes and answers; a power of two, twice the number that is kept. */
-export const SHAPE_SLOTS: i32 = 32768;
+/** Slots of the tables of shapes and answers; a power of two, more than the numbers that are given. */
+export const SHAPE_SLOTS: i32 = 65536;
 /** Events whose shapes are read at once. */
 export const SHAPES_MAX: i32 = 1024;
 /** Slots of the tables of one event's texts and keys; a power of two. Half of them are used at most. */

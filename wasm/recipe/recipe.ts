@@ -30,11 +30,11 @@ import {
   TEXT,
   TEXT_BYTES,
 } from "./memory";
-import { addAnswers, addShape, clearShapes, readShapes } from "./shape";
+import { clearShapes, lastNumber, readShapes } from "./shape";
 
 export { canonicalize, declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
-export { addAnswers, addShape, ANSWER_NUMBERS, clearShapes, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
+export { ANSWER_NUMBERS, clearShapes, lastNumber, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 
 /** Results of `convert` beside a length. */
 const UNKNOWN: i32 = 0;

@@ -57,7 +57,7 @@ let shape: u64 = 0;
 
 /**
  * Reads the lines of so many bytes in TEXT and gives how many. The numbers of each one's shape and answers are in
- * SHAPE_NUMBERS and ANSWER_NUMBERS; 0 is a new one.
+ * SHAPE_NUMBERS and ANSWER_NUMBERS.
  */
 export function readShapes(length: i32): i32 {
   memory.fill(TEXT + length, 0, PADDING_BYTES);
@@ -72,35 +72,31 @@ export function readShapes(length: i32): i32 {
   return count;
 }
 
-/** Gives the shape that was read last a number. */
-export function addShape(number: i32): void {
-  addNumber(SHAPES, shape, number);
-}
-
-/** Gives the answers that were read last a number. */
-export function addAnswers(number: i32): void {
-  addNumber(ANSWERS, hash, number);
+/** The last number that was given. Shapes and answers are numbered together, from 1 on. */
+export function lastNumber(): i32 {
+  return last;
 }
 
 export function clearShapes(): void {
   memory.fill(SHAPES, 0, SHAPE_SLOTS * 16);
   memory.fill(ANSWERS, 0, SHAPE_SLOTS * 16);
+  last = 0;
 }
 
-function addNumber(table: usize, key: u64, number: i32): void {
-  let slot = <i32>key & (SHAPE_SLOTS - 1);
-  while (load<i32>(table + slot * 16, 8) != 0) slot = (slot + 1) & (SHAPE_SLOTS - 1);
-  store<u64>(table + slot * 16, key);
-  store<i32>(table + slot * 16, number, 8);
-}
+let last: i32 = 0;
 
+/** A new key gets the next number. */
 function numberOf(table: usize, key: u64): i32 {
   let slot = <i32>key & (SHAPE_SLOTS - 1);
   while (true) {
     const number = load<i32>(table + slot * 16, 8);
-    if (number == 0 || load<u64>(table + slot * 16) == key) return number;
+    if (number == 0) break;
+    if (load<u64>(table + slot * 16) == key) return number;
     slot = (slot + 1) & (SHAPE_SLOTS - 1);
   }
+  store<u64>(table + slot * 16, key);
+  store<i32>(table + slot * 16, ++last, 8);
+  return last;
 }
 
 function endOfLine(from: usize, end: usize): usize {

@@ -5,7 +5,7 @@ import type { PageBody } from "../../core/page-body.ts";
 import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from "../../core/page-decoder.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
-import type { Order, WorkerAnswer } from "./worker.ts";
+import type { Order, PrepareOptions, WorkerAnswer } from "./worker.ts";
 
 /** Makes pages ready for the journal, and stored ones ready for slow readers: work for a thread of its own. */
 export interface Preparer extends PageDecoder {
@@ -31,9 +31,9 @@ export const inlinePreparer: Preparer = {
 
 /**
  * With one thread beside this one for large pages, which shortens a raw export by 17%. It is started at once: the
- * first pages after a start are large.
+ * first pages after a start are large. With `reads` it also finds the shapes of events, which drift counts.
  */
-export function createPreparer(clock: Clock): Preparer {
+export function createPreparer(clock: Clock, options: PrepareOptions = {}): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(answer: Done): void; reject(error: unknown): void }>();
   let worker: Worker | undefined;
@@ -46,7 +46,7 @@ export function createPreparer(clock: Clock): Preparer {
   function started(): Worker {
     isUsed = true;
     if (worker !== undefined) return worker;
-    worker = new Worker(new URL("./worker.js", import.meta.url));
+    worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: options });
     keepHeapFlags(worker);
     worker.unref();
     worker.on("message", (answer: WorkerAnswer) => {
@@ -170,8 +170,14 @@ function pageOf({
   spans,
   stored,
   checksum,
+  numbering,
+  shapeNumbers,
+  answerNumbers,
 }: WorkerAnswer & { kind: "page" }): PreparedPage {
   return {
+    ...(numbering !== undefined && {
+      shapes: { numbering, shapes: shapeNumbers!, answers: answerNumbers! },
+    }),
     scanned: { bytes: bufferOf(body), count, hasLineBreaks, columns, timesMs: scannedTimesMs, runs },
     identities: bufferOf(identities),
     digests,

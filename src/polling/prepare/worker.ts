@@ -1,4 +1,4 @@
-import { parentPort } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
 import { decodeBodyInto, encodeBody } from "../../core/page-body.ts";
 import {
@@ -8,8 +8,15 @@ import {
   preparePage,
   type Span,
 } from "../../core/prepare-page.ts";
+import type { Reads } from "../../core/reads.ts";
+import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core/shape-engine.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
 import { createPageCompressor } from "../../core/zstd.ts";
+
+/** How converters read events, where shapes are wanted. */
+export interface PrepareOptions {
+  readonly reads?: Reads | undefined;
+}
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
 export interface PrepareOrder {
@@ -49,6 +56,9 @@ export type WorkerAnswer =
       readonly spans: readonly Span[];
       readonly stored: Uint8Array;
       readonly checksum: Uint8Array;
+      readonly shapeNumbers?: Int32Array;
+      readonly answerNumbers?: Int32Array;
+      readonly numbering?: string;
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> }
   | {
@@ -63,6 +73,8 @@ export type WorkerAnswer =
     };
 
 const compress = createPageCompressor(COMPRESSION);
+const { reads } = workerData as PrepareOptions;
+const shapeEngine = reads && createShapeEngine(reads);
 
 // The first page finds the engine compiled.
 withEngine(() => {});
@@ -86,7 +98,9 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
   const { bytes: packed, checksum } = encodeBody(page.scanned, compress);
   const stored = allocate(Uint8Array, packed.length);
   stored.set(packed);
+  const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate);
   return {
+    ...numbersOf(shapes),
     id,
     kind: "page",
     body,
@@ -105,6 +119,11 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     stored,
     checksum: new Uint8Array(checksum),
   };
+}
+
+function numbersOf(shapes: NumberedShapes | undefined) {
+  if (shapes === undefined) return {};
+  return { numbering: shapes.numbering, shapeNumbers: shapes.shapes, answerNumbers: shapes.answers };
 }
 
 function decoded({ id, stored, checksum, room }: DecodeOrder): WorkerAnswer {
