@@ -187,4 +187,61 @@ export const REGRESSIONS: readonly Regression[] = [
       settings: { windowMs: DAY_MS, sweepsMs: [HOUR_MS] },
     }),
   },
+  {
+    name: "a window at the horizon is called sealed although the service forgot a part of it before it answered",
+    plan: {
+      ...focused(3_001_879, {
+        organizations: 1,
+        events: { joinsMs: 29_325_634, eventsPerDay: 16.273743361600065, withoutIdShare: 1, lateMs: 125_375 },
+        settings: {
+          sinceMs: 2 * DAY_MS,
+          retentionMs: 2 * DAY_MS,
+          overlapMs: 15 * MINUTE_MS,
+          windowMs: 3 * HOUR_MS,
+          sweepsMs: [10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS],
+          lastSweepMs: 6 * HOUR_MS,
+          pageSize: 50,
+          services: ["directory", "sso"],
+        },
+        service: { emptyToken: "echoed" },
+        faults: [
+          {
+            kind: "service",
+            fromMs: 27_583_864,
+            toMs: 34_866_137,
+            effect: { type: "throttle", share: 0.8, retryAfterS: 86_400 },
+          },
+        ],
+      }),
+      lengthMs: 36_666_137,
+      tickMs: 30 * MINUTE_MS,
+      idleTickMs: 3 * HOUR_MS,
+      workTakesTime: true,
+    },
+  },
+  {
+    name: "a clock that was set back makes a refused organization wait for as long",
+    plan: focused(1, {
+      organizations: 1,
+      faults: [
+        {
+          kind: "service",
+          fromMs: 3 * HOUR_MS,
+          toMs: 3.6 * HOUR_MS,
+          effect: { type: "tenant", organization: 0, status: 403 },
+        },
+        { kind: "clock", fromMs: 2.5 * HOUR_MS, toMs: 4 * HOUR_MS, skewMs: 3 * DAY_MS },
+      ],
+    }),
+  },
+  {
+    name: "a clock that was set back makes a refused account wait for as long",
+    plan: focused(1, {
+      organizations: 1,
+      faults: [
+        { kind: "service", fromMs: 3 * HOUR_MS, toMs: 4 * HOUR_MS, effect: { type: "unauthorized" } },
+        { kind: "clock", fromMs: 2.5 * HOUR_MS, toMs: 3.9 * HOUR_MS, skewMs: 3 * DAY_MS },
+      ],
+    }),
+  },
 ];

@@ -14,13 +14,21 @@ type PauseCause = "plan" | "read";
  */
 export function createPause({ account, clock, alarms }: PollContext) {
   let pause: { readonly untilMs: number; readonly waitMs: number; readonly cause: PauseCause } | undefined;
+
+  /** A longer wait is never set: the local clock was set back meanwhile. */
+  function untilMs(): number | null {
+    if (pause === undefined) return null;
+    const nowMs = clock.now();
+    return pause.untilMs - nowMs > ACCOUNT_PAUSE_MS_MAX ? nowMs : pause.untilMs;
+  }
+
   return {
     /** null: not paused, or not any more. Stays set after the wait until something succeeds. */
     get untilMs(): number | null {
-      return pause?.untilMs ?? null;
+      return untilMs();
     },
     get isOver(): boolean {
-      return pause === undefined || clock.now() >= pause.untilMs;
+      return clock.now() >= (untilMs() ?? 0);
     },
     forAccount(fault: SourceFault, cause: PauseCause): void {
       const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);

@@ -112,14 +112,18 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     },
     /** Tries refused organizations again whose time has come; true when one is back. */
     async retryRefused(signal: AbortSignal): Promise<boolean> {
-      const due = roster
-        .list(account)
-        .filter((entry) => entry.state === "refused" && (entry.nextMs ?? 0) <= clock.now());
+      const due = roster.list(account).filter((entry) => entry.state === "refused" && isDue(entry));
       let isBack = false;
       for (const entry of due.slice(0, RETRIES_MAX)) isBack = (await retry(entry, signal)) || isBack;
       return isBack;
     },
   };
+
+  /** A longer wait is never set: the local clock was set back meanwhile. */
+  function isDue({ nextMs }: RosterEntry): boolean {
+    const leftMs = (nextMs ?? 0) - clock.now();
+    return leftMs <= 0 || leftMs > REFUSED_RETRY_MS;
+  }
 
   async function retry({ id }: RosterEntry, signal: AbortSignal): Promise<boolean> {
     const services = settings.services;

@@ -22,6 +22,8 @@ export interface Fetched {
   readonly page: SourcePage;
   /** When it was asked for, by the service's clock. */
   readonly askedMs: number;
+  /** When its headers came, by the same clock: later than `askedMs` by the wait for its turn and by the request. */
+  readonly answeredMs: number;
   release(): void;
 }
 
@@ -54,8 +56,9 @@ export async function fetchPage(
     const guessMs = context.serviceClock.now();
     const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
     const page = await ask(context, query, scopeOf(window.stream), options, priority);
+    const answeredMs = context.serviceClock.now();
     const dateMs = page.head.dateMs ?? guessMs;
-    return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, release };
+    return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, answeredMs, release };
   } catch (error) {
     release();
     throw error;

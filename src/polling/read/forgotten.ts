@@ -24,18 +24,18 @@ export function horizonMs({ serviceClock, settings }: PollContext, nowMs = servi
 }
 
 /**
- * Cuts a window that was not read to its end where the service, asked at `askedMs`, had forgotten it (R5, R30).
+ * Cuts a window that was not read to its end where the service had forgotten it at this time (R5, R30).
  * All before the place of its pass has been read, the stretch from there to the horizon is a gap, and the
  * rest is read anew. null: nothing is forgotten.
  */
 export async function cutForgotten(
   context: PollContext,
   window: Window,
-  askedMs: number,
+  atMs: number,
 ): Promise<WindowChange | null> {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
-  const forgottenMs = Math.min(toMs, horizonMs(context, askedMs));
+  const forgottenMs = Math.min(toMs, horizonMs(context, atMs));
   if (forgottenMs <= readMs) return null;
   const lostMs = Math.min(toMs, forgottenMs + HORIZON_MARGIN_MS);
   const { stream, reader } = window;
@@ -87,6 +87,8 @@ export async function cutUnchecked(
 ): Promise<void> {
   const { journal, settings } = context;
   const edgeMs = Math.min(window.toMs, horizonMs(context) + HORIZON_MARGIN_MS);
+  // The estimate of the service's time went back meanwhile: the window stays due.
+  if (edgeMs <= window.fromMs) return;
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
   const gaps = await uncheckedGaps(context, window, edgeMs, active);
   const left = { ...window, pass: null, reason, nextMs: null };

@@ -26,7 +26,7 @@ const COMING_MAX = 3;
  *
  * 1. Ask for the page at the cursor. Its headers bring the token of the next page, which is asked for at
  *    once where memory allows, and prepared while this one is committed. Commits stay in order.
- * 2. A page that was asked for after the service had forgotten a part of what is left ends the pass there (R30).
+ * 2. A page that came after the service had forgotten a part of what is left ends the pass there (R30).
  * 3. A single event that cannot be read is skipped and recorded as a gap (R8, R32).
  * 4. A page may end the window, cut it up, or restart its pass; pages that were asked for ahead are dropped then.
  *
@@ -81,7 +81,7 @@ export async function readWindow(
       const { page, served } = coming[0]!;
       const fetched = await page;
       window = begunWith(window, fetched);
-      if (await endForgotten(context, window, fetched.askedMs)) return;
+      if (await endForgotten(context, window, fetched.answeredMs)) return;
       try {
         const ready = await served;
         const { searchAfter } = fetched.page.head;
@@ -169,20 +169,29 @@ async function skipped(
 }
 
 /**
- * Ends the pass where the service had forgotten a part of what is left when it was asked. A live window that
- * far behind is closed, and the plan makes windows for what it missed.
+ * Ends the pass where the service had forgotten a part of what is left when it answered. A live window that
+ * far behind is closed, and the plan makes windows for what it missed. A window that was read before is left to
+ * its sweep, which cuts off the part that can no longer be compared.
  */
-export async function endForgotten(context: PollContext, window: Window, askedMs: number): Promise<boolean> {
+export async function endForgotten(
+  context: PollContext,
+  window: Window,
+  answeredMs: number,
+): Promise<boolean> {
   if (window.live) {
-    if (window.toMs >= horizonMs(context, askedMs)) return false;
+    if (window.toMs >= horizonMs(context, answeredMs)) return false;
     await context.journal.changeWindows({
       remove: [window.id],
       add: endedWindow(context, window, window.toMs),
     });
     throw new StaleWindowError(window.id);
   }
-  if (window.state !== "unread") return false;
-  const change = await cutForgotten(context, window, askedMs);
+  if (window.state !== "unread") {
+    if ((window.pass?.reachedMs ?? window.fromMs) >= horizonMs(context, answeredMs)) return false;
+    await context.journal.changeWindows({ put: [{ ...window, pass: null }] });
+    return true;
+  }
+  const change = await cutForgotten(context, window, answeredMs);
   if (change === null) return false;
   await context.journal.changeWindows(change);
   await warnOfGaps(context);

@@ -37,9 +37,10 @@ export async function sweepWindow(
   if (window.pass !== null) return readWindow(context, window, SWEEP, signal);
   const stretch = stretchOf(context, window);
   const seen = await compare(context, window, stretch, signal);
+  if (seen.isForgotten) return cutUnchecked(context, window, active);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
-  const { found, counts, gaps } = await fetchMissing(
+  const { found, counts, gaps, isForgotten } = await fetchMissing(
     context,
     window,
     stretch,
@@ -47,6 +48,7 @@ export async function sweepWindow(
     signal,
   );
   const late = window.late + found;
+  if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   if (stretch.toMs === window.toMs) {
     const compared = { ...window, ...largerCounts(window, counts), late };
     await journal.changeWindows({ put: [settledAfter(compared, seen.begunMs, found, settings)], gaps });
@@ -88,9 +90,11 @@ async function fetchMissing(
   };
   for (const { timeMs, owner } of seen.events) if (!isSliced(timeMs)) show(owner);
   let found = 0;
+  let isForgotten = false;
   for (const slice of seen.slices) {
     const read = await readSlice(context, window, slice, signal);
     found += read.fresh;
+    isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
     skips.push(...read.skips);
   }
@@ -98,6 +102,7 @@ async function fetchMissing(
   const held = await context.journal.countHeld({ ...query, atMost: withFormer(window, stretch, shown) });
   return {
     found,
+    isForgotten,
     gaps: window.reader === null ? skips : [],
     counts: countsFrom(window.stream, shown, held, skips.length),
   };
@@ -143,6 +148,8 @@ function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Pa
 interface Comparison {
   /** When the first page was asked for. */
   readonly begunMs: number;
+  /** The service forgot a part before it could be compared. */
+  readonly isForgotten: boolean;
   /** Every event with a distinct identity. */
   readonly events: readonly { readonly timeMs: number; readonly owner: string }[];
   /** Events that are not readable. */
@@ -165,8 +172,11 @@ async function compare(
   const repeats = createRepeats();
   const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
   let begunMs: number | undefined;
-  for await (const { page, askedMs, againMs } of pagesOf(context, window, walk)) {
+  let isForgotten = false;
+  for await (const walked of pagesOf(context, window, walk)) {
+    const { page, askedMs, againMs } = walked;
     begunMs ??= askedMs;
+    isForgotten = walked.isForgotten;
     if (againMs !== undefined) repeats.beginAgain(againMs);
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     await undated.look(page, doubtful);
@@ -189,6 +199,7 @@ async function compare(
   return {
     events,
     skips,
+    isForgotten,
     begunMs: begunMs ?? context.serviceClock.now(),
     slices: everywhere ? null : slicesOf(doubtful),
   };
@@ -252,6 +263,7 @@ interface ReadSlice {
   /** The owner of each event that the service has. */
   readonly owners: readonly string[];
   readonly skips: readonly NewGap[];
+  readonly isForgotten: boolean;
 }
 
 /** Reads a slice of a window with dedupe. The window itself is not changed. */
@@ -262,11 +274,13 @@ async function readSlice(
   signal: AbortSignal,
 ): Promise<ReadSlice> {
   let fresh = 0;
+  let isForgotten = false;
   let edge: readonly string[] = [];
   const distinct = new Map<string, string>();
   const skips: NewGap[] = [];
   for await (const served of pagesOf(context, window, { stretch: slice, fields: undefined, signal, skips })) {
     const { page } = served;
+    isForgotten = served.isForgotten;
     for (let index = 0; index < page.scanned.count; index++)
       if (isInside(slice, page.timesMs[index]!))
         distinct.set(
@@ -278,5 +292,5 @@ async function readSlice(
     fresh += appended.fresh;
     edge = appended.edge;
   }
-  return { fresh, owners: [...distinct.values()], skips };
+  return { fresh, owners: [...distinct.values()], skips, isForgotten };
 }

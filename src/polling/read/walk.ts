@@ -4,6 +4,7 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
+import { horizonMs } from "./forgotten.ts";
 import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
 import { canSkip, digest, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, UnreadablePageError } from "./source.ts";
@@ -11,6 +12,8 @@ import { InconsistentPageError, UnreadablePageError } from "./source.ts";
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
 export interface WalkedPage extends Served {
   readonly askedMs: number;
+  /** The service had forgotten a part of what was left when it sent this page, or one before. */
+  readonly isForgotten: boolean;
   readonly againMs: number | undefined;
 }
 
@@ -34,6 +37,7 @@ export async function* pagesOf(
 ): AsyncGenerator<WalkedPage> {
   const { settings, serviceClock } = context;
   let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
+  let isForgotten = false;
   for (;;) {
     const { cursor } = pass;
     const query = queryOf(window, pass, fields);
@@ -48,6 +52,7 @@ export async function* pagesOf(
       pass = restarted(pass, pass.limit);
       continue;
     }
+    isForgotten ||= (pass.reachedMs ?? pass.startMs) < horizonMs(context, fetched.answeredMs);
     try {
       const { searchAfter } = fetched.page.head;
       const served = await servedOf(context, request, fetched.page).catch(async (error: unknown) => {
@@ -73,7 +78,7 @@ export async function* pagesOf(
         ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
         pages: pass.pages + 1,
       };
-      yield* lent(served, fetched.askedMs, againMs);
+      yield* lent({ ...served, askedMs: fetched.askedMs, againMs, isForgotten });
       if (served.last) return;
     } finally {
       fetched.release();
@@ -82,10 +87,10 @@ export async function* pagesOf(
 }
 
 /** The page is valid until the next one is asked for. */
-function* lent(served: Served, askedMs: number, againMs: number | undefined): Generator<WalkedPage> {
+function* lent(page: WalkedPage): Generator<WalkedPage> {
   try {
-    yield { ...served, askedMs, againMs };
+    yield page;
   } finally {
-    served.lease.release();
+    page.lease.release();
   }
 }
