@@ -30,7 +30,9 @@ export interface RecordCodec {
   /** Kafka's number of the compression. */
   readonly number: number;
   /** The result shares no memory with the records. Undefined: the records stay as they are. */
-  readonly compress: ((records: Buffer) => Promise<Buffer>) | undefined;
+  readonly compress: ((records: Buffer) => Promise<Uint8Array>) | undefined;
+  /** Ends its thread, where it has one. */
+  close(): void;
 }
 
 export interface PartitionName {

@@ -4,7 +4,8 @@ import { keepHeapFlags } from "./heap-flags.ts";
 import { COMPRESSION } from "./prepare-page.ts";
 import { type Compress, createCompressor } from "./zstd.ts";
 
-export type PackKind = "zstd" | "gzip";
+/** `records`: zstd as Kafka's clients compress records, at its default level. */
+export type PackKind = "zstd" | "gzip" | "records";
 
 /** Compresses beside the main thread. Each result is a whole zstd frame or gzip member. */
 export interface Packer {
@@ -131,6 +132,7 @@ export function createPacker(): Packer {
 export function createCompressions(): Readonly<Record<PackKind, Compress>> {
   return {
     zstd: createCompressor(COMPRESSION),
+    records: createCompressor(),
     gzip: (bytes) => gzipSync(bytes, { level: zlibConstants.Z_BEST_SPEED, chunkSize: 256 << 10 }),
   };
 }

@@ -84,6 +84,11 @@ describe("a clock that jumps while days are closed", () => {
     const rightMs = world.nowMs;
     world.nowMs = rightMs - days * DAY_MS;
     await archive.drain();
+    world.nowMs += HOUR_MS;
+    expect(await archive.drain()).toBe(false);
+    expect(archive.alarms()).toMatchObject([
+      { kind: "archive_failing", message: expect.stringMatching(/nothing is signed.*set the clock/) },
+    ]);
     expect(archive.size()).toBe(before);
     world.nowMs = rightMs;
     await archive.drain();

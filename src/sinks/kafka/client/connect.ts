@@ -71,7 +71,10 @@ export async function connect(context: KafkaContext): Promise<KafkaClient> {
     brokers: (work) => withCluster(kafka, (cluster) => work(brokersOf(cluster))),
     admin: (work) => withAdmin(kafka, work),
     join: (group, signal) => joinAsMember({ library, kafka, within }, group, signal),
-    end: () => sockets.end(new RetryableError("The connection to Kafka was closed.")),
+    end() {
+      codec.close();
+      sockets.end(new RetryableError("The connection to Kafka was closed."));
+    },
     within,
   };
 }
