@@ -10,13 +10,14 @@ import { showProgress } from "./progress.ts";
 
 /**
  * Reads everything up to now, delivers it, and reports what was done and what is missing (R39). Exit code 0
- * only when everything was read and delivered: a signal, a refused account or a sink that cannot continue
- * gives 1.
+ * only when everything was read and delivered: a signal, a refused account, a sink that cannot continue or a new
+ * gap gives 1. Gaps of earlier runs are named every time, but they are remembered for ever and do not fail a run.
  */
 export async function runOnce(app: App, io: Io): Promise<void> {
   const startedMs = Date.now();
   const progress = createReadProgress(app.db);
   const before = progress();
+  const gapsBefore = (await app.view.status()).totals.gaps;
   const bar = io.interactive ? showProgress(io, app) : undefined;
   let failure: unknown;
   try {
@@ -27,10 +28,20 @@ export async function runOnce(app: App, io: Io): Promise<void> {
     bar?.stop();
   }
   const sinks = await app.view.sinks();
-  const report = reportOf(app, sinks, before, progress(), Date.now() - startedMs);
-  const problems = problemsOf(sinks, progress(), failure, io);
+  const after = progress();
+  const { gaps } = (await app.view.status()).totals;
+  const report = reportOf(app, sinks, before, after, Date.now() - startedMs);
+  const lost = lostOf({ ...before, gaps: gapsBefore.gaps }, { ...after, gaps: gaps.gaps });
+  const problems = [
+    ...problemsOf(sinks, after, failure, io),
+    ...unexplained(after.short - gaps.events),
+    ...openOf(gaps.open),
+    ...lost.now,
+  ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
-  (isOutputFree ? io.stdout : io.stderr).write(`${[...report, ...missingText(problems)].join("\n")}\n`);
+  (isOutputFree ? io.stdout : io.stderr).write(
+    `${[...report, ...missingText(problems, lost.before)].join("\n")}\n`,
+  );
   if (problems.length > 0) io.setExitCode(1);
 }
 
@@ -89,10 +100,50 @@ function problemsOf(
   return problems;
 }
 
-function missingText(problems: readonly string[]): string[] {
-  return problems.length === 0
-    ? ["Nothing is missing."]
-    : ["Missing:", ...problems.map((problem) => `  ${problem}`)];
+/** Missing events of windows that no gap accounts for. */
+function unexplained(events: number): string[] {
+  if (events <= 0) return [];
+  return [
+    `The service counts ${count(events, "event")} more than are held: "tidemark coverage" shows where, and "tidemark reconcile" compares again.`,
+  ];
+}
+
+function openOf(open: number): string[] {
+  if (open === 0) return [];
+  return [
+    `The service refuses ${count(open, "time range")} now: see "tidemark coverage". They are tried again.`,
+  ];
+}
+
+type Lost = Pick<ReadProgress, "unattributed"> & { readonly gaps: number };
+
+/** Everything that is lost or kept apart: since this run began, and before. */
+function lostOf(before: Lost, after: Lost): { readonly now: string[]; readonly before: string[] } {
+  const gapText = (gaps: number) =>
+    gaps > 0 ? [`${count(gaps, "gap")}: "tidemark coverage" names organization, time and reason.`] : [];
+  const apartText = (events: number) =>
+    events > 0
+      ? [`${count(events, "event")} of organizations that were not asked for: kept apart in the state file.`]
+      : [];
+  const since = (key: keyof Lost) => Math.max(0, after[key] - before[key]);
+  return {
+    now: [...gapText(since("gaps")), ...apartText(since("unattributed"))],
+    before: [
+      ...gapText(after.gaps - since("gaps")),
+      ...apartText(after.unattributed - since("unattributed")),
+    ],
+  };
+}
+
+function missingText(problems: readonly string[], known: readonly string[]): string[] {
+  const list = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
+  if (problems.length === 0 && known.length === 0) return ["Nothing is missing."];
+  return [
+    ...list("Missing:", problems),
+    ...list("Missing since earlier runs:", known),
+    ...(problems.length === 0 ? ["Nothing else is missing."] : []),
+  ];
 }
 
 function count(value: number, noun: string): string {

@@ -18,6 +18,23 @@ describe("R39 run --once", () => {
     expect(third).toBe("Nothing is missing.");
   });
 
+  test("an event that cannot be read is named by every run, and fails the first one", async () => {
+    world = await openWorld({ events: 30 });
+    const config = world.configure();
+    const { organizations, control } = world.simulator;
+    const timestamp = new Date(Date.now() - 2 * 86_400_000).toISOString();
+    const text = `{"event_type":"user_create","timestamp":"${timestamp}","broken":NaN}`;
+    control.appendMalformed(organizations[0]!.id, text, { timestamp });
+    const first = await world.run(["run", "--once", "-c", config]);
+    expect(first.code).toBe(1);
+    expect(first.stdout).toContain('Missing:\n  1 gap: "tidemark coverage" names');
+    const second = await world.run(["run", "--once", "-c", config]);
+    expect(second.code).toBe(0);
+    expect(second.stdout).toContain("Missing since earlier runs:\n  1 gap:");
+    expect(second.stdout).toContain("Nothing else is missing.");
+    expect(second.stdout).not.toContain("Nothing is missing.");
+  });
+
   test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {
     world = await openWorld({ events: 300 });
     const refusing = createServer((_, response) => response.writeHead(403).end("no"));
