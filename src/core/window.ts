@@ -71,6 +71,10 @@ export interface Pass {
   readonly skips?: readonly string[];
   /** How many more were skipped. */
   readonly skipped?: number;
+  /** Where the pass itself began, once a request was begun anew further on. */
+  readonly firstMs?: number | undefined;
+  /** Its answers do not rise in time. No time shows how far it came, so only its cursor or its own start is a place. */
+  readonly isUnordered?: boolean | undefined;
   /** Every event before this time has been committed; absent in passes of older versions. */
   readonly reachedMs?: number | undefined;
   /** While a page that failed is searched for its bad event: among so many of the next events it must be. */

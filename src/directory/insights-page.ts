@@ -10,6 +10,8 @@ export interface PageHead {
   readonly limit: number | undefined;
   /** The header's bytes as latin1 text; send it back unchanged. */
   readonly searchAfter: string | undefined;
+  /** The order of the answer, as the service names it. */
+  readonly sort: string | undefined;
   /** The service's clock. */
   readonly dateMs: number | undefined;
   readonly requestId: string | undefined;
@@ -29,6 +31,7 @@ export function headOf(response: TransportResponse, where: string): PageHead {
     resultCount: integerOf(response, "x-result-count", where),
     limit: integerOf(response, "x-limit", where),
     searchAfter: tokenOf(response, where),
+    sort: response.header("x-sort"),
     dateMs: dateMsOf(response.header("date")),
     requestId,
   };

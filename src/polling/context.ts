@@ -34,10 +34,12 @@ export interface Learned {
   readonly aloneUntilMs: Map<string, number>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
+  /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
+  unorderedUntilMs: number;
 }
 
 export function createLearned(headerBytesMax: number): Learned {
-  return { headerBytesMax, aloneUntilMs: new Map(), suspectUntilMs: new Map() };
+  return { headerBytesMax, aloneUntilMs: new Map(), suspectUntilMs: new Map(), unorderedUntilMs: 0 };
 }
 
 /** The parts and facts that polling one account is built from. */

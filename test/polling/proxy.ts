@@ -20,6 +20,8 @@ export interface AnswerProxy {
   readonly exchanges: readonly Exchange[];
   /** undefined lets everything pass. */
   change: ((exchange: Exchange) => void) | undefined;
+  /** Changes the query that the server is asked; undefined leaves it as it is. */
+  ask: ((query: Record<string, unknown>) => Record<string, unknown>) | undefined;
   close(): Promise<void>;
 }
 
@@ -29,10 +31,16 @@ export async function startProxy(target: string): Promise<AnswerProxy> {
     const parts: Buffer[] = [];
     incoming.on("data", (part: Buffer) => parts.push(part));
     incoming.on("end", () => {
-      const body = Buffer.concat(parts);
+      const asked = Buffer.concat(parts);
+      const isChanged = proxy.ask !== undefined && asked.length > 0;
+      const body = isChanged ? Buffer.from(JSON.stringify(proxy.ask!(JSON.parse(asked.toString())))) : asked;
+      const { "content-length": _, ...headers } = incoming.headers;
       const upstream = request(
         new URL(incoming.url!, target),
-        { method: incoming.method!, headers: { ...incoming.headers, host: new URL(target).host } },
+        {
+          method: incoming.method!,
+          headers: { ...headers, host: new URL(target).host, "content-length": body.length },
+        },
         (answer) => {
           const chunks: Buffer[] = [];
           answer.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -40,7 +48,7 @@ export async function startProxy(target: string): Promise<AnswerProxy> {
             const exchange: Exchange = {
               path: incoming.url!,
               organizations: listOf(incoming.headers["x-org-id"]),
-              query: body.length === 0 ? {} : JSON.parse(body.toString()),
+              query: asked.length === 0 ? {} : JSON.parse(asked.toString()),
               status: answer.statusCode!,
               ...plain(answer.headers, Buffer.concat(chunks)),
             };
@@ -59,6 +67,7 @@ export async function startProxy(target: string): Promise<AnswerProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     exchanges,
     change: undefined,
+    ask: undefined,
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();

@@ -7,6 +7,7 @@ import type { PollContext } from "../context.ts";
 import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
+import { isUnordered } from "./order.ts";
 import { movedBy, skippedIn } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
@@ -171,14 +172,19 @@ export function endedWindow(context: PollContext, window: Window, untilMs: numbe
   return [...closedWindow(context, window), ...again];
 }
 
-/** All before the last timestamp of a full first page has been read; the rest is cut up for parallel reading (R2). */
+/**
+ * All before the last timestamp of a full first page has been read; the rest is cut up for parallel reading (R2).
+ * That is true only of a service that answers in the order of time.
+ */
 function cutUp(
-  { settings }: PollContext,
+  context: PollContext,
   window: Window,
   page: PreparedPage,
   found: Appended,
 ): WindowChange | null {
+  const { settings } = context;
   if (window.live || window.state !== "unread") return null;
+  if (window.pass!.isUnordered === true || isUnordered(context)) return null;
   // A page may hold only foreign events, which are kept apart: nothing shows how far it reached.
   if (page.scanned.count === 0) return null;
   const reachedMs = page.timesMs[page.scanned.count - 1]!;

@@ -1,5 +1,5 @@
 import type { HeldQuery } from "../../core/journal.ts";
-import type { PreparedPage } from "../../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
 import type { OwnerCounts, Stream, Window } from "../../core/window.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 
@@ -29,6 +29,10 @@ export function addShown(
 
 export function ownerAt(page: PreparedPage, index: number): string {
   return page.organizations[page.organizationIndexes[index]!] ?? "";
+}
+
+export function identityBytesAt(page: PreparedPage, index: number): Buffer {
+  return page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
 }
 
 function sumOf(shown: ShownCounts): number {

@@ -4,6 +4,7 @@ import { eventBytes, ScanError } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
+import { noteOrder } from "./order.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
 
 /** One request of a window. */
@@ -94,6 +95,7 @@ export async function servedOf(
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
     const { page, count } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
+    noteOrder(context, page, head.sort);
     return { page, lease: leased.lease, count, last };
   } catch (error) {
     leased.lease.release();

@@ -13,6 +13,8 @@ const SKIPS_MAX = 200;
  * - restart: the cursor is dropped and a new request starts at `reachedMs`. The events of that millisecond
  *   come again; `edge` recognizes them. Used for a refused cursor, and for every change of the page size,
  *   because a cursor is bound to its exact query (R1).
+ * - unordered: the times of a page fall, or it begins before the page before it ended. From then on no time shows
+ *   how far the pass came: a restart begins at the pass's own start, and pages do not grow again.
  * - halve: a page failed. The same place again with half the page size. `suspects` counts the events among
  *   which the bad one must be; when all of them were read, the failure has passed and pages are full again.
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
@@ -45,13 +47,14 @@ export function movedBy(
   limitMax: number,
 ): Pass {
   const { count } = page.scanned;
-  const reachedMs = reachedBy(pass, page);
+  const isUnordered = pass.isUnordered === true || !isInOrder(pass, page);
+  const reachedMs = isUnordered ? ownStartMs(pass) : reachedBy(pass, page);
   const suspects = pass.suspects === undefined ? undefined : pass.suspects - (count - repeated);
   const resumeMs = pass.resumeMs === null && count > 0 ? reachedMs : pass.resumeMs;
-  const moved = { ...pass, cursor, reachedMs, suspects, resumeMs };
+  const moved = { ...pass, cursor, reachedMs, suspects, resumeMs, ...(isUnordered && { isUnordered }) };
   const isPast =
     (suspects !== undefined && suspects <= 0) || (typeof resumeMs === "number" && reachedMs > resumeMs);
-  if (!isPast || pass.limit >= limitMax) return moved;
+  if (!isPast || isUnordered || pass.limit >= limitMax) return moved;
   return { ...restarted(moved, limitMax), suspects: undefined, resumeMs: undefined };
 }
 
@@ -59,8 +62,16 @@ export function movedBy(
 export function restarted(pass: Pass, limit: number): Pass {
   // A pass of an older version does not know how far it came: it begins anew, with dedupe.
   if (pass.reachedMs === undefined) return beginPass(pass.startMs, pass.endMs, limit, pass.begunMs);
+  if (pass.isUnordered === true) {
+    const anew = beginPass(ownStartMs(pass), pass.endMs, limit, pass.begunMs);
+    return { ...anew, fresh: pass.fresh, isUnordered: true };
+  }
   const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
-  return { ...pass, startMs, limit, cursor: null };
+  return { ...pass, startMs, firstMs: ownStartMs(pass), reachedMs: startMs, limit, cursor: null };
+}
+
+function ownStartMs({ firstMs, startMs }: Pass): number {
+  return firstMs ?? startMs;
 }
 
 /** Whether a restart would begin later than the request under way. */
@@ -95,15 +106,29 @@ export function skippedIn({ skips = [], skipped = 0 }: Pass): number {
   return skips.length + skipped;
 }
 
-/** The last time of the page, where its events rise in time as asked for; else the place stays as it was. */
+/** The last time of the page, whose events rise in time as asked for. */
 function reachedBy(pass: Pass, { scanned }: PreparedPage): number {
-  const beforeMs = pass.reachedMs ?? pass.startMs;
-  let lastMs = Number.NEGATIVE_INFINITY;
-  for (let index = 0; index < scanned.count; index++) {
-    const timeMs = scanned.timesMs[index]!;
-    if (Number.isNaN(timeMs)) continue;
-    if (timeMs < lastMs) return beforeMs;
-    lastMs = timeMs;
+  let reachedMs = pass.reachedMs ?? pass.startMs;
+  for (const timeMs of scanned.timesMs.subarray(0, scanned.count)) if (timeMs > reachedMs) reachedMs = timeMs;
+  return reachedMs;
+}
+
+/** A request's first page may begin before its start, because a service may cut off fractions of a second. */
+function isInOrder({ cursor, reachedMs, startMs }: Pass, { scanned }: PreparedPage): boolean {
+  const isKnown = cursor !== null && reachedMs !== undefined && reachedMs !== startMs;
+  return isRising(scanned, isKnown ? reachedMs : Number.NEGATIVE_INFINITY);
+}
+
+/** Whether no event is older than the one before it, or than `fromMs`; events without a readable time do not count. */
+export function isRising(
+  { timesMs, count }: Pick<PreparedPage["scanned"], "timesMs" | "count">,
+  fromMs = Number.NEGATIVE_INFINITY,
+): boolean {
+  let lastMs = fromMs;
+  for (let index = 0; index < count; index++) {
+    const timeMs = timesMs[index]!;
+    if (timeMs < lastMs) return false;
+    if (timeMs > lastMs) lastMs = timeMs;
   }
-  return Math.max(beforeMs, lastMs);
+  return true;
 }

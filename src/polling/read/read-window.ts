@@ -1,4 +1,4 @@
-import type { Window } from "../../core/window.ts";
+import type { Pass, Window } from "../../core/window.ts";
 import { StaleWindowError } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
@@ -14,6 +14,7 @@ import {
   servedOf,
 } from "./fetch-page.ts";
 import { cutForgotten, horizonMs, warnOfGaps } from "./forgotten.ts";
+import { isUnordered } from "./order.ts";
 import { beginPass } from "./pass.ts";
 import { canSkip, commitSkip, retriedSingle, type SkippedEvent } from "./skip-event.ts";
 
@@ -138,9 +139,12 @@ function requestOf(
   return { window, query: queryOf(window, window.pass!), cursor, priority, signal };
 }
 
-export function firstPass({ settings, serviceClock }: PollContext, window: Window) {
+export function firstPass(context: PollContext, window: Window): Pass {
+  const { settings, serviceClock } = context;
   const startMs = window.live ? window.toMs - settings.overlapMs : window.fromMs;
-  return beginPass(startMs, window.live ? null : window.toMs, settings.pageSize, serviceClock.now());
+  const endMs = window.live ? null : window.toMs;
+  const pass = beginPass(startMs, endMs, settings.pageSize, serviceClock.now());
+  return isUnordered(context) ? { ...pass, isUnordered: true } : pass;
 }
 
 /** The pass began when its first page was asked for, however long it waited before that. */

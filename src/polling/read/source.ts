@@ -35,6 +35,8 @@ export interface SourcePage {
     readonly resultCount: number | undefined;
     readonly limit: number | undefined;
     readonly searchAfter: string | undefined;
+    /** The order of the answer, as the service names it. */
+    readonly sort?: string | undefined;
     readonly dateMs: number | undefined;
   };
   /** The lease becomes the caller's. */

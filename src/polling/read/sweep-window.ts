@@ -1,5 +1,5 @@
 import type { NewGap } from "../../core/gap.ts";
-import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
+import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
@@ -7,11 +7,20 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { combined, countsFrom, heldQuery, ownerAt, type PassCounts, withFormer } from "./counts.ts";
+import {
+  combined,
+  countsFrom,
+  heldQuery,
+  identityBytesAt,
+  ownerAt,
+  type PassCounts,
+  withFormer,
+} from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { readWindow } from "./read-window.ts";
 import { createRepeats } from "./repeats.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
+import { createUndated } from "./undated.ts";
 import { pagesOf } from "./walk.ts";
 
 /** Slices closer together than this are read as one. */
@@ -169,7 +178,7 @@ async function compare(
   const skips: NewGap[] = [];
   const doubtful: TimeStretch[] = [];
   const undated = createUndated(context, stretch);
-  const repeats = createRepeats();
+  let repeats = createRepeats();
   const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
   let begunMs: number | undefined;
   let isForgotten = false;
@@ -177,7 +186,13 @@ async function compare(
     const { page, askedMs, againMs } = walked;
     begunMs ??= askedMs;
     isForgotten = walked.isForgotten;
-    if (againMs !== undefined) repeats.beginAgain(againMs);
+    if (againMs === stretch.fromMs) {
+      // Everything comes again.
+      events.length = 0;
+      doubtful.length = 0;
+      withoutId = 0;
+      repeats = createRepeats();
+    } else if (againMs !== undefined) repeats.beginAgain(againMs);
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     await undated.look(page, doubtful);
     for (let index = 0; index < page.scanned.count; index++) {
@@ -185,7 +200,7 @@ async function compare(
       if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;
       // Without an id the identity is made of all the bytes, which are not here; twice the same may be two events (R10).
       const isUnsure = fieldText(page.scanned, index, FIELD.id) === undefined;
-      const identity = identityAt(page, index);
+      const identity = identityBytesAt(page, index);
       const look = isUnsure ? "first" : repeats.look(timeMs, identity.toString("latin1"));
       const isHeld = isUnsure || held.has(identity);
       if (look === "again") continue;
@@ -205,10 +220,6 @@ async function compare(
   };
 }
 
-function identityAt(page: PreparedPage, index: number): Buffer {
-  return page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
-}
-
 function spanOf(timesMs: Float64Array): [number, number] {
   let [fromMs, toMs] = [Number.POSITIVE_INFINITY, 0];
   for (const timeMs of timesMs) {
@@ -217,35 +228,6 @@ function spanOf(timesMs: Float64Array): [number, number] {
     toMs = Math.max(toMs, timeMs + 1);
   }
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
-}
-
-/**
- * Events without a readable time have no place of their own (R35). One that is not held is looked for between the
- * events around it.
- */
-function createUndated({ journal }: PollContext, stretch: TimeStretch) {
-  let lastMs = stretch.fromMs;
-  /** Set while an event without a time is missing and none with a time has followed yet. */
-  let fromMs: number | undefined;
-  const end = (doubtful: TimeStretch[], toMs: number) => {
-    const endMs = Math.min(stretch.toMs, toMs);
-    if (fromMs !== undefined && fromMs < endMs) doubtful.push({ fromMs, toMs: endMs });
-    fromMs = undefined;
-  };
-  return {
-    async look(page: PreparedPage, doubtful: TimeStretch[]): Promise<void> {
-      const held =
-        page.undated === 0 ? undefined : await journal.held(page.organizations, UNDATED_MS, UNDATED_MS + 1);
-      for (let index = 0; index < page.scanned.count; index++) {
-        const timeMs = page.timesMs[index]!;
-        if (timeMs !== UNDATED_MS) {
-          end(doubtful, timeMs + 1);
-          lastMs = Math.max(lastMs, timeMs);
-        } else if (!held?.has(identityAt(page, index))) fromMs ??= lastMs;
-      }
-    },
-    end: (doubtful: TimeStretch[]) => end(doubtful, stretch.toMs),
-  };
 }
 
 function slicesOf(stretches: readonly TimeStretch[]): TimeStretch[] {
@@ -284,7 +266,7 @@ async function readSlice(
     for (let index = 0; index < page.scanned.count; index++)
       if (isInside(slice, page.timesMs[index]!))
         distinct.set(
-          `${identityAt(page, index).toString("latin1")}${page.digests[index]}`,
+          `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
           ownerAt(page, index),
         );
     const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };

@@ -38,6 +38,7 @@ export async function* pagesOf(
   const { settings, serviceClock } = context;
   let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
   let isForgotten = false;
+  let hasShown = false;
   for (;;) {
     const { cursor } = pass;
     const query = queryOf(window, pass, fields);
@@ -73,7 +74,8 @@ export async function* pagesOf(
         pass = skippedOne(pass, searchAfter!, digest(gap.detail));
         continue;
       }
-      const againMs = cursor === null && pass.pages > 0 ? pass.startMs : undefined;
+      const againMs = cursor === null && hasShown ? pass.startMs : undefined;
+      hasShown = true;
       pass = {
         ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
         pages: pass.pages + 1,

@@ -1,0 +1,75 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { afterEach, describe, expect, test } from "vitest";
+import { type AnswerProxy, startProxy } from "./proxy.ts";
+import { COMPLETE, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
+
+let world: World | undefined;
+let proxy: AnswerProxy | undefined;
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+  world = undefined;
+  proxy = undefined;
+});
+
+/** A burst 47 hours ago and few events since then, behind a proxy that asks for descending order. */
+async function openDescending(pageSize: number): Promise<{ it: World; proxy: AnswerProxy }> {
+  const account = { since: "2d" };
+  const it = await openWorld({ simulator: { organizations: 1, events: 0 }, account, polling: { pageSize } });
+  world = it;
+  proxy = await startProxy(it.simulator.insightsUrl);
+  proxy.ask = (query) => ({ ...query, sort: "DESC" });
+  await it.restart({ account: { ...account, insightsUrl: proxy.url } });
+  const burst = Array.from({ length: 30 }, (_, at) => START_MS - 47 * HOUR + at * SECOND);
+  const rest = Array.from({ length: 12 }, (_, at) => START_MS - 40 * HOUR + at * 3 * HOUR + at);
+  const events = [...burst, ...rest].map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+  it.simulator.control.append(it.organizations[0]!, events);
+  return { it, proxy };
+}
+
+const isUnordered = (it: World) => it.alarms().some(({ kind }) => kind === "unordered_answers");
+
+describe("R1 the end of a page is a place only where answers rise in time", () => {
+  test("R1 everything is read of a service that answers in descending order, and an alarm says so", async () => {
+    const { it } = await openDescending(10);
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 42 });
+    expect(it.alarms()).toContainEqual(
+      expect.objectContaining({ kind: "unordered_answers", message: expect.stringContaining('"DESC"') }),
+    );
+  });
+
+  test("R1 the events alone show the order, without a header", async () => {
+    const { it, proxy } = await openDescending(10);
+    proxy.change = ({ headers }) => {
+      delete headers["x-sort"];
+    };
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 42 });
+    expect(isUnordered(it)).toBe(true);
+  });
+
+  test("R1 a refused token of a page that begins before the one before it starts the pass again", async () => {
+    const { it, proxy } = await openDescending(1);
+    let pages = 0;
+    proxy.change = (exchange) => {
+      delete exchange.headers["x-sort"];
+      if (exchange.query.search_after === undefined || ++pages !== 5) return;
+      Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"search_after has expired"}') });
+    };
+    await it.drain();
+    await it.pass(10 * MINUTE, MINUTE);
+    expect(pages).toBeGreaterThan(5);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 42 });
+  });
+
+  test("R1 the order is trusted again after a day of answers in order", async () => {
+    const { it, proxy } = await openDescending(10);
+    await it.drain();
+    proxy.ask = undefined;
+    await it.pass(23 * HOUR, HOUR);
+    expect(isUnordered(it)).toBe(true);
+    await it.pass(2 * HOUR, HOUR);
+    expect(isUnordered(it)).toBe(false);
+  });
+});
