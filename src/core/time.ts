@@ -80,3 +80,13 @@ export function formatDuration(ms: number): string {
     .map(([amount, unit]) => amount + unit)
     .join(" ");
 }
+
+/** The whole second at or before a time. */
+export function wholeSecondBefore(ms: number): number {
+  return Math.floor(ms / 1000) * 1000;
+}
+
+/** The whole second at or after a time. */
+export function wholeSecondAfter(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000;
+}

@@ -116,17 +116,19 @@ describe("the ledger's cover", () => {
   });
 
   test("the pieces of a dense window cover what is left of it, without gap or overlap", () => {
-    for (const left of [5, 17, 1000, 86_400_000]) {
+    for (const left of [5_000, 17_001, 1_000_999, 86_400_000]) {
       const pieces = piecesOf({ fromMs: 0, toMs: 1 + left }, 1)!;
       expect(pieces[0]!.fromMs).toBe(1);
       expect(pieces.at(-1)!.toMs).toBe(1 + left);
       for (const [at, { fromMs, toMs }] of pieces.entries()) {
         expect(toMs).toBeGreaterThan(fromMs);
         if (at > 0) expect(fromMs).toBe(pieces[at - 1]!.toMs);
+        if (at > 0) expect(fromMs % 1000).toBe(0);
       }
       expect(pieces.length).toBeLessThanOrEqual(48);
     }
     expect(piecesOf({ fromMs: 0, toMs: 100 }, 60)).toBeNull();
+    expect(piecesOf({ fromMs: 0, toMs: 1999 }, 1)).toBeNull();
   });
 });
 

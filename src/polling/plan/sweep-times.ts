@@ -1,5 +1,5 @@
 import type { StreamCoverage } from "../../core/journal.ts";
-import { DAY_MS } from "../../core/time.ts";
+import { DAY_MS, wholeSecondBefore } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
 
 /** The times at which windows are due, by the config. */
@@ -142,7 +142,7 @@ function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
 
 /** Windows for a missing stretch: the part that is old enough to be sealed at once is a window of its own. */
 export function windowsFor(stream: Stream, stretch: TimeStretch, nowMs: number, times: Times): NewWindow[] {
-  const settledMs = nowMs - times.sweepsMs.at(-1)!;
+  const settledMs = wholeSecondBefore(nowMs - times.sweepsMs.at(-1)!);
   if (stretch.fromMs < settledMs && settledMs < stretch.toMs) {
     return [newWindow(stream, stretch.fromMs, settledMs), newWindow(stream, settledMs, stretch.toMs)];
   }
@@ -158,11 +158,15 @@ const PIECES_MAX = 48;
 export function piecesOf(window: TimeStretch, reachedMs: number): TimeStretch[] | null {
   const read = reachedMs - window.fromMs;
   const left = window.toMs - reachedMs;
-  if (read <= 0 || left <= 1) return null;
+  if (read <= 0) return null;
   const pagesLeft = left / read;
   if (pagesLeft < 3) return null;
-  const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 3), left);
+  // Requests end at whole seconds, so pieces that met inside a second would both read the rest of it.
+  const pieces = Math.min(PIECES_MAX, Math.ceil(pagesLeft / 3), Math.floor(left / 1000));
   if (pieces < 2) return null;
-  const edges = Array.from({ length: pieces + 1 }, (_, at) => reachedMs + Math.floor((left * at) / pieces));
+  const edges = Array.from({ length: pieces + 1 }, (_, at) => {
+    if (at === 0) return reachedMs;
+    return at === pieces ? window.toMs : wholeSecondBefore(reachedMs + (left * at) / pieces);
+  });
   return edges.slice(0, -1).map((fromMs, at) => ({ fromMs, toMs: edges[at + 1]! }));
 }

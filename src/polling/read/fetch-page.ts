@@ -1,6 +1,7 @@
 import type { LeasedBytes, PageLease } from "../../core/page-lease.ts";
 import { ForeignEventsError, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import { eventBytes, ScanError } from "../../core/scanner.ts";
+import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
@@ -31,6 +32,11 @@ export interface Fetched {
 /** The local clock has jumped when the answer's own Date differs by more than this from the estimate. */
 const CLOCK_DOUBT_MS = 2000;
 
+/**
+ * The service documents whole seconds, and may cut a fraction off. The end is rounded up, so that no such range is
+ * empty or ends too early. The start needs nothing: cut off, it only gives more. The events behind the stretch
+ * are committed too, and are no part of its counts.
+ */
 export function queryOf(
   window: Window,
   stretch: { readonly startMs: number; readonly endMs: number | null; readonly limit: number },
@@ -39,7 +45,7 @@ export function queryOf(
   return {
     service: window.stream.services,
     startTime: timeText(stretch.startMs),
-    endTime: stretch.endMs === null ? undefined : timeText(stretch.endMs),
+    endTime: stretch.endMs === null ? undefined : timeText(wholeSecondAfter(stretch.endMs)),
     limit: stretch.limit,
     sort: "ASC",
     fields,

@@ -1,3 +1,4 @@
+import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
@@ -18,7 +19,7 @@ export async function probe(
   const query = {
     service: window.stream.services,
     startTime: timeText(window.fromMs),
-    endTime: window.toMs > window.fromMs ? timeText(window.toMs) : undefined,
+    endTime: window.toMs > window.fromMs ? timeText(wholeSecondAfter(window.toMs)) : undefined,
     limit: 1,
     sort: "ASC" as const,
   };

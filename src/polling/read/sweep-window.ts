@@ -17,6 +17,7 @@ import {
   withFormer,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
+import { faultIn } from "./probe.ts";
 import { readWindow } from "./read-window.ts";
 import { createRepeats } from "./repeats.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
@@ -49,13 +50,15 @@ export async function sweepWindow(
   if (seen.isForgotten) return cutUnchecked(context, window, active);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
-  const { found, counts, gaps, isForgotten } = await fetchMissing(
-    context,
-    window,
-    stretch,
-    { ...seen, slices: seen.slices },
-    signal,
-  );
+  const slices = { ...seen, slices: seen.slices };
+  const fetched = await fetchMissing(context, window, stretch, slices, signal).catch((error: unknown) => {
+    if (signal.aborted || faultIn(context, error).kind !== "bad_request") throw error;
+    return null;
+  });
+  // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
+  if (fetched === null)
+    return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
+  const { found, counts, gaps, isForgotten } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   if (stretch.toMs === window.toMs) {

@@ -1,0 +1,75 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { afterEach, describe, expect, test } from "vitest";
+import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, openWorld, START_MS, type World } from "./support.ts";
+
+let world: World | undefined;
+let proxy: AnswerProxy | undefined;
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+  world = undefined;
+  proxy = undefined;
+});
+
+/** History that was read, and then an event in the middle of one of its seconds that appears late. */
+async function openWithLateEvent(set: (proxy: AnswerProxy) => void): Promise<World> {
+  const it = await openWorld({ simulator: { organizations: 1, events: 100, days: 5 } });
+  world = it;
+  proxy = await startProxy(it.simulator.insightsUrl);
+  set(proxy);
+  await it.restart({ account: { insightsUrl: proxy.url } });
+  await it.drain();
+  await it.pass(10 * MINUTE, MINUTE);
+  const timestamp = new Date(START_MS - 30 * HOUR + 17).toISOString();
+  it.simulator.control.append(it.organizations[0]!, [{ timestamp }]);
+  return it;
+}
+
+async function reconcile(it: World): Promise<void> {
+  await it.account.poller.reconcile({ fromMs: START_MS - 5 * DAY, toMs: it.clock.now() }, it.signal);
+  await it.drain();
+}
+
+/** Windows whose counts differ, of the service and of the journal. */
+async function differing(it: World) {
+  return (await it.windows()).filter(({ apiCount, heldCount }) => apiCount !== heldCount);
+}
+
+const wholeSeconds = (query: Record<string, unknown>) => ({
+  ...query,
+  ...("start_time" in query && { start_time: cut(query.start_time) }),
+  ...("end_time" in query && { end_time: cut(query.end_time) }),
+});
+const cut = (time: unknown) => new Date(Math.floor(Date.parse(time as string) / 1000) * 1000).toISOString();
+
+describe("R9 a service that knows whole seconds only", () => {
+  test("R9 gives a late event when a sweep asks for its millisecond", async () => {
+    const it = await openWithLateEvent((proxy) => {
+      proxy.ask = wholeSeconds;
+    });
+    await reconcile(it);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await differing(it)).toEqual([]);
+    expect(it.alarms()).toEqual([]);
+  });
+
+  test("R6 a slice that is refused pauses nothing: the whole window is read again", async () => {
+    const isSlice = ({ fields, start_time, end_time }: Record<string, string>) =>
+      fields === undefined && Date.parse(end_time!) - Date.parse(start_time!) <= 2000;
+    let refused = 0;
+    const it = await openWithLateEvent((proxy) => {
+      proxy.change = (exchange: Exchange) => {
+        if (!isSlice(exchange.query as Record<string, string>)) return;
+        refused++;
+        const body = Buffer.from('{"message":"Start Time not after End Time"}');
+        Object.assign(exchange, { status: 400, body });
+      };
+    });
+    await reconcile(it);
+    expect(refused).toBeGreaterThan(0);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await differing(it)).toEqual([]);
+    expect(it.alarms()).toEqual([]);
+  });
+});
