@@ -11,7 +11,8 @@ import { showProgress } from "./progress.ts";
 /**
  * Reads everything up to now, delivers it, and reports what was done and what is missing (R39). Exit code 0
  * only when everything was read and delivered: a signal, a refused account, a sink that cannot continue or a new
- * gap gives 1. Gaps of earlier runs are named every time, but they are remembered for ever and do not fail a run.
+ * gap gives 1. Gaps of earlier runs and organizations that the service refuses are named every time. They do not fail
+ * a run: gaps are remembered for ever, and a refusal has its own alarm and may be right.
  */
 export async function runOnce(app: App, io: Io): Promise<void> {
   const startedMs = Date.now();
@@ -35,12 +36,11 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   const problems = [
     ...problemsOf(sinks, after, failure, io),
     ...unexplained(after.short - gaps.events),
-    ...openOf(gaps.open),
     ...lost.now,
   ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
   (isOutputFree ? io.stdout : io.stderr).write(
-    `${[...report, ...missingText(problems, lost.before)].join("\n")}\n`,
+    `${[...report, ...missingText(problems, [...openOf(gaps.open), ...lost.before])].join("\n")}\n`,
   );
   if (problems.length > 0) io.setExitCode(1);
 }
@@ -141,7 +141,7 @@ function missingText(problems: readonly string[], known: readonly string[]): str
   if (problems.length === 0 && known.length === 0) return ["Nothing is missing."];
   return [
     ...list("Missing:", problems),
-    ...list("Missing since earlier runs:", known),
+    ...list("Known to be missing:", known),
     ...(problems.length === 0 ? ["Nothing else is missing."] : []),
   ];
 }

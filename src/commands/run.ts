@@ -14,7 +14,7 @@ export function registerRun(program: Command, io: Io): void {
   withConfig(program.command("run"), "tidemark run --once")
     .summary("pull events and deliver them, until stopped")
     .description(
-      "Pulls events and delivers them until it is stopped. SIGTERM ends it cleanly, and kill -9 loses nothing either. With --once it reads everything up to now, delivers it, reports what is missing, and exits with 1 if anything is that earlier runs did not report as lost.",
+      "Pulls events and delivers them until it is stopped. SIGTERM ends it cleanly, and kill -9 loses nothing either. With --once it reads everything up to now, delivers it, reports what is missing, and exits with 1 if anything could not be read or delivered, or was lost since the last run.",
     )
     .option("--once", "read everything up to now, deliver it, and exit")
     .action(async (flags: { config: string; once?: boolean }) => {

@@ -119,6 +119,7 @@ describe("the whole program in one process", () => {
     const config = world.configure();
     const outcome = await world.run(["run", "--once", "-c", config]);
     expect([outcome.code, outcome.stderr]).toEqual([0, expect.stringContaining(refused!.id)]);
+    expect(outcome.stdout).toMatch(/Known to be missing:\n {2}The service refuses \d+ time ranges? now/);
     const expected = others.flatMap(({ id }) =>
       [...world.simulator.control.allEvents({ organization: id })].map((bytes) =>
         Buffer.from(bytes).toString(),

@@ -30,7 +30,7 @@ describe("R39 run --once", () => {
     expect(first.stdout).toContain('Missing:\n  1 gap: "tidemark coverage" names');
     const second = await world.run(["run", "--once", "-c", config]);
     expect(second.code).toBe(0);
-    expect(second.stdout).toContain("Missing since earlier runs:\n  1 gap:");
+    expect(second.stdout).toContain("Known to be missing:\n  1 gap:");
     expect(second.stdout).toContain("Nothing else is missing.");
     expect(second.stdout).not.toContain("Nothing is missing.");
   });
