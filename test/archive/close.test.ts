@@ -47,6 +47,20 @@ function texts(leaf: PartLeaf): string {
 const zstdcat = programOnPath("zstdcat");
 
 describe("closing days", () => {
+  test("A2 a page that comes while others are noted is part of its day, though the day is sealed already", async () => {
+    world = await openWorld();
+    const first = await world.events(A, DAY, 0, 20);
+    const noting = world.state.noteArrivals(10);
+    const second = await world.events(A, DAY, 20, 20);
+    await world.seal([A], DAY, 40);
+    expect(await noting).toBe(true);
+    const query = { nowMs: Date.parse(DAY) + 30 * DAY_MS, settleMs: 0, eventsMax: 1000, daysMax: 10 };
+    expect(await world.state.closable(query)).toEqual([]);
+    await world.closeAll();
+    expect(parts()).toMatchObject([{ kind: "day", day: DAY, part: "001", events: 40 }]);
+    expect(new Set(await storedTexts())).toEqual(new Set([...first, ...second]));
+  });
+
   test("a sealed day becomes a data file, a manifest, a log entry and a checkpoint that verify", async () => {
     world = await openWorld();
     const events = await world.events(A, DAY, 0, 50);

@@ -72,6 +72,11 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
     forgetVersions.run(name, goneMs);
   }
 
+  /** Whether a page is not noted yet. Its windows may be sealed already, so no day can be closed before. */
+  function hasMore(): boolean {
+    return next.get({ name, limit: 1 }) !== undefined;
+  }
+
   return {
     async note(pagesMax: number): Promise<boolean> {
       const arrived = next.all({ name, limit: pagesMax }) as Arrived[];
@@ -83,8 +88,9 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
         await new Promise((resolve) => setImmediate(resolve));
       }
       await db.change(() => commit(arrived, counts));
-      return arrived.length === pagesMax;
+      return hasMore();
     },
+    hasMore,
 
     backlog(): ArchiveBacklog {
       const open = db

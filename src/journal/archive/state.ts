@@ -120,7 +120,8 @@ export async function openArchiveState(
       await pages.removeStaged();
     },
     noteArrivals: (pagesMax) => arrivals.note(pagesMax),
-    closable: async (query) => createClosable(db, options).find(query),
+    // Looked at together: a page that came meanwhile has its turn first.
+    closable: async (query) => (arrivals.hasMore() ? [] : createClosable(db, options).find(query)),
     plan: (plans) => change(() => plan(plans)),
     plans: () => (planRows.all(name) as PlanRow[]).map(planOf),
     pagesOf: (id) => pagesOf.all(name, id) as number[],
