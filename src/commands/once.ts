@@ -104,7 +104,7 @@ function problemsOf(
 function unexplained(events: number): string[] {
   if (events <= 0) return [];
   return [
-    `The service counts ${count(events, "event")} more than are held: "tidemark coverage" shows where, and "tidemark reconcile" compares again.`,
+    `The service counts ${count(events, "event")} more than are held: "tidemark coverage" shows where, and "tidemark reconcile --since" compares again.`,
   ];
 }
 

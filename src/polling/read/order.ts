@@ -26,7 +26,7 @@ export function noteOrder(context: PollContext, page: PreparedPage, sort: string
     subject: account,
     message: `The service does not answer in rising order of time, which was asked for.${how} Each window is read page by page to its end instead of in parallel parts, and a refused token starts it again.`,
     remedy:
-      "Reading is slower. Run `tidemark reconcile` for windows that were read before this alarm. Ask the vendor why the order is not kept, or look for a proxy that changes requests.",
+      "Reading is slower. Run `tidemark reconcile --since 30d`, or as far back as was read before this alarm. Ask the vendor why the order is not kept, or look for a proxy that changes requests.",
     severity: "warning",
   });
 }
