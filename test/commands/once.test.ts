@@ -13,8 +13,10 @@ describe("R39 run --once", () => {
     const { code, stdout } = await world.run(["run", "--once", "-c", config]);
     const [first, second, third] = stdout.trim().split("\n");
     expect(code).toBe(0);
-    expect(first).toMatch(/^Done in .+\. Read 300 new events\.$/);
-    expect(second).toBe(`  disk (file, ${world.at("events")}): 300 events delivered`);
+    const count = world.served().length;
+    expect(count).toBeGreaterThan(250);
+    expect(first).toMatch(new RegExp(`^Done in .+\\. Read ${count} new events\\.$`));
+    expect(second).toBe(`  disk (file, ${world.at("events")}): ${count} events delivered`);
     expect(third).toBe("Nothing is missing.");
   });
 
@@ -82,6 +84,6 @@ describe("R39 run --once", () => {
     });
     expect(code).toBe(1);
     expect(stdout).toContain("wrong");
-    expect(world.lines().length).toBe(300);
+    expect(world.lines().length).toBe(world.served().length);
   });
 });
