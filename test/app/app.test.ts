@@ -106,7 +106,9 @@ describe("the whole program in one process", () => {
     expect(outcome.code).toBe(1);
     expect(outcome.stdout).toMatch(/The sink "disk" is stopped: .*was written from journal .* Choose: /);
     expect(outcome.stdout).toMatch(
-      new RegExp(`disk lacks ${before.length} events .* They are kept and delivered once the sink goes on\\.`),
+      new RegExp(
+        `disk lacks ${before.length} events .* They are kept and delivered once the sink goes on\\.`,
+      ),
     );
     expect(outcome.stderr).toMatch(/"kind":"sink_stopped","subject":"disk".*"remedy":"Choose: /);
     expect(world.lines()).toEqual(before);
