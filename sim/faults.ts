@@ -63,6 +63,8 @@ export type Effect =
   | { readonly type: "wrong_token"; readonly share: number }
   | { readonly type: "nonsense"; readonly share: number }
   | { readonly type: "date"; readonly skewMs: number }
+  /** Whole events come from a replica that is so much behind the one that answers with identities alone. */
+  | { readonly type: "replica"; readonly lagMs: number }
   | { readonly type: "list"; readonly status: 403 | 429 | 500 };
 
 /** How long after its end a fault may still be felt: the longest wait that the program allows itself. */

@@ -44,7 +44,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: "R4",
     what: "a sweep takes every event as held",
-    file: "src/polling/read/sweep-window.ts",
+    file: "src/polling/read/compare-window.ts",
     text: "const isHeld = isUnsure || held.has(identity);",
     replacement: "const isHeld = isUnsure || held.has(identity) || true;",
     focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },

@@ -244,4 +244,18 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  {
+    name: "an event that the comparison shows and the following read does not return is missing in a sealed window",
+    plan: focused(1, {
+      hours: 16,
+      faults: [
+        {
+          kind: "service",
+          fromMs: 2 * HOUR_MS,
+          toMs: 9 * HOUR_MS,
+          effect: { type: "replica", lagMs: 3.5 * HOUR_MS },
+        },
+      ],
+    }),
+  },
 ];

@@ -96,6 +96,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     limit: number,
   ): ModelEvent[] {
     const token = query.search_after;
+    const indexedMs = query.fields === undefined ? nowMs() - troubles.lagMs() : nowMs();
     const isSame = token === undefined || token[2] === queryKey(organizations, query);
     const found: ModelEvent[] = [];
     for (const id of organizations) {
@@ -106,7 +107,8 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
           (event.timeMs === endMs && !habits.endInclusive)
         )
           continue;
-        if (!isVisible(event, nowMs(), retentionMs) || !isAskedFor(event, query.service)) continue;
+        if (event.shownMs > indexedMs || !isKept(event, nowMs(), retentionMs)) continue;
+        if (!isAskedFor(event, query.service)) continue;
         if (token !== undefined && !isAfter(event, token)) continue;
         found.push(event);
       }
@@ -177,8 +179,8 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
   return service;
 }
 
-function isVisible(event: ModelEvent, nowMs: number, retentionMs: number): boolean {
-  return event.shownMs <= nowMs && event.timeMs >= nowMs - retentionMs;
+function isKept({ timeMs }: ModelEvent, nowMs: number, retentionMs: number): boolean {
+  return timeMs >= nowMs - retentionMs;
 }
 
 /** `all` leaves out the newest service. */

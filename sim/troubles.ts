@@ -16,6 +16,8 @@ export interface Troubles {
   hits(type: "cursors" | "wrong_count" | "wrong_token" | "cut_body"): boolean;
   /** How far the Date header is off. */
   skewMs(): number;
+  /** How far the replica that answers with whole events is behind. */
+  lagMs(): number;
 }
 
 const MESSAGES: Readonly<Record<number, string>> = {
@@ -104,6 +106,11 @@ export function createTroubles(plan: Plan, nowMs: () => number, random: Random, 
       const wrong = inForce().find((effect) => effect.type === "date");
       if (wrong !== undefined) tally.hit("date");
       return wrong?.skewMs ?? 0;
+    },
+    lagMs() {
+      const behind = inForce().find((effect) => effect.type === "replica");
+      if (behind !== undefined) tally.hit("replica");
+      return behind?.lagMs ?? 0;
     },
   };
 }

@@ -238,7 +238,7 @@ describe("forming a batch", () => {
       recordsMax: fc.integer({ min: 1, max: 20 }),
       bytesMax: fc.integer({ min: 80, max: 900 }),
       recordBytesMax: fc.integer({ min: 50, max: 90 }),
-      unwanted: fc.oneof(fc.constant([]), fc.array(fc.nat(8), { maxLength: 4 })),
+      unwanted: fc.oneof(fc.constant<number[]>([]), fc.array(fc.nat(8), { maxLength: 4 })),
       boundAt: fc.option(fc.nat(20), { nil: undefined, freq: 1 }),
     });
     const seen = { lines: 0, records: 0, misfits: 0, chunks: 0 };

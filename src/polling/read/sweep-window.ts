@@ -1,12 +1,12 @@
 import type { NewGap } from "../../core/gap.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
-import { FIELD, fieldText } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
+import { type Comparison, compare } from "./compare-window.ts";
 import {
   combined,
   countsFrom,
@@ -17,15 +17,11 @@ import {
   withFormer,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
+import { namedGaps, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
 import { readWindow } from "./read-window.ts";
-import { createRepeats } from "./repeats.ts";
-import { IDENTITY_FIELDS } from "./skip-event.ts";
-import { createUndated } from "./undated.ts";
 import { pagesOf } from "./walk.ts";
 
-/** Slices closer together than this are read as one. */
-const SLICE_GAP_MS = 1000;
 /** With more slices than this the whole window is read again: that costs less. */
 const SLICES_MAX = 50;
 
@@ -49,7 +45,7 @@ export async function sweepWindow(
   const seen = await compare(context, window, stretch, signal);
   if (seen.isForgotten) return cutUnchecked(context, window, active);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
-    return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
+    return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
   const slices = { ...seen, slices: seen.slices };
   const fetched = await fetchMissing(context, window, stretch, slices, signal).catch((error: unknown) => {
     if (signal.aborted || faultIn(context, error).kind !== "bad_request") throw error;
@@ -57,21 +53,41 @@ export async function sweepWindow(
   });
   // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
   if (fetched === null)
-    return readWindow(context, await cutForReading(context, window, stretch), SWEEP, signal);
-  const { found, counts, gaps, isForgotten } = fetched;
+    return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
+  const { found, missing, awaited, counts, isForgotten, ...ledger } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   if (stretch.toMs === window.toMs) {
     const compared = { ...window, ...largerCounts(window, counts), late };
-    await journal.changeWindows({ put: [settledAfter(compared, seen.begunMs, found, settings)], gaps });
+    const put = [settledAfter(compared, seen.begunMs, found + awaited, settings)];
+    await journal.changeWindows({ put, ...ledger });
     return;
   }
-  const { first, rest } = cutOff(context, window, stretch.toMs, counts, found);
+  const { first, rest } = cutOff(context, window, stretch.toMs, counts, { found, missing });
   await journal.changeWindows({
-    put: [settledAfter({ ...first, late }, seen.begunMs, found, settings)],
+    put: [settledAfter({ ...first, late }, seen.begunMs, found + awaited, settings)],
     add: [rest],
-    gaps,
+    ...ledger,
   });
+}
+
+/** Reads the whole window. An event that the comparison showed and that is not held after that opens it again. */
+async function readAgain(
+  context: PollContext,
+  window: Window,
+  seen: Comparison,
+  signal: AbortSignal,
+): Promise<void> {
+  const { journal, settings } = context;
+  await readWindow(context, window, SWEEP, signal);
+  const isNamed = new Set(seen.doubtful.map(({ detail }) => detail));
+  const skips = (await namedGaps(context, window)).filter(({ detail }) => !isNamed.has(detail));
+  const { missing, gaps } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  const [read] = await journal.windows({ id: window.id });
+  if (missing.length === 0 || read === undefined) return;
+  // A whole pass ends the gap that says since when an event is missing, so there is one more try here.
+  const fresh = missing.filter(({ detail }) => !seen.named.some((gap) => gap.detail === detail));
+  await journal.changeWindows({ put: [settledAfter(read, seen.begunMs, fresh.length, settings)], gaps });
 }
 
 /** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
@@ -110,12 +126,17 @@ async function fetchMissing(
     for (const owner of read.owners) show(owner);
     skips.push(...read.skips);
   }
+  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
   const query = heldQuery(window.stream, stretch, shown);
   const held = await context.journal.countHeld({ ...query, atMost: withFormer(window, stretch, shown) });
   return {
     found,
     isForgotten,
-    gaps: window.reader === null ? skips : [],
+    missing: missing.length,
+    awaited,
+    filled,
+    gaps: window.reader === null ? [...skips, ...gaps] : [],
     counts: countsFrom(window.stream, shown, held, skips.length),
   };
 }
@@ -141,13 +162,19 @@ function largerCounts(window: Window, counts: PassCounts): PassCounts {
 }
 
 /** The compared day becomes a window of its own; the rest keeps what is left of the counts. */
-function cutOff(context: PollContext, window: Window, edgeMs: number, counts: PassCounts, found: number) {
+function cutOff(
+  context: PollContext,
+  window: Window,
+  edgeMs: number,
+  counts: PassCounts,
+  { found, missing }: { readonly found: number; readonly missing: number },
+) {
   const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
     askedMs: window.askedMs,
     sweeps: window.sweeps,
-    apiCount: left(window.apiCount, counts.apiCount - found),
+    apiCount: left(window.apiCount, counts.apiCount - found - missing),
     heldCount: left(window.heldCount, counts.heldCount - found),
     counts: combined(window.counts, counts.counts, difference),
   });
@@ -155,92 +182,6 @@ function cutOff(context: PollContext, window: Window, edgeMs: number, counts: Pa
     first: { ...window, toMs: edgeMs, ...counts },
     rest: { ...rest, nextMs: sweepDueMs(rest, rest.sweeps, context.settings) },
   };
-}
-
-interface Comparison {
-  /** When the first page was asked for. */
-  readonly begunMs: number;
-  /** The service forgot a part before it could be compared. */
-  readonly isForgotten: boolean;
-  /** Every event with a distinct identity. */
-  readonly events: readonly { readonly timeMs: number; readonly owner: string }[];
-  /** Events that are not readable. */
-  readonly skips: readonly NewGap[];
-  /** Where something is missing, or identities alone do not decide; null: nearly everywhere. */
-  readonly slices: readonly TimeStretch[] | null;
-}
-
-async function compare(
-  context: PollContext,
-  window: Window,
-  stretch: TimeStretch,
-  signal: AbortSignal,
-): Promise<Comparison> {
-  let withoutId = 0;
-  const events: { timeMs: number; owner: string }[] = [];
-  const skips: NewGap[] = [];
-  const doubtful: TimeStretch[] = [];
-  const undated = createUndated(context, stretch);
-  let repeats = createRepeats();
-  const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
-  let begunMs: number | undefined;
-  let isForgotten = false;
-  for await (const walked of pagesOf(context, window, walk)) {
-    const { page, askedMs, againMs } = walked;
-    begunMs ??= askedMs;
-    isForgotten = walked.isForgotten;
-    if (againMs === stretch.fromMs) {
-      // Everything comes again.
-      events.length = 0;
-      doubtful.length = 0;
-      withoutId = 0;
-      repeats = createRepeats();
-    } else if (againMs !== undefined) repeats.beginAgain(againMs);
-    const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
-    await undated.look(page, doubtful);
-    for (let index = 0; index < page.scanned.count; index++) {
-      const timeMs = page.timesMs[index]!;
-      if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;
-      // Without an id the identity is made of all the bytes, which are not here; twice the same may be two events (R10).
-      const isUnsure = fieldText(page.scanned, index, FIELD.id) === undefined;
-      const identity = identityBytesAt(page, index);
-      const look = isUnsure ? "first" : repeats.look(timeMs, identity.toString("latin1"));
-      const isHeld = isUnsure || held.has(identity);
-      if (look === "again") continue;
-      if (isUnsure) withoutId++;
-      if (look === "first") events.push({ timeMs, owner: ownerAt(page, index) });
-      if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
-    }
-  }
-  undated.end(doubtful);
-  const everywhere = withoutId * 4 > events.length && withoutId > 100;
-  return {
-    events,
-    skips,
-    isForgotten,
-    begunMs: begunMs ?? context.serviceClock.now(),
-    slices: everywhere ? null : slicesOf(doubtful),
-  };
-}
-
-function spanOf(timesMs: Float64Array): [number, number] {
-  let [fromMs, toMs] = [Number.POSITIVE_INFINITY, 0];
-  for (const timeMs of timesMs) {
-    if (timeMs === UNDATED_MS) continue;
-    fromMs = Math.min(fromMs, timeMs);
-    toMs = Math.max(toMs, timeMs + 1);
-  }
-  return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
-}
-
-function slicesOf(stretches: readonly TimeStretch[]): TimeStretch[] {
-  const slices: { fromMs: number; toMs: number }[] = [];
-  for (const { fromMs, toMs } of [...stretches].sort((a, b) => a.fromMs - b.fromMs)) {
-    const last = slices.at(-1);
-    if (last !== undefined && fromMs - last.toMs <= SLICE_GAP_MS) last.toMs = Math.max(last.toMs, toMs);
-    else slices.push({ fromMs, toMs });
-  }
-  return slices;
 }
 
 interface ReadSlice {

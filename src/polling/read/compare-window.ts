@@ -1,0 +1,105 @@
+import type { Gap, NewGap } from "../../core/gap.ts";
+import { UNDATED_MS } from "../../core/prepare-page.ts";
+import { FIELD, fieldText } from "../../core/scanner.ts";
+import type { Window } from "../../core/window.ts";
+import type { PollContext } from "../context.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
+import { identityBytesAt, ownerAt } from "./counts.ts";
+import { type DoubtfulEvent, doubtfulAt, namedGaps } from "./missing-events.ts";
+import { createRepeats } from "./repeats.ts";
+import { IDENTITY_FIELDS } from "./skip-event.ts";
+import { slicesOf } from "./slices.ts";
+import { createUndated } from "./undated.ts";
+import { pagesOf } from "./walk.ts";
+
+export interface Comparison {
+  /** When the first page was asked for. */
+  readonly begunMs: number;
+  /** The service forgot a part before it could be compared. */
+  readonly isForgotten: boolean;
+  /** Every event with a distinct identity. */
+  readonly events: readonly { readonly timeMs: number; readonly owner: string }[];
+  /** Events that are not readable. */
+  readonly skips: readonly NewGap[];
+  /** Events that were not held, or that a gap names. */
+  readonly doubtful: readonly DoubtfulEvent[];
+  /** The gaps of single events before the comparison. */
+  readonly named: readonly Gap[];
+  /** Where something is missing, or identities alone do not decide; null: nearly everywhere. */
+  readonly slices: readonly TimeStretch[] | null;
+}
+
+/** Walks over the identities of a stretch and compares them with what is held. */
+export async function compare(
+  context: PollContext,
+  window: Window,
+  stretch: TimeStretch,
+  signal: AbortSignal,
+): Promise<Comparison> {
+  let withoutId = 0;
+  const events: { timeMs: number; owner: string }[] = [];
+  const skips: NewGap[] = [];
+  const doubtful: TimeStretch[] = [];
+  const missing: DoubtfulEvent[] = [];
+  const named = await namedGaps(context, stretch);
+  const places = new Set(named.map(({ fromMs }) => fromMs));
+  const undated = createUndated(context, stretch, missing);
+  let repeats = createRepeats();
+  const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
+  let begunMs: number | undefined;
+  let isForgotten = false;
+  for await (const walked of pagesOf(context, window, walk)) {
+    const { page, askedMs, againMs } = walked;
+    begunMs ??= askedMs;
+    isForgotten = walked.isForgotten;
+    if (againMs === stretch.fromMs) {
+      // Everything comes again. An event that is missing stays named, also where it does not come again.
+      events.length = 0;
+      doubtful.length = 0;
+      withoutId = 0;
+      repeats = createRepeats();
+    } else if (againMs !== undefined) repeats.beginAgain(againMs);
+    const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
+    await undated.look(page, doubtful);
+    for (let index = 0; index < page.scanned.count; index++) {
+      const timeMs = page.timesMs[index]!;
+      if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;
+      // Without an id the identity is made of all the bytes, which are not here; twice the same may be two events (R10).
+      const isUnsure = fieldText(page.scanned, index, FIELD.id) === undefined;
+      const identity = identityBytesAt(page, index);
+      const look = isUnsure ? "first" : repeats.look(timeMs, identity.toString("latin1"));
+      const isHeld = isUnsure || held.has(identity);
+      if (look === "again") continue;
+      if (isUnsure) withoutId++;
+      if (look === "first") events.push({ timeMs, owner: ownerAt(page, index) });
+      if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
+      if (!isUnsure && look === "first" && (!isHeld || places.has(timeMs)))
+        missing.push(doubtfulAt(page, index, timeMs));
+    }
+  }
+  undated.end(doubtful);
+  const everywhere = withoutId * 4 > events.length && withoutId > 100;
+  return {
+    events,
+    skips,
+    isForgotten,
+    doubtful: distinctOf(missing),
+    named,
+    begunMs: begunMs ?? context.serviceClock.now(),
+    slices: everywhere ? null : slicesOf(doubtful),
+  };
+}
+
+function spanOf(timesMs: Float64Array): [number, number] {
+  let [fromMs, toMs] = [Number.POSITIVE_INFINITY, 0];
+  for (const timeMs of timesMs) {
+    if (timeMs === UNDATED_MS) continue;
+    fromMs = Math.min(fromMs, timeMs);
+    toMs = Math.max(toMs, timeMs + 1);
+  }
+  return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
+}
+
+function distinctOf(events: readonly DoubtfulEvent[]): readonly DoubtfulEvent[] {
+  return [...new Map(events.map((event) => [event.identity.toString("latin1"), event])).values()];
+}

@@ -1,0 +1,135 @@
+import type { FilledStretch, Gap, NewGap } from "../../core/gap.ts";
+import type { PreparedPage } from "../../core/prepare-page.ts";
+import { FIELD, fieldText } from "../../core/scanner.ts";
+import type { Window } from "../../core/window.ts";
+import { type PollContext, subjectOf, timeText } from "../context.ts";
+import { streamOf } from "../plan/scope.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
+import { identityBytesAt, ownerAt } from "./counts.ts";
+
+/*
+ * Events that the service showed by their identity and that were not held (R9). Replicas of the service may differ:
+ * the read that follows need not return such an event.
+ *
+ * 1. The comparison notes the event.
+ * 2. After the read the journal is asked again. An event that is still not held becomes a gap at once, so that it
+ *    has a name even if the service never shows it again.
+ * 3. The window is swept again until TRIES_MS after the gap was found. After that it may be sealed, with an alarm.
+ * 4. A sweep that sees the event and finds it held ends the gap.
+ */
+const TRIES_MS = 3_600_000;
+/** Events closer together than this are looked up together, up to so many. */
+const NEAR_MS = 1000;
+const TOGETHER_MAX = 1000;
+
+export interface DoubtfulEvent {
+  readonly identity: Buffer;
+  readonly owner: string;
+  /** As it is stored; an event without a readable time has its place in `placeMs`. */
+  readonly timeMs: number;
+  readonly placeMs: number;
+  readonly detail: string;
+}
+
+export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): DoubtfulEvent {
+  const identity = Buffer.from(identityBytesAt(page, index));
+  const name = fieldText(page.scanned, index, FIELD.id) ?? identity.toString("hex");
+  return {
+    identity,
+    owner: ownerAt(page, index),
+    timeMs: page.timesMs[index]!,
+    placeMs,
+    detail: `the service listed the event ${name}, and reading that time did not return it`,
+  };
+}
+
+/** The gaps of a stretch that name single events. */
+export function namedGaps(context: PollContext, { fromMs, toMs }: TimeStretch): Promise<readonly Gap[]> {
+  return context.journal.gaps({ account: context.account, reasons: ["unreadable"], fromMs, toMs });
+}
+
+/** The state of the doubtful events after the read. */
+export interface Rechecked {
+  /** Not held, and not named by a skip of this sweep. */
+  readonly missing: readonly DoubtfulEvent[];
+  /** How many of them another sweep may still bring. */
+  readonly awaited: number;
+  readonly gaps: readonly NewGap[];
+  readonly filled: readonly FilledStretch[];
+}
+
+export async function recheck(
+  context: PollContext,
+  window: Window,
+  doubtful: readonly DoubtfulEvent[],
+  named: readonly Gap[],
+  skips: readonly TimeStretch[],
+): Promise<Rechecked> {
+  const missing: DoubtfulEvent[] = [];
+  const filled: FilledStretch[] = [];
+  const gaps: NewGap[] = [];
+  let awaited = 0;
+  const isHeld = await heldAmong(context, doubtful);
+  for (const event of doubtful) {
+    const { placeMs, detail, owner } = event;
+    const gap = named.find((other) => other.detail === detail && other.fromMs === placeMs);
+    const at = { fromMs: placeMs, toMs: placeMs + 1 };
+    if (isHeld.has(event)) {
+      // A gap of another event at the same moment keeps both: what ends a gap does not name the event.
+      const isAlone = named.every((other) => other === gap || !overlap(other, at));
+      if (gap !== undefined && isAlone)
+        filled.push({ stream: window.stream, ...at, reasons: ["unreadable"] });
+      continue;
+    }
+    if (skips.some((skip) => overlap(skip, at))) continue;
+    missing.push(event);
+    const foundMs = gap?.foundMs ?? context.clock.now();
+    const untilMs = foundMs + Math.max(TRIES_MS, context.settings.sweepsMs.at(-1)!);
+    if (context.clock.now() < untilMs) awaited++;
+    else giveUp(context, window, event);
+    const { organizations } = window.stream;
+    const isMember = organizations.length > 1 && organizations.includes(owner);
+    const stream = isMember ? await streamOf(context, window.stream, [owner]) : window.stream;
+    gaps.push({ stream, ...at, reason: "unreadable", detail, events: 1 });
+  }
+  return { missing, awaited, gaps, filled };
+}
+
+async function heldAmong(
+  { journal }: PollContext,
+  doubtful: readonly DoubtfulEvent[],
+): Promise<ReadonlySet<DoubtfulEvent>> {
+  const found = new Set<DoubtfulEvent>();
+  for (const group of groupsOf(doubtful)) {
+    const owners = [...new Set(group.map(({ owner }) => owner))];
+    const held = await journal.held(owners, group[0]!.timeMs, group.at(-1)!.timeMs + 1);
+    for (const event of group) if (held.has(event.identity)) found.add(event);
+  }
+  return found;
+}
+
+function groupsOf(doubtful: readonly DoubtfulEvent[]): DoubtfulEvent[][] {
+  const groups: DoubtfulEvent[][] = [];
+  for (const event of [...doubtful].sort((a, b) => a.timeMs - b.timeMs)) {
+    const group = groups.at(-1);
+    const isNear = group !== undefined && event.timeMs - group.at(-1)!.timeMs <= NEAR_MS;
+    if (isNear && group.length < TOGETHER_MAX) group.push(event);
+    else groups.push([event]);
+  }
+  return groups;
+}
+
+function overlap(left: TimeStretch, right: TimeStretch): boolean {
+  return left.fromMs < right.toMs && right.fromMs < left.toMs;
+}
+
+function giveUp(context: PollContext, { stream }: Window, { placeMs, detail }: DoubtfulEvent): void {
+  context.alarms.raise({
+    kind: "unreadable_event",
+    subject: subjectOf(context, stream),
+    message: `An event of ${timeText(placeMs)} is missing: ${detail}.`,
+    remedy:
+      "The gap is listed by `tidemark coverage`. Ask the vendor why its answers differ, then run `tidemark reconcile` over this time.",
+    severity: "critical",
+  });
+}

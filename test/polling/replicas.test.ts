@@ -1,0 +1,82 @@
+import { afterEach, expect, test } from "vitest";
+import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
+import { COMPLETE, HOUR, MINUTE, openWorld, START_MS, type World } from "./support.ts";
+
+let world: World | undefined;
+let proxy: AnswerProxy | undefined;
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+});
+
+const LATE = "bbbbbbbbbbbbbbbbbbbbbbbb";
+
+/** A service of two replicas: one answers the comparisons of sweeps, the other one whole reads. */
+async function openReplicas(isHidden: (exchange: Exchange) => boolean): Promise<World> {
+  world = await openWorld({ simulator: { organizations: 1, events: 0 }, account: { since: "2h" } });
+  proxy = await startProxy(world.simulator.insightsUrl);
+  await world.restart({ account: { since: "2h", insightsUrl: proxy.url } });
+  proxy.change = (exchange) => {
+    if (!exchange.path.endsWith("/events") || !isHidden(exchange)) return;
+    const events = JSON.parse(exchange.body.toString()) as { id: string }[];
+    const left = events.filter(({ id }) => id !== LATE);
+    if (left.length === events.length) return;
+    exchange.body = Buffer.from(JSON.stringify(left));
+    exchange.headers["x-result-count"] = String(left.length);
+  };
+  await world.drain();
+  await world.pass(90 * MINUTE, 30 * MINUTE);
+  const timestamp = new Date(START_MS - 20 * MINUTE).toISOString();
+  world.simulator.control.append(world.organizations[0]!, [{ id: LATE, timestamp }]);
+  return world;
+}
+
+const around = async (it: World) =>
+  (await it.windows()).find(
+    ({ live, fromMs, toMs }) => !live && fromMs <= START_MS - 20 * MINUTE && toMs > START_MS - 20 * MINUTE,
+  )!;
+
+test("R9 an event that the comparison shows and the read does not return is named, and fetched when the read returns it", async () => {
+  let hidden = true;
+  const it = await openReplicas(({ query }) => hidden && query.fields === undefined);
+  await it.pass(24 * HOUR, HOUR);
+  expect(await it.held()).toHaveLength(0);
+  expect(await around(it)).toMatchObject({ state: "read", apiCount: 1, heldCount: 0 });
+  expect(await it.journal.gaps()).toMatchObject([
+    {
+      reason: "unreadable",
+      detail: expect.stringContaining(LATE),
+      events: 1,
+      fromMs: START_MS - 20 * MINUTE,
+    },
+  ]);
+  hidden = false;
+  await it.pass(3 * HOUR, HOUR);
+  expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 1 });
+  expect(await it.journal.gaps()).toEqual([]);
+  await it.pass(3 * HOUR, HOUR);
+  expect(await around(it)).toMatchObject({ state: "sealed", apiCount: 1, heldCount: 1 });
+});
+
+test("R9 an event that no read returns keeps its window open for a limited time, and stays a named gap with an alarm", async () => {
+  const it = await openReplicas(({ query }) => query.fields === undefined);
+  await it.pass(80 * HOUR, HOUR);
+  expect(await around(it)).toMatchObject({ state: "sealed", apiCount: 1, heldCount: 0 });
+  expect(await it.journal.gaps()).toMatchObject([
+    { reason: "unreadable", detail: expect.stringContaining(LATE) },
+  ]);
+  expect(it.alarms().map(({ kind }) => kind)).toContain("unreadable_event");
+});
+
+test("R9 an event that the service deleted before it was read does not keep its window open, and stays named", async () => {
+  let seen = 0;
+  const it = await openReplicas(({ query, body }) => {
+    if (query.fields !== undefined && body.includes(LATE)) seen++;
+    return query.fields === undefined || seen > 1;
+  });
+  await it.pass(30 * HOUR, HOUR);
+  expect(await around(it)).toMatchObject({ state: "sealed", apiCount: 1, heldCount: 0 });
+  expect(await it.journal.gaps()).toMatchObject([
+    { reason: "unreadable", detail: expect.stringContaining(LATE) },
+  ]);
+});
