@@ -8,6 +8,7 @@ import { statusSchema } from "../../src/core/view/status.ts";
 import { calendarSchema, windowsSchema } from "../../src/core/view/windows.ts";
 import type { View } from "../../src/core/view.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
+import { keepUnattributed } from "../../src/journal/dead-letters.ts";
 import { createDriftStore } from "../../src/journal/drift-counts.ts";
 import { storeLive } from "../../src/journal/view/live.ts";
 import { createView } from "../../src/journal/view/view.ts";
@@ -184,6 +185,18 @@ describe("the view beside a running process", () => {
     expect(later).toMatchObject({ startedMs: null, alarms: [] });
     expect(later.accounts[0]!.state).toBe("unknown");
     db.close();
+    state.close();
+  });
+
+  it("R7 names foreign events that are kept apart after the process that saw them has ended", async () => {
+    const state = makeState();
+    const status = () => createView(state.db, null, state.options).status();
+    await keepUnattributed(state.db, "acme", 1, Buffer.from('{"a":1}'), "not readable: x", NOW_MS);
+    expect((await status()).alarms).toEqual([]);
+    await keepUnattributed(state.db, "acme", 1, Buffer.from('{"b":1}'), null, NOW_MS);
+    const { alarms } = await status();
+    expect(alarms).toMatchObject([{ kind: "foreign_events", subject: "acme", severity: "critical" }]);
+    expect(alarms[0]!.message).toMatch(/^One event of organizations that were not asked for is kept apart/);
     state.close();
   });
 

@@ -10,6 +10,7 @@ import { createSpace } from "../space.ts";
 import { createArchivesView } from "./archives.ts";
 import { noWindows } from "./days.ts";
 import { createDeadLettersView } from "./dead-letters.ts";
+import { createForeignAlarms } from "./foreign.ts";
 import { createLedgerView, type Survey } from "./ledger.ts";
 import { liveFrom, readStoredLive } from "./live.ts";
 import { createOrganizationsView } from "./organizations.ts";
@@ -51,6 +52,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const backlogs = createBacklogs(db);
   const deadLetters = createDeadLettersView(db);
   const gaps = createGapQueries(db);
+  const foreignAlarms = createForeignAlarms(db);
   const space = createSpace(db, options.file, options.budgetBytes ?? 0);
   const recent = createRecent(db);
   const archives = createArchivesView(db);
@@ -121,7 +123,8 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   async function status(): Promise<StatusView> {
     const survey = await ledger.survey();
     const running = known();
-    const alarms = [...(running?.alarms() ?? [])].sort(bySeverity);
+    const raised = running?.alarms() ?? [];
+    const alarms = [...raised, ...foreignAlarms(raised)].sort(bySeverity);
     const accounts = options.accounts.map((account) => accountView(account, survey));
     const buried = deadLetters.counts();
     const windows = accounts.reduce((sum, account) => addCounts(sum, account.windows), noWindows());
