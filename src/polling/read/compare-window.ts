@@ -30,7 +30,7 @@ export interface Comparison {
 }
 
 /** Walks over the identities of a stretch and compares them with what is held. */
-export async function compare(
+export async function compareWindow(
   context: PollContext,
   window: Window,
   stretch: TimeStretch,

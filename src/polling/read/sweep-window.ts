@@ -6,7 +6,7 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { append } from "./commit-page.ts";
-import { type Comparison, compare } from "./compare-window.ts";
+import { type Comparison, compareWindow } from "./compare-window.ts";
 import {
   combined,
   countsFrom,
@@ -42,7 +42,7 @@ export async function sweepWindow(
   // A sweep that turned into reading the window again, and was interrupted, goes on with that.
   if (window.pass !== null) return readWindow(context, window, SWEEP, signal);
   const stretch = stretchOf(context, window);
-  const seen = await compare(context, window, stretch, signal);
+  const seen = await compareWindow(context, window, stretch, signal);
   if (seen.isForgotten) return cutUnchecked(context, window, active);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
