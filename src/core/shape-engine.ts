@@ -19,8 +19,6 @@ export interface ShapeEngine {
   reserve(events: number): string;
   /** Reads lines, at most `eventsMax` of them in at most `bytesMax` bytes. The numbers are valid until the next call. */
   read(lines: Uint8Array): Numbers;
-  /** Everything that converters read of an event and do not copy. Undefined where it has no fingerprint. */
-  fingerprintOf(event: Uint8Array): string | undefined;
 }
 
 /** For each event. UNNUMBERED: it is nested very deeply, has very many members or is very long. */
@@ -62,11 +60,6 @@ export function createShapeEngine(reads: Reads): ShapeEngine {
         shapes: numbers.subarray(shapes, shapes + count),
         answers: numbers.subarray(answers, answers + count),
       };
-    },
-    fingerprintOf(event) {
-      bytes.set(event, text);
-      const isCanonical = call.convert(event.length, 0) >= 0;
-      return isCanonical ? `${call.fingerprintHigh()}:${call.fingerprintLow()}` : undefined;
     },
   };
 }

@@ -11,8 +11,6 @@ import { reads } from "./read/read-paths.ts";
 import { shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
-/** Fingerprints that are remembered. When there are more, all are forgotten. */
-const FINGERPRINTS_MAX = 16_384;
 /** That of the page thread and the own one, and one more of each when it begins anew. */
 const NUMBERINGS_MAX = 4;
 /** No service has this name: names are made safe. */
@@ -30,9 +28,8 @@ export type LostClass = (event: JournalEvent, described: Described) => string | 
  * a row of the service "(others)", so the sum stays true. With `lostClass`, each new field of an event that
  * lost its class counts in a row of its own too: the field may hold what the class requires.
  *
- * The differences of an event depend on its shape, so they are found once for each shape. Its class depends on its
- * answers, or where its changes decide, on its fingerprint; it is found once for each of these. So most events are
- * not parsed: 2 to 3 µs instead of 30.
+ * The differences of an event depend on its shape and its class on its answers, so both are found once for each of
+ * these. Most events are not parsed.
  */
 export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   const schemas = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
@@ -41,7 +38,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   /** For events that the page thread has not numbered: those of small pages, and of pages from disk. */
   const engine = createShapeEngine(reads);
   const numberings = new Map<string, Numbering>();
-  const byFingerprint = new Map<string, string | undefined>();
   /** How many of the events that are counted together have each shape. */
   const tally = new Int32Array(NUMBERS_MAX + 1);
 
@@ -79,7 +75,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       type: safeName(type),
       rows: [...found],
       fields: [...fields],
-      changesDecide: Array.isArray(parsed.event.changes) && changesDecide(type),
     };
   }
 
@@ -90,16 +85,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     const numbering: Numbering = { shapes: [], lost: [] };
     numberings.set(name, numbering);
     return numbering;
-  }
-
-  function lostByFingerprint(event: JournalEvent): string | undefined {
-    const key = engine.fingerprintOf(event.bytes);
-    if (key === undefined) return lostClass?.(event, describe(event));
-    if (!byFingerprint.has(key)) {
-      if (byFingerprint.size >= FINGERPRINTS_MAX) byFingerprint.clear();
-      byFingerprint.set(key, lostClass?.(event, describe(event)));
-    }
-    return byFingerprint.get(key);
   }
 
   function countLost({ service, type, fields }: Shape, lost: string | undefined, nowMs: number): void {
@@ -132,7 +117,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   ): string | undefined {
     if (lostClass === undefined || shape.fields.length === 0) return undefined;
     if (answer === UNNUMBERED) return lostClass(event, describe(event));
-    if (shape.changesDecide) return lostByFingerprint(event);
     const known = lost[answer];
     if (known !== undefined) return known ?? undefined;
     const found = lostClass(event, describe(event));
@@ -151,7 +135,7 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       const shape = numbering.shapes[number];
       const isPlain = shape !== undefined && (shape.fields.length === 0 || lostClass === undefined);
       const lost = isPlain ? null : numbering.lost[numbered.answers[at]!];
-      const isKnown = isPlain || (shape !== undefined && !shape.changesDecide && lost !== undefined);
+      const isKnown = isPlain || (shape !== undefined && lost !== undefined);
       if (!isKnown) alone.push(at);
       else {
         if (tally[number]!++ === 0) seen.push(number);
@@ -193,7 +177,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     },
     load(stored) {
       numberings.clear();
-      byFingerprint.clear();
       for (const row of stored) {
         const key = `${row.service}\0${row.kind}\0${row.path}\0${row.detail}`;
         rows.set(key, { ...row, changed: false });
@@ -224,8 +207,6 @@ interface Shape {
   readonly rows: readonly Counter[];
   /** The new fields. */
   readonly fields: readonly string[];
-  /** Whether the class of its events depends on their changes. */
-  readonly changesDecide: boolean;
 }
 
 /** By the numbers of one numbering. */
@@ -233,10 +214,6 @@ interface Numbering {
   readonly shapes: Shape[];
   /** The lost class of events with the same answers; null where they lost none. */
   readonly lost: (string | null)[];
-}
-
-function changesDecide(eventType: string): boolean {
-  return reads.changes.typeWords.some((word) => eventType.includes(word));
 }
 
 function countAll(rows: readonly Counter[], nowMs: number, times: number): void {

@@ -2,10 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { allocateAnew } from "../../src/core/buffer-pool.ts";
-import { createShapeEngine, NUMBERS_MAX, numberShapes } from "../../src/core/shape-engine.ts";
+import { createShapeEngine, NUMBERS_MAX, numberShapes, UNNUMBERED } from "../../src/core/shape-engine.ts";
 import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift } from "../../src/services/count-drift.ts";
+import { services } from "../../src/services/index.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
+import { shapeOf } from "../../src/services/schema-shape.ts";
 import { journalEvent } from "../formats/event.ts";
 import { fixtureTexts } from "../formats/recipes-support.ts";
 import { openFixture } from "../journal/support.ts";
@@ -159,7 +161,9 @@ describe("drift by shape", () => {
     expect(shape('{"event_type":"a"}')).not.toBe(shape('{"event_type":"b"}'));
     expect(shape('{"service":"a"}')).not.toBe(shape('{"service":"b"}'));
     expect(shape('{"x":{"service":"a"}}')).toBe(shape('{"x":{"service":"b"}}'));
-    expect(shape('{"event\\u005ftype":"a"}')).not.toBe(shape('{"event\\u005ftype":"b"}'));
+    // Such an event has no number, so it is read alone.
+    expect(shape('{"event\\u005ftype":"a"}')).toBe(UNNUMBERED);
+    expect(shape('{"event_type":"\\u0061"}')).toBe(UNNUMBERED);
   });
 
   test("an array is the set of its elements' shapes, as far as elements are compared", () => {
@@ -186,6 +190,87 @@ describe("drift by shape", () => {
     expect(answers(users("a"))).not.toBe(answers(users("b")));
     expect(answers(users("A"))).not.toBe(answers(users("b")));
     expect(answers(users("\\u0061"))).not.toBe(answers(users("b")));
+  });
+
+  test("answers are the changes that decide, in events of the types where they do", () => {
+    const answers = numbered("answers");
+    const event = (changes: string, type = "user_update") => `{"changes":${changes},"event_type":"${type}"}`;
+    const suspended = (to: boolean) => `{"field":"suspended","to":${to}}`;
+    const one = answers(event(`[${suspended(true)}]`));
+    expect(answers(event(`[${suspended(false)}]`))).not.toBe(one);
+    expect(answers(event(`[{"field":"address","to":1},${suspended(true)}]`))).toBe(one);
+    expect(answers(event(`[{"fie\\u006cd":"suspended","to":false}]`))).not.toBe(answers(event("[]")));
+    expect(answers(event(`[{"field":"x","to":{"suspended":true}}]`))).not.toBe(answers(event("[]")));
+    const created = answers(event(`[${suspended(true)}]`, "user_create"));
+    expect(answers(event(`[${suspended(false)}]`, "user_create"))).toBe(created);
+    const many = (last: number) =>
+      JSON.stringify(Array.from({ length: 201 }, (_, at) => ({ field: "x", to: at === 200 ? last : 0 })));
+    // So many have no number; such an event is read alone.
+    expect(answers(event(many(1)))).toBe(UNNUMBERED);
+  });
+
+  test("the values of a change are not part of the shape, because every schema allows any", () => {
+    const shape = numbered("shapes");
+    const change = (rest: string) => shape(`{"changes":[{"field":"a"${rest}}]}`);
+    expect(change(',"from":{"b":[1]},"to":null')).toBe(change(',"from":"x", "to" : {"c":1}'));
+    expect(change(',"from":1')).not.toBe(change(',"to":1'));
+    expect(change(',"reason":1')).not.toBe(change(',"reason":"x"'));
+    const anything = { types: [], fields: undefined, values: undefined, elements: undefined };
+    // The fallback knows no changes, so it does not look into them.
+    for (const service of services.filter(({ name }) => name !== "fallback")) {
+      const changes = shapeOf(service.event).fields?.get("changes")?.elements?.fields;
+      expect([service.name, changes?.get("from"), changes?.get("to")]).toEqual([
+        service.name,
+        anything,
+        anything,
+      ]);
+    }
+  });
+
+  test("counts lost classes of changes as asking for every event does", () => {
+    const names = [...reads.changes.names.keys(), "address", "Sus-pended", "attributes.suspended", "ä", ""];
+    const value = fc.oneof(leaf, fc.constantFrom("resolved", "true", {}, { suspended: true }, [1]));
+    const entry = fc.record(
+      { field: fc.constantFrom(...names), from: value, to: value, more: value },
+      { requiredKeys: [] },
+    );
+    const changed = fc.record({
+      event_type: fc.constantFrom("user_update", "alert_status_change", "admin_update", "user_create"),
+      changes: fc.array(fc.oneof({ weight: 9, arbitrary: entry }, leaf), { maxLength: 4 }),
+      isLast: fc.boolean(),
+      isWide: fc.boolean(),
+    });
+    const texts = fixtureTexts().filter((text) => text.includes('"changes"'));
+    let classes = 0;
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...texts),
+        fc.array(changed, { minLength: 2, maxLength: 10 }),
+        (text, all) => {
+          const together = createDrift(undefined, lostClass);
+          const counts = new Map<string, number>();
+          for (const { event_type, changes, isLast, isWide } of [...all, ...all]) {
+            const head = isLast ? { event_type, changes } : { changes, event_type };
+            const fields = { ...head, ...JSON.parse(text), ...head, unheard_of: 1, resource: undefined };
+            const one = journalEvent(JSON.stringify(fields, null, isWide ? 1 : 0));
+            together.observe(one);
+            const alone = createDrift(undefined, lostClass);
+            alone.observe(one);
+            for (const row of alone.rows()) {
+              const name = JSON.stringify([row.service, row.kind, row.path, row.detail]);
+              counts.set(name, (counts.get(name) ?? 0) + row.count);
+              if (row.kind === "class") classes++;
+            }
+          }
+          const found = together.rows().map((row) => {
+            return [JSON.stringify([row.service, row.kind, row.path, row.detail]), row.count] as const;
+          });
+          expect(new Map(found)).toEqual(counts);
+        },
+      ),
+      { numRuns: 20 },
+    );
+    expect(classes).toBeGreaterThan(10);
   });
 
   test("an integer beyond the precision of a double has another shape than one within it", () => {

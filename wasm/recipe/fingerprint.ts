@@ -134,8 +134,9 @@ export function declareTypeWord(length: i32): void {
 
 let typeStart: usize = 0;
 let typeLength: i32 = 0;
-/** The entries of `changes` that decide. */
+/** The entries of `changes` that decide: of any order, and in their order. */
 let changesHash: u64 = 0;
+let orderedHash: u64 = 0;
 
 function changesDecide(): bool {
   for (let word = 0; word < typeWords; word++) {
@@ -175,10 +176,17 @@ export function beginAnswers(): void {
   texts = 0;
   typeLength = 0;
   changesHash = 0;
+  orderedHash = 0;
   if (++generation == 0) {
     memory.fill(TEXTS, 0, MARKS_MAX * 16);
     generation = 1;
   }
+}
+
+/** After the last member, because the type of the event may come behind its changes. */
+export function endAnswers(): void {
+  const changes = changesHash + orderedHash;
+  if (changes != 0 && changesDecide()) hash = mix(hash, changes);
 }
 
 // @ts-ignore: decorator
@@ -197,7 +205,7 @@ export function readEvent(length: i32): bool {
   if (organizationLength > 0) note(SPECIALS, organizationLength, SAME);
   else hash = mix(hash, EMPTY);
   if (load<u8>(TEXT) != 0x7b || readMembers(TEXT, 0, 1) != TEXT + length) return false;
-  if (changesHash != 0 && changesDecide()) hash = mix(hash, changesHash);
+  endAnswers();
   return true;
 }
 
@@ -381,52 +389,63 @@ function readChanges(start: usize, depth: i32): usize {
   const end = endOfValue(start, depth);
   if (end == 0) return 0;
   let entries = 0;
-  let ordered: u64 = 0;
   let at = start + 1;
   while (load<u8>(at) != 0x5d) {
-    const entry = at;
-    if (load<u8>(at) == 0x7b) {
-      at = readEntry(at);
-      if (entryKind == NAME_ALONE) changesHash += mixBytes(seed, entryName, entryNameLength);
-      else if (entryKind == NAME_ENTRY) changesHash += mixBytes(seed, entry, <i32>(at - entry));
-      else if (entryKind == NAME_ORDERED) ordered = mixBytes(mix(seed, ordered), entry, <i32>(at - entry));
-    } else at = skip(at);
+    at = load<u8>(at) == 0x7b ? readEntry(at) : skip(at);
     entries++;
     if (load<u8>(at) == 0x2c) at++;
   }
-  changesHash += ordered;
   if (entries > ENTRIES_MAX) decides(start, <i32>(end - start));
   return addLeaf(start, <i32>(end - start), CHANGES) ? end : 0;
 }
 
-let entryKind: u32 = 0;
-let entryName: usize = 0;
-let entryNameLength: i32 = 0;
+/** An entry of `changes`, with the kind of its name and the name. */
+export function addEntry(kind: u32, name: usize, nameLength: i32, start: usize, length: i32): void {
+  if (kind == NAME_ALONE) changesHash += mixBytes(seed, name, nameLength);
+  else if (kind == NAME_ENTRY) changesHash += mixBytes(seed, start, length);
+  else if (kind == NAME_ORDERED) orderedHash = mixBytes(mix(seed, orderedHash), start, length);
+}
+
+/** "field" */
+// @ts-ignore: decorator
+@inline
+export function isFieldKey(key: usize, length: i32): bool {
+  return length == 5 && load<u32>(key) == 0x6c656966 && load<u8>(key, 4) == 0x64;
+}
+
+/** "to" */
+// @ts-ignore: decorator
+@inline
+export function isToKey(key: usize, length: i32): bool {
+  return length == 2 && load<u16>(key) == 0x6f74;
+}
 
 /** The text is known to be canonical JSON here. */
 function readEntry(start: usize): usize {
   let hasObject = false;
   let at = start + 1;
-  entryKind = 0;
+  let entryKind: u32 = 0;
+  let entryName: usize = 0;
+  let entryNameLength: i32 = 0;
   while (load<u8>(at) != 0x7d) {
     const keyEnd = endOfString(at);
     const keyLength = <i32>(keyEnd - at) - 1;
     const value = keyEnd + 2;
     const first = load<u8>(value);
     const next = skip(value);
-    // "field" and "to"
-    if (keyLength == 5 && load<u32>(at, 1) == 0x6c656966 && load<u8>(at, 5) == 0x64) {
+    if (isFieldKey(at + 1, keyLength)) {
       if (first == 0x22) {
         entryName = value + 1;
         entryNameLength = <i32>(next - value) - 2;
         entryKind = kindOfName(entryName, entryNameLength);
       }
-    } else if (keyLength == 2 && load<u16>(at, 1) == 0x6f74) hasObject = first == 0x7b;
+    } else if (isToKey(at + 1, keyLength)) hasObject = first == 0x7b;
     at = next;
     if (load<u8>(at) == 0x2c) at++;
   }
   // The members of an object have names of their own.
   if (hasObject) entryKind = NAME_ORDERED;
+  addEntry(entryKind, entryName, entryNameLength, start, <i32>(at + 1 - start));
   return at + 1;
 }
 
@@ -457,7 +476,7 @@ function isScalarByte(byte: u8): bool {
 }
 
 /** Looks up the name, else the part behind its last dot, without case and without other signs. */
-function kindOfName(start: usize, length: i32): u32 {
+export function kindOfName(start: usize, length: i32): u32 {
   if (length > LOWER_MAX) return NAME_ORDERED;
   let size = 0;
   let last = 0;

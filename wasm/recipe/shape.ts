@@ -3,16 +3,31 @@
  * the caller.
  *
  * - The shape: keys, structure and types of all values, and the values of `service` and `event_type`. Events of one
- *   shape differ from their schema in the same way, so a look at the first one serves for all.
- * - The answers: everything that converters read and do not copy, except `changes`. Events with the same answers
- *   get the same class. Unlike a fingerprint they do not require canonical JSON.
+ *   shape differ from their schema in the same way, so a look at the first one serves for all. Of `from` and `to`
+ *   in an entry of `changes` only the key counts: schemas allow any value there.
+ * - The answers: everything that converters read and do not copy. Events with the same answers get the same class.
+ *   Unlike a fingerprint they do not require canonical JSON.
  *
  * The text is valid JSON, because the journal only holds events that passed the scanner. Zeros follow it.
  */
-import { beginAnswers, decides, hash, kindOf, mixIn, pathOf, readNumber, readText } from "./fingerprint";
+import {
+  addEntry,
+  beginAnswers,
+  decides,
+  endAnswers,
+  hash,
+  isFieldKey,
+  isToKey,
+  kindOf,
+  kindOfName,
+  mixIn,
+  pathOf,
+  readNumber,
+  readText,
+} from "./fingerprint";
 import { mix, mixBytes } from "./hash";
 import { nextMark } from "./json";
-import { CHANGES, DECIDES, EVENT_TYPE, HAS_MEMBERS, KIND_MASK } from "./kinds";
+import { CHANGES, DECIDES, EVENT_TYPE, HAS_MEMBERS, KIND_MASK, NAME_ORDERED } from "./kinds";
 import {
   ANSWER_NUMBERS,
   ANSWERS,
@@ -120,7 +135,9 @@ function readShape(start: usize): usize {
   beginAnswers();
   shape = hash;
   const at = skipBlank(start);
-  return load<u8>(at) == 0x7b ? readMembers(at, 0, 1) : 0;
+  const end = load<u8>(at) == 0x7b ? readMembers(at, 0, 1) : 0;
+  endAnswers();
+  return end;
 }
 
 /** Reads an object. Its members may be declared, unless its path is UNDECLARED. */
@@ -157,6 +174,8 @@ function readMember(value: usize, path: u64, key: usize, depth: i32): usize {
   mixShape(path);
   // A key with escapes may be a declared one in disguise.
   const isDisguised = hasEscape;
+  // The type of the event may be hidden here. Such an event is read alone.
+  if (isDisguised && depth == 1) return 0;
   const kind = isDisguised ? DECIDES : kindOf(path);
   const next = kind == 0 ? readType(value, depth) : readDeclared(value, path, kind, depth);
   if (next != 0 && (isDisguised || kind == EVENT_TYPE || (depth == 1 && isService(key))))
@@ -177,12 +196,13 @@ function readDeclared(at: usize, path: u64, kind: u32, depth: i32): usize {
     const end = endOfString(at);
     if (end == 0) return 0;
     const length = <i32>(end - at) - 1;
+    if (hasEscape && kind == EVENT_TYPE) return 0;
     if (hasEscape) decides(at, length + 1);
     else if (!readText(at + 1, length, kind & KIND_MASK)) return 0;
     return end + 1;
   }
   if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1);
-  if (first == 0x5b && kind == CHANGES) return readType(at, depth);
+  if (first == 0x5b && kind == CHANGES) return readArray(at, depth + 1, true);
   const end = readType(at, depth);
   if (end == 0) return 0;
   const length = <i32>(end - at);
@@ -200,7 +220,7 @@ function readType(at: usize, depth: i32): usize {
     return end == 0 ? 0 : end + 1;
   }
   if (first == 0x7b) return readMembers(at, UNDECLARED, depth + 1);
-  if (first == 0x5b) return readArray(at, depth + 1);
+  if (first == 0x5b) return readArray(at, depth + 1, false);
   if (first == 0x74 || first == 0x66) {
     mixShape(BOOLEAN);
     return at + (first == 0x74 ? 4 : 5);
@@ -213,7 +233,7 @@ function readType(at: usize, depth: i32): usize {
 }
 
 /** The shape of an array is the set of its elements' shapes: their number and order make no difference to a schema. */
-function readArray(start: usize, depth: i32): usize {
+function readArray(start: usize, depth: i32, isChanges: bool): usize {
   if (depth > DEPTH_MAX) return 0;
   const outer = shape;
   const kinds = ELEMENT_SHAPES + depth * ELEMENT_SHAPES_MAX * 8;
@@ -224,7 +244,7 @@ function readArray(start: usize, depth: i32): usize {
   while (load<u8>(at) != 0x5d) {
     // Drift compares so many elements only, so the place of later ones counts.
     shape = ++elements > ELEMENTS_MAX ? mix(OPEN_ARRAY, elements) : OPEN_ARRAY;
-    at = readType(at, depth);
+    at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readType(at, depth);
     if (at == 0) return 0;
     if (!isAmong(kinds, known, shape)) {
       if (known == ELEMENT_SHAPES_MAX) return 0;
@@ -237,6 +257,53 @@ function readArray(start: usize, depth: i32): usize {
   }
   shape = mix(mix(outer, OPEN_ARRAY), sum);
   return at + 1;
+}
+
+/** An object in `changes`. Gives the place behind it, or 0. */
+function readEntry(start: usize, depth: i32): usize {
+  if (depth > DEPTH_MAX) return 0;
+  let kind: u32 = 0;
+  let name: usize = 0;
+  let nameLength: i32 = 0;
+  let isOrdered = false;
+  mixShape(OPEN_OBJECT);
+  let at = skipBlank(start + 1);
+  while (load<u8>(at) != 0x7d) {
+    if (load<u8>(at) != 0x22) return 0;
+    const key = at + 1;
+    const end = endOfString(at);
+    if (end == 0) return 0;
+    const length = <i32>(end - key);
+    // A key with escapes may be a known one in disguise.
+    if (hasEscape) isOrdered = true;
+    shape = mixBytes(shape, key, length);
+    const outer = shape;
+    const value = skipBlank(skipBlank(end + 1) + 1);
+    const next = readType(value, depth);
+    if (next == 0) return 0;
+    const first = load<u8>(value);
+    const isTo = isToKey(key, length);
+    if (isTo || isFromKey(key, length)) shape = outer;
+    // The members of an object have names of their own.
+    if (isTo && first == 0x7b) isOrdered = true;
+    if (isFieldKey(key, length) && first == 0x22) {
+      name = value + 1;
+      nameLength = <i32>(next - value) - 2;
+      kind = kindOfName(name, nameLength);
+    }
+    at = skipBlank(next);
+    if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
+  }
+  mixShape(END);
+  addEntry(isOrdered ? NAME_ORDERED : kind, name, nameLength, start, <i32>(at + 1 - start));
+  return at + 1;
+}
+
+/** "from" */
+// @ts-ignore: decorator
+@inline
+function isFromKey(key: usize, length: i32): bool {
+  return length == 4 && load<u32>(key) == 0x6d6f7266;
 }
 
 function isAmong(kinds: usize, known: i32, kind: u64): bool {
