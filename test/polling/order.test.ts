@@ -1,5 +1,6 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
+import { isRising } from "../../src/polling/read/pass.ts";
 import { type AnswerProxy, startProxy } from "./proxy.ts";
 import { COMPLETE, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
 
@@ -71,5 +72,15 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
     expect(isUnordered(it)).toBe(true);
     await it.pass(2 * HOUR, HOUR);
     expect(isUnordered(it)).toBe(false);
+  });
+
+  test.each([
+    ["equal and later times", [1000, 1000, 1400, 2000], true],
+    ["a whole second whose fraction may have been cut off", [1000, 1400, 1000, 1500], true],
+    ["the whole second before", [1000, 2400, 1000], false],
+    ["an earlier fraction of the second", [1400, 1300], false],
+    ["no readable time", [1400, Number.NaN, 1500], true],
+  ])("R1 the order of a page: %s", (_, times, isInOrder) => {
+    expect(isRising({ timesMs: Float64Array.from(times), count: times.length })).toBe(isInOrder);
   });
 });

@@ -119,7 +119,10 @@ function isInOrder({ cursor, reachedMs, startMs }: Pass, { scanned }: PreparedPa
   return isRising(scanned, isKnown ? reachedMs : Number.NEGATIVE_INFINITY);
 }
 
-/** Whether no event is older than the one before it, or than `fromMs`; events without a readable time do not count. */
+/**
+ * Whether no event is older than the one before it, or than `fromMs`. Events without a readable time do not count. An
+ * event of a whole second may follow a later one of that second: a service may order by fractions that it does not show.
+ */
 export function isRising(
   { timesMs, count }: Pick<PreparedPage["scanned"], "timesMs" | "count">,
   fromMs = Number.NEGATIVE_INFINITY,
@@ -127,7 +130,7 @@ export function isRising(
   let lastMs = fromMs;
   for (let index = 0; index < count; index++) {
     const timeMs = timesMs[index]!;
-    if (timeMs < lastMs) return false;
+    if (timeMs < lastMs && !(timeMs % 1000 === 0 && lastMs - timeMs < 1000)) return false;
     if (timeMs > lastMs) lastMs = timeMs;
   }
   return true;
