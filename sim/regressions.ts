@@ -258,4 +258,32 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  {
+    name: "windows that a wrong Date header has moved into the future are not brought back",
+    plan: focused(1, {
+      hours: 20,
+      faults: [
+        {
+          kind: "service",
+          fromMs: 3 * HOUR_MS,
+          toMs: 3.5 * HOUR_MS,
+          effect: { type: "date", skewMs: 2 * DAY_MS },
+        },
+      ],
+    }),
+  },
+  {
+    name: "a Date header that is days ahead for minutes stops the reading for days",
+    plan: focused(1, {
+      hours: 20,
+      faults: [
+        {
+          kind: "service",
+          fromMs: 3 * HOUR_MS,
+          toMs: 3 * HOUR_MS + 5 * MINUTE_MS,
+          effect: { type: "date", skewMs: 2 * DAY_MS },
+        },
+      ],
+    }),
+  },
 ];

@@ -15,6 +15,7 @@ export const ALARM_KINDS = [
   "unreadable_event",
   "service_wait",
   "no_service_time",
+  "wrong_service_time",
   "unordered_answers",
   "state_unwritable",
   "journal_filling",

@@ -6,9 +6,10 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { PageGate } from "../core/page-gate.ts";
 import type { Roster } from "../core/roster.ts";
+import { formatDuration } from "../core/time.ts";
 import type { Stream } from "../core/window.ts";
 import type { Pace, Priority } from "./limits/pace.ts";
-import type { ServiceClock } from "./limits/service-clock.ts";
+import { JUMP_MS_MAX, type ServiceClock } from "./limits/service-clock.ts";
 import type { Times } from "./plan/sweep-times.ts";
 import type { Preparer } from "./prepare/preparer.ts";
 import type { Source, SourceOptions, SourcePage, SourceQuery, SourceScope } from "./read/source.ts";
@@ -85,7 +86,7 @@ export async function ask(
   options: SourceOptions,
   priority: Priority,
 ): Promise<SourcePage> {
-  const { account, source, pace, clock, serviceClock, metrics } = context;
+  const { account, source, pace, clock, metrics } = context;
   const { signal } = options;
   return pace.run(
     priority,
@@ -94,7 +95,7 @@ export async function ask(
       const startedMs = clock.now();
       try {
         const page = await source.events(query, scope, options);
-        serviceClock.learn(page.head.dateMs);
+        learnTime(context, page.head.dateMs);
         warnWithoutDate(context, page.head.dateMs);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: "ok" });
         metrics.record("tidemark_source_request_seconds", (clock.now() - startedMs) / 1000, { account });
@@ -102,7 +103,7 @@ export async function ask(
       } catch (error) {
         if (signal.aborted) throw error;
         const fault = source.fault(error);
-        serviceClock.learn(fault.dateMs);
+        learnTime(context, fault.dateMs);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: fault.kind });
         throw error;
       }
@@ -114,6 +115,26 @@ export async function ask(
       return kind === "unavailable" ? { kind: "overloaded", retryAfterMs } : undefined;
     },
   );
+}
+
+/** A doubtful time keeps windows from being read and compared, so it has an alarm. So has a difference that lasts. */
+function learnTime({ account, alarms, serviceClock }: PollContext, dateMs: number | undefined): void {
+  serviceClock.learn(dateMs);
+  const { isDoubtful, offsetMs } = serviceClock;
+  if (!isDoubtful && Math.abs(offsetMs) <= JUMP_MS_MAX) {
+    alarms.clear("wrong_service_time", account);
+    return;
+  }
+  alarms.raise({
+    kind: "wrong_service_time",
+    subject: account,
+    message: isDoubtful
+      ? "The Date of the service's answers is minutes or more from the time so far. Only new events are read, and no stretch is called complete, until the answers agree for a minute."
+      : `The Date of the service's answers and this machine's clock differ by ${formatDuration(Math.abs(offsetMs))}. The service's time is used.`,
+    remedy:
+      "Compare this machine's clock with the true time. If it is right, the service's Date is wrong: ask the vendor, and run `tidemark reconcile` over this time when it is right again.",
+    severity: "warning",
+  });
 }
 
 /** Without Date a wrong local clock stays unnoticed, and windows are called complete too early. */

@@ -22,6 +22,8 @@ export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
 }
 
 const IDLE_MS_MAX = 1000;
+/** While the service's time is in doubt it is asked for so often. */
+const DOUBT_MS = 15_000;
 const FAILURES_TO_ALARM = 5;
 /** `run --once` gives a window up after so many failures in a row. */
 const FAILURES_ONCE_MAX = 8;
@@ -52,6 +54,8 @@ export function createPoller(options: PollerOptions) {
   let hasPlan = false;
   let upkeptMs = Number.NEGATIVE_INFINITY;
   let givesUp = false;
+  let isDoubtful = false;
+  let doubtedMs = Number.NEGATIVE_INFINITY;
 
   const turn = () =>
     turnOf({ pausedUntilMs: pause.untilMs, planDueMs, hasPlan, upkeptMs }, clock.now(), options.discoveryMs);
@@ -66,6 +70,7 @@ export function createPoller(options: PollerOptions) {
 
   /** Plan and upkeep, where they are due. */
   async function prepare(signal: AbortSignal): Promise<void> {
+    watchTime();
     if (turn() === "plan") await plan(signal);
     if (turn() !== "upkeep") return;
     upkeptMs = clock.now();
@@ -76,6 +81,14 @@ export function createPoller(options: PollerOptions) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
       pause.forDisk(error);
     }
+  }
+
+  /** A plan asks for the time while that is in doubt. When the doubt is over, windows are planned by the new time. */
+  function watchTime(): void {
+    const isStill = isDoubtful && serviceClock.isDoubtful;
+    if (isDoubtful !== serviceClock.isDoubtful || (isStill && Math.abs(clock.now() - doubtedMs) >= DOUBT_MS))
+      planDueMs = 0;
+    isDoubtful = serviceClock.isDoubtful;
   }
 
   function plan(signal: AbortSignal): Promise<void> {
@@ -90,6 +103,10 @@ export function createPoller(options: PollerOptions) {
     planDueMs = clock.now() + options.discoveryMs;
     try {
       const scope = await discovery.scope(signal);
+      if (serviceClock.isDoubtful) {
+        doubtedMs = clock.now();
+        return;
+      }
       active = new Set(
         (scope.organizations ?? []).filter(({ state }) => state === "active").map(({ id }) => id),
       );
@@ -204,7 +221,8 @@ export function createPoller(options: PollerOptions) {
     if (pause.untilMs !== null) throw new AccountRefusedError(refusalOf());
     const work = await agenda.next(true);
     if (work !== undefined) return work;
-    return agenda.running === 0 && agenda.waiting === 0 && turn() !== "plan" ? "done" : "idle";
+    const isPlanned = hasPlan && !isDoubtful && !serviceClock.isDoubtful && turn() !== "plan";
+    return agenda.running === 0 && agenda.waiting === 0 && isPlanned ? "done" : "idle";
   }
 
   function refusalOf(): string {

@@ -127,7 +127,8 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
         ["sweep", nextSweep],
         ["history", () => nextHistory(onceOnly)],
       ] as const;
-      for (const [kind, find] of finders) {
+      // While the service's time is in doubt nothing can be called complete, so only new events are read.
+      for (const [kind, find] of serviceClock.isDoubtful ? finders.slice(0, 1) : finders) {
         const window = await find();
         // Another step may have taken it while this one was looking.
         if (window === undefined || running.has(window.id)) continue;

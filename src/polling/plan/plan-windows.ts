@@ -4,6 +4,7 @@ import type { PollContext } from "../context.ts";
 import { isHistoryLimit } from "../limits/history-limit.ts";
 import { endedWindow } from "../read/commit-page.ts";
 import { loseForgottenRefused } from "../read/forgotten.ts";
+import { bringBack } from "./bring-back.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing-windows.ts";
 import { type AccountScope, activeOf, streamOf } from "./scope.ts";
@@ -17,6 +18,7 @@ const VANISHED = "gone from the service's list of organizations";
 /**
  * Brings the ledger in line with the config, the organizations that exist and the time.
  *
+ * 0. Windows that reach beyond now are brought back.
  * 1. Windows of organizations that are gone are set aside; those of organizations that are back, and refused
  *    ones whose time has come, are unread again.
  * 2. Refused windows that the service has forgotten become gaps.
@@ -29,6 +31,7 @@ const VANISHED = "gone from the service's list of organizations";
  */
 export async function planWindows(context: PollContext, scope: AccountScope): Promise<void> {
   const nowMs = context.serviceClock.now();
+  await bringBack(context, nowMs);
   await setAside(context, scope, nowMs);
   await loseForgottenRefused(context);
   await closeStragglers(context, nowMs);

@@ -4,7 +4,7 @@ import { eventBytes, ScanError } from "../../core/scanner.ts";
 import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
-import type { Priority } from "../limits/pace.ts";
+import { LIVE, type Priority } from "../limits/pace.ts";
 import { noteOrder } from "./order.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
 
@@ -63,6 +63,10 @@ export async function fetchPage(
     const guessMs = context.serviceClock.now();
     const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
     const page = await ask(context, query, scopeOf(window.stream), options, priority);
+    if (context.serviceClock.isDoubtful && priority !== LIVE) {
+      page.discard();
+      throw new InconsistentPageError("The answer's Date is far from the service's time so far.");
+    }
     const answeredMs = context.serviceClock.now();
     const dateMs = page.head.dateMs ?? guessMs;
     return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, answeredMs, release };
