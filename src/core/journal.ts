@@ -80,6 +80,8 @@ export interface Appended {
   /** The new events by organization. */
   readonly byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>;
   readonly edge: readonly string[];
+  /** Set where an event of an earlier page was taken for a changed copy of one on this page: the pass begins anew with this edge (R10). */
+  readonly againWith?: readonly string[] | undefined;
   /** Indexes in the page of the repeated events. */
   readonly repeatedAt: readonly number[];
   /** Counts what is held, this page included. Valid inside `change` alone (R36). */

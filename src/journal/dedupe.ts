@@ -1,6 +1,6 @@
 import { twinIdentity } from "../core/identity.ts";
 import { IDENTITY_BYTES, type PreparedPage } from "../core/prepare-page.ts";
-import { edgeOf, seenIn } from "./edge.ts";
+import { edgeOf, seenIn, TWIN_MARK } from "./edge.ts";
 
 /** Held events of some organizations and times: identity (as latin1 text) to the digest of the bytes. */
 export type Held = ReadonlyMap<string, number>;
@@ -16,12 +16,15 @@ export interface Deduped {
   /** Indexes of events that are held with other bytes. */
   readonly changed: readonly number[];
   readonly edge: readonly string[];
+  /** Indexes of held events before which this pass showed other bytes that were taken for a changed copy of them. */
+  readonly missedTwins: readonly number[];
 }
 
 /**
  * Decides which events of a page are new (R10, R11). Inside one pass two different byte strings with one
  * identity are two events; in a later pass an event with a held identity and other bytes is the held one,
- * changed, unless the pass also shows the held bytes.
+ * changed, unless the pass also shows the held bytes. Where these come on a later page, the other event is gone
+ * already: the pass has to begin anew, with a mark at that identity.
  */
 export function createDedupe() {
   const suspectsIn = createSuspects();
@@ -35,6 +38,7 @@ export function createDedupe() {
     const changed: number[] = [];
     let known = 0;
     const repeated: number[] = [];
+    const missedTwins: number[] = [];
     for (let index = 0; index < page.scanned.count; index++) {
       if (!isSuspect(index)) {
         fresh[freshCount++] = index;
@@ -44,6 +48,8 @@ export function createDedupe() {
       const digest = page.digests[index]!;
       const before = seen.get(key);
       const verdict = judge({ key, digest, before, doubled: doubled.get(key) }, held);
+      if (verdict === "known" && before !== undefined && isTwinMissed(key, digest, edge, held))
+        missedTwins.push(index);
       // An event that occurs once in the page need not be remembered: nothing later in it can repeat it.
       if (before !== undefined && verdict !== "repeated") before.push(digest);
       else if (before === undefined && doubled.has(key)) seen.set(key, [digest]);
@@ -60,6 +66,7 @@ export function createDedupe() {
       repeated,
       changed,
       edge: edgeOf(page, edge),
+      missedTwins,
     };
   };
 }
@@ -82,6 +89,15 @@ function judge({ key, digest, before, doubled }: Suspect, held: Held): Verdict {
   if (heldDigest === digest) return "known";
   if (held.has(twinIdentity(Buffer.from(key, "latin1"), digest).toString("latin1"))) return "known";
   return before !== undefined || doubled?.includes(heldDigest!) ? "twin" : "changed";
+}
+
+/** Whether an earlier page of the pass showed other bytes of this held event that are not held. */
+function isTwinMissed(key: string, digest: number, edge: readonly string[], held: Held): boolean {
+  const earlier = seenIn(edge).get(key) ?? [];
+  if (held.get(key) !== digest || earlier.includes(TWIN_MARK)) return false;
+  return earlier.some(
+    (other) => !held.has(twinIdentity(Buffer.from(key, "latin1"), other).toString("latin1")),
+  );
 }
 
 function keyAt({ identities }: PreparedPage, index: number): string {

@@ -4,7 +4,7 @@ import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-p
  * The memory of a pass about its earlier pages, by which an event on the next page is recognized as a repeat or
  * a twin (R10, R36). The service sorts by time, so only events of the last page's last millisecond can
  * come again, and events without a readable time, which may be anywhere. All of them are remembered, however
- * many there are.
+ * many there are. Marks at identities that have twins are remembered like the latter.
  *
  * An edge is a list of texts: `@` and the millisecond, then one text for each page that has such events: `=`
  * for the millisecond, `~` for those without a time, followed by identities and digests in base64. Passes of
@@ -50,6 +50,32 @@ export function edgeOf(page: PreparedPage, before: readonly string[]): readonly 
   // Events of the pages before matter only while the page has no other moment.
   const earlier = index < 0 ? kept : kept.filter((text) => text.startsWith("~"));
   return [`@${lastMs}`, ...earlier, ...packed("=", page, indexes), ...packed("~", page, undatedOf(page))];
+}
+
+/** In place of a digest: the identity has more than one event in this pass. No event is expected to have it. */
+export const TWIN_MARK = 0;
+
+/** The edge of a pass that begins anew because of these events. Marks stay until its end. */
+export function markedEdge(
+  page: PreparedPage,
+  indexes: readonly number[],
+  before: readonly string[],
+): readonly string[] {
+  const marks = [...marksIn(before), ...indexes.map((index) => identityTextAt(page, index))];
+  const entries = Buffer.alloc(marks.length * ENTRY_BYTES);
+  for (const [row, identity] of marks.entries()) {
+    entries.write(identity, row * ENTRY_BYTES, "latin1");
+    entries.writeUInt32LE(TWIN_MARK, row * ENTRY_BYTES + IDENTITY_BYTES);
+  }
+  return [`~${entries.toString("base64")}`];
+}
+
+function marksIn(edge: readonly string[]): string[] {
+  return [...seenIn(edge)].filter(([, digests]) => digests.includes(TWIN_MARK)).map(([identity]) => identity);
+}
+
+function identityTextAt({ identities }: PreparedPage, index: number): string {
+  return identities.toString("latin1", index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
 }
 
 function lastTimeMs({ timesMs, scanned }: PreparedPage): number | undefined {

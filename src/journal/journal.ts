@@ -9,6 +9,7 @@ import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import { createVersions } from "./archive/versions.ts";
 import type { Connection, State } from "./database.ts";
 import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
+import { markedEdge } from "./edge.ts";
 import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
@@ -95,6 +96,9 @@ export function createJournal(
       changed: deduped.changed.length,
       late: late.count,
       edge,
+      ...(deduped.missedTwins.length > 0 && {
+        againWith: markedEdge(commit.page, deduped.missedTwins, commit.edge),
+      }),
       countHeld,
     };
     if (commit.reader === null) sharedTime.noteFound(commit, deduped);

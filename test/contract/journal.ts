@@ -191,6 +191,24 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(await append([a], { edge: again.edge })).toMatchObject({ fresh: 0, known: 1, changed: 0 });
       });
 
+      test("R10 across page edges: a late twin before the held one is found when the pass begins anew with a mark", async () => {
+        await append([a, eventText(2)]);
+        const first = await append([eventText(0), b]);
+        expect(first).toMatchObject({ fresh: 1, changed: 1 });
+        const second = await append([a, eventText(2)], { edge: first.edge });
+        expect(second).toMatchObject({ known: 2, againWith: [expect.stringMatching(/^~/)] });
+        const anew = await append([eventText(0), b], { edge: second.againWith! });
+        expect(anew).toMatchObject({ fresh: 1, known: 1, changed: 0 });
+        const rest = await append([a, eventText(2)], { edge: anew.edge });
+        expect(rest).toMatchObject({ fresh: 0, known: 2, repeated: 0 });
+        expect(rest.againWith).toBeUndefined();
+        expect((await textsOf(journal)).sort()).toEqual([a, b, eventText(0), eventText(2)].sort());
+        // The next pass knows both.
+        const later = await append([eventText(0), b]);
+        expect(later).toMatchObject({ fresh: 0, known: 2 });
+        expect((await append([a], { edge: later.edge })).againWith).toBeUndefined();
+      });
+
       test("R10 across page edges: pages that lie wholly in one millisecond remember all that came before", async () => {
         const same = (id: string, note: string) => eventText(1, { id, note });
         let edge: readonly string[] = [];

@@ -8,7 +8,7 @@ import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered } from "./order.ts";
-import { movedBy, skippedIn } from "./pass.ts";
+import { begunAnew, movedBy, skippedIn } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 export async function commitPage(
@@ -25,6 +25,11 @@ export async function commitPage(
     lateBeforeMs: lateBeforeMs(window),
     change(found): WindowChange {
       const progressed = progress(context, window, pass, page, found, cursor);
+      if (found.againWith !== undefined) {
+        const fresh = progressed.pass!.fresh;
+        next = { ...progressed, pass: begunAnew(pass, found.againWith, fresh) };
+        return { put: [next] };
+      }
       if (last) return finish(context, progressed, found);
       const split = pass.pages === 0 ? cutUp(context, progressed, page, found) : null;
       if (split !== null) return split;

@@ -15,6 +15,8 @@ const SKIPS_MAX = 200;
  *   because a cursor is bound to its exact query (R1).
  * - unordered: the times of a page fall, or it begins before the page before it ended. From then on no time shows
  *   how far the pass came: a restart begins at the pass's own start, and pages do not grow again.
+ * - anew: an event was taken for a changed copy, and a later page shows that it is a twin (R10). The pass begins
+ *   at its own start, with a mark at their identity.
  * - halve: a page failed. The same place again with half the page size. `suspects` counts the events among
  *   which the bad one must be; when all of them were read, the failure has passed and pages are full again.
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
@@ -68,6 +70,13 @@ export function restarted(pass: Pass, limit: number): Pass {
   }
   const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
   return { ...pass, startMs, firstMs: ownStartMs(pass), reachedMs: startMs, limit, cursor: null };
+}
+
+/** The pass from its own start, with another edge: an event that it has passed is to be looked at again. */
+export function begunAnew(pass: Pass, edge: readonly string[], fresh: number): Pass {
+  const { endMs, limit, begunMs, isUnordered } = pass;
+  const anew = { ...beginPass(ownStartMs(pass), endMs, limit, begunMs), edge, fresh };
+  return isUnordered === true ? { ...anew, isUnordered } : anew;
 }
 
 function ownStartMs({ firstMs, startMs }: Pass): number {

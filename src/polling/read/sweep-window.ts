@@ -201,22 +201,30 @@ async function readSlice(
 ): Promise<ReadSlice> {
   let fresh = 0;
   let isForgotten = false;
-  let edge: readonly string[] = [];
   const distinct = new Map<string, string>();
   const skips: NewGap[] = [];
-  for await (const served of pagesOf(context, window, { stretch: slice, fields: undefined, signal, skips })) {
-    const { page } = served;
-    isForgotten = served.isForgotten;
-    for (let index = 0; index < page.scanned.count; index++)
-      if (isInside(slice, page.timesMs[index]!))
-        distinct.set(
-          `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
-          ownerAt(page, index),
-        );
-    const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
-    const appended = await append(context, window, served, commit);
-    fresh += appended.fresh;
-    edge = appended.edge;
+  const walk = { stretch: slice, fields: undefined, signal, skips };
+  // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
+  let first: readonly string[] | undefined = [];
+  while (first !== undefined) {
+    let edge: readonly string[] = first;
+    first = undefined;
+    for await (const served of pagesOf(context, window, walk)) {
+      const { page } = served;
+      isForgotten = served.isForgotten;
+      for (let index = 0; index < page.scanned.count; index++)
+        if (isInside(slice, page.timesMs[index]!))
+          distinct.set(
+            `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
+            ownerAt(page, index),
+          );
+      const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
+      const appended = await append(context, window, served, commit);
+      fresh += appended.fresh;
+      edge = appended.edge;
+      first = appended.againWith;
+      if (first !== undefined) break;
+    }
   }
   return { fresh, owners: [...distinct.values()], skips, isForgotten };
 }
