@@ -5,9 +5,11 @@ import { silentLog } from "../src/core/log.ts";
 import { backUp, restore } from "../src/journal/backup.ts";
 import { inlinePreparer } from "../src/polling/prepare/preparer.ts";
 import { changed, configOf } from "./config.ts";
+import type { ModelEvent } from "./events.ts";
 import type { Fault } from "./faults.ts";
 import type { History } from "./history.ts";
-import type { SinkPlan } from "./plan.ts";
+import { namedIn } from "./oracle.ts";
+import { type SinkPlan, START_MS } from "./plan.ts";
 import { createLane, type Replica } from "./process.ts";
 import type { Tally } from "./tally.ts";
 import { createProcessClock, type WorldClock } from "./world-clock.ts";
@@ -29,6 +31,9 @@ export interface OperatorOptions {
   /** The state of the next process. */
   where(): { readonly state: string; readonly replica: Replica | undefined };
 }
+
+/** An event that the service forgets sooner after a restore need not be read again. */
+const REREAD_MS = 86_400_000;
 
 export function createOperator(options: OperatorOptions): Operator {
   const { world, history, directory, tally, skewMs, where } = options;
@@ -78,6 +83,10 @@ export function createOperator(options: OperatorOptions): Operator {
   /** The folders are ahead of the restored state. They are kept, and new ones take their place. */
   async function putBack({ backupMs, fromMs }: Extract<Fault, { kind: "restore" }>): Promise<void> {
     if (!existsSync(copyOf(backupMs))) return;
+    await change(async (_actions, _signal, app) => {
+      const unread = history.service.events.filter((event) => !isReadAgain(event, backupMs));
+      for (const event of await namedIn(app, unread)) history.namedBefore.add(event);
+    });
     await restore(where().state, copyOf(backupMs), world.nowMs);
     const sinks = history.settings.sinks.map((sink) => ({
       ...sink,
@@ -87,6 +96,18 @@ export function createOperator(options: OperatorOptions): Operator {
     history.reconfigured({ ...history.settings, sinks }, world.nowMs);
     history.replacedMs = world.nowMs;
     await forgetOthers();
+  }
+
+  /** Whether the program has to find the event once more after the restore. */
+  function isReadAgain(event: ModelEvent, backupMs: number): boolean {
+    const { only, retentionMs } = history.settings;
+    const untilMs = world.nowMs + REREAD_MS;
+    return (
+      event.timeMs >= START_MS + backupMs &&
+      event.timeMs > untilMs - retentionMs &&
+      (only === null || only.includes(event.organization)) &&
+      history.service.isListed(event.organization, untilMs)
+    );
   }
 
   return {

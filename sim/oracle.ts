@@ -34,6 +34,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
       if (count > 0) held.add(event);
       if (count > 1) report("exactly once", `${nameOf(event)} is ${count} times in ${sink.plan.name}`);
       if (count > 0 || kept.has(event.text)) continue;
+      if (sink.untilMs <= nowMs && history.namedBefore.has(event)) continue;
       const promise = promiseFor(plan, history, calm, event, sink, nowMs);
       if (promise === "nothing") continue;
       const isGap = ledger.isGap(event);
@@ -166,6 +167,12 @@ export function countsIn(history: History, sink: SinkLife, violations: Violation
     }
   }
   return counts;
+}
+
+/** Events that the state keeps apart or names as missing. A backup that replaces it does not know of them. */
+export async function namedIn(app: App, events: readonly ModelEvent[]): Promise<ModelEvent[]> {
+  const [kept, { isGap }] = [keptApart(app), await readLedger(app)];
+  return events.filter((event) => kept.has(event.text) || isGap(event));
 }
 
 /** Events that were set aside with their bytes: dead letters, and those of foreign organizations. */

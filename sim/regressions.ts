@@ -1,12 +1,8 @@
+import { CAMPAIGN_REGRESSIONS } from "./campaign-regressions.ts";
 import { focused } from "./focus.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, type Plan } from "./plan.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "./plan.ts";
+import type { Regression } from "./regression.ts";
 import { REFUSED_CURSOR_ON_A_FULL_DISK, TWIN_AT_AN_EDGE } from "./regression-plans.ts";
-
-/** A defect that a life has found, as the smallest life that shows it. It is never removed. */
-export interface Regression {
-  readonly name: string;
-  readonly plan: Plan;
-}
 
 export const REGRESSIONS: readonly Regression[] = [
   {
@@ -286,4 +282,5 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  ...CAMPAIGN_REGRESSIONS,
 ];

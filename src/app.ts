@@ -30,7 +30,7 @@ import { createEncodedMemory } from "./delivery/encoded-memory.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/create-imports.ts";
-import { isAsRestored } from "./journal/backup.ts";
+import { isAsRestored, restoredCopy } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
@@ -162,7 +162,7 @@ async function assemble(
       memory,
       traces,
       shard: config.shard,
-      polling: { ...config.polling, ...archivePolling(config, archives, usedShare) },
+      polling: { ...archivePolling(config, archives, usedShare), restored: restoredCopy(db) },
       dispatcher: options.dispatcher,
       lane: options.lane,
       keepUnattributed: (stream, bytes, reason) =>

@@ -4,9 +4,10 @@ import { archiveConfigs, type RunningArchive } from "./archives.ts";
 /** From this share on, polling begins no further stretch of history (A4). */
 const NARROW_SHARE = 0.7;
 
-/** The settings of polling that archives decide. */
+/** The settings of polling, with those that archives decide. */
 export function archivePolling(config: Config, archives: readonly RunningArchive[], usedShare: () => number) {
   return {
+    ...config.polling,
     archived: archiveConfigs(config).length > 0,
     oldestOpenMs: () => oldestOpenMs(archives, usedShare()),
   };

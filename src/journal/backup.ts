@@ -134,6 +134,14 @@ export function restoredMs(db: State): number | undefined {
   return numberIn(db, RESTORED);
 }
 
+/** When the copy was made that this state was restored from, and when it was restored; undefined where either is not known. */
+export function restoredCopy(
+  db: State,
+): { readonly madeMs: number; readonly restoredMs: number } | undefined {
+  const [madeMs, at] = [numberIn(db, MADE), restoredMs(db)];
+  return madeMs === undefined || at === undefined ? undefined : { madeMs, restoredMs: at };
+}
+
 /** Whether the state was restored and this reader has committed nothing since. */
 export function isAsRestored(db: State, reader: string): boolean {
   const committedMs = db.prepare("SELECT committed_ms FROM readers WHERE name = ?").pluck().get(reader) as

@@ -80,6 +80,8 @@ export type PollingConfig = z.output<typeof pollingSchema> & {
   readonly archived?: boolean;
   /** The start of the oldest day that an archive waits for, while the journal is nearly full (A4). */
   readonly oldestOpenMs?: () => number | undefined;
+  /** The state was restored at that time from a copy that was made before. */
+  readonly restored?: PollingSettings["restored"];
 };
 
 /** The reading part of an account; the directory part describes its connection. */
@@ -130,6 +132,7 @@ export function settingsOf(account: AccountReading, polling: PollingConfig): Pol
     order: polling.order,
     archived: polling.archived ?? false,
     ...(polling.oldestOpenMs && { oldestOpenMs: polling.oldestOpenMs }),
+    restored: polling.restored,
   };
 }
 

@@ -25,6 +25,8 @@ export interface PollingSettings extends Times {
   readonly archived?: boolean;
   /** The start of the oldest day that an archive waits for, while the journal is nearly full (A4). */
   readonly oldestOpenMs?: () => number | undefined;
+  /** The state was restored at that time from a copy that was made before. */
+  readonly restored?: { readonly madeMs: number; readonly restoredMs: number } | undefined;
 }
 
 /** Facts about the service that polling has found out since the process started. */
@@ -37,10 +39,18 @@ export interface Learned {
   readonly suspectUntilMs: Map<string, number>;
   /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
   unorderedUntilMs: number;
+  /** How often in a row the name of an unreadable event could not be asked for, by stream. */
+  readonly nameFailures: Map<number, number>;
 }
 
 export function createLearned(headerBytesMax: number): Learned {
-  return { headerBytesMax, aloneUntilMs: new Map(), suspectUntilMs: new Map(), unorderedUntilMs: 0 };
+  return {
+    headerBytesMax,
+    aloneUntilMs: new Map(),
+    suspectUntilMs: new Map(),
+    unorderedUntilMs: 0,
+    nameFailures: new Map(),
+  };
 }
 
 /** The parts and facts that polling one account is built from. */

@@ -10,6 +10,9 @@ import { type Missing, missingStretches, type TimeStretch, type Wanted, windowsF
 
 const OUTAGE = "nothing was read for longer than the service keeps events";
 
+/** An organization that appears later than this after a restored copy is a new one. */
+const NEW_AFTER_RESTORE_MS = 7 * DAY_MS;
+
 /** A stretch of the past to be read once more or at all. */
 export interface HistoryRequest {
   readonly fromMs: number;
@@ -44,12 +47,21 @@ export async function addHistory(
 }
 
 function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Wanted {
-  const firstMs = Math.max(toMs - context.settings.sinceMs, heldMs);
+  const firstMs = Math.max(firstReadMs(context, toMs), heldMs);
   return (covered) => {
     const ends = covered.map((stretch) => stretch.toMs);
     const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));
     return fromMs < toMs ? { fromMs, toMs } : null;
   };
+}
+
+/**
+ * After a restored copy, an organization that the copy does not know may have been read before. Everything since
+ * the copy is read again, however short `since` is.
+ */
+function firstReadMs({ settings: { sinceMs, restored } }: PollContext, nowMs: number): number {
+  const isRestored = restored !== undefined && nowMs - restored.restoredMs < NEW_AFTER_RESTORE_MS;
+  return isRestored ? Math.min(nowMs - sinceMs, restored.madeMs) : nowMs - sinceMs;
 }
 
 /** First reads begin a little after the service's horizon: events before this may be forgotten before they are read. */

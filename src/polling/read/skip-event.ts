@@ -31,6 +31,8 @@ export const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "org
 
 /** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
 const TRIES = 3;
+/** The name of an event is asked for so often in a row. Without an answer, the event is passed over without a name. */
+const NAME_TRIES = 10;
 
 /** Whether a page fails because of its content, so that a smaller one may succeed. */
 export function isBadContent(context: PollContext, error: unknown): boolean {
@@ -117,13 +119,24 @@ async function skip(
   return { skipped: { ...skippedOf(error), name: await nameOf(context, request) } };
 }
 
-/** Asks for the identity fields alone: they are short, and often readable where the event is not. */
+/**
+ * Asks for the identity fields alone: they are short, and often readable where the event is not. An event that
+ * has no name now and gets one later would be counted twice, so a failure that may pass is waited out.
+ */
 async function nameOf(context: PollContext, request: PageRequest): Promise<EventName | undefined> {
+  const { nameFailures } = context.learned;
+  const { stream } = request.window;
   const query = { ...request.query, fields: IDENTITY_FIELDS };
   const asked = await tried(context, { ...request, query }).catch((error: unknown) => {
     if (request.signal.aborted) throw error;
-    return { error };
+    const failures = (nameFailures.get(stream.id) ?? 0) + 1;
+    // A service may bind a token to the fields that were asked for: waiting would not help.
+    const isRefused = context.source.fault(error).kind === "bad_request";
+    if (isRefused || failures >= NAME_TRIES) return { error };
+    nameFailures.set(stream.id, failures);
+    throw error;
   });
+  nameFailures.delete(stream.id);
   if (!("served" in asked)) return undefined;
   const { page, lease } = asked.served;
   try {
