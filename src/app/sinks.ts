@@ -11,6 +11,7 @@ import type { SqliteJournal } from "../journal/journal.ts";
 import { describe } from "../services/index.ts";
 import { reads } from "../services/read/read-paths.ts";
 import { sinks } from "../sinks/index.ts";
+import { sharedOrganizations } from "./shared-organizations.ts";
 
 /** Readers of the program itself; a sink cannot have such a name. */
 export const TRACKER = "~imports";
@@ -97,6 +98,8 @@ export function wantsOf(sink: SinkConfig) {
 export async function placeReaders(config: Config, journal: SqliteJournal, log: Log): Promise<void> {
   const known = new Set(journal.readers.names());
   refuseMisplaced(config, known, journal.end().page === 0);
+  for (const { sink, message } of sharedOrganizations(config.accounts, sinkConfigs(config)))
+    log.warn({ sink, reason: message }, "A sink that chooses by account may not get every event.");
   for (const sink of sinkConfigs(config)) {
     if (!known.has(sink.name) && sink.start === "now")
       await journal.readers.createAt(sink.name, journal.end());

@@ -5,6 +5,7 @@ import { checkArchives } from "../app/check/archives.ts";
 import type { CheckFinding } from "../app/check/finding.ts";
 import { checkServer } from "../app/check/server.ts";
 import { advice, checkSinks } from "../app/check/sinks.ts";
+import { sharedOrganizations } from "../app/shared-organizations.ts";
 import { refuseMisplaced, sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
@@ -60,6 +61,8 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
     message: `the config is valid: ${counted(config.accounts.length, "account")}, ${counted(config.sinks.length, "sink")}${config.shard === undefined ? "" : `, shard ${shardText(config.shard)}`}`,
   };
   yield* server;
+  for (const { sink, message } of sharedOrganizations(config.accounts, sinkConfigs(config)))
+    yield { subject: `sink ${sink}`, ok: true, warning: true, message };
   if (isOnline) for (const account of config.accounts) yield* checkAccount(account, config.shard, io.signal);
   if (!isOnline) {
     for (const sink of sinkConfigs(config)) yield* advice(sink);

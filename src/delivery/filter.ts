@@ -5,7 +5,9 @@ const list = (description: string) => z.array(z.string().min(1)).min(1).optional
 
 /** Which events a sink gets; all named conditions must hold. */
 export const routeSchema = z.strictObject({
-  accounts: list("Names of accounts."),
+  accounts: list(
+    "Names of accounts. An event that two accounts can read belongs to the one that read it first.",
+  ),
   organizations: list("Ids of organizations."),
   services: list("Services, as the events name them."),
   eventTypes: list("Event types; a * matches anything."),

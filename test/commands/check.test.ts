@@ -1,7 +1,9 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { REGIONS } from "../../src/directory/account.ts";
 import { openWorld, runMain, type World } from "../support/world.ts";
@@ -46,6 +48,36 @@ describe("check", () => {
     expect(outcome.stdout).toMatch(/^ok {6}.*: the config is valid: 1 account, 1 sink\n$/);
     expect(world.simulator.control.requests()).toEqual([]);
   });
+
+  test.each([
+    ["a list in both", ["A", "B"], ["b"], "b and a both read the organization B"],
+    ["a list and all", "all", ["b"], "b and a may read the same organizations"],
+    ["separate lists", ["A"], ["b"], undefined],
+    ["no choice by account", ["A", "B"], undefined, undefined],
+  ])(
+    "R11 it warns of a sink that chooses by account where two accounts read one organization: %s",
+    async (_, ofA, accounts, expected) => {
+      const key = { env: "KEY" };
+      const common = { insightsUrl: "http://127.0.0.1:1", managementUrl: "http://127.0.0.1:1", apiKey: key };
+      const idOf = (letter: string) => letter.repeat(24);
+      const file = join(mkdtempSync(join(tmpdir(), "tidemark-check-")), "tidemark.yaml");
+      const config = {
+        accounts: [
+          { name: "a", ...common, organizations: ofA === "all" ? ofA : (ofA as string[]).map(idOf) },
+          { name: "b", ...common, organizations: [idOf("b")] },
+        ],
+        sinks: [{ name: "screen", type: "console", ...(accounts && { only: { accounts } }) }],
+      };
+      writeFileSync(file, JSON.stringify(config));
+      const { code, stdout } = await runMain(["check", "-c", file], { KEY: "key" });
+      rmSync(dirname(file), { recursive: true });
+      expect(code).toBe(0);
+      const notes = stdout.split("\n").filter((line) => line.startsWith("note"));
+      expect(notes).toEqual(
+        expected === undefined ? [] : [expect.stringContaining(expected.replace(/\bB\b/, idOf("b")))],
+      );
+    },
+  );
 
   test("a config that is wrong ends with 2", async () => {
     const outcome = await world.run(["check", "-c", world.configure({ more: ["sinc: 1"] })]);
