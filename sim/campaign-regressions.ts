@@ -37,4 +37,14 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       faults: [{ kind: "restore", backupMs: 2 * HOUR_MS, fromMs: 20 * HOUR_MS, downMs: MINUTE_MS }],
     }),
   },
+  {
+    name: "a restored backup does not know a late event, and the count of its window is taken for wrong",
+    plan: focused(1, {
+      hours: 100,
+      organizations: 1,
+      events: { lateShare: 0.3, lateMs: 2 * HOUR_MS },
+      settings: { retentionMs: 36 * HOUR_MS, sweepsMs: [30 * MINUTE_MS], lastSweepMs: 6 * HOUR_MS },
+      faults: [{ kind: "restore", backupMs: 14 * HOUR_MS, fromMs: 70 * HOUR_MS, downMs: MINUTE_MS }],
+    }),
+  },
 ];

@@ -2,8 +2,9 @@ import type { App } from "../src/app.ts";
 import { createCalm, statedMs } from "./calm.ts";
 import { nameOf, timeText, type Violation } from "./findings.ts";
 import type { History } from "./history.ts";
+import { countsIn } from "./known.ts";
 import { readLedger } from "./ledger.ts";
-import { countsIn, keptApart, promiseFor } from "./oracle.ts";
+import { keptApart, promiseFor } from "./oracle.ts";
 import type { Plan } from "./plan.ts";
 
 /**

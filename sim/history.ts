@@ -28,6 +28,8 @@ export interface History {
   replacedMs: number;
   /** Events that a state named as missing, or kept apart, before a backup replaced it, and that cannot be read again. */
   readonly namedBefore: Set<ModelEvent>;
+  /** Delivered events that a restored backup did not know. */
+  readonly forgotten: Set<ModelEvent>;
   /** The settings in the order of time. */
   readonly settingsSince: { readonly sinceMs: number; readonly settings: Settings }[];
   /** The config is another one from now on; sinks that are new or gone are noticed. */
@@ -59,6 +61,7 @@ export function createHistory(plan: Plan, service: ModelService, disk: Disk): Hi
     up: [],
     replacedMs: Number.NEGATIVE_INFINITY,
     namedBefore: new Set(),
+    forgotten: new Set(),
     settingsSince: [{ sinceMs: START_MS, settings: plan.settings }],
     service,
     disk,

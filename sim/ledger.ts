@@ -67,8 +67,17 @@ function gapText({ fromMs, toMs, reason, detail }: Gap): string {
 /** A sweep's moment is known to the second, as the service's Date is. */
 const MOMENT_MS = 60_000;
 
+/** Where an event is. */
+export interface Whereabouts {
+  /** It is in a folder. */
+  isHeld(event: ModelEvent): boolean;
+  /** It is in a folder, and the state was not replaced by a backup that does not know it. */
+  isKnown(event: ModelEvent): boolean;
+  /** It is in the state and in no folder, and that is right. */
+  isWaiting(event: ModelEvent): boolean;
+}
+
 /**
- * `isWaiting`: the event is in the state and in no folder, and that is right.
  * A sealed window has everything that the service showed when it was last compared, and its counts are those
  * of the events that are there.
  */
@@ -76,8 +85,7 @@ export function judgeLedger(
   plan: Plan,
   { windows }: LedgerFacts,
   events: readonly ModelEvent[],
-  isHeld: (event: ModelEvent) => boolean,
-  isWaiting: (event: ModelEvent) => boolean,
+  { isHeld, isKnown, isWaiting }: Whereabouts,
 ): Violation[] {
   const found: Violation[] = [];
   const indexes = new Map(plan.organizations.map(({ index }) => [organizationId(index), index]));
@@ -102,9 +110,10 @@ export function judgeLedger(
     // One of a foreign organization is kept apart and belongs to no count.
     const uncounted = inside.filter(({ odd }) => odd === "untimed" || odd === "foreign").length;
     const held = inside.filter(isHeld).length;
+    const known = inside.filter(isKnown).length;
     const waiting = inside.filter(isWaiting).length;
     const { heldCount, apiCount } = window;
-    if (heldCount !== null && (heldCount > held + waiting || heldCount < held - uncounted))
+    if (heldCount !== null && (heldCount > held + waiting || heldCount < known - uncounted))
       report(`says that it holds ${heldCount} and holds ${held}`, window);
     if (apiCount !== null && (apiCount > inside.length || apiCount < shown.length - uncounted))
       report(`says that the service has ${apiCount} of between ${shown.length} and ${inside.length}`, window);

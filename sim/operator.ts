@@ -8,6 +8,7 @@ import { changed, configOf } from "./config.ts";
 import type { ModelEvent } from "./events.ts";
 import type { Fault } from "./faults.ts";
 import type { History } from "./history.ts";
+import { forgetSince, knownEvents } from "./known.ts";
 import { namedIn } from "./oracle.ts";
 import { type SinkPlan, START_MS } from "./plan.ts";
 import { createLane, type Replica } from "./process.ts";
@@ -37,6 +38,7 @@ const REREAD_MS = 86_400_000;
 
 export function createOperator(options: OperatorOptions): Operator {
   const { world, history, directory, tally, skewMs, where } = options;
+  const copied = new Map<number, ReadonlySet<ModelEvent>>();
   const copyOf = (backupMs: number) => join(directory, `backup-${backupMs}.db`);
 
   /** A command that changes the state while no process runs. */
@@ -87,6 +89,7 @@ export function createOperator(options: OperatorOptions): Operator {
       const unread = history.service.events.filter((event) => !isReadAgain(event, backupMs));
       for (const event of await namedIn(app, unread)) history.namedBefore.add(event);
     });
+    forgetSince(history, copied.get(backupMs)!);
     await restore(where().state, copyOf(backupMs), world.nowMs);
     const sinks = history.settings.sinks.map((sink) => ({
       ...sink,
@@ -115,6 +118,7 @@ export function createOperator(options: OperatorOptions): Operator {
       if (fault.kind !== "restore" || atMs !== fault.backupMs || existsSync(copyOf(atMs))) return false;
       const signal = new AbortController().signal;
       await backUp(where().state, copyOf(atMs), { nowMs: world.nowMs, signal });
+      copied.set(atMs, knownEvents(history, world.nowMs));
       return true;
     },
     async maintain(fault) {

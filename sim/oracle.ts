@@ -5,6 +5,7 @@ import type { ModelEvent } from "./events.ts";
 import { nameOf, type Violation } from "./findings.ts";
 import { heldInState } from "./held.ts";
 import type { History, Interval, SinkLife } from "./history.ts";
+import { countsIn, knownEvents } from "./known.ts";
 import { judgeLedger, readLedger } from "./ledger.ts";
 import { type Plan, START_MS } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
@@ -53,7 +54,9 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
   }
   const isHeld = (event: ModelEvent) => held.has(event);
   const isWaiting = await waitingInState(plan, history, app, isHeld, nowMs);
-  violations.push(...judgeLedger(plan, ledger, history.service.events, isHeld, isWaiting));
+  const known = knownEvents(history, nowMs);
+  const isKnown = (event: ModelEvent) => known.has(event);
+  violations.push(...judgeLedger(plan, ledger, history.service.events, { isHeld, isKnown, isWaiting }));
   digest.update(JSON.stringify(ledger.windows));
   return { violations, digest: digest.digest("hex").slice(0, 16), delivered };
 
@@ -147,26 +150,6 @@ function isEverServed(plan: Plan, event: ModelEvent, stated: number): boolean {
   const { joinsMs, leavesMs } = plan.organizations.find(({ index }) => index === event.organization)!;
   const fromMs = Math.max(event.shownMs, event.timeMs, START_MS + joinsMs);
   return leavesMs === null || fromMs + stated < START_MS + leavesMs;
-}
-
-/** How often each event is in a sink; a line that is no event is a violation. */
-export function countsIn(history: History, sink: SinkLife, violations: Violation[]): Map<ModelEvent, number> {
-  const counts = new Map<ModelEvent, number>();
-  for (const [path, bytes] of history.disk.files(sink.plan.folder)) {
-    if (path.includes("/.tidemark/")) continue;
-    const { lines, rest } = history.linesOf(bytes);
-    if (rest !== "") violations.push({ rule: "exactly once", message: `${path} ends within a line` });
-    for (const line of lines) {
-      const event = history.byText.get(line);
-      if (event === undefined)
-        violations.push({
-          rule: "exactly once",
-          message: `${path} holds a line that the service never sent: ${line.slice(0, 100)}`,
-        });
-      else counts.set(event, (counts.get(event) ?? 0) + 1);
-    }
-  }
-  return counts;
 }
 
 /** Events that the state keeps apart or names as missing. A backup that replaces it does not know of them. */
