@@ -21,15 +21,18 @@ export interface PageBody {
 /** A page with at most so many neighbours of one organization and day gets a frame for each. */
 const FRAMES_MAX = 8;
 
-/** Turns the page into lines where it can. `compress` may overwrite its last result with the next. */
-export function encodeBody(scanned: ScannedPage, compress: Compress): PageBody {
-  const bytes = makeLines(scanned) ? compressLines(scanned, compress) : compress(scanned.bytes);
+/**
+ * Turns the page into lines where it can. `compress` may overwrite its last result with the next. `owners`: for each
+ * event the number of its organization, where these are known. Events do not always name it.
+ */
+export function encodeBody(scanned: ScannedPage, compress: Compress, owners?: Uint16Array): PageBody {
+  const bytes = makeLines(scanned) ? compressLines(scanned, compress, owners) : compress(scanned.bytes);
   return { bytes, checksum: checksumOf(bytes) };
 }
 
-function compressLines(scanned: ScannedPage, compress: Compress): Buffer {
+function compressLines(scanned: ScannedPage, compress: Compress, owners?: Uint16Array): Buffer {
   const { bytes, columns, count } = scanned;
-  const ends = endsOfAlike(scanned);
+  const ends = endsOfAlike(scanned, owners);
   const frames: Buffer[] = [];
   let from = 0;
   for (const to of ends) {
@@ -42,22 +45,30 @@ function compressLines(scanned: ScannedPage, compress: Compress): Buffer {
 }
 
 /** The ends of neighbours that go to one file; only the end of the page where these are many. */
-function endsOfAlike(scanned: ScannedPage): number[] {
+function endsOfAlike(scanned: ScannedPage, owners?: Uint16Array): number[] {
   const ends: number[] = [];
   for (let from = 0; from < scanned.count; from = ends.at(-1)!) {
     if (ends.length === FRAMES_MAX) return [scanned.count];
-    ends.push(alikeFrom(scanned, from, scanned.count));
+    ends.push(alikeFrom(scanned, from, scanned.count, owners));
   }
   return ends;
 }
 
 /** The end of the neighbours from `from` on, `to` at most, that share its organization and its day in UTC. */
-export function alikeFrom({ runs, timesMs }: ScannedPage, from: number, to: number): number {
+export function alikeFrom(
+  { runs, timesMs }: ScannedPage,
+  from: number,
+  to: number,
+  owners?: Uint16Array,
+): number {
   const dayMs = Math.floor(timesMs[from]! / DAY_MS) * DAY_MS;
-  let index = from + 1;
   // A time that cannot be read is NaN, and so on no day.
-  while (index < to && runs[index] === 1 && timesMs[index]! >= dayMs && timesMs[index]! < dayMs + DAY_MS)
-    index++;
+  const isAlike = (index: number) =>
+    (owners === undefined ? runs[index] === 1 : owners[index] === owners[from]) &&
+    timesMs[index]! >= dayMs &&
+    timesMs[index]! < dayMs + DAY_MS;
+  let index = from + 1;
+  while (index < to && isAlike(index)) index++;
   return index;
 }
 
@@ -112,9 +123,12 @@ const LINE_BREAK = 0x0a;
  */
 export function makeLines(scanned: ScannedPage): boolean {
   const { bytes, columns, count, hasLineBreaks } = scanned;
-  if (hasLineBreaks || !areSideBySide(scanned)) return false;
-  for (let index = 0; index < count; index++) bytes[columns[index * STRIDE + 1]!] = LINE_BREAK;
-  return true;
+  // Every reader asks for every few events of a page.
+  if (scanned.areLines !== undefined) return scanned.areLines;
+  scanned.areLines = !hasLineBreaks && areSideBySide(scanned);
+  if (scanned.areLines)
+    for (let index = 0; index < count; index++) bytes[columns[index * STRIDE + 1]!] = LINE_BREAK;
+  return scanned.areLines;
 }
 
 function areSideBySide({ columns, count }: ScannedPage): boolean {

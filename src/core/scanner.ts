@@ -19,6 +19,8 @@ export interface ScannedPage {
   readonly timesMs: Float64Array;
   /** 1 for an event whose organization is known to be written as that of the event before. */
   readonly runs: Uint8Array;
+  /** Whether the events are lines in `bytes`. Undefined until `makeLines` has looked. */
+  areLines?: boolean;
 }
 
 export const FIELD = {

@@ -74,6 +74,18 @@ describe("the frames of a stored page", () => {
     expect(framesOf(bytes, offset(2), offset(3))).toBeUndefined();
   });
 
+  test("follow the owners of events, which do not all name their organization", () => {
+    const nameless = (timestamp: string) => JSON.stringify({ timestamp });
+    const texts = days.flatMap((text) =>
+      Array.from({ length: 10 }, () => [text, nameless(JSON.parse(text).timestamp)]).flat(),
+    );
+    const page = arrayOf(texts);
+    const half = page.columns[(texts.length / 2) * STRIDE]! - 1;
+    expect(framesOf(encodeBody(page, compress).bytes, 0, half)).toBeUndefined();
+    const { bytes } = encodeBody(page, compress, new Uint16Array(texts.length));
+    expect(decompress(framesOf(bytes, 0, half)!)).toEqual(decompress(bytes).subarray(0, half));
+  });
+
   test("are one where organizations take turns", () => {
     const page = arrayOf(Array.from({ length: 40 }, (_, at) => event(`o${at % 2}`, "2026-03-15T00:00:00Z")));
     const { bytes } = encodeBody(page, compress);

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
-import { decodeBodyInto, encodeBody } from "../../core/page-body.ts";
+import { decodeBodyInto, encodeBody, makeLines } from "../../core/page-body.ts";
 import {
   type Attribution,
   COMPRESSION,
@@ -44,6 +44,7 @@ export type WorkerAnswer =
       readonly body: Uint8Array<ArrayBuffer>;
       readonly count: number;
       readonly hasLineBreaks: boolean;
+      readonly areLines: boolean;
       readonly columns: Int32Array;
       readonly scannedTimesMs: Float64Array;
       readonly runs: Uint8Array;
@@ -95,7 +96,7 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
   } catch {
     return { id, kind: "failed", body };
   }
-  const { bytes: packed, checksum } = encodeBody(page.scanned, compress);
+  const { bytes: packed, checksum } = encodeBody(page.scanned, compress, page.organizationIndexes);
   const stored = allocate(Uint8Array, packed.length);
   stored.set(packed);
   const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate);
@@ -106,6 +107,7 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
     body,
     count: page.scanned.count,
     hasLineBreaks: page.scanned.hasLineBreaks,
+    areLines: makeLines(page.scanned),
     columns: page.scanned.columns,
     scannedTimesMs: page.scanned.timesMs,
     runs: page.scanned.runs,
