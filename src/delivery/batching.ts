@@ -48,8 +48,11 @@ export interface Forming {
 const PASSED_OVER_MAX = 50_000;
 /** How many misfits are held in memory before they become dead letters. */
 const MISFITS_MAX = 1000;
-/** Events that are encoded before others get their turn: 2 ms by recipes, 12 ms by a converter. */
-const SLICE_EVENTS = 250;
+/** Others get their turn after so many events or so much time: 250 take 2 ms by recipes, and far more where these are learned. */
+const TURN_EVENTS_MAX = 250;
+const TURN_MS = 8;
+/** So many events are encoded between two looks at the time. */
+const SLICE_EVENTS = 25;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
 export async function formBatch(forming: Forming): Promise<Formed> {
@@ -151,11 +154,14 @@ class Taken {
     const end = page.first + page.count;
     if (lines !== undefined && forming.bound === undefined && forming.wants === everything)
       if (this.#takesAll(lines, page)) return end;
+    let turn = { from: page.first, beganMs: performance.now() };
     for (let from = page.first; ; ) {
       const to = Math.min(end, from + SLICE_EVENTS);
       from = this.#takeSlice(page, lines, from, to);
       if (from < to || from === end || this.isFull) return from;
+      if (from - turn.from < TURN_EVENTS_MAX && performance.now() - turn.beganMs < TURN_MS) continue;
       await setImmediate();
+      turn = { from, beganMs: performance.now() };
     }
   }
 

@@ -5,8 +5,8 @@ import type { Step } from "../core/step.ts";
 
 /** Events of one step, and of one part of it. A step ends early when its time is over. */
 const EVENTS_MAX = 4000;
-const PART_EVENTS = 250;
-/** Drift takes about 2 µs for an event of a known shape, and 20 times as long for a new one. */
+const PART_EVENTS = 100;
+/** Drift takes less than a microsecond for an event of a known shape, and 100 times as long for a new one. */
 const STEP_MS = 8;
 const COMMIT_MS = 1000;
 

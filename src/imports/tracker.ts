@@ -66,10 +66,13 @@ export function createTracker(store: ImportStore, clock: Clock, options: Tracker
   }
 
   return {
-    apply: (events) =>
-      store.change(() => {
+    async apply(events) {
+      // A job is awaited before its request is sent, so a look outside the change is not too early.
+      if (!jobs.isAwaited() && !events.some(mayMatter)) return;
+      await store.change(() => {
         const isAnyAwaited = jobs.isAwaited();
         for (const event of events) if (isAnyAwaited || mayMatter(event)) applyOne(event);
-      }),
+      });
+    },
   };
 }

@@ -65,6 +65,30 @@ describe("forming a batch", () => {
     expect(turns).toBeGreaterThanOrEqual(11);
   });
 
+  test("encoding that takes long holds up the event loop for 8 ms and a slice of 25 events", async () => {
+    await append(0, 120);
+    let [inTurn, longest] = [0, 0];
+    let isDone = false;
+    const turn = () => {
+      inTurn = 0;
+      if (!isDone) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const { batch } = await form(
+      {},
+      {
+        encode: ({ bytes }) => {
+          for (const startedMs = performance.now(); performance.now() < startedMs + 1; );
+          longest = Math.max(longest, ++inTurn);
+          return bytes;
+        },
+      },
+    );
+    isDone = true;
+    expect(batch!.records).toHaveLength(120);
+    expect(longest).toBeLessThanOrEqual(8 + 25);
+  });
+
   test("lines of a page that fits into a batch of its own begin a new one instead of being split", async () => {
     const texts = (from: number) => eventTexts(from, 40).map((text) => text.replaceAll("\n", ""));
     for (const from of [0, 40, 80]) await fixture.journal.append(pageOf(texts(from)));
