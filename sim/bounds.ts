@@ -25,5 +25,15 @@ export function judgeBounds(
 function requestsMax(plan: Plan, livedMs: number, events: number): number {
   const pageEvents = Math.min(plan.settings.pageSize, plan.service.cap);
   const eachTick = 12 + 12 * plan.organizations.length;
-  return 500 + (livedMs / plan.tickMs) * eachTick + (events / pageEvents) * 12 + plan.faults.length * 1000;
+  const usual = 500 + (livedMs / plan.tickMs) * eachTick + (events / pageEvents) * 12;
+  return usual + plan.faults.length * 1000 + asAskedFor(plan);
+}
+
+/** A service that asks for a pause of a second, for hours, is asked again every second. */
+function asAskedFor({ faults }: Plan): number {
+  return faults.reduce((sum, fault) => {
+    if (fault.kind !== "service" || fault.effect.type !== "throttle") return sum;
+    const { retryAfterS } = fault.effect;
+    return retryAfterS === null ? sum : sum + (fault.toMs - fault.fromMs) / (1000 * Math.max(1, retryAfterS));
+  }, 0);
 }

@@ -9,6 +9,8 @@ import { openExport, partOf, startService } from "./export.ts";
 /** So many sizes are tried, spread evenly; TIDEMARK_FAULTS=all tries every 4 KB up to what a whole export needs. */
 const FAULTS = process.env.TIDEMARK_FAULTS ?? "3";
 const STEP_BYTES = 4096;
+/** A run on a full disk waits for space until it is killed after so long. */
+const PATIENCE_S = process.env.TIDEMARK_FAULT_SECONDS ?? "15";
 
 let simulator: Simulator;
 let folder: string;
@@ -58,7 +60,7 @@ describe("a disk that fills", { timeout: 24 * 3_600_000 }, () => {
       expect(mount(target, bytes + 8192)).toBe(true);
       try {
         const faulty = openExport(target, simulator);
-        const code = await faulty.run(["timeout", "-s", "KILL", "15"]);
+        const code = await faulty.run(["timeout", "-s", "KILL", PATIENCE_S]);
         if (code === 0) expect(faulty.compare(), `${bytes} bytes, at once`).toEqual({ lost: 0, twice: 0 });
         expect(mount(target, 64_000_000, ",remount")).toBe(true);
         expect(await faulty.run(), `${bytes} bytes: the next run`).toBe(0);
@@ -74,7 +76,14 @@ describe("a disk that fills", { timeout: 24 * 3_600_000 }, () => {
     const sizes = sizesUpTo(300_000);
     for (const bytes of sizes) {
       const faulty = openExport(join(folder, `short-${bytes}`), simulator);
-      const code = await faulty.run(["timeout", "-s", "KILL", "15", "prlimit", `--fsize=${bytes + 1000}`]);
+      const code = await faulty.run([
+        "timeout",
+        "-s",
+        "KILL",
+        PATIENCE_S,
+        "prlimit",
+        `--fsize=${bytes + 1000}`,
+      ]);
       if (code === 0) expect(faulty.compare(), `${bytes} bytes, at once`).toEqual({ lost: 0, twice: 0 });
       expect(await faulty.run(), `${bytes} bytes: the next run`).toBe(0);
       expect(faulty.compare(), `${bytes} bytes`).toEqual({ lost: 0, twice: 0 });
