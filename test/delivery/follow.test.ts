@@ -68,7 +68,7 @@ describe("a follower of the journal", () => {
       commit: (to) => reader.commit(to, undefined),
     });
     await step(never);
-    expect(sizes).toEqual([250, 250]);
+    expect(sizes).toEqual([100, 100]);
     while ((await step(never)) === "again");
     expect(seen).toEqual(numbers(2000));
   });
