@@ -13,7 +13,8 @@ const EVENT_BYTES = 1024;
 /**
  * The main job: everything from the API into one sink by `run --once`, with the default config. Beside it a
  * bare loop reads the same pages and throws them away. Each job runs with `events` and with three times as
- * many; processor time per event is the slope between the two, so start-up does not count. Jobs take turns.
+ * many. Speed and processor time per event are the slopes between the two, so start-up does not count; the
+ * column "seconds" is the whole larger run. Jobs take turns.
  *
  * @param {{ events: number, organizations: number, pageSize: number, rounds: number,
  *   jobs: readonly { name: string, sink: object | (() => object), env?: object }[] }} scenario
@@ -78,16 +79,22 @@ function note(runs, name, count, run) {
 function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
   const [small, large] = [counts.get(events), counts.get(3 * events)];
   const slope = (large.cpuSeconds - small.cpuSeconds) / (2 * events);
+  const perSecond = speedOf(counts, events);
   return {
     job: name,
-    "events/s": Math.round((3 * events) / large.seconds),
-    "MB/s": Math.round((3 * events * EVENT_BYTES) / large.seconds / 1e6),
-    "of the bare loop": Number((bareCounts.get(3 * events).seconds / large.seconds).toFixed(2)),
+    "events/s": Math.round(perSecond),
+    "MB/s": Math.round((perSecond * EVENT_BYTES) / 1e6),
+    "of the bare loop": Number((perSecond / speedOf(bareCounts, events)).toFixed(2)),
+    seconds: Number(large.seconds.toFixed(1)),
     "µs/event": Number((slope * 1e6).toFixed(1)),
     "of JSON": Number((slope / jsonSecondsPerEvent).toFixed(2)),
     [`RSS MB ${events}`]: Math.round(small.peakBytes / 1e6),
     [`RSS MB ${3 * events}`]: Math.round(large.peakBytes / 1e6),
   };
+}
+
+function speedOf(counts, events) {
+  return (2 * events) / (counts.get(3 * events).seconds - counts.get(events).seconds);
 }
 
 function jsonCost(simulator, start) {

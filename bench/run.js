@@ -227,7 +227,7 @@ function resultsText(tables) {
   const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
   const [{ model }] = cpus();
   const machine = `${cpus().length} × ${model}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`;
-  const head = `# Results of \`npm run bench\`\n\nCommit ${commit}; ${machine}. Events of about 1 KB, the default config. Processor time per event is the slope between the two sizes, over all threads, and "of JSON" is its ratio to JSON.parse and JSON.stringify of the same events. The whole run took ${minutes()} minutes.\n`;
+  const head = `# Results of \`npm run bench\`\n\nCommit ${commit}; ${machine}. Events of about 1 KB, the default config. Speed and processor time per event are the slopes between the two sizes, so start-up does not count; "seconds" is the whole larger run, with start-up. Processor time is that of all threads, and "of JSON" is its ratio to JSON.parse and JSON.stringify of the same events. The whole run took ${minutes()} minutes.\n`;
   return `${head}${tables.map(({ title, rows }) => `\n## ${title}\n\n${markdownOf(rows)}\n`).join("")}`;
 }
 
