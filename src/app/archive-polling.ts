@@ -9,6 +9,7 @@ export function archivePolling(config: Config, archives: readonly RunningArchive
   return {
     ...config.polling,
     archived: archiveConfigs(config).length > 0,
+    accounts: config.accounts.map(({ name }) => name),
     oldestOpenMs: () => oldestOpenMs(archives, usedShare()),
   };
 }

@@ -29,6 +29,8 @@ export interface Journal {
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
   /** The time that the account's windows cover, whatever their state; neighbours as one stretch. Those for one reader do not count. */
   covered(account: string): Promise<readonly StreamCoverage[]>;
+  /** Streams of accounts other than these, each with the start of its oldest window that is neither sealed nor lost. */
+  leftBehind(accounts: readonly string[]): Promise<readonly LeftBehind[]>;
   /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
   held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
   /** How many events are held by owner (R36). */
@@ -43,6 +45,12 @@ export interface Journal {
   /** Calls back after each append that brought new events; returns the way to stop that. */
   onAppend(listener: () => void): () => void;
   close(): Promise<void>;
+}
+
+/** A stream whose account is no longer in the config, and what of it was never settled. */
+export interface LeftBehind {
+  readonly stream: Stream;
+  readonly fromMs: number;
 }
 
 export interface PageCommit {

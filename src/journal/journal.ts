@@ -146,6 +146,7 @@ export function createJournal(
     stream: (description) => db.change(() => windows.stream(description)),
     windows: async (filter) => windows.list(filter),
     covered: async (account) => windows.covered(account),
+    leftBehind: async (accounts) => windows.leftBehind(accounts),
     async held(owners, fromMs, toMs) {
       const held = identities.held(owners, fromMs, toMs);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };

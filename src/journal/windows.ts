@@ -1,5 +1,5 @@
 import type { Statement } from "better-sqlite3";
-import type { StreamCoverage, WindowFilter } from "../core/journal.ts";
+import type { LeftBehind, StreamCoverage, WindowFilter } from "../core/journal.ts";
 import {
   type NewWindow,
   type OwnerCounts,
@@ -61,6 +61,10 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
      WHERE stream IN (SELECT id FROM streams WHERE account = ?) AND reader IS NULL ORDER BY stream, from_ms`,
   );
+  const unsettled = db.prepare(
+    `SELECT stream, MIN(from_ms) AS fromMs FROM windows WHERE state NOT IN ('sealed', 'expired') AND reader IS NULL
+     AND stream IN (SELECT id FROM streams WHERE account NOT IN (SELECT value FROM json_each(?))) GROUP BY stream`,
+  );
   const liveUntil = db
     .prepare(
       "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
@@ -118,6 +122,11 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     },
 
     covered: coveredOf,
+
+    leftBehind(accounts: readonly string[]): LeftBehind[] {
+      const rows = unsettled.all(JSON.stringify(accounts)) as { stream: number; fromMs: number }[];
+      return rows.map(({ stream, fromMs }) => ({ stream: streamOf(stream), fromMs }));
+    },
 
     /** Up to when every live window of the account has been read; undefined without any. */
     readUntilMs: (account: string) => (liveUntil.get(account) as number | null) ?? undefined,

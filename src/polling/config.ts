@@ -82,6 +82,8 @@ export type PollingConfig = z.output<typeof pollingSchema> & {
   readonly oldestOpenMs?: () => number | undefined;
   /** The state was restored at that time from a copy that was made before. */
   readonly restored?: PollingSettings["restored"];
+  /** The names of all accounts of the config. */
+  readonly accounts?: readonly string[];
 };
 
 /** The reading part of an account; the directory part describes its connection. */
@@ -133,6 +135,7 @@ export function settingsOf(account: AccountReading, polling: PollingConfig): Pol
     archived: polling.archived ?? false,
     ...(polling.oldestOpenMs && { oldestOpenMs: polling.oldestOpenMs }),
     restored: polling.restored,
+    accounts: polling.accounts,
   };
 }
 

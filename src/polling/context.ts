@@ -21,6 +21,8 @@ export interface PollingSettings extends Times {
   readonly sinceMs: number;
   readonly services: readonly string[];
   readonly order: "newest_first" | "oldest_first";
+  /** The names of all accounts of the config; absent: this one alone. */
+  readonly accounts?: readonly string[] | undefined;
   /** An archive closes days: windows of history are cut at midnights (A1). */
   readonly archived?: boolean;
   /** The start of the oldest day that an archive waits for, while the journal is nearly full (A4). */

@@ -182,7 +182,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
         preparer: inlinePreparer,
         memory,
         traces: undefined,
-        polling: config.polling,
+        polling: { ...config.polling, accounts: config.accounts.map(({ name }) => name) },
         keepUnattributed: (stream, bytes, reason) =>
           keepUnattributed(db, account.name, stream.id, bytes, reason, clock.now()),
       }),

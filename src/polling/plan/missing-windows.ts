@@ -6,7 +6,14 @@ import type { PollContext } from "../context.ts";
 import { HORIZON_MARGIN_MS, warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
 import { type AccountScope, activeOf } from "./scope.ts";
-import { type Missing, missingStretches, type TimeStretch, type Wanted, windowsFor } from "./sweep-times.ts";
+import {
+  type Missing,
+  missingStretches,
+  ownersOf,
+  type TimeStretch,
+  type Wanted,
+  windowsFor,
+} from "./sweep-times.ts";
 
 const OUTAGE = "nothing was read for longer than the service keeps events";
 
@@ -30,7 +37,8 @@ export interface HistoryRequest {
  */
 export async function addMissing(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   const heldMs = heldFromMs(context);
-  await addWindows(context, scope, { wanted: sinceOrBehind(context, nowMs, heldMs), heldMs, reader: null });
+  const wanted = await sinceOrBehind(context, nowMs, heldMs);
+  await addWindows(context, scope, { wanted, heldMs, reader: null });
 }
 
 /** Adds windows for a requested stretch, and returns how many. */
@@ -43,16 +51,34 @@ export async function addHistory(
   const fromMs = Math.max(request.fromMs, heldMs);
   const toMs = Math.min(request.toMs, context.serviceClock.now());
   if (fromMs >= toMs) return 0;
-  return addWindows(context, scope, { ...request, wanted: () => ({ fromMs, toMs }), heldMs });
+  return addWindows(context, scope, { ...request, wanted: () => () => ({ fromMs, toMs }), heldMs });
 }
 
-function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Wanted {
+async function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Promise<Adding["wanted"]> {
   const firstMs = Math.max(firstReadMs(context, toMs), heldMs);
-  return (covered) => {
+  const leftMs = await leftBehind(context);
+  return (provider) => (covered, organization) => {
     const ends = covered.map((stretch) => stretch.toMs);
-    const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));
+    if (ends.length === 0) ends.push(leftMs(provider, organization) ?? firstMs);
+    const fromMs = Math.min(firstMs, Math.max(...ends));
     return fromMs < toMs ? { fromMs, toMs } : null;
   };
+}
+
+/**
+ * An account that is no longer in the config, for example because it was renamed, has read the organization before.
+ * `since` counts only where nothing was ever covered (R29), so everything that it did not settle is read.
+ */
+async function leftBehind({ account, journal, settings }: PollContext) {
+  const left = await journal.leftBehind(settings.accounts ?? [account]);
+  const byOwner = new Map<string, number>();
+  const keyOf = (provider: string | null, owner: string) => JSON.stringify([provider, owner]);
+  for (const { stream, fromMs } of left)
+    for (const owner of ownersOf(stream)) {
+      const key = keyOf(stream.provider, owner);
+      byOwner.set(key, Math.min(fromMs, byOwner.get(key) ?? fromMs));
+    }
+  return (provider: string | null, owner: string) => byOwner.get(keyOf(provider, owner));
 }
 
 /**
@@ -70,7 +96,7 @@ function heldFromMs({ serviceClock, settings }: PollContext): number {
 }
 
 interface Adding extends Pick<HistoryRequest, "organizations" | "services" | "reader"> {
-  readonly wanted: Wanted;
+  readonly wanted: (provider: string | null) => Wanted;
   /** Taken once for all stretches: a later look would find the first milliseconds of each forgotten. */
   readonly heldMs: number;
 }
@@ -84,7 +110,7 @@ async function addWindows(context: PollContext, scope: AccountScope, request: Ad
   const gaps: NewGap[] = [];
   for (const { provider, owners } of askedFor(scope, request)) {
     const own = ledger.filter(({ stream }) => stream.provider === provider);
-    for (const missing of missingStretches(owners, services, wanted, own)) {
+    for (const missing of missingStretches(owners, services, wanted(provider), own)) {
       const change = await windowsOf(context, scope, provider, missing, request);
       add.push(...change.add);
       gaps.push(...change.gaps);
@@ -172,7 +198,7 @@ export async function setRefusedAside(
   const all = missingStretches(
     [...byId.keys()],
     settings.services,
-    sinceOrBehind(context, nowMs, heldFromMs(context)),
+    (await sinceOrBehind(context, nowMs, heldFromMs(context)))(null),
     ledger,
   );
   for (const { organizations, services, stretches } of all)

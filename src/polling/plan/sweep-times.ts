@@ -85,7 +85,7 @@ export interface Missing {
 }
 
 /** The stretch that is wanted of an organization and a service, given what the ledger covers of them. */
-export type Wanted = (covered: readonly TimeStretch[]) => TimeStretch | null;
+export type Wanted = (covered: readonly TimeStretch[], organization: string) => TimeStretch | null;
 
 /** The one rule that makes windows (R2): organizations × services × what is wanted, less what the ledger covers. */
 export function missingStretches(
@@ -109,7 +109,7 @@ export function missingStretches(
       const covered = streams
         .filter(({ stream }) => stream.services.includes(service))
         .flatMap((coverage) => coverage.covered);
-      const stretch = wanted(covered);
+      const stretch = wanted(covered, organization);
       return stretch === null ? [] : uncovered(stretch, covered);
     };
     for (const [key, missing] of byService(services, missingOf)) {
@@ -136,7 +136,7 @@ function byService(services: readonly string[], missingOf: (service: string) => 
 }
 
 /** The owners of a stream's events: its organizations, or "" for a provider's portal and a key's own one. */
-function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
+export function ownersOf(stream: Pick<Stream, "organizations">): readonly string[] {
   return stream.organizations.length > 0 ? stream.organizations : [""];
 }
 

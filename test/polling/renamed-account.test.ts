@@ -1,0 +1,52 @@
+import { afterEach, expect, test } from "vitest";
+import { COMPLETE, DAY, HOUR, MINUTE, openWorld, type World } from "./support.ts";
+
+let world: World | undefined;
+afterEach(async () => await world?.close());
+
+async function openShort(): Promise<World> {
+  world = await openWorld({
+    simulator: { organizations: 2, events: 0, liveEventsPerSecond: 0.01 },
+    account: { since: "1h", retention: "5d" },
+  });
+  await world.drain();
+  await world.pass(2 * HOUR, 10 * MINUTE);
+  return world;
+}
+
+test("R29 an account that is renamed goes on where it ended, however short `since` is", async () => {
+  const it = await openShort();
+  it.simulator.control.clock.advance(DAY);
+  await it.restart({ account: { name: "renamed", since: "1h", retention: "5d" } });
+  await it.drain();
+  expect(await it.compare()).toMatchObject(COMPLETE);
+  expect(await it.journal.gaps()).toEqual([]);
+});
+
+test("R29 what the service has forgotten meanwhile is a gap", async () => {
+  const it = await openShort();
+  const stoppedMs = it.clock.now();
+  it.simulator.control.clock.advance(7 * DAY);
+  await it.restart({ account: { name: "renamed", since: "1h", retention: "5d" } });
+  await it.drain();
+  const gaps = await it.journal.gaps({ account: "renamed" });
+  expect(gaps).toHaveLength(2);
+  for (const gap of gaps) {
+    expect(gap).toMatchObject({ reason: "expired" });
+    expect(gap.fromMs).toBeLessThan(stoppedMs);
+    expect(gap.toMs).toBeGreaterThan(it.clock.now() - 5 * DAY);
+  }
+});
+
+test("an account that is new beside another one begins at its own `since`", async () => {
+  const it = await openShort();
+  const nowMs = it.clock.now();
+  const two = [
+    { name: "acme", since: "1h" },
+    { name: "second", since: "1h" },
+  ];
+  await it.restart({ account: { since: "1h" }, accounts: two });
+  await it.drain();
+  const own = (await it.windows()).filter(({ stream }) => stream.account === "second");
+  expect(Math.min(...own.map(({ fromMs }) => fromMs))).toBeGreaterThanOrEqual(nowMs - HOUR - MINUTE);
+});
