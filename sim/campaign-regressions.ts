@@ -47,4 +47,50 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       faults: [{ kind: "restore", backupMs: 14 * HOUR_MS, fromMs: 70 * HOUR_MS, downMs: MINUTE_MS }],
     }),
   },
+  {
+    name: "a sealed window that is being read again becomes longer, and the pass does not read the rest",
+    plan: {
+      ...focused(5_020_121, {
+        organizations: 1,
+        events: {
+          index: 1,
+          eventsPerDay: 9.959614192990417,
+          lateMs: 1_815_621.6382694892,
+          equalShare: 0.5,
+          withoutIdShare: 1,
+        },
+        settings: {
+          retentionMs: 36 * HOUR_MS,
+          intervalMs: 30_000,
+          overlapMs: 2 * MINUTE_MS,
+          windowMs: 6 * HOUR_MS,
+          sweepsMs: [30 * MINUTE_MS, 3 * HOUR_MS],
+          pageSize: 10_000,
+          headerBytes: 1024,
+          order: "newest_first",
+          discoveryMs: 2 * HOUR_MS,
+        },
+        service: { emptyToken: "echoed", latencyMs: 2000 },
+        faults: [
+          { kind: "kill", fromMs: 32_266_237, hops: 5894, downMs: 1000 },
+          {
+            kind: "service",
+            fromMs: 37_336_464,
+            toMs: 40_407_539,
+            effect: { type: "unavailable", share: 0.2, status: 500 },
+          },
+          { kind: "clock", fromMs: 41_086_732, toMs: 48_824_457, skewMs: -156_039_095 },
+          {
+            kind: "service",
+            fromMs: 61_913_767,
+            toMs: 100_794_986,
+            effect: { type: "wrong_count", share: 0.5 },
+          },
+        ],
+      }),
+      lengthMs: 102_594_986,
+      tickMs: 30 * MINUTE_MS,
+      idleTickMs: 3 * HOUR_MS,
+    },
+  },
 ];

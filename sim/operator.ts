@@ -128,6 +128,8 @@ export function createOperator(options: OperatorOptions): Operator {
   };
 }
 
+/** The time of an earlier restore is left out: names have a greatest length. */
 function anew({ name }: SinkPlan, atMs: number) {
-  return { name: `${name}-${atMs}`, folder: `/sinks/${name}-${atMs}` };
+  const made = `${name.replace(/-\d+$/, "")}-${atMs}`;
+  return { name: made, folder: `/sinks/${made}` };
 }

@@ -4,6 +4,7 @@ import { preparePage } from "../../src/core/prepare-page.ts";
 import { newWindow, StaleWindowError } from "../../src/core/window.ts";
 import { mergedRuns } from "../../src/polling/plan/merge-windows.ts";
 import { missingStretches, piecesOf, settledAfter, uncovered } from "../../src/polling/plan/sweep-times.ts";
+import { beginPass } from "../../src/polling/read/pass.ts";
 import { COMPLETE, DAY, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
 
 const times = { sweepsMs: [10 * MINUTE, HOUR, DAY], lastSweepMs: 12 * HOUR, retentionMs: 90 * DAY };
@@ -191,5 +192,18 @@ describe("sealing", () => {
     expect(mergedRuns([sealed(0, 60_000), sealed(1, 60_000)], times, 3 * DAY).put).toEqual([]);
     const apart = mergedRuns([sealed(0), sealed(2)], times, 3 * DAY);
     expect(apart).toEqual({ put: [], remove: [] });
+  });
+
+  test("R4 a window that is being read again keeps its length: the pass would not read the rest", () => {
+    const sealed = (hour: number, isReading: boolean) => ({
+      ...newWindow(stream, hour * HOUR, (hour + 1) * HOUR, { state: "sealed", sweeps: 2, askedMs: DAY }),
+      id: hour,
+      pass: isReading ? beginPass(hour * HOUR, (hour + 1) * HOUR, 1000, 2 * DAY) : null,
+    });
+    const reading = [sealed(0, true), sealed(1, false), sealed(2, false)];
+    expect(mergedRuns(reading, times, 3 * DAY)).toMatchObject({
+      put: [{ id: 1, fromMs: HOUR, toMs: 3 * HOUR }],
+      remove: [2],
+    });
   });
 });

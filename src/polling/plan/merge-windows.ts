@@ -15,7 +15,8 @@ export function mergedRuns(windows: readonly Window[], times: Times, nowMs: numb
   const forgottenMs = nowMs - times.retentionMs - 7 * DAY_MS;
   const runs = new Map<string, Window[]>();
   for (const window of windows) {
-    if (window.state !== "sealed" || window.live) continue;
+    // A pass under way ends where its window ended when it began: it would not read the rest of a larger one.
+    if (window.state !== "sealed" || window.live || window.pass !== null) continue;
     const key = `${window.stream.id} ${window.sweeps} ${window.nextMs === null} ${window.reader}`;
     const run = runs.get(key) ?? [];
     const fits = run.length > 0 && run.at(-1)!.toMs === window.fromMs && isSmall(run[0]!, run, window);
