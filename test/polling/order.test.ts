@@ -1,7 +1,7 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import { isRising } from "../../src/polling/read/pass.ts";
-import { type AnswerProxy, startProxy } from "./proxy.ts";
+import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
 import { COMPLETE, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
@@ -72,6 +72,42 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
     expect(isUnordered(it)).toBe(true);
     await it.pass(2 * HOUR, HOUR);
     expect(isUnordered(it)).toBe(false);
+  });
+
+  /** A service that gives the third event of a read later than its time says, though its pages rise. */
+  async function openAlmostRising(events: number): Promise<{ it: World; proxy: AnswerProxy }> {
+    const account = { since: "2d" };
+    const polling = { pageSize: 10 };
+    const it = await openWorld({ simulator: { organizations: 1, events: 0 }, account, polling });
+    world = it;
+    const answers = await startProxy(it.simulator.insightsUrl);
+    proxy = answers;
+    await it.restart({ account: { ...account, insightsUrl: answers.url } });
+    const times = Array.from({ length: events }, (_, at) => START_MS - 47 * HOUR + at * MINUTE);
+    const list = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+    it.simulator.control.append(it.organizations[0]!, list);
+    const isFirst = ({ search_after, fields, limit }: Exchange["query"]) =>
+      search_after === undefined && fields === undefined && limit === 10;
+    let isAnswered = false;
+    answers.ask = (query) => (!isAnswered && isFirst(query) ? { ...query, limit: 11 } : query);
+    answers.change = (exchange) => {
+      if (isAnswered || !isFirst(exchange.query) || !exchange.path.endsWith("/events")) return;
+      const page = JSON.parse(exchange.body.toString()) as unknown[];
+      if (page.length < 11) return;
+      isAnswered = true;
+      exchange.body = Buffer.from(JSON.stringify(page.filter((_, at) => at !== 2)));
+      Object.assign(exchange.headers, { "x-result-count": "10", "x-limit": "10" });
+    };
+    return { it, proxy: answers };
+  }
+
+  test("R2 a window that was cut at the end of its first page is compared before it is sealed", async () => {
+    const { it } = await openAlmostRising(80);
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 80 });
+    const closed = (await it.windows()).filter(({ live }) => !live);
+    for (const { fromMs, toMs } of closed) expect(toMs).toBeGreaterThan(fromMs);
+    expect(closed.reduce((sum, { heldCount }) => sum + heldCount!, 0)).toBe(80);
   });
 
   test.each([

@@ -99,7 +99,8 @@ describe("a window's query", () => {
     expect(simulator.control.requests().filter(({ events }) => events === 100)).toHaveLength(1);
     expect(all.length).toBeGreaterThan(4);
     const [first] = all;
-    expect(first!.state).toBe("sealed");
+    // It is sealed only after a comparison: one page may be in the order of time by chance.
+    expect(first).toMatchObject({ state: "read", nextMs: START_MS });
     expect(first!.apiCount).toBe(first!.heldCount);
     for (const [at, window] of all.entries()) if (at > 0) expect(window.fromMs).toBe(all[at - 1]!.toMs);
     expect(all.at(-1)!.toMs).toBe(START_MS);

@@ -206,7 +206,16 @@ function cutUp(
     0,
     settings,
   );
-  return { put: [read], add };
+  return { put: [unproven(read, window.pass!.begunMs, settings)], add };
+}
+
+/**
+ * The time of the page's last event was taken for a place: everything before it counts as read. That is true only if
+ * answers rise in time, and one page may rise by chance. So the window is not sealed before it was compared.
+ */
+function unproven(window: Window, begunMs: number, { sweepsMs }: PollContext["settings"]): Window {
+  const sweeps = Math.min(window.sweeps, sweepsMs.length - 1);
+  return { ...window, state: "read", sweeps, nextMs: begunMs };
 }
 
 function report(context: PollContext, window: Window, appended: Appended): void {
