@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { Clock } from "./clock.ts";
 import { RetryableError } from "./errors.ts";
 
@@ -11,6 +12,8 @@ export async function withDeadline<Result>(
   const inner = new AbortController();
   const done = new AbortController();
   const stop = () => inner.abort(signal.reason);
+  // Many requests may share a signal. Their listeners are removed, so Node's warning of a leak would be wrong.
+  setMaxListeners(0, signal);
   signal.addEventListener("abort", stop, { once: true });
   clock.sleep(timeoutMs, done.signal).then(
     () => inner.abort(new RetryableError(`No answer within ${timeoutMs} ms.`)),
