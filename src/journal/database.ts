@@ -35,6 +35,8 @@ export function openState(file: string, known: readonly Migration[] = migrations
     db.pragma("synchronous = FULL");
     db.pragma(`cache_size = -${CACHE_KIBIBYTES}`);
     db.pragma("wal_autocheckpoint = 2000");
+    // Statements that change many pages would write a temporary file otherwise, and may find no folder for it.
+    db.pragma("temp_store = MEMORY");
     db.pragma("foreign_keys = ON");
     migrate(db, file, known);
     return db;
