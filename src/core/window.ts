@@ -83,6 +83,8 @@ export interface Pass {
   readonly resumeMs?: number | null | undefined;
   /** Identity and digest of the events that share the last page's last timestamp (R10 across page edges). */
   readonly edge: readonly string[];
+  /** The last page by its size and the identities at both ends; absent in passes of older versions. */
+  readonly lastPage?: string | undefined;
 }
 
 export type NewWindow = Omit<Window, "id">;

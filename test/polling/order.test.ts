@@ -119,4 +119,27 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
   ])("R1 the order of a page: %s", (_, times, isInOrder) => {
     expect(isRising({ timesMs: Float64Array.from(times), count: times.length })).toBe(isInOrder);
   });
+
+  test("R1 a service that ignores tokens is read from the last time on, page by page", async () => {
+    const account = { since: "2d" };
+    const it = await openWorld({
+      simulator: { organizations: 1, events: 0 },
+      account,
+      polling: { pageSize: 10 },
+    });
+    world = it;
+    proxy = await startProxy(it.simulator.insightsUrl);
+    const { exchanges } = proxy;
+    proxy.ask = ({ search_after: _, ...query }) => query;
+    proxy.change = ({ headers }) => {
+      if (headers["x-search_after"] !== undefined) headers["x-search_after"] = `["${exchanges.length}"]`;
+    };
+    await it.restart({ account: { ...account, insightsUrl: proxy.url } });
+    const times = Array.from({ length: 40 }, (_, at) => START_MS - 30 * HOUR + at * SECOND);
+    const events = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+    it.simulator.control.append(it.organizations[0]!, events);
+    await it.pass(30 * MINUTE, MINUTE);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 40 });
+    expect(exchanges.length).toBeLessThan(400);
+  });
 });

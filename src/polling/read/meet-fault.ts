@@ -7,7 +7,7 @@ import { halved, hasMoved, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
 import { isBadContent } from "./skip-event.ts";
-import { type SourceFault, UnreadablePageError } from "./source.ts";
+import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { areSuspects, halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
 
 export const REFUSED_RETRY_MS = 3_600_000;
@@ -41,7 +41,8 @@ interface Failure {
  *   halved down to the organization, and that one is read alone with smaller pages (R32).
  * - body_too_large, no_room, or a page that cannot be scanned: a group is halved, a single organization's page is
  *   halved down to the event (R8, R32).
- * - bad_request with a cursor: the pass restarts without it. Without one: see `diagnose` (R6).
+ * - bad_request with a cursor, or a cursor that was ignored: the pass restarts without it. Without one: see
+ *   `diagnose` (R6).
  * - not_entitled, forbidden, unknown_organization: `diagnose`; a limit of history refuses only the old part.
  * - headers_too_large: smaller groups.
  * - unauthorized: the account waits.
@@ -61,6 +62,7 @@ export async function meetFault(
   const fault = faultIn(context, error);
   const failure = { window, error, fault, failures };
   if (isBadContent(context, error)) return searchBadEvent(context, failure);
+  if (error instanceof RepeatedPageError) return restartWithoutCursor(context, window);
   switch (fault.kind) {
     case "throttled":
       return { next: "soon" };

@@ -1,5 +1,6 @@
-import type { PreparedPage } from "../../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
 import type { Pass } from "../../core/window.ts";
+import { RepeatedPageError } from "./source.ts";
 
 /** The names of so many skipped events are stored with a pass. */
 const SKIPS_MAX = 200;
@@ -9,7 +10,8 @@ const SKIPS_MAX = 200;
  * steps returns the next one. The journal stores it with the page that caused the step.
  *
  * - begin: no cursor yet.
- * - page: the cursor becomes the page's token and `reachedMs` the time of its last event.
+ * - page: the cursor becomes the page's token and `reachedMs` the time of its last event. The same page again means
+ *   a restart: a service that ignores tokens would be read without end.
  * - restart: the cursor is dropped and a new request starts at `reachedMs`. The events of that millisecond
  *   come again; `edge` recognizes them. Used for a refused cursor, and for every change of the page size,
  *   because a cursor is bound to its exact query (R1).
@@ -49,11 +51,15 @@ export function movedBy(
   limitMax: number,
 ): Pass {
   const { count } = page.scanned;
+  const lastPage = nameOf(page);
+  if (pass.cursor !== null && lastPage !== undefined && lastPage === pass.lastPage)
+    throw new RepeatedPageError();
   const isUnordered = pass.isUnordered === true || !isInOrder(pass, page);
   const reachedMs = isUnordered ? ownStartMs(pass) : reachedBy(pass, page);
   const suspects = pass.suspects === undefined ? undefined : pass.suspects - (count - repeated);
   const resumeMs = pass.resumeMs === null && count > 0 ? reachedMs : pass.resumeMs;
-  const moved = { ...pass, cursor, reachedMs, suspects, resumeMs, ...(isUnordered && { isUnordered }) };
+  const place = { cursor, reachedMs, suspects, resumeMs, lastPage };
+  const moved = { ...pass, ...place, ...(isUnordered && { isUnordered }) };
   const isPast =
     (suspects !== undefined && suspects <= 0) || (typeof resumeMs === "number" && reachedMs > resumeMs);
   if (!isPast || isUnordered || pass.limit >= limitMax) return moved;
@@ -77,6 +83,14 @@ export function begunAnew(pass: Pass, edge: readonly string[], fresh: number): P
   const { endMs, limit, begunMs, isUnordered } = pass;
   const anew = { ...beginPass(ownStartMs(pass), endMs, limit, begunMs), edge, fresh };
   return isUnordered === true ? { ...anew, isUnordered } : anew;
+}
+
+/** Undefined where all events have one time: such pages of a service may look alike. */
+function nameOf({ identities, scanned: { count, timesMs } }: PreparedPage): string | undefined {
+  if (count === 0 || !(timesMs[0]! < timesMs[count - 1]!)) return undefined;
+  const identityAt = (index: number) =>
+    identities.toString("hex", index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+  return `${count} ${identityAt(0)} ${identityAt(count - 1)}`;
 }
 
 function ownStartMs({ firstMs, startMs }: Pass): number {

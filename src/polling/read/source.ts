@@ -74,6 +74,15 @@ export class InconsistentPageError extends Error {
   override readonly name: string = "InconsistentPageError";
 }
 
+/** The page of a token is the page before it: the service ignored the token. The consequence is that of a refused one. */
+export class RepeatedPageError extends InconsistentPageError {
+  override readonly name = "RepeatedPageError";
+
+  constructor() {
+    super("The service sent a page again when it was asked for the next one.");
+  }
+}
+
 /** The body is no JSON array of objects: the page is halved until the bad event is found (R32). */
 export class UnreadablePageError extends InconsistentPageError {
   override readonly name = "UnreadablePageError";

@@ -7,7 +7,7 @@ import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./f
 import { horizonMs } from "./forgotten.ts";
 import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
 import { canSkip, digest, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
-import { InconsistentPageError, UnreadablePageError } from "./source.ts";
+import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
 export interface WalkedPage extends Served {
@@ -76,10 +76,15 @@ export async function* pagesOf(
       }
       const againMs = cursor === null && hasShown ? pass.startMs : undefined;
       hasShown = true;
-      pass = {
-        ...movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize),
-        pages: pass.pages + 1,
-      };
+      try {
+        const moved = movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize);
+        pass = { ...moved, pages: pass.pages + 1 };
+      } catch (error) {
+        served.lease.release();
+        if (!(error instanceof RepeatedPageError) || !hasMoved(pass)) throw error;
+        pass = restarted(pass, pass.limit);
+        continue;
+      }
       yield* lent({ ...served, askedMs: fetched.askedMs, againMs, isForgotten });
       if (served.last) return;
     } finally {
