@@ -129,8 +129,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R29",
     what: "`since` counts again after every absence",
     file: "src/polling/plan/missing-windows.ts",
-    text: "const fromMs = ends.length === 0 ? firstMs : Math.min(firstMs, Math.max(...ends));",
-    replacement: "const fromMs = ends.length === 0 ? firstMs : Math.max(firstMs, Math.max(...ends));",
+    text: "const fromMs = Math.min(firstMs, Math.max(...ends));",
+    replacement: "const fromMs = Math.max(firstMs, Math.max(...ends));",
     focus: {
       hours: 16,
       settings: { sinceMs: HOUR_MS },

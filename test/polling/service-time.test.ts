@@ -49,9 +49,19 @@ describe("the estimate of the service's time", () => {
     expect(answer(SECOND, 0)).toEqual({ offMs: 0, isDoubtful: false });
   });
 
-  test("the first answer has to agree with the local clock too", () => {
+  test("the first answer is believed, because the local clock may be wrong", () => {
     const { answer } = open();
-    expect(answer(0, 2 * DAY)).toEqual({ offMs: 0, isDoubtful: true });
+    expect(answer(0, 2 * DAY)).toEqual({ offMs: 2 * DAY, isDoubtful: false });
+  });
+
+  test("a clock that runs at another speed is followed", () => {
+    const { answer } = open();
+    answer(0, 0);
+    for (let at = 1; at < 10; at++)
+      expect(answer(60 * SECOND, at * 19 * 60 * SECOND)).toEqual({
+        offMs: at * 19 * 60 * SECOND,
+        isDoubtful: false,
+      });
   });
 
   test("answers that disagree with each other are never believed", () => {

@@ -4,6 +4,8 @@ import type { Clock } from "../../core/clock.ts";
 const FRESH_MS_MAX = 120_000;
 /** A Date that differs by more than this from the time so far is not believed at once. */
 export const JUMP_MS_MAX = 300_000;
+/** And by so much more for each millisecond since the last answer: a clock may run at another speed, up to this. */
+const SPEED_MAX = 25;
 /** It is believed when so many answers agree, over so long. */
 const AGREEING_MIN = 3;
 const AGREEING_MS_MIN = 60_000;
@@ -25,7 +27,7 @@ interface Claim {
  * - doubtful: an answer's Date is far from the estimate. Either one may be wrong: a front end of the service, or the
  *   local clock that was set. The earlier of both times counts, and nothing but live windows is read meanwhile.
  * - A Date near the estimate ends the doubt. So do several answers that agree on the other time: it becomes the
- *   estimate. Before the first answer the local clock is the estimate.
+ *   estimate. The first answer is believed: the local clock may be wrong as well.
  */
 export function createServiceClock(clock: Clock) {
   let offsetMs = 0;
@@ -36,6 +38,11 @@ export function createServiceClock(clock: Clock) {
     // Within a second the header says nothing new; the smaller estimate is the safer one.
     if (learnedMs === undefined || Math.abs(seenMs - offsetMs) > 1500) offsetMs = seenMs;
     claim = undefined;
+  }
+
+  function jumpMax(sinceMs: number): number {
+    const waitedMs = Math.min(FRESH_MS_MAX, Math.abs(clock.now() - sinceMs));
+    return JUMP_MS_MAX + SPEED_MAX * waitedMs;
   }
 
   function claimed(seenMs: number): Claim {
@@ -61,7 +68,7 @@ export function createServiceClock(clock: Clock) {
     learn(dateMs: number | undefined): void {
       if (dateMs === undefined) return;
       const seenMs = dateMs - clock.now();
-      if (Math.abs(seenMs - offsetMs) <= JUMP_MS_MAX) follow(seenMs);
+      if (learnedMs === undefined || Math.abs(seenMs - offsetMs) <= jumpMax(learnedMs)) follow(seenMs);
       else {
         claim = claimed(seenMs);
         const agreedMs = clock.now() - claim.sinceMs;
