@@ -9,7 +9,7 @@ import type { Roster } from "../core/roster.ts";
 import { formatDuration } from "../core/time.ts";
 import type { Stream } from "../core/window.ts";
 import type { Pace, Priority } from "./limits/pace.ts";
-import { JUMP_MS_MAX, type ServiceClock } from "./limits/service-clock.ts";
+import { OFFSET_MS_MAX, type ServiceClock } from "./limits/service-clock.ts";
 import type { Times } from "./plan/sweep-times.ts";
 import type { Preparer } from "./prepare/preparer.ts";
 import type { Source, SourceOptions, SourcePage, SourceQuery, SourceScope } from "./read/source.ts";
@@ -133,7 +133,7 @@ export async function ask(
 function learnTime({ account, alarms, serviceClock }: PollContext, dateMs: number | undefined): void {
   serviceClock.learn(dateMs);
   const { isDoubtful, offsetMs } = serviceClock;
-  if (!isDoubtful && Math.abs(offsetMs) <= JUMP_MS_MAX) {
+  if (!isDoubtful && Math.abs(offsetMs) <= OFFSET_MS_MAX) {
     alarms.clear("wrong_service_time", account);
     return;
   }
@@ -141,7 +141,7 @@ function learnTime({ account, alarms, serviceClock }: PollContext, dateMs: numbe
     kind: "wrong_service_time",
     subject: account,
     message: isDoubtful
-      ? "The Date of the service's answers is minutes or more from the time so far. Only new events are read, and no stretch is called complete, until the answers agree for a minute."
+      ? "The Date of the service's answers is many hours from the time so far. Only new events are read, and no stretch is called complete, until the answers agree for a minute."
       : `The Date of the service's answers and this machine's clock differ by ${formatDuration(Math.abs(offsetMs))}. The service's time is used.`,
     remedy:
       "Compare this machine's clock with the true time. If it is right, the service's Date is wrong: ask the vendor, and run `tidemark reconcile` over this time when it is right again.",

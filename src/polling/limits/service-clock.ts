@@ -3,7 +3,9 @@ import type { Clock } from "../../core/clock.ts";
 /** An answer longer ago than this, by the local clock, no longer vouches for that clock: it may have been set. */
 const FRESH_MS_MAX = 120_000;
 /** A Date that differs by more than this from the time so far is not believed at once. */
-export const JUMP_MS_MAX = 300_000;
+const JUMP_MS_MAX = 6 * 3_600_000;
+/** A smaller difference from the local clock has an alarm already. */
+export const OFFSET_MS_MAX = 300_000;
 /** And by so much more for each millisecond since the last answer: a clock may run at another speed, up to this. */
 const SPEED_MAX = 25;
 /** It is believed when so many answers agree, over so long. */
@@ -23,7 +25,7 @@ interface Claim {
  * The service's time, learned from the Date header of its answers, so that a wrong local clock neither
  * asks for the future nor leaves a gap. Date has whole seconds: the estimate errs to the past.
  *
- * - known: answers agree with the estimate within a few minutes, which follows them.
+ * - known: answers agree with the estimate within a few hours, which follows them.
  * - doubtful: an answer's Date is far from the estimate. Either one may be wrong: a front end of the service, or the
  *   local clock that was set. The earlier of both times counts, and nothing but live windows is read meanwhile.
  * - A Date near the estimate ends the doubt. So do several answers that agree on the other time: it becomes the
