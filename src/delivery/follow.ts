@@ -6,7 +6,7 @@ import type { Step } from "../core/step.ts";
 /** Events of one step, and of one part of it. A step ends early when its time is over. */
 const EVENTS_MAX = 4000;
 const PART_EVENTS = 100;
-/** Drift takes less than a microsecond for an event of a known shape, and 100 times as long for a new one. */
+/** For drift, an event of a new shape takes 100 times as long as one of a known shape. */
 const STEP_MS = 8;
 const COMMIT_MS = 1000;
 

@@ -4,10 +4,8 @@ import type { Clock } from "../../core/clock.ts";
 const FRESH_MS_MAX = 120_000;
 /** A Date that differs by more than this from the time so far is not believed at once. */
 const JUMP_MS_MAX = 6 * 3_600_000;
-/** A smaller difference from the local clock has an alarm already. */
+/** A difference from the local clock that has an alarm. */
 export const OFFSET_MS_MAX = 300_000;
-/** And by so much more for each millisecond since the last answer: a clock may run at another speed, up to this. */
-const SPEED_MAX = 25;
 /** It is believed when so many answers agree, over so long. */
 const AGREEING_MIN = 3;
 const AGREEING_MS_MIN = 60_000;
@@ -42,11 +40,6 @@ export function createServiceClock(clock: Clock) {
     claim = undefined;
   }
 
-  function jumpMax(sinceMs: number): number {
-    const waitedMs = Math.min(FRESH_MS_MAX, Math.abs(clock.now() - sinceMs));
-    return JUMP_MS_MAX + SPEED_MAX * waitedMs;
-  }
-
   function claimed(seenMs: number): Claim {
     const nowMs = clock.now();
     if (claim === undefined || Math.abs(seenMs - claim.offsetMs) > AGREEMENT_MS)
@@ -70,7 +63,7 @@ export function createServiceClock(clock: Clock) {
     learn(dateMs: number | undefined): void {
       if (dateMs === undefined) return;
       const seenMs = dateMs - clock.now();
-      if (learnedMs === undefined || Math.abs(seenMs - offsetMs) <= jumpMax(learnedMs)) follow(seenMs);
+      if (learnedMs === undefined || Math.abs(seenMs - offsetMs) <= JUMP_MS_MAX) follow(seenMs);
       else {
         claim = claimed(seenMs);
         const agreedMs = clock.now() - claim.sinceMs;
