@@ -89,16 +89,22 @@ export async function fetchOnce(
   name: string,
   fetch: (folder: string) => Promise<void>,
 ): Promise<string | undefined> {
+  const folder = join(cacheFolder("."), name);
+  if (existsSync(folder)) return folder;
+  return required(component) ? makeOnce(name, fetch) : undefined;
+}
+
+/** As `fetchOnce`, for a folder that is made from what is there, without a download. */
+export async function makeOnce(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const root = cacheFolder(".");
   const folder = join(root, name);
   if (existsSync(folder)) return folder;
-  if (!required(component)) return undefined;
   const release = await lock(join(root, `${name}.lock`));
   const temporary = join(root, `${name}.${randomBytes(4).toString("hex")}.tmp`);
   try {
     if (existsSync(folder)) return folder;
     mkdirSync(temporary);
-    await fetch(temporary);
+    await make(temporary);
     renameSync(temporary, folder);
     return folder;
   } finally {

@@ -1,6 +1,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -8,10 +9,12 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fetchOnce, programOnPath } from "./components.ts";
+import { SHORT_LIVED, trainedFlags, trainOnce } from "./java.ts";
 
 const run = promisify(execFile);
 const VERSION = "4.3.1";
 const START_MS_MAX = 180_000;
+const DATA = "data";
 
 export const KAFKA_REMEDY =
   "needs java, and mvn once: TIDEMARK_REQUIRE=kafka fetches the broker, KAFKA_BROKERS uses an existing one";
@@ -67,10 +70,11 @@ export async function startBroker(jars: string, options: BrokerOptions = {}): Pr
   const ports = new Map(names.map((name, at) => [name, free[at]!]));
   const file = join(folder, "server.properties");
   await writeFile(file, propertiesOf(folder, ports, options));
-  const scram = (options.scram ?? []).flatMap((user) => ["--add-scram", user]);
-  const format = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file, "--standalone", ...scram];
-  await run("java", [...javaOptions(jars), "kafka.tools.StorageTool", ...format], { cwd: folder });
-  let server = await launch(jars, file, folder);
+  const trained = await trainBroker(jars);
+  if (options.scram === undefined) await layOut(trained, folder, 1);
+  else await format(jars, file, folder, options.scram);
+  const flags = trainedFlags(trained);
+  let server = await launch(jars, file, folder, flags);
   return {
     address: `127.0.0.1:${ports.get("DIRECT")}`,
     port: (listener) => ports.get(listener)!,
@@ -78,7 +82,7 @@ export async function startBroker(jars: string, options: BrokerOptions = {}): Pr
     hang: () => void server.kill("SIGSTOP"),
     resume: () => void server.kill("SIGCONT"),
     async start() {
-      server = await launch(jars, file, folder);
+      server = await launch(jars, file, folder, flags);
     },
     async remove() {
       await end(server);
@@ -97,11 +101,12 @@ export async function startBrokers(jars: string, count: number): Promise<Broker>
     controller: free[at * 2 + 1]!,
     file: join(folder, `server-${at}.properties`),
   }));
+  const trained = await trainBroker(jars);
+  const flags = trainedFlags(trained);
   const voters = nodes.map(({ at, controller }) => `${at + 1}@127.0.0.1:${controller}`).join(",");
   for (const { at, direct, controller, file } of nodes) {
     const properties = {
       ...{ "node.id": String(at + 1), "controller.quorum.voters": voters },
-      "controller.quorum.bootstrap.servers": "",
       "offsets.topic.replication.factor": String(count),
       "transaction.state.log.replication.factor": String(count),
       "transaction.state.log.min.isr": "2",
@@ -111,10 +116,9 @@ export async function startBrokers(jars: string, count: number): Promise<Broker>
       ["CONTROLLER", controller],
     ]);
     await writeFile(file, propertiesOf(join(folder, `node-${at}`), ports, { properties }));
-    const format = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file];
-    await run("java", [...javaOptions(jars), "kafka.tools.StorageTool", ...format], { cwd: folder });
+    await layOut(trained, join(folder, `node-${at}`), at + 1);
   }
-  const servers = await Promise.all(nodes.map(({ file }) => launch(jars, file, folder)));
+  const servers = await Promise.all(nodes.map(({ file }) => launch(jars, file, folder, flags)));
   let struck = 0;
   return {
     address: nodes.map(({ direct }) => `127.0.0.1:${direct}`).join(","),
@@ -126,7 +130,7 @@ export async function startBrokers(jars: string, count: number): Promise<Broker>
     hang: () => void servers[struck]!.kill("SIGSTOP"),
     resume: () => void servers[struck]!.kill("SIGCONT"),
     async start() {
-      servers[struck] = await launch(jars, nodes[struck]!.file, folder);
+      servers[struck] = await launch(jars, nodes[struck]!.file, folder, flags);
     },
     async remove() {
       await Promise.all(servers.map(end));
@@ -135,23 +139,61 @@ export async function startBrokers(jars: string, count: number): Promise<Broker>
   };
 }
 
-function javaOptions(jars: string): string[] {
+/** Starts and ends a broker once, for what later ones need: the classes that Java has loaded, and formatted data. */
+function trainBroker(jars: string): Promise<string> {
+  return trainOnce(`kafka-${VERSION}`, async (flags, folder) => {
+    const work = await mkdtemp(join(tmpdir(), "tidemark-kafka-"));
+    const [direct, controller] = await freePorts(2);
+    const ports = new Map([
+      ["DIRECT", direct!],
+      ["CONTROLLER", controller!],
+    ]);
+    const file = join(work, "server.properties");
+    await writeFile(file, propertiesOf(work, ports, {}));
+    await format(jars, file, work, []);
+    await cp(join(work, DATA), join(folder, DATA), { recursive: true });
+    const server = await launch(jars, file, work, flags);
+    const exited = once(server, "exit");
+    server.kill("SIGTERM");
+    await exited;
+    await rm(work, { recursive: true, force: true, maxRetries: 5 });
+  });
+}
+
+async function format(jars: string, file: string, cwd: string, scram: readonly string[]): Promise<void> {
+  const users = scram.flatMap((user) => ["--add-scram", user]);
+  const args = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file, ...users];
+  await run("java", [...javaOptions(jars, []), "kafka.tools.StorageTool", ...args], { cwd });
+}
+
+/** A node's data as `format` leaves it. The id of its directory has to differ from those of other nodes. */
+async function layOut(trained: string, folder: string, node: number): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await cp(join(trained, DATA), join(folder, DATA), { recursive: true });
+  const file = join(folder, DATA, "meta.properties");
+  const text = await readFile(file, "utf8");
+  const id = randomBytes(16).toString("base64url");
+  await writeFile(
+    file,
+    text.replace(/^node\.id=.*$/m, `node.id=${node}`).replace(/^directory\.id=.*$/m, `directory.id=${id}`),
+  );
+}
+
+function javaOptions(jars: string, flags: readonly string[]): string[] {
   const logging = [
     "-Dorg.slf4j.simpleLogger.showDateTime=false",
     "-Dorg.slf4j.simpleLogger.showThreadName=false",
   ];
-  return [
-    "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    ...logging,
-    "-cp",
-    `${jars}/*${delimiter}`,
-  ];
+  return [...SHORT_LIVED, ...flags, ...logging, "-cp", `${jars}/*${delimiter}`];
 }
 
-async function launch(jars: string, file: string, cwd: string): Promise<ChildProcess> {
-  const server = spawn("java", [...javaOptions(jars), "kafka.Kafka", file], {
+async function launch(
+  jars: string,
+  file: string,
+  cwd: string,
+  flags: readonly string[],
+): Promise<ChildProcess> {
+  const server = spawn("java", [...javaOptions(jars, flags), "kafka.Kafka", file], {
     cwd,
     stdio: ["ignore", "ignore", "pipe"],
   });
@@ -189,7 +231,7 @@ function propertiesOf(
   const all: Record<string, string> = {
     "process.roles": "broker,controller",
     "node.id": "1",
-    "controller.quorum.bootstrap.servers": `127.0.0.1:${ports.get("CONTROLLER")}`,
+    "controller.quorum.voters": `1@127.0.0.1:${ports.get("CONTROLLER")}`,
     listeners: [...ports.keys()].map((name) => at(name)).join(","),
     "advertised.listeners": [
       at("DIRECT"),
@@ -202,7 +244,7 @@ function propertiesOf(
     ].join(","),
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "DIRECT",
-    "log.dirs": join(folder, "data"),
+    "log.dirs": join(folder, DATA),
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",

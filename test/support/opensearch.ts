@@ -1,15 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
+import { SHORT_LIVED, trainedFlags, trainOnce } from "./java.ts";
 import { freePort, inTemporaryFolder, type Running, startProcess } from "./process.ts";
 
 const VERSION = "2.19.1";
+const LAUNCHER_JAR = "launcher.jar";
 
 /** The folder with OpenSearch's jars and our launcher; undefined when it was not fetched. */
-export function findOpenSearch(): Promise<string | undefined> {
-  if (!programOnPath("java") || !programOnPath("mvn")) return Promise.resolve(undefined);
-  return fetchOnce("opensearch", `opensearch-${VERSION}`, async (folder) => {
+export async function findOpenSearch(): Promise<string | undefined> {
+  if (!programOnPath("java") || !programOnPath("mvn")) return undefined;
+  const found = await fetchOnce("opensearch", `opensearch-${VERSION}`, async (folder) => {
     writeFileSync(join(folder, "pom.xml"), POM);
     const maven = [
       "-q",
@@ -22,6 +24,21 @@ export function findOpenSearch(): Promise<string | undefined> {
     writeFileSync(join(folder, "SearchNode.java"), LAUNCHER);
     execFileSync("javac", ["-cp", "lib/*", "SearchNode.java"], { cwd: folder, stdio: "inherit" });
   });
+  if (found !== undefined && !existsSync(join(found, LAUNCHER_JAR))) packLauncher(found);
+  return found;
+}
+
+/** Java keeps the loaded classes of jars only, not of folders. The first of several test files makes the jar. */
+function packLauncher(folder: string): void {
+  const temporary = join(folder, `launcher-${process.pid}.jar`);
+  execFileSync("jar", ["cf", temporary, "SearchNode.class"], { cwd: folder });
+  try {
+    linkSync(temporary, join(folder, LAUNCHER_JAR));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    rmSync(temporary, { force: true });
+  }
 }
 
 export interface OpenSearch {
@@ -41,18 +58,16 @@ export function startOpenSearch(folder: string, settings: readonly string[] = []
 }
 
 async function startIn(data: string, folder: string, settings: readonly string[]): Promise<OpenSearch> {
-  const [port, transport] = [await freePort(), await freePort()];
-  const url = `http://127.0.0.1:${port}`;
-  const args = [
-    ...["-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-cp", `${folder}:${folder}/lib/*`, "SearchNode"],
-    ...[`path.home=${data}`, `http.port=${port}`, `transport.port=${transport}`, ...settings],
-  ];
-  const isReady = async () => {
-    const answer = await fetch(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
-    return answer.status === 200;
-  };
-  const start = () => startProcess("java", args, { isReady, readyMsMax: 120_000 });
-  let running = await start();
+  const trained = await trainOnce(`opensearch-${VERSION}`, (flags) =>
+    inTemporaryFolder("tidemark-opensearch-", async (work) => {
+      const { running } = await launch(work, folder, flags, []);
+      await running.kill("SIGTERM");
+      rmSync(work, { recursive: true, force: true });
+    }),
+  );
+  const ports = [await freePort(), await freePort()] as const;
+  const start = () => launch(data, folder, trainedFlags(trained), settings, ports);
+  let { running, url } = await start();
 
   return {
     url,
@@ -61,7 +76,7 @@ async function startIn(data: string, folder: string, settings: readonly string[]
     },
     kill: () => running.kill("SIGKILL"),
     async restart() {
-      running = await start();
+      ({ running, url } = await start());
     },
     async request(method, path, body) {
       const answer = await fetch(url + path, {
@@ -78,6 +93,32 @@ async function startIn(data: string, folder: string, settings: readonly string[]
       rmSync(data, { recursive: true, force: true });
     },
   };
+}
+
+interface Launched {
+  readonly running: Running;
+  readonly url: string;
+}
+
+async function launch(
+  data: string,
+  folder: string,
+  flags: readonly string[],
+  settings: readonly string[],
+  ports?: readonly [number, number],
+): Promise<Launched> {
+  const [port, transport] = ports ?? [await freePort(), await freePort()];
+  const url = `http://127.0.0.1:${port}`;
+  const args = [
+    ...[...SHORT_LIVED, "-Xms256m", ...flags],
+    ...["-cp", `${join(folder, LAUNCHER_JAR)}:${folder}/lib/*`, "SearchNode"],
+    ...[`path.home=${data}`, `http.port=${port}`, `transport.port=${transport}`, ...settings],
+  ];
+  const isReady = async () => {
+    const answer = await fetch(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
+    return answer.status === 200;
+  };
+  return { running: await startProcess("java", args, { isReady, readyMsMax: 120_000 }), url };
 }
 
 const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
