@@ -93,4 +93,16 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       idleTickMs: 3 * HOUR_MS,
     },
   },
+  {
+    name: "events of one time before an event that is not readable are read again without end",
+    plan: focused(1, {
+      organizations: 1,
+      events: {
+        withoutIdShare: 1,
+        bursts: [{ atMs: 4 * HOUR_MS - 500, events: 5, spreadMs: 1 }],
+        odd: [{ atMs: 4 * HOUR_MS, kind: "deep" }],
+      },
+      service: { latencyMs: 2000 },
+    }),
+  },
 ];

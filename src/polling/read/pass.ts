@@ -20,7 +20,8 @@ const SKIPS_MAX = 200;
  * - anew: an event was taken for a changed copy, and a later page shows that it is a twin (R10). The pass begins
  *   at its own start, with a mark at their identity.
  * - halve: a page failed. The same place again with half the page size. `suspects` counts the events among
- *   which the bad one must be; when all of them were read, the failure has passed and pages are full again.
+ *   which the bad one must be; when all of them were read, the failure has passed and pages are full again. That
+ *   needs a later time than that of the request: else the full page that failed would be asked for without end.
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
  *   certain to be past that event: two distinct times after it.
  */
@@ -61,7 +62,8 @@ export function movedBy(
   const place = { cursor, reachedMs, suspects, resumeMs, lastPage };
   const moved = { ...pass, ...place, ...(isUnordered && { isUnordered }) };
   const isPast =
-    (suspects !== undefined && suspects <= 0) || (typeof resumeMs === "number" && reachedMs > resumeMs);
+    (suspects !== undefined && suspects <= 0 && hasMoved(moved)) ||
+    (typeof resumeMs === "number" && reachedMs > resumeMs);
   if (!isPast || isUnordered || pass.limit >= limitMax) return moved;
   return { ...restarted(moved, limitMax), suspects: undefined, resumeMs: undefined };
 }
@@ -106,7 +108,10 @@ export function hasMoved(pass: Pass): boolean {
 export function halved(pass: Pass, isSearch: boolean): Pass | null {
   if (pass.limit <= 1) return null;
   const smaller = restarted(pass, Math.floor(pass.limit / 2));
-  return isSearch ? { ...smaller, suspects: Math.min(pass.suspects ?? pass.limit, pass.limit) } : smaller;
+  if (!isSearch) return smaller;
+  // All suspects were read, and still a page failed: the bad event is another one.
+  const suspects = pass.suspects === undefined || pass.suspects <= 0 ? pass.limit : pass.suspects;
+  return { ...smaller, suspects: Math.min(suspects, pass.limit) };
 }
 
 export function skippedOne(pass: Pass, cursor: string, name: string): Pass {

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { preparePage } from "../../src/core/prepare-page.ts";
+import type { Pass } from "../../src/core/window.ts";
+import { beginPass, halved, movedBy } from "../../src/polling/read/pass.ts";
+
+const ORGANIZATION = "a".repeat(24);
+const START_MS = Date.UTC(2026, 0, 5);
+const PAGE_SIZE = 1000;
+
+function pageAt(...timesMs: readonly number[]) {
+  const events = timesMs.map((timeMs, at) => ({
+    id: `${timeMs}-${at}`,
+    timestamp: new Date(timeMs).toISOString(),
+    organization: ORGANIZATION,
+  }));
+  return preparePage(Buffer.from(JSON.stringify(events)), { organizations: [ORGANIZATION], provider: null });
+}
+
+/** A pass that looks for a bad event with single events, of which three are suspects. */
+function searching(): Pass {
+  const pass = { ...beginPass(START_MS, null, 3, START_MS + 60_000), suspects: 3 };
+  return halved(pass, true)!;
+}
+
+test("R32 pages stay small while the time of the request is not passed: the full page would fail again", () => {
+  let pass = searching();
+  for (let at = 0; at < 5; at++) pass = movedBy(pass, pageAt(START_MS), `token ${at}`, 0, PAGE_SIZE);
+  expect(pass).toMatchObject({ limit: 1, cursor: "token 4" });
+  const past = movedBy(pass, pageAt(START_MS + 1000), "token 5", 0, PAGE_SIZE);
+  expect(past).toMatchObject({ limit: PAGE_SIZE, cursor: null, startMs: START_MS + 1000 });
+});
+
+test("R32 a page that fails after all suspects were read has other suspects", () => {
+  const pass = { ...beginPass(START_MS, null, 8, START_MS + 60_000), suspects: -2 };
+  expect(halved(pass, true)).toMatchObject({ limit: 4, suspects: 8 });
+  expect(halved({ ...pass, suspects: 3 }, true)).toMatchObject({ limit: 4, suspects: 3 });
+});
