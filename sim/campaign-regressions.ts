@@ -105,4 +105,21 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       service: { latencyMs: 2000 },
     }),
   },
+  {
+    name: "a window is cut at the horizon, and events of other services count as those of its second part",
+    plan: focused(1, {
+      hours: 44,
+      organizations: 1,
+      settings: { retentionMs: 36 * HOUR_MS },
+      faults: [
+        {
+          kind: "reconfigure",
+          fromMs: 6 * HOUR_MS,
+          downMs: 5000,
+          change: { type: "services", services: ["directory", "sso"] },
+        },
+        { kind: "stop", fromMs: 12 * HOUR_MS, downMs: 26 * HOUR_MS },
+      ],
+    }),
+  },
 ];

@@ -3,8 +3,8 @@ import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { settledAfter, sweepDueMs } from "../plan/sweep-times.ts";
-import { combined, countsFrom, heldQuery } from "./counts.ts";
+import { settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
+import { countsFrom, heldQuery } from "./counts.ts";
 import { skippedIn } from "./pass.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
@@ -118,19 +118,39 @@ async function uncheckedGaps(
   return [{ stream, fromMs: window.fromMs, toMs, reason: "unchecked", detail: UNCHECKED, events: null }];
 }
 
-/** Where every event that the service showed is held, its parts are as complete as the whole. */
+/**
+ * Where every event that the service showed is held, its parts are as complete as the whole. Identities do not say
+ * which service an event is of: where other services are held of that time, the parts cannot be counted.
+ */
 export async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
-  const { apiCount, heldCount, stream, counts } = window;
-  const isWhole = Object.values(counts ?? {}).every(([api, held]) => api === held);
-  if (apiCount === null || apiCount !== heldCount || !isWhole)
-    return { first: { apiCount: null, heldCount: null, counts: null }, rest: {} };
+  const { stream, fromMs, toMs, counts } = window;
   const owners = Object.fromEntries(Object.keys(counts ?? {}).map((owner) => [owner, 0]));
-  const { atMost: _, ...query } = heldQuery(stream, { fromMs: edgeMs, toMs: window.toMs }, owners);
-  const held = await journal.countHeld(query);
-  const rest = countsFrom(stream, Object.fromEntries(held), held, 0);
-  const left = Math.max(0, apiCount - rest.apiCount);
-  const first = { apiCount: left, heldCount: left, counts: combined(counts, rest.counts, difference) };
-  return { first, rest };
+  const heldIn = (stretch: TimeStretch) => {
+    const { atMost: _, ...query } = heldQuery(stream, stretch, owners);
+    return journal.countHeld(query);
+  };
+  const before = await heldIn({ fromMs, toMs: edgeMs });
+  const after = await heldIn({ fromMs: edgeMs, toMs });
+  if (!isWhole(window, before, after))
+    return { first: { apiCount: null, heldCount: null, counts: null }, rest: {} };
+  const partOf = (held: ReadonlyMap<string, number>) => countsFrom(stream, Object.fromEntries(held), held, 0);
+  return { first: partOf(before), rest: partOf(after) };
+}
+
+/** Whether everything is held that the service showed, and both parts together are exactly that. */
+function isWhole(
+  { apiCount, heldCount, counts }: Window,
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): boolean {
+  const inParts = (owner: string) => (before.get(owner) ?? 0) + (after.get(owner) ?? 0);
+  const sum = [...before.values(), ...after.values()].reduce((total, count) => total + count, 0);
+  const owned = Object.entries(counts ?? {});
+  return (
+    apiCount === heldCount &&
+    heldCount === sum &&
+    owned.every(([owner, [api, held]]) => api === held && held === inParts(owner))
+  );
 }
 
 export function difference(whole: number, part: number): number {
