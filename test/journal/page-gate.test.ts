@@ -101,7 +101,7 @@ describe("the gate for pages", () => {
     const entering = gate.enter(10, LIVE, forever);
     for (let turn = 0; turn < 2; turn++) {
       expect(await isDone(entering)).toBe(false);
-      clock.advance(250);
+      clock.advance(1000);
     }
     expect(await isDone(entering)).toBe(true);
     expect(decoded).toHaveLength(1);
@@ -111,7 +111,7 @@ describe("the gate for pages", () => {
     pool.take(30 * MEGABYTE);
     const entering = gate.enter(10, LIVE, forever);
     expect(await isDone(entering)).toBe(false);
-    clock.advance(250);
+    clock.advance(1000);
     expect(await isDone(entering)).toBe(true);
   });
 
@@ -124,7 +124,7 @@ describe("the gate for pages", () => {
     await expect(entering).rejects.toThrow("enough");
     const next = gate.enter(10_000, LIVE, forever);
     await clock.settle();
-    clock.advance(250);
+    clock.advance(1000);
     expect(await isDone(next)).toBe(true);
   });
 });
