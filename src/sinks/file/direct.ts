@@ -4,6 +4,8 @@ import { type FileHandle, open } from "node:fs/promises";
 /** Alignment of addresses, lengths and positions; most disks need less. */
 const BLOCK_BYTES = 4096;
 const STAGE_BYTES = 2 << 20;
+/** Written side by side: each one that waits for the event loop would add its delay. */
+const PIECES_MAX = 3;
 /** Smaller writes go through the page cache, where a reader that follows the file finds them. */
 const WRITE_BYTES_MIN = 1 << 20;
 /** Errors of file systems and kernels that open a file with O_DIRECT but cannot write to it. */
@@ -58,10 +60,14 @@ export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
       if (!isPossible || buffer.length <= WRITE_BYTES_MIN) return undefined;
       const past = position % BLOCK_BYTES;
       if (past > 0) return (await handle.write(buffer, 0, BLOCK_BYTES - past, position)).bytesWritten;
-      const length = Math.min(STAGE_BYTES, buffer.length - (buffer.length % BLOCK_BYTES));
-      const written = await writeDirectly(buffer.subarray(0, length), position);
-      isPossible = written !== undefined;
-      return written;
+      if ((await opened()) === undefined) isPossible = false;
+      const length = Math.min(PIECES_MAX * STAGE_BYTES, buffer.length - (buffer.length % BLOCK_BYTES));
+      const pieces: Promise<number | undefined>[] = [];
+      for (let at = 0; isPossible && at < length; at += STAGE_BYTES)
+        pieces.push(writeDirectly(buffer.subarray(at, Math.min(length, at + STAGE_BYTES)), position + at));
+      const written = await allOf(pieces);
+      isPossible &&= written[0] !== undefined;
+      return isPossible ? bytesInOrder(written, length) : undefined;
     },
     async end() {
       const ending = direct;
@@ -71,7 +77,23 @@ export function directWritesOf(path: string, handle: FileHandle): DirectWrites {
   };
 }
 
-/** As many as files are written to at a time. */
+/** The results of all, once none of them runs any more; rejects with the first error. */
+async function allOf<Result>(writes: readonly Promise<Result>[]): Promise<Result[]> {
+  await Promise.allSettled(writes);
+  return Promise.all(writes);
+}
+
+/** How many bytes are written from the first one on without a hole. */
+function bytesInOrder(written: readonly (number | undefined)[], length: number): number {
+  let bytes = 0;
+  for (const one of written) {
+    bytes += one ?? 0;
+    if (one !== Math.min(STAGE_BYTES, length - bytes + (one ?? 0))) break;
+  }
+  return bytes;
+}
+
+/** As many as are written at a time. */
 const stages: Buffer[] = [];
 
 /** Memory that begins at a page of the system's, which is true of WebAssembly's; undefined where there is none. */

@@ -16,7 +16,8 @@ import { createPlanner, type FilePlan } from "./plan.ts";
 import { stateOf } from "./recover.ts";
 import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 
-const LIMITS = { recordsMax: 10_000, bytesMax: 16 << 20 };
+/** A full page in any format: a rest of it would need a write and a commit of its own. */
+const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20 };
 /** Pages of many organizations that come together share a write. */
 const AGE_MS_MAX = 30;
 /** Each write makes one frame, and small frames compress badly. */
