@@ -3,14 +3,14 @@ import { createActions } from "./app/actions.ts";
 import { archivePolling } from "./app/archive-polling.ts";
 import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
-import { followDrift, followImports } from "./app/followers.ts";
+import { openFollowers } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { openSearchProcess, type SearchProcess } from "./app/search-process.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
-import { DRIFT, definitionOf, formatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
+import { definitionOf, fastFormatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
 import type { Config } from "./config/schema.ts";
@@ -21,6 +21,7 @@ import { type Clock, systemClock } from "./core/clock.ts";
 import { UsageError } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { createMetrics, silentMetrics } from "./core/metrics.ts";
+import type { Encoder } from "./core/page-slice.ts";
 import type { SinkDefinition } from "./core/sink.ts";
 import type { Traces } from "./core/traces.ts";
 import type { LiveView, View } from "./core/view.ts";
@@ -57,6 +58,8 @@ export interface AppOptions {
   readonly clock?: Clock;
   /** One that is ready already. */
   readonly preparer?: Preparer;
+  /** Encodes large pages in another thread. */
+  readonly encoder?: Encoder | undefined;
   /** Takes the requests to the service instead of the network; the simulation gives one. */
   readonly dispatcher?: RequestDispatcher;
   /** Changes how a sink is opened; the simulation gives the file sink another disk. */
@@ -131,6 +134,7 @@ async function assemble(
   journal.onAppend(() => wake.wake());
   const loops = createLoops(clock, wake);
   let draining = false;
+  const isDraining = () => draining;
 
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
   const space = createSpace(db, config.state, config.journal.budget);
@@ -183,7 +187,7 @@ async function assemble(
         name: sink.name,
         definition: traces === undefined ? definition : traces.sink(sink.name, definition),
         config: ownConfig(sink),
-        format: formatOf(sink, alarms),
+        format: fastFormatOf(sink, alarms, options.encoder),
         journal: journal.id,
         earlierJournals: earlier,
         wants: wantsOf(sink),
@@ -191,7 +195,7 @@ async function assemble(
         ...{ reader, clock, alarms, metrics, stdout, wake, encodedMemory },
         end: () => journal.end(),
         isAsRestored: () => isAsRestored(db, sink.name),
-        draining: () => draining,
+        draining: isDraining,
       }),
     );
   }
@@ -218,11 +222,8 @@ async function assemble(
     log,
     alarms,
   });
-  const followers = [
-    await followImports(journal, clock, imports.apply),
-    ...(config.drift ? [await followDrift(journal, db, clock, metrics)] : []),
-  ];
-  if (!config.drift) await journal.readers.forget(DRIFT);
+  const following = { journal, db, clock, metrics, draining: isDraining, hasDrift: config.drift };
+  const followers = await openFollowers({ ...following, applyImports: imports.apply });
   const actions = createActions({ config, db, journal, accounts, deliveries, archives, clock });
   const requests = createRequests(db, clock);
   const live: LiveView = {
@@ -277,14 +278,13 @@ async function assemble(
       const startDraining = () => {
         draining = true;
       };
-      const isDraining = () => draining;
       const parts = { accounts, deliveries, followers, archives, loops, wake, startDraining, isDraining };
       await pullAndDrain({ ...parts, keepSpace: keeper.turn }, signal);
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));
       await Promise.allSettled(accounts.map((account) => account.close()));
-      await preparer.close();
+      await Promise.all([preparer.close(), options.encoder?.close()]);
       await journal.close();
       db.close();
       lock.release();

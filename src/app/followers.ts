@@ -10,12 +10,27 @@ import type { SqliteJournal } from "../journal/journal.ts";
 import { createDrift } from "../services/count-drift.ts";
 import { DRIFT, TRACKER } from "./sinks.ts";
 
+export interface FollowersParts {
+  readonly journal: SqliteJournal;
+  readonly db: State;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly hasDrift: boolean;
+  /** True while nothing more will come. */
+  draining(): boolean;
+  applyImports(events: readonly JournalEvent[]): void | Promise<void>;
+}
+
+/** The readers of the journal inside the program. */
+export async function openFollowers(parts: FollowersParts): Promise<readonly Follower[]> {
+  const imports = await followImports(parts);
+  if (parts.hasDrift) return [imports, await followDrift(parts)];
+  await parts.journal.readers.forget(DRIFT);
+  return [imports];
+}
+
 /** The import tracker as a reader of the journal: it applies an event again without harm. */
-export async function followImports(
-  journal: SqliteJournal,
-  clock: Clock,
-  apply: (events: readonly JournalEvent[]) => void | Promise<void>,
-): Promise<Follower> {
+async function followImports({ journal, clock, draining, applyImports }: FollowersParts): Promise<Follower> {
   const reader = await journal.reader(TRACKER);
   return createFollower({
     reader,
@@ -24,19 +39,15 @@ export async function followImports(
       const events: JournalEvent[] = [];
       for (let index = from; index < to; index++)
         if (page.hasCorrelation(index)) events.push(page.event(index));
-      if (events.length > 0) await apply(events);
+      if (events.length > 0) await applyImports(events);
     },
     commit: (to) => reader.commit(to, undefined),
+    draining,
   });
 }
 
 /** Counts drift; counts and position move together, so that a crash counts nothing twice. */
-export async function followDrift(
-  journal: SqliteJournal,
-  db: State,
-  clock: Clock,
-  metrics: Metrics,
-): Promise<Follower> {
+async function followDrift({ journal, db, clock, draining, metrics }: FollowersParts): Promise<Follower> {
   const reader = await journal.reader(DRIFT);
   const drift = createDrift(undefined, lostClass);
   const store = createDriftStore(db);
@@ -46,6 +57,7 @@ export async function followDrift(
   return createFollower({
     reader,
     clock,
+    draining,
     apply: (page, from, to) => drift.observePage(page, from, to),
     async commit(to) {
       const rows = drift.flush();

@@ -61,7 +61,10 @@ export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promi
   const work = [
     pulled,
     ...deliveries.map((delivery) => noting(delivery.drain(signal))),
-    ...followers.map(({ step }) => noting(loops.follow(step, signal, parts.isDraining))),
+    ...followers.map((follower) => {
+      const isDone = () => parts.isDraining() && follower.isSettled;
+      return noting(loops.follow(follower.step, signal, isDone));
+    }),
   ];
   const untilDone = AbortSignal.any([signal, done.signal]);
   const beside = [

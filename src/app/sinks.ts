@@ -3,6 +3,7 @@ import type { Alarms } from "../core/alarms.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Format, FormatContext } from "../core/format.ts";
 import type { Log } from "../core/log.ts";
+import type { Encoder } from "../core/page-slice.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { filterOf } from "../delivery/filter.ts";
@@ -11,6 +12,7 @@ import type { SqliteJournal } from "../journal/journal.ts";
 import { describe } from "../services/index.ts";
 import { reads } from "../services/read/read-paths.ts";
 import { sinks } from "../sinks/index.ts";
+import { encodedAhead } from "./encode/ahead.ts";
 import { sharedOrganizations } from "./shared-organizations.ts";
 
 /** Readers of the program itself; a sink cannot have such a name. */
@@ -18,7 +20,10 @@ export const TRACKER = "~imports";
 export const DRIFT = "~drift";
 
 /** The alarm for a sink whose recipe gave something else than the converter. */
-function mismatchAlarm(alarms: Pick<Alarms, "raise">, sink: string): FormatContext["onMismatch"] {
+function mismatchAlarm(
+  alarms: Pick<Alarms, "raise">,
+  sink: string,
+): NonNullable<FormatContext["onMismatch"]> {
   let count = 0;
   return (event) => {
     count++;
@@ -61,11 +66,30 @@ export function ownConfig(sink: SinkConfig): unknown {
   return own;
 }
 
-/** With alarms the format converts by recipes and reports a wrong one; without, by the converter alone. */
-export function formatOf(sink: SinkConfig, alarms?: Pick<Alarms, "raise">): Format {
+function chosenFormat(sink: SinkConfig): { readonly type: string; readonly options: unknown } {
   const chosen = sink.format ?? definitionOf(sink).defaultFormat;
   const { type, ...options } = typeof chosen === "string" ? { type: chosen } : chosen;
-  return createFormat(type, options, alarms && mismatchAlarm(alarms, sink.name));
+  return { type, options };
+}
+
+/** By the converter alone. */
+export function formatOf(sink: SinkConfig): Format {
+  const { type, options } = chosenFormat(sink);
+  return createFormat(type, options);
+}
+
+/** By recipes, whose mistakes raise an alarm; with an encoder, large pages are encoded in its thread. */
+export function fastFormatOf(
+  sink: SinkConfig,
+  alarms: Pick<Alarms, "raise">,
+  encoder: Encoder | undefined,
+): Format {
+  const { type: name, options } = chosenFormat(sink);
+  const onMismatch = mismatchAlarm(alarms, sink.name);
+  const inline = () => createFormat(name, options, onMismatch);
+  const format = createFormat(name, options);
+  if (encoder === undefined || format.keepsBytes || format.container !== undefined) return inline();
+  return encodedAhead(format, { encoder, name, options, inline, onMismatch });
 }
 
 export function createFormat(

@@ -125,6 +125,7 @@ async function watch(
       }
       if (history > 0) progress();
     },
+    draining: () => false,
     commit: (to) => reader.commit(to, undefined),
   });
 

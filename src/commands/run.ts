@@ -27,6 +27,8 @@ export function registerRun(program: Command, io: Io): void {
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const { reads } = await import("../services/read/read-paths.ts");
       const preparer = createPreparer(systemClock, config.drift ? { reads } : {});
+      const { createEncoder } = await import("../app/encode/thread.ts");
+      const encoder = createEncoder(systemClock);
       if (config.cluster !== undefined) {
         const { cluster } = config;
         if (flags.once)
@@ -34,7 +36,7 @@ export function registerRun(program: Command, io: Io): void {
         const { runMachine } = await import("../app/cluster/run.ts");
         log.info({ version: VERSION, cluster: cluster.name }, "Tidemark has started.");
         await runMachine(
-          { config: { ...config, cluster }, log, stdout: io.stdout, telemetry, preparer },
+          { config: { ...config, cluster }, log, stdout: io.stdout, telemetry, preparer, encoder },
           io.signal,
         ).finally(() => telemetry?.close());
         log.info({ reason: explain(io.signal.reason ?? "no work left") }, "Tidemark stops.");
@@ -45,6 +47,7 @@ export function registerRun(program: Command, io: Io): void {
         config,
         log,
         preparer,
+        encoder,
         stdout: io.stdout,
         ...(io.program === undefined
           ? {}

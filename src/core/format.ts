@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { JournalEvent } from "./event.ts";
+import type { JournalPage } from "./journal.ts";
 import type { Describe } from "./meaning.ts";
 import type { Reads } from "./reads.ts";
 
@@ -11,6 +12,11 @@ export interface Format {
   encode(event: JournalEvent): string | Uint8Array;
   /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
   encodeShared?(event: JournalEvent): string | Uint8Array;
+  /**
+   * Encodes events of a page in another thread, from `from` on and before `to`, so that `encode` finds them made.
+   * Resolves with the end of those that are ready; undefined where this thread has to encode them.
+   */
+  encodeAhead?(page: JournalPage, from: number, to: number): Promise<number | undefined>;
   /**
    * The record for a destination that keeps records apart itself (Kafka, an element of a JSON array): it may
    * contain line breaks. Left out: `encode` serves both.

@@ -1,6 +1,7 @@
 import type { JournalEvent } from "./event.ts";
 import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { PageLease } from "./page-lease.ts";
+import type { PageSlice } from "./page-slice.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import type { NumberedShapes } from "./shape-engine.ts";
@@ -173,6 +174,8 @@ export interface JournalPage {
   event(index: number): JournalEvent;
   /** The events by the same indexes as lines, where their bytes stand like that in the page. */
   readonly lines: Lines | undefined;
+  /** A copy of the events from `from` to before `to` for another thread. */
+  slice?(from: number, to: number): PageSlice;
   /** Whether the event with this index names a correlation; most do not. */
   hasCorrelation(index: number): boolean;
   /** The position after the event with this index in the page. */

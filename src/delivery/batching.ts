@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { JournalEvent } from "../core/event.ts";
+import type { Format } from "../core/format.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
@@ -38,6 +39,8 @@ export interface Forming {
   readonly isCut?: boolean | undefined;
   wants(event: JournalEvent): boolean;
   encode(event: JournalEvent): Uint8Array | string;
+  /** As that of formats. */
+  readonly encodeAhead?: Format["encodeAhead"] | undefined;
   /** True: `encode` gives the bytes of an event that is one line as they are. */
   readonly keepsBytes: boolean;
   /** Memory for the encoded events. Without it each has its own, which the sink may keep. */
@@ -154,9 +157,11 @@ class Taken {
     const end = page.first + page.count;
     if (lines !== undefined && forming.bound === undefined && forming.wants === everything)
       if (this.#takesAll(lines, page)) return end;
+    const encodeAhead = lines === undefined && forming.wants === everything ? forming.encodeAhead : undefined;
     let turn = { from: page.first, beganMs: performance.now() };
     for (let from = page.first; ; ) {
-      const to = Math.min(end, from + SLICE_EVENTS);
+      const made = encodeAhead && (await encodeAhead(page, from, end));
+      const to = made ?? Math.min(end, from + SLICE_EVENTS);
       from = this.#takeSlice(page, lines, from, to);
       if (from < to || from === end || this.isFull) return from;
       if (from - turn.from < TURN_EVENTS_MAX && performance.now() - turn.beganMs < TURN_MS) continue;

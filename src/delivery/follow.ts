@@ -17,22 +17,30 @@ export interface Following {
   apply(page: JournalPage, from: number, to: number): void | Promise<void>;
   /** Makes the position durable, together with whatever `apply` has left to store. */
   commit(to: Position): Promise<void>;
+  /** True while nothing more will come. */
+  draining(): boolean;
 }
 
 export interface Follower {
   readonly step: Step;
   /** How far it has come; the durable position follows. */
   readonly at: Position;
+  /** Whether all that was applied is durable. */
+  readonly isSettled: boolean;
 }
 
-/** A reader of the journal inside the program. The position is committed every second, and when there is nothing left to read. */
-export function createFollower({ reader, clock, apply, commit }: Following): Follower {
+/**
+ * A reader of the journal inside the program. The position is committed once a second, and at the end. Each commit
+ * waits for the disk, and the events since the last one are only applied again after a crash.
+ */
+export function createFollower({ reader, clock, apply, commit, draining }: Following): Follower {
   let at = reader.position;
   let committed = at;
   let committedMs = clock.now();
 
   async function settle(): Promise<void> {
-    if (committed === at) return;
+    const isDue = draining() || Math.abs(clock.now() - committedMs) > COMMIT_MS;
+    if (committed === at || !isDue) return;
     await commit(at);
     committed = at;
     committedMs = clock.now();
@@ -56,7 +64,7 @@ export function createFollower({ reader, clock, apply, commit }: Following): Fol
     } finally {
       page.lease.release();
     }
-    if (clock.now() - committedMs > COMMIT_MS) await settle();
+    await settle();
     return "again";
   };
 
@@ -64,6 +72,9 @@ export function createFollower({ reader, clock, apply, commit }: Following): Fol
     step,
     get at() {
       return at;
+    },
+    get isSettled() {
+      return committed === at;
     },
   };
 }

@@ -64,6 +64,7 @@ export function createNextBatch(source: BatchSource) {
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
+      encodeAhead: format.encodeAhead,
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
       chunks: chunksFor(sink),
     };

@@ -3,6 +3,7 @@ import { identityAt } from "../core/identity.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { alikeFrom, framesOf, makeLines } from "../core/page-body.ts";
 import type { PageLease } from "../core/page-lease.ts";
+import type { PageSlice } from "../core/page-slice.ts";
 import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import {
   eventSize,
@@ -49,8 +50,9 @@ export function storedPage(
   { scanned, lease, body, identities, shapes }: Decoded,
   first: number,
 ): JournalPage {
-  const stored: StoredPage = {
+  const stored: StoredPage & { readonly row: PageRow } = {
     row,
+    first: 0,
     scanned,
     body,
     identities,
@@ -69,13 +71,66 @@ export function storedPage(
       if (lines === null) lines = makeLines(scanned) ? new StoredLines(stored) : undefined;
       return lines;
     },
+    slice: (from, to) => copySlice(stored, from, to),
     hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
     after: (index) => ({ journal, page: row.number, event: index + 1, hash: row.rolling }),
   };
 }
 
+function copySlice(
+  { row, scanned, identities, twins }: StoredPage & { readonly row: PageRow },
+  from: number,
+  to: number,
+): PageSlice {
+  const start = scanned.columns[from * STRIDE]!;
+  const columns = scanned.columns.slice(from * STRIDE, to * STRIDE) as Int32Array<ArrayBuffer>;
+  for (let at = 0; at < columns.length; at++) if (columns[at]! >= 0) columns[at]! -= start;
+  const copied: Record<string, string> = {};
+  for (const [index, identity] of Object.entries(twins)) copied[Number(index) - from] = identity;
+  return {
+    page: row.number,
+    first: from,
+    account: row.account,
+    organization: row.organization,
+    provider: row.provider,
+    fetchedMs: row.fetchedMs,
+    hasLineBreaks: scanned.hasLineBreaks,
+    bytes: new Uint8Array(scanned.bytes.subarray(start, scanned.columns[(to - 1) * STRIDE + 1]!)),
+    columns,
+    timesMs: scanned.timesMs.slice(from, to) as Float64Array<ArrayBuffer>,
+    runs: new Uint8Array(scanned.runs.subarray(from, to)),
+    identities: identities && new Uint8Array(identities.subarray(from * IDENTITY_BYTES, to * IDENTITY_BYTES)),
+    twins: copied,
+  };
+}
+
+/** The events of a slice by their place in it. */
+export function eventsOf(slice: PageSlice): (at: number) => JournalEvent {
+  const { page: number, account, organization, provider, fetchedMs, twins } = slice;
+  const { columns, timesMs, runs, hasLineBreaks } = slice;
+  const bytes = bufferOf(slice.bytes);
+  const scanned = { bytes, count: timesMs.length, columns, timesMs, runs, hasLineBreaks };
+  const stored: StoredPage = {
+    row: { number, account, provider, fetchedMs },
+    first: slice.first,
+    scanned,
+    body: undefined,
+    identities: slice.identities && bufferOf(slice.identities),
+    shapes: undefined,
+    twins,
+    organizations: organizationsOf(scanned, organization),
+  };
+  return (at) => new StoredEvent(stored, at);
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
 interface StoredPage {
-  readonly row: PageRow;
+  readonly row: Pick<PageRow, "number" | "account" | "provider" | "fetchedMs">;
+  /** The index in the page of the event at 0. */
+  readonly first: number;
   readonly scanned: ScannedPage;
   readonly body: Buffer | undefined;
   readonly identities: Buffer | undefined;
@@ -143,21 +198,23 @@ class StoredLines implements Lines {
 /** Decodes a field when it is asked for: most sinks need few of them. */
 class StoredEvent implements JournalEvent {
   readonly index: number;
+  readonly #at: number;
   readonly #stored: StoredPage;
 
-  constructor(stored: StoredPage, index: number) {
+  constructor(stored: StoredPage, at: number) {
     this.#stored = stored;
-    this.index = index;
+    this.#at = at;
+    this.index = stored.first + at;
   }
 
   get bytes(): Uint8Array {
     const { bytes, columns } = this.#stored.scanned;
-    const start = columns[this.index * STRIDE]!;
+    const start = columns[this.#at * STRIDE]!;
     // Cheaper than a slice, which would be a Buffer.
     return new Uint8Array(bytes.buffer, bytes.byteOffset + start, this.size);
   }
   get size(): number {
-    return eventSize(this.#stored.scanned, this.index);
+    return eventSize(this.#stored.scanned, this.#at);
   }
   get isOneLine(): boolean {
     return !this.#stored.scanned.hasLineBreaks;
@@ -166,36 +223,36 @@ class StoredEvent implements JournalEvent {
     return this.#stored.row.account;
   }
   get organization(): string | null {
-    return this.#stored.organizations(this.index);
+    return this.#stored.organizations(this.#at);
   }
   get provider(): string | null {
     return this.#stored.row.provider;
   }
   get service(): string {
-    return fieldText(this.#stored.scanned, this.index, FIELD.service) ?? "";
+    return fieldText(this.#stored.scanned, this.#at, FIELD.service) ?? "";
   }
   get eventType(): string {
-    return fieldText(this.#stored.scanned, this.index, FIELD.eventType) ?? "";
+    return fieldText(this.#stored.scanned, this.#at, FIELD.eventType) ?? "";
   }
   get timestamp(): string {
-    return fieldText(this.#stored.scanned, this.index, FIELD.timestamp) ?? "";
+    return fieldText(this.#stored.scanned, this.#at, FIELD.timestamp) ?? "";
   }
   get timestampMs(): number {
-    return eventTimeMs(this.#stored.scanned, this.index) ?? this.#stored.row.fetchedMs;
+    return eventTimeMs(this.#stored.scanned, this.#at) ?? this.#stored.row.fetchedMs;
   }
   get id(): string | undefined {
-    return fieldText(this.#stored.scanned, this.index, FIELD.id);
+    return fieldText(this.#stored.scanned, this.#at, FIELD.id);
   }
   get correlationId(): string | undefined {
-    return fieldText(this.#stored.scanned, this.index, FIELD.correlationId);
+    return fieldText(this.#stored.scanned, this.#at, FIELD.correlationId);
   }
   get identity(): string {
-    const twin = this.#stored.twins[this.index];
+    const twin = this.#stored.twins[this.#at];
     if (twin !== undefined) return twin;
     const { identities } = this.#stored;
     if (identities !== undefined)
-      return identities.toString("hex", this.index * IDENTITY_BYTES, (this.index + 1) * IDENTITY_BYTES);
-    return identityAt(this.#stored.scanned, this.index, this.organization, this.#stored.row.provider);
+      return identities.toString("hex", this.#at * IDENTITY_BYTES, (this.#at + 1) * IDENTITY_BYTES);
+    return identityAt(this.#stored.scanned, this.#at, this.organization, this.#stored.row.provider);
   }
   get fetchedAtMs(): number {
     return this.#stored.row.fetchedMs;

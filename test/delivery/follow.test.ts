@@ -32,6 +32,7 @@ describe("a follower of the journal", () => {
         commits.push(to);
         await reader.commit(to, undefined);
       },
+      draining: () => true,
       ...over,
     });
     return async () => {
@@ -66,6 +67,7 @@ describe("a follower of the journal", () => {
         clock.advance(5);
       },
       commit: (to) => reader.commit(to, undefined),
+      draining: () => false,
     });
     await step(never);
     expect(sizes).toEqual([100, 100]);
@@ -73,10 +75,28 @@ describe("a follower of the journal", () => {
     expect(seen).toEqual(numbers(2000));
   });
 
-  test("passing over many events commits at intervals, not after every page", async () => {
-    for (let page = 0; page < 10; page++) await append(page * 2, 2);
-    await (await follow({ apply: () => {} }))();
-    expect(commits).toHaveLength(1);
+  test("commits at intervals, not after every page", async () => {
+    const drain = await follow({ draining: () => false });
+    for (let page = 0; page < 10; page++) {
+      await append(page * 2, 2);
+      await drain();
+    }
+    expect(commits).toHaveLength(0);
+    clock.advance(1001);
+    await drain();
+    expect(commits).toEqual([fixture.journal.end()]);
+    expect(seen).toEqual(numbers(20));
+  });
+
+  test("when nothing more will come, the position is committed at once", async () => {
+    await append(0, 3);
+    let draining = false;
+    const drain = await follow({ draining: () => draining });
+    await drain();
+    expect(commits).toHaveLength(0);
+    draining = true;
+    await drain();
+    expect(commits).toEqual([fixture.journal.end()]);
   });
 
   test("an event that could not be applied comes again with the next step; nothing is skipped", async () => {

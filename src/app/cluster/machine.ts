@@ -16,6 +16,7 @@ import { UsageError } from "../../core/errors.ts";
 import type { ConnectKafka } from "../../core/kafka.ts";
 import type { Log } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
+import type { Encoder } from "../../core/page-slice.ts";
 import { pause } from "../../core/pause.ts";
 import { migrations } from "../../journal/migrations.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
@@ -41,6 +42,7 @@ export interface MachineOptions {
   readonly stdout: NodeJS.WritableStream;
   readonly measured: Metrics;
   readonly preparer: Preparer;
+  readonly encoder?: Encoder | undefined;
   /** Shorter ones for tests. */
   readonly limits?: FitnessLimits | undefined;
 }
@@ -158,7 +160,7 @@ function laneOpener(parts: OpenerOptions): (lane: number) => LaneRunner {
   return (lane) => {
     const laneLog = log.child({ lane });
     const laneConfig = configOfLane(config, lane, lanes);
-    const { preparer } = shared;
+    const { preparer, encoder } = shared;
     return runLane({
       ...{ lane, changelog, machine: name, sessionTimeoutMs: cluster.sessionTimeout },
       division: { lanes, hash: LANE_HASH },
@@ -167,7 +169,7 @@ function laneOpener(parts: OpenerOptions): (lane: number) => LaneRunner {
       log: laneLog,
       answer: (origin, outcome) => parts.answer(lane, origin, outcome),
       openApp: (own, repairing) =>
-        openApp({ ...{ config: laneConfig, log: laneLog, stdout, preparer, repairing }, lane: own }),
+        openApp({ ...{ config: laneConfig, log: laneLog, stdout, preparer, encoder, repairing }, lane: own }),
       changed(status, isNew) {
         if (status.state === "running") parts.running();
         if (isNew) showStatus(status, alarms, laneLog);

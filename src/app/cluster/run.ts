@@ -3,6 +3,7 @@ import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { Log } from "../../core/log.ts";
 import { createMetrics, silentMetrics } from "../../core/metrics.ts";
+import type { Encoder } from "../../core/page-slice.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { serve } from "../serve.ts";
@@ -20,6 +21,7 @@ export interface RunMachineOptions {
   readonly stdout: NodeJS.WritableStream;
   readonly telemetry?: Telemetry | undefined;
   readonly preparer: Preparer;
+  readonly encoder?: Encoder | undefined;
   /** Shorter ones for tests. */
   readonly limits?: FitnessLimits | undefined;
 }

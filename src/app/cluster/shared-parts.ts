@@ -3,6 +3,7 @@ import type { Alarms } from "../../core/alarms.ts";
 import { createBufferPool } from "../../core/buffer-pool.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { Metrics } from "../../core/metrics.ts";
+import type { Encoder } from "../../core/page-slice.ts";
 import { formatDuration } from "../../core/time.ts";
 import { paceOf } from "../../polling/config.ts";
 import { createPace, type Pace } from "../../polling/limits/pace.ts";
@@ -12,13 +13,19 @@ import type { Discovered, SharedLaneParts } from "./lane-parts.ts";
 /** Lists of organizations are used again for so long: lanes that start together ask once. */
 const DISCOVERED_MS = 60_000;
 
-/** Parts that the lanes of one machine share: memory, the pace of each key, the lists of organizations, the worker thread. */
+/** Parts that the lanes of one machine share: memory, the pace of each key, the lists of organizations, the worker threads. */
 export function createSharedParts(
   config: Config,
-  parts: { readonly measured: Metrics; readonly alarms: Alarms; readonly preparer: Preparer },
+  parts: {
+    readonly measured: Metrics;
+    readonly alarms: Alarms;
+    readonly preparer: Preparer;
+    readonly encoder?: Encoder | undefined;
+  },
 ): {
   readonly parts: SharedLaneParts;
   readonly preparer: Preparer;
+  readonly encoder: Encoder | undefined;
   close(): Promise<void>;
 } {
   const paces = new Map<string, Pace>();
@@ -50,9 +57,10 @@ export function createSharedParts(
       },
     },
     preparer: { ...parts.preparer, close: async () => {} },
+    encoder: parts.encoder && { ...parts.encoder, close: async () => {} },
     async close() {
       for (const pace of paces.values()) pace.stop();
-      await parts.preparer.close();
+      await Promise.all([parts.preparer.close(), parts.encoder?.close()]);
     },
   };
 }

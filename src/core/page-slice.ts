@@ -1,0 +1,41 @@
+/** A copy of neighbouring events of a page that another thread can read. All arrays begin with the first of them. */
+export interface PageSlice {
+  readonly page: number;
+  /** The index in the page of the first of them. */
+  readonly first: number;
+  readonly account: string;
+  readonly organization: string | null;
+  readonly provider: string | null;
+  readonly fetchedMs: number;
+  readonly hasLineBreaks: boolean;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly columns: Int32Array<ArrayBuffer>;
+  readonly timesMs: Float64Array<ArrayBuffer>;
+  readonly runs: Uint8Array<ArrayBuffer>;
+  /** Sixteen bytes an event, where these were made already. */
+  readonly identities?: Uint8Array<ArrayBuffer> | undefined;
+  /** By index, the identities of events that share another's. */
+  readonly twins: Readonly<Record<string, string>>;
+}
+
+/** Encodes events in another thread. */
+export interface Encoder {
+  /** Undefined: the thread failed, and the caller encodes the events itself. */
+  encode(order: EncodeOrder): Promise<EncodedSlice | undefined>;
+  close(): Promise<void>;
+}
+
+export interface EncodeOrder {
+  readonly format: string;
+  readonly options: unknown;
+  readonly slice: PageSlice;
+}
+
+/** The encoded events one behind the other. */
+export interface EncodedSlice {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Where each of them ends; the complement (~) for an event that the format failed on, which has no bytes. */
+  readonly ends: Int32Array<ArrayBuffer>;
+  /** The indexes in the page of events for which a recipe gave something else than the converter. */
+  readonly mismatched: readonly number[];
+}
