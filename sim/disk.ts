@@ -112,6 +112,7 @@ function openNode(node: Node, gate: (isChange: boolean) => Promise<void>): OpenF
       await gate(true);
       node.content = Buffer.from(node.content.subarray(0, length));
     },
+    size: async () => node.content.length,
     async sync() {
       await gate(true);
       node.synced = node.content;

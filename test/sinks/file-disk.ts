@@ -83,6 +83,7 @@ function openNode(node: Node): OpenFile {
     async truncate(length) {
       node.content = Buffer.from(node.content.subarray(0, length));
     },
+    size: async () => node.content.length,
     async sync() {
       node.synced = node.content;
     },
@@ -175,6 +176,7 @@ export function crashing(system: FileSystem, callsMax: number) {
           return file.write(buffer, position);
         },
         truncate: changing(file.truncate),
+        size: reading(file.size),
         sync: changing(file.sync),
         close: () => file.close(),
       };

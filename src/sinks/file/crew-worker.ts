@@ -1,4 +1,4 @@
-import { closeSync, fdatasyncSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
 import type { CrewAnswer, CrewOrder } from "./crew.ts";
 
@@ -16,6 +16,11 @@ function answerTo({ id, writes, bytes, folders }: CrewOrder): CrewAnswer {
       path = write.path;
       const content = bytes.subarray(at, at + write.length);
       within(openSync(path, write.isNew ? "wx" : "r+", FILE_MODE), (file) => {
+        // A write behind the end would leave a hole in a file that another program has cut.
+        if (fstatSync(file).size < write.position)
+          throw Object.assign(new Error(`The file ${path} was cut by another program.`), {
+            code: "ECHANGED",
+          });
         writeAll(file, content, write.position);
         fdatasyncSync(file);
       });

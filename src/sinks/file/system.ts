@@ -31,6 +31,8 @@ export interface OpenFile {
   /** How many bytes were written, which may be fewer than given. */
   write(buffer: Uint8Array, position: number): Promise<number>;
   truncate(length: number): Promise<void>;
+  /** Its length; undefined when its path names no file, or another one, by now. */
+  size(): Promise<number | undefined>;
   /** Makes content and length durable. */
   sync(): Promise<void>;
   close(): Promise<void>;
@@ -50,6 +52,11 @@ export const nodeFileSystem: FileSystem = {
         (await direct.write(buffer, position)) ??
         (await handle.write(buffer, 0, buffer.length, position)).bytesWritten,
       truncate: (length) => handle.truncate(length),
+      async size() {
+        const [own, there] = await Promise.all([handle.stat(), lstat(path).catch(absent)]);
+        // Some network file systems number a file anew each time.
+        return there?.ino === own.ino || there?.size === own.size ? own.size : undefined;
+      },
       async sync() {
         await direct.end();
         await handle.datasync();

@@ -90,11 +90,14 @@ export function createWriter(opened: Opened): Sink {
     for (const { name, number } of plan.made) {
       await handles.make(at(name)).catch((error) => failedToMake(error, number));
     }
-    await inParallel(plan.touched, WIDTH, (target) =>
-      handles.use(at(target.name), async (open) => {
+    await inParallel(plan.touched, WIDTH, (target) => {
+      const path = at(target.name);
+      return handles.use(path, async (open) => {
+        refuseChanged(path, await open.size(), target.length);
         target.addedBytes = await appender.append(open, target, signal);
-      }),
-    );
+        refuseChanged(path, await open.size(), target.length + target.addedBytes);
+      });
+    });
   }
 
   async function writeMany(threads: Crew, plan: FilePlan, signal: AbortSignal): Promise<void> {
@@ -189,6 +192,16 @@ export function createWriter(opened: Opened): Sink {
       await ledger.close().catch(() => {});
     },
   };
+}
+
+/** Another program changed the file. Opening the sink again finds out what can be done. */
+function refuseChanged(path: string, size: number | undefined, length: number): void {
+  if (size === undefined)
+    throw new RetryableError(
+      `The file ${path} was removed, moved or replaced while the sink wrote to it; the events go to a new file.`,
+    );
+  if (size < length)
+    throw new RetryableError(`The file ${path} was cut to ${size} of ${length} bytes by another program.`);
 }
 
 /** Parquet compresses its own columns. */

@@ -1,0 +1,95 @@
+import { readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { DecisionNeededError, RetryableError } from "../../src/core/errors.ts";
+import type { Sink } from "../../src/core/sink.ts";
+import { nodeFileSystem } from "../../src/sinks/file/system.ts";
+import { makeEvents } from "../support/events.ts";
+import { linesIn, linesOf, makeFolder, namesIn, openFile, put, textOf } from "./file-support.ts";
+
+/** Other programs cut, remove or replace a file while the sink has it open (R23). */
+describe("a file that another program changes", () => {
+  const events = makeEvents(9);
+  let folder: ReturnType<typeof makeFolder>;
+  let directory: string;
+  let sink: Sink;
+
+  beforeEach(async () => {
+    folder = makeFolder();
+    directory = join(folder.path, "events");
+    sink = await openFile(directory, { path: "all" });
+  });
+  afterEach(async () => {
+    await sink.close();
+    folder.remove();
+  });
+
+  const pathOf = () => join(directory, namesIn(directory)[0]!);
+  const reopened = async (committed: Awaited<ReturnType<typeof put>>) => {
+    await sink.close();
+    sink = await openFile(directory, { path: "all" }, { committed });
+  };
+
+  test("R23: a file that was cut is not written to again; the next opening names it", async () => {
+    const committed = await put(sink, events.slice(0, 3));
+    const path = pathOf();
+    truncateSync(path, 10);
+    await expect(put(sink, events.slice(3, 6))).rejects.toThrow(RetryableError);
+    expect(readFileSync(path)).toHaveLength(10);
+    await expect(reopened(committed)).rejects.toThrow(DecisionNeededError);
+  });
+
+  test("R23: events go to a new file after a file was removed", async () => {
+    const committed = await put(sink, events.slice(0, 3));
+    rmSync(pathOf());
+    await expect(put(sink, events.slice(3, 6))).rejects.toThrow(/removed, moved or replaced/);
+    await reopened(committed);
+    await put(sink, events.slice(3, 6));
+    expect(linesIn(directory)).toEqual(textOf(events.slice(3, 6)));
+  });
+
+  test("R23: a file that was moved keeps its events, and the next ones go to a new file", async () => {
+    const committed = await put(sink, events.slice(0, 3));
+    const moved = join(folder.path, "moved.jsonl");
+    renameSync(pathOf(), moved);
+    await expect(put(sink, events.slice(3, 6))).rejects.toThrow(RetryableError);
+    await reopened(committed);
+    await put(sink, events.slice(3, 6));
+    expect([...linesOf(moved), ...linesIn(directory)]).toEqual(textOf(events.slice(0, 6)));
+  });
+
+  test("R23: a file in the place of a moved one is not taken for it", async () => {
+    const committed = await put(sink, events.slice(0, 3));
+    const path = pathOf();
+    renameSync(path, join(folder.path, "moved.jsonl"));
+    writeFileSync(path, "");
+    await expect(put(sink, events.slice(3, 6))).rejects.toThrow(RetryableError);
+    expect(readFileSync(path)).toHaveLength(0);
+    await expect(reopened(committed)).rejects.toThrow(DecisionNeededError);
+  });
+
+  test("R23: a file that is removed during a write does not count as written", async () => {
+    let removes = false;
+    const system: typeof nodeFileSystem = {
+      ...nodeFileSystem,
+      async open(path, flags) {
+        const file = await nodeFileSystem.open(path, flags);
+        return {
+          ...file,
+          async write(buffer, position) {
+            if (removes && path.endsWith(".jsonl")) rmSync(path);
+            return file.write(buffer, position);
+          },
+        };
+      },
+    };
+    const committed = await put(sink, events.slice(0, 3));
+    await sink.close();
+    sink = await openFile(directory, { path: "all" }, { committed, system });
+    removes = true;
+    await expect(put(sink, events.slice(3, 6))).rejects.toThrow(RetryableError);
+    await reopened(committed);
+    await put(sink, events.slice(3, 6));
+    expect(linesIn(directory)).toEqual(textOf(events.slice(3, 6)));
+  });
+});
