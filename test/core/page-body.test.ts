@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decodeBody, encodeBody, framesOf } from "../../src/core/page-body.ts";
+import { decodeBody, encodeBody, framesOf, makeLines } from "../../src/core/page-body.ts";
 import { eventBytes, type ScannedPage, STRIDE, scanPage } from "../../src/core/scanner.ts";
 import { createCompressor, decompress } from "../../src/core/zstd.ts";
 
@@ -48,6 +48,23 @@ describe("the stored form of a page", () => {
     expect(page.runs.length).toBe(runs.length);
     const shifted = Array.from(page.columns, (value) => (value < 0 ? value : value + 1));
     expect(shifted).toEqual(Array.from(array.columns));
+  });
+});
+
+describe("the lines of a page", () => {
+  test("are made once, and later questions look at no byte of it", () => {
+    const page = arrayOf(['{"a":1}', '{"b":2}']);
+    const made = '[{"a":1}\n{"b":2}\n';
+    expect([makeLines(page), page.bytes.toString()]).toEqual([true, made]);
+    page.bytes.fill(0);
+    expect([makeLines(page), page.bytes.every((byte) => byte === 0)]).toEqual([true, true]);
+  });
+
+  test("are not there where events are apart, however often it is asked", () => {
+    const page = scanPage(Buffer.from('[{"a":1}, {"b":2}]'));
+    expect([makeLines(page), page.areLines]).toEqual([false, false]);
+    page.columns.fill(0);
+    expect(makeLines(page)).toBe(false);
   });
 });
 
