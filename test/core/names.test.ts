@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compileTemplate, encodeName, limitName } from "../../src/core/names.ts";
 import { makeEvent } from "../support/events.ts";
+import { runs } from "../support/runs.ts";
 
 /** Any JavaScript string, also with half surrogate pairs, leaning towards what is likely to collide. */
 const anyText = fc.oneof(
@@ -52,7 +53,7 @@ describe("R22 names made from event data", () => {
         expect(decodeName(encodeName(text, 10_000))).toBe(text);
         expect(decodeName(encodeName(text, 10_000, "-."))).toBe(text);
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -112,7 +113,7 @@ describe("templates", () => {
         const [one, other] = [makeEvent(a), makeEvent(b)];
         expect(fill(one) === fill(other)).toBe(used(one) === used(other));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(200) },
     );
     const split = [
       makeEvent({ organization: "a-b.c", service: "d" }),

@@ -6,6 +6,7 @@ import { identityAt } from "../../src/core/identity.ts";
 import { IDENTITY_BYTES, preparePage } from "../../src/core/prepare-page.ts";
 import { eventBytes, ScanError, type ScannedPage, scanPage, scanWith } from "../../src/core/scanner.ts";
 import { createEngine } from "../../src/core/wasm-engine.ts";
+import { runs } from "../support/runs.ts";
 
 const ORG = "5f0c5f0c5f0c5f0c5f0c5f0c";
 const OTHER = "6a1b6a1b6a1b6a1b6a1b6a1b";
@@ -32,7 +33,7 @@ describe("a text that is scanned in stretches", () => {
         const page = Buffer.from(JSON.stringify(events));
         expect(comparable(scanIn(bytes, page))).toEqual(comparable(scanPage(page)));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(120) },
     );
   });
 
@@ -85,7 +86,7 @@ describe("what is made of events", () => {
           expect(identityAt(page.scanned, index, owner, null)).toBe(identityOf(page, index));
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(200) },
     );
   });
 

@@ -10,6 +10,7 @@ import { createChunks } from "../../src/delivery/encoded-lines.ts";
 import { everything } from "../../src/delivery/filter.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
+import { runs } from "../support/runs.ts";
 
 /** Every body has exactly so many bytes. */
 const BODY = 100;
@@ -317,7 +318,7 @@ describe("forming a batch", () => {
         expect(linesOf(asLines)).toEqual(linesOf(asLong));
         expect(placesOf(asLines)).toEqual(placesOf(asLong));
       }),
-      { numRuns: 200 },
+      { numRuns: runs(80) },
     );
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(10);
   });

@@ -4,6 +4,7 @@ import { RejectedEventsError, RetryableError, TooLargeError } from "../../src/co
 import type { Batch } from "../../src/core/sink.ts";
 import { createEncodedMemory } from "../../src/delivery/encoded-memory.ts";
 import { eventText, eventTexts } from "../support/pages.ts";
+import { runs } from "../support/runs.ts";
 import {
   createHarness,
   deliverAll,
@@ -201,7 +202,7 @@ describe("a sink that takes several writes at once", () => {
           }
         },
       ),
-      { numRuns: Number(process.env.TIDEMARK_SEVERAL_WRITES ?? 40) },
+      { numRuns: runs(20) },
     );
     make();
   });
@@ -389,7 +390,7 @@ describe("a sink that takes several writes at once", () => {
           }
         },
       ),
-      { numRuns: 8 },
+      { numRuns: runs(4) },
     );
     make();
   });

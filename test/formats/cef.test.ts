@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { cef } from "../../src/formats/cef.ts";
 import { describe } from "../../src/services/index.ts";
+import { runs } from "../support/runs.ts";
 import { readCef as parse } from "./cef-reader.ts";
 import { journalEvent } from "./event.ts";
 import { reference, referencePresent } from "./reference.ts";
@@ -74,7 +75,7 @@ test("no value can break out of its field or its line, and a parser gets every v
       expect(extension.get("src")).toBe("10.0.0.1");
       expect(extension.get("outcome")).toBe("failure");
     }),
-    { numRuns: 500 },
+    { numRuns: runs(200) },
   );
 });
 

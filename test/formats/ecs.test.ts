@@ -3,6 +3,7 @@ import type { Fields } from "../../src/core/meaning.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { describe } from "../../src/services/index.ts";
 import { damaged, documentedTypes, seeded, syntheticEvent } from "../services/synthetic.ts";
+import { runs } from "../support/runs.ts";
 import { ecsValidator } from "./ecs-validator.ts";
 import { journalEvent } from "./event.ts";
 import { none } from "./leaves.ts";
@@ -36,7 +37,7 @@ suite.skipIf(!referencePresent)("against the schema (needs ../shared/data)", () 
     "events with fields taken away, nulled or retyped give a valid document",
     () => {
       const random = seeded(2);
-      for (let round = 0; round < 5000; round++) {
+      for (let round = 0; round < runs(1500); round++) {
         const { service, eventType } = documentedTypes[round % documentedTypes.length]!;
         const event = damaged(syntheticEvent(service, eventType, random), random, 2 + (round % 9));
         none(faultsOf(encode(event as Fields)), event);

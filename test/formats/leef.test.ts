@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { leef } from "../../src/formats/leef.ts";
 import { describe } from "../../src/services/index.ts";
+import { runs } from "../support/runs.ts";
 import { journalEvent } from "./event.ts";
 import { readLeef as parse } from "./leef-reader.ts";
 
@@ -58,7 +59,7 @@ test("no value can break out of its attribute or its line, and a parser gets eve
       expect(attributes.get("sev")).toBe("3");
       expect(attributes.get("role")).toBe("admin");
     }),
-    { numRuns: 500 },
+    { numRuns: runs(200) },
   );
 });
 

@@ -4,6 +4,7 @@ import type { Fields } from "../../src/core/meaning.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
 import { describe } from "../../src/services/index.ts";
 import { damaged, documentedTypes, seeded, syntheticEvent } from "../services/synthetic.ts";
+import { runs } from "../support/runs.ts";
 import { journalEvent } from "./event.ts";
 import { leafAt, leavesOf, none, withUniqueLeaves } from "./leaves.ts";
 import { ocsfValidator } from "./ocsf-validator.ts";
@@ -46,7 +47,7 @@ suite.skipIf(!referencePresent)("against the schema (needs ../shared/data)", () 
     "events with fields taken away, nulled or retyped give a valid event",
     () => {
       const random = seeded(2);
-      for (let round = 0; round < 8000; round++) {
+      for (let round = 0; round < runs(2500); round++) {
         const { service, eventType } = documentedTypes[round % documentedTypes.length]!;
         const event = damaged(syntheticEvent(service, eventType, random), random, 2 + (round % 9)) as Fields;
         none(faultsOf(encode(event)), event);
@@ -122,7 +123,7 @@ test(
   "nothing of an event is lost: each leaf is in the mapped or the unmapped part",
   () => {
     const random = seeded(4);
-    for (let round = 0; round < 5000; round++) {
+    for (let round = 0; round < runs(1500); round++) {
       const { service, eventType } = documentedTypes[round % documentedTypes.length]!;
       const whole = syntheticEvent(service, eventType, random, 0.9);
       const event = withUniqueLeaves(round % 2 === 0 ? whole : damaged(whole, random, 8)) as Fields;

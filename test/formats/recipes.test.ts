@@ -192,7 +192,7 @@ function mutate(event: Fields, changes: readonly Mutation[]): void {
   }
 }
 
-const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 250);
+const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 100);
 
 test(
   "a changed event is written as the converter does, whatever was learned before",

@@ -14,6 +14,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { nodeFileSystem, type OpenFile, writeAll } from "../../src/sinks/file/system.ts";
+import { runs } from "../support/runs.ts";
 import { makeFolder } from "./file-support.ts";
 
 /* Large writes go past the page cache, in blocks; what comes before the first and after the last does not. */
@@ -64,7 +65,7 @@ describe("large writes", () => {
         }
         expect(readFileSync(path).equals(Buffer.concat(wanted))).toBe(true);
       }),
-      { numRuns: 40 },
+      { numRuns: runs(15) },
     );
   });
 

@@ -12,6 +12,7 @@ import {
   recordBytes,
   sequenceAfter,
 } from "../../src/sinks/kafka/record-batch.ts";
+import { runs } from "../support/runs.ts";
 
 /** kafkajs's own encoder and decoder, which have no types. */
 const theirs = "kafkajs/src";
@@ -113,7 +114,7 @@ describe("a record batch of the kafka sink", () => {
           expect(ours.equals(encoded.buffer)).toBe(true);
         },
       ),
-      { numRuns: 60 },
+      { numRuns: runs(25) },
     );
   });
 
@@ -149,7 +150,7 @@ describe("a record batch of the kafka sink", () => {
           }
         },
       ),
-      { numRuns: 40 },
+      { numRuns: runs(12) },
     );
   });
 
@@ -192,7 +193,7 @@ describe("the partition of a key", () => {
           expect(keyPartition(key, count)).toBe(theirs);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: runs(200) },
     );
   });
 });
