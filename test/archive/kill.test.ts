@@ -33,7 +33,7 @@ import {
  * the machine. The next process goes on. Once all is closed, the archive must verify and hold every event exactly
  * once, and the campaign starts again with a new archive. TIDEMARK_ARCHIVE_KILLS sets how many kills there are.
  */
-const KILLS = Number(process.env.TIDEMARK_ARCHIVE_KILLS ?? 20);
+const KILLS = Number(process.env.TIDEMARK_ARCHIVE_KILLS ?? 10);
 const MODES = ["before", "during", "after"] as const;
 /** A new archive needs more operations than this until it is closed; the test asserts it. */
 const STEPS = 60;

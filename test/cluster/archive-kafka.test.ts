@@ -24,7 +24,8 @@ import { type ClusterScene, openClusterScene } from "./machines-campaign.ts";
 const jars = await findKafka();
 const program = await findVersitygw();
 const LANES = 2;
-const EVENTS = 1200;
+const EVENTS = 600;
+const DAYS = 8;
 /** How often a machine is killed while days are being closed. */
 const KILLS = Number(process.env.TIDEMARK_ARCHIVE_CLUSTER_KILLS ?? 2);
 const LIMIT_MS = 300_000;
@@ -50,12 +51,13 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || skipsS3)("archives of
     const place = `bucket: ${Bucket}, prefix: audit/, endpoint: '${server.url}', pathStyle: true`;
     const keys = "accessKeyId: { env: S3_KEY }, secretAccessKey: { env: S3_SECRET }";
     const archive = `origin: ${ORIGIN}, key: { file: ${keyFile} }, settle: 0s, store: { s3: { ${place}, ${keys} } }`;
-    scene = await openClusterScene(broker, LANES, EVENTS, {
+    const others = {
       lines: [`  - { name: evidence, type: archive, ${archive} }`],
       env: { S3_KEY: S3_ACCESS_KEY, S3_SECRET: S3_SECRET_KEY },
       delivered: async () => new Map(),
       close: async () => {},
-    });
+    };
+    scene = await openClusterScene(broker, LANES, EVENTS, others, DAYS);
   });
   afterAll(async () => {
     await scene?.close();

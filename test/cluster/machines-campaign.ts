@@ -74,6 +74,7 @@ export async function openClusterScene(
   lanes: number,
   events: number,
   others: OtherSinks,
+  days = 20,
 ): Promise<ClusterScene> {
   const folder = mkdtempSync(join(tmpdir(), "tidemark-cluster-"));
   const addresses = broker.address.split(",");
@@ -84,7 +85,7 @@ export async function openClusterScene(
   const simulator = await startSimulator({
     organizations: lanes * 3,
     events,
-    days: 20,
+    days,
     liveEventsPerSecond: 10,
     lateness: { typicalMs: 500, lateShare: 0.1, lateMs: 5000, tailShare: 0, tailMs: 0 },
   });

@@ -11,7 +11,7 @@ const jars = await findKafka();
 /** How many faults the campaign has. CI runs a short one. */
 const FAULTS = Number(process.env.TIDEMARK_CLUSTER_FAULTS ?? 3);
 const LANES = Number(process.env.TIDEMARK_CLUSTER_LANES ?? 4);
-const EVENTS = Number(process.env.TIDEMARK_CLUSTER_EVENTS ?? 3000);
+const EVENTS = Number(process.env.TIDEMARK_CLUSTER_EVENTS ?? 1500);
 /** Brokers as processes of their own; the long campaign has three. */
 const BROKERS = Number(process.env.TIDEMARK_CLUSTER_BROKERS ?? 1);
 const SEED = Number(process.env.TIDEMARK_CLUSTER_SEED ?? 1);

@@ -1,10 +1,21 @@
-import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Database from "better-sqlite3";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Sqlite } from "../../src/core/sqlite.ts";
+import type { SinkView } from "../../src/core/view/sinks.ts";
 import { migrations } from "../../src/journal/migrations.ts";
 import { registerRowChecksum } from "../../src/journal/row-checksums.ts";
+import { temporaryFolder } from "../journal/support.ts";
 import { startProgram } from "../support/program.ts";
 import { compare, invented, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
@@ -12,10 +23,30 @@ const TIMEOUT = { timeout: 180_000 };
 
 let scene: Scene;
 
-beforeEach(async () => {
-  scene = await openScene();
-});
-afterEach(() => scene.close());
+function eachInItsScene(): void {
+  beforeEach(async () => {
+    scene = await openScene();
+  });
+  afterEach(() => scene.close());
+}
+
+/** The tests begin where `prepare` ended, each with the files as they were then. */
+function eachFromOneMoment(prepare: () => Promise<void>): void {
+  const kept = temporaryFolder();
+  beforeAll(async () => {
+    scene = await openScene();
+    await prepare();
+    cpSync(scene.folder, kept.path, { recursive: true });
+  });
+  beforeEach(() => {
+    for (const name of readdirSync(scene.folder)) rmSync(scene.path(name), { recursive: true });
+    cpSync(kept.path, scene.folder, { recursive: true });
+  });
+  afterAll(async () => {
+    kept.remove();
+    await scene.close();
+  });
+}
 
 const disk = (more: Record<string, unknown> = {}): SceneSink => ({
   name: "disk",
@@ -37,6 +68,8 @@ async function stopped(program: ReturnType<Scene["run"]>): Promise<void> {
 }
 
 describe("a copy of the state file", () => {
+  eachInItsScene();
+
   test(
     "is one moment of a state that a process is writing to, and says when it was made",
     TIMEOUT,
@@ -172,7 +205,10 @@ describe("a copy of the state file", () => {
 });
 
 describe("R20 an old copy is restored while the directory of a file sink is ahead", () => {
-  /** Written, copied, written on; then the copy is put in place. */
+  let view: SinkView;
+  let before: string[];
+
+  /** Written, copied, written on; then the copy is put in place, and a run stops. */
   async function restoreOld(batches: number): Promise<void> {
     scene.configure([disk()]);
     await scene.done("run", "--once");
@@ -186,73 +222,75 @@ describe("R20 an old copy is restored while the directory of a file sink is ahea
     const said = await scene.done("restore", scene.path("old.db"));
     expect(said).toContain("disk (file): the directory knows how far it was written");
     more(100);
-  }
-
-  async function runUntilStopped() {
+    before = linesBelow(scene.path("events"));
     const program = scene.run();
-    const view = await scene.becomes("disk", "stopped");
+    view = await scene.becomes("disk", "stopped");
     await stopped(program);
-    return view;
   }
 
-  test("it stops, nothing is cut, and the newest copy brings it back, each event once", TIMEOUT, async () => {
-    await restoreOld(3);
-    const before = linesBelow(scene.path("events"));
-    const { reason, remedy } = await runUntilStopped();
-    expect(reason).toContain("The state file is older than the directory");
-    expect(remedy).toContain("restore the newer copy of the state file");
-    expect(linesBelow(scene.path("events"))).toEqual(before);
-    await scene.done("restore", scene.path("new.db"));
-    await scene.done("run", "--once");
-    expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
+  describe("by several batches", () => {
+    eachFromOneMoment(() => restoreOld(2));
+
+    test(
+      "it stops, nothing is cut, and the newest copy brings it back, each event once",
+      TIMEOUT,
+      async () => {
+        expect(view.reason).toContain("The state file is older than the directory");
+        expect(view.remedy).toContain("restore the newer copy of the state file");
+        expect(linesBelow(scene.path("events"))).toEqual(before);
+        await scene.done("restore", scene.path("new.db"));
+        await scene.done("run", "--once");
+        expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
+      },
+    );
+
+    test(
+      "a new name and directory as the message says, and the two directories hold every event",
+      TIMEOUT,
+      async () => {
+        expect(view.remedy).toContain('an empty directory and "start: beginning" in the config');
+        expect(view.remedy).toContain("tidemark sinks forget disk");
+        const other = { ...disk(), name: "disk-2", directory: scene.path("events-2"), start: "beginning" };
+        scene.configure([other]);
+        expect(await scene.done("sinks", "forget", "disk")).toContain(
+          'The position and the dead letters of "disk" were deleted',
+        );
+        await scene.done("run", "--once");
+        const first = linesBelow(scene.path("events"));
+        const second = linesBelow(scene.path("events-2"));
+        expect(compare(scene.served(), [...first, ...second]).lost).toBe(0);
+        expect(invented(scene.served(), [...first, ...second])).toBe(0);
+        // Each alone has every event once.
+        expect(new Set(second).size).toBe(second.length);
+      },
+    );
   });
 
-  test(
-    "a new name and directory as the message says, and the two directories hold every event",
-    TIMEOUT,
-    async () => {
-      await restoreOld(3);
-      const { remedy } = await runUntilStopped();
-      expect(remedy).toContain('an empty directory and "start: beginning" in the config');
-      expect(remedy).toContain("tidemark sinks forget disk");
-      scene.configure([{ ...disk(), name: "disk-2", directory: scene.path("events-2"), start: "beginning" }]);
-      expect(await scene.done("sinks", "forget", "disk")).toContain(
-        'The position and the dead letters of "disk" were deleted',
-      );
-      await scene.done("run", "--once");
-      const first = linesBelow(scene.path("events"));
-      const second = linesBelow(scene.path("events-2"));
-      expect(compare(scene.served(), [...first, ...second]).lost).toBe(0);
-      expect(invented(scene.served(), [...first, ...second])).toBe(0);
-      // Each alone has every event once.
-      expect(new Set(second).size).toBe(second.length);
-    },
-  );
+  describe("by one batch", () => {
+    eachFromOneMoment(() => restoreOld(1));
 
-  test.each(["state", "now"] as const)(
-    "one batch ahead is distinguished from a normal crash; --from %s loses nothing",
-    TIMEOUT,
-    async (choice) => {
-      await restoreOld(1);
-      const before = linesBelow(scene.path("events"));
-      const { reason, remedy } = await runUntilStopped();
-      expect(reason).toContain("the state file was restored from an older copy");
-      expect(remedy).toContain(`tidemark sinks resume disk --from ${choice}`);
-      expect(linesBelow(scene.path("events"))).toEqual(before);
-      await scene.done("sinks", "resume", "disk", "--from", choice);
-      if (choice === "now") await scene.done("backfill", "--sink", "disk", "--since", "30d");
-      await scene.done("run", "--once");
-      const after = linesBelow(scene.path("events"));
-      expect(compare(scene.served(), after).lost).toBe(0);
-      expect(invented(scene.served(), after)).toBe(0);
-    },
-  );
+    test.each(["state", "now"] as const)(
+      "it is distinguished from a normal crash; --from %s loses nothing",
+      TIMEOUT,
+      async (choice) => {
+        expect(view.reason).toContain("the state file was restored from an older copy");
+        expect(view.remedy).toContain(`tidemark sinks resume disk --from ${choice}`);
+        expect(linesBelow(scene.path("events"))).toEqual(before);
+        await scene.done("sinks", "resume", "disk", "--from", choice);
+        if (choice === "now") await scene.done("backfill", "--sink", "disk", "--since", "30d");
+        await scene.done("run", "--once");
+        const after = linesBelow(scene.path("events"));
+        expect(compare(scene.served(), after).lost).toBe(0);
+        expect(invented(scene.served(), after)).toBe(0);
+      },
+    );
+  });
 });
 
-test(
-  "a copy that is restored before anything new was delivered goes on as if nothing had happened",
-  TIMEOUT,
-  async () => {
+describe("a copy that is restored before anything new was delivered", () => {
+  eachInItsScene();
+
+  test("goes on as if nothing had happened", TIMEOUT, async () => {
     scene.configure([disk()]);
     await scene.done("run", "--once");
     await scene.done("backup", scene.path("copy.db"));
@@ -261,8 +299,8 @@ test(
     await scene.done("run", "--once");
     expect(compare(scene.served(), linesBelow(scene.path("events")))).toEqual({ lost: 0, surplus: 0 });
     expect(existsSync(scene.state)).toBe(true);
-  },
-);
+  });
+});
 
 function changeCopy(copy: string, whole: Buffer, change: (db: Database.Database) => void): void {
   writeFileSync(copy, whole);

@@ -4,7 +4,7 @@ import { type Receiver, startReceiver } from "./receiver.ts";
 import { compare, linesBelow, openScene, type Scene } from "./scene.ts";
 
 /** Pages of ten megabytes, whose memory is used again as soon as every sink is done with it. */
-const EVENTS = 60_000;
+const EVENTS = 30_000;
 
 /** About one in five thousand, always the same ones. */
 const isRefused = (line: string) => createHash("sha256").update(line).digest().readUInt32LE(0) % 5000 === 0;
@@ -20,7 +20,7 @@ afterEach(async () => {
 test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", {
   timeout: 240_000,
 }, async () => {
-  const it = await openScene({ organizations: 2, events: EVENTS, days: 20 });
+  const it = await openScene({ organizations: 2, events: EVENTS, days: 10 });
   scene = it;
   const [slow, stumbling] = [await startReceiver(), await startReceiver()];
   receivers.push(slow, stumbling);

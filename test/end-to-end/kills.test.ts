@@ -9,7 +9,7 @@ import { type Simulator, startSimulator } from "../../simulator/index.ts";
 import { runProgram, startProgram } from "../support/program.ts";
 
 /** TIDEMARK_KILLS=120 is the long campaign. */
-const KILLS = Number(process.env.TIDEMARK_KILLS ?? 12);
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 6);
 const EVENTS = KILLS * 1500;
 
 let simulator: Simulator;

@@ -9,7 +9,7 @@ import { openStateForReading } from "../../src/journal/database.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
 
 /** TIDEMARK_KILLS=100 TIDEMARK_EVENTS=100000 is the long campaign. */
-const KILLS = Number(process.env.TIDEMARK_KILLS ?? 8);
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 5);
 const EVENTS = Number(process.env.TIDEMARK_EVENTS ?? 4000);
 const HOUR = 3_600_000;
 /** A second of ours is so many of the service's: hours of lateness pass in seconds. */
@@ -74,8 +74,8 @@ test(
     await expect.poll(() => lateOnes(state), PATIENT).toBeGreaterThan(0);
     control.setLiveRate(0);
     control.clock.setSpeed(0);
-    for (let hour = 0; hour < 32; hour += 2) {
-      control.clock.advance(2 * HOUR);
+    for (let hour = 0; hour < 32; hour += 4) {
+      control.clock.advance(4 * HOUR);
       await expect.poll(() => due(state, control.clock.read().nowMs), PATIENT).toEqual([]);
       if (hour === 12) control.faults.clear();
     }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { expect } from "vitest";
 import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/index.ts";
@@ -61,12 +62,15 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
   const state = join(folder, "state.db");
   const running: Program[] = [];
   const command = (...args: string[]) => runProgram([...args, "--config", file], env);
+  /** Of the config as it is; looked at several times a second. */
+  let view: ReturnType<typeof viewOptions> | undefined;
 
   async function sink(name: string): Promise<SinkView> {
     const db = openStateForReading(state);
     try {
-      const view = createView(db, null, viewOptions(loadConfig(file, env).config, systemClock));
-      const found = (await view.sinks()).find((candidate) => candidate.name === name);
+      view ??= viewOptions(loadConfig(file, env).config, systemClock);
+      const sinks = await createView(db, null, view).sinks();
+      const found = sinks.find((candidate) => candidate.name === name);
       if (found === undefined) throw new Error(`There is no sink "${name}".`);
       return found;
     } finally {
@@ -81,18 +85,13 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
   }
 
   async function until(name: string, timeout: number, holds: (view: SinkView) => boolean): Promise<SinkView> {
-    let last: SinkView | undefined;
-    await expect
-      .poll(
-        async () => {
-          // Before the first start is through there is no state to look at.
-          last = await sink(name).catch(() => undefined);
-          return last === undefined ? "not there" : holds(last) || JSON.stringify(last);
-        },
-        { timeout, interval: 300 },
-      )
-      .toBe(true);
-    return last!;
+    for (const deadline = Date.now() + timeout; ; await sleep(300)) {
+      // Before the first start is through there is no state to look at.
+      const last = await sink(name).catch(() => undefined);
+      if (last !== undefined && holds(last)) return last;
+      if (Date.now() > deadline)
+        throw new Error(`The sink "${name}" did not get there: ${JSON.stringify(last)}`);
+    }
   }
 
   return {
@@ -112,6 +111,7 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
       };
       const polling = { interval: "300ms", overlap: "1m", pageSize: 100 };
       writeFileSync(file, JSON.stringify({ accounts: [account], state, polling, sinks, ...more }));
+      view = undefined;
     },
     command,
     done,

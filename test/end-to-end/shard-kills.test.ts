@@ -35,7 +35,7 @@ const FAULTS = [
 ] as const;
 
 /** TIDEMARK_SHARD_KILLS=100 is the long campaign. */
-const KILLS = Number(process.env.TIDEMARK_SHARD_KILLS ?? 6);
+const KILLS = Number(process.env.TIDEMARK_SHARD_KILLS ?? 4);
 const LATE_MS = 3000;
 /** New events before each kill, some of them late. */
 const BURST = 60;

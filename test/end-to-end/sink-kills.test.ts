@@ -23,9 +23,9 @@ import {
 import { compare, linesOf, openScene, type Scene, type SceneSink } from "./scene.ts";
 
 /** TIDEMARK_KILLS=50 TIDEMARK_SERVER_KILLS=5 is the long campaign. */
-const KILLS = Number(process.env.TIDEMARK_KILLS ?? 4);
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 3);
 const SERVER_KILLS = Number(process.env.TIDEMARK_SERVER_KILLS ?? 1);
-const EVENTS = 3000 + KILLS * 1500;
+const EVENTS = 1500 + KILLS * 1000;
 const TIMEOUT = { timeout: 180_000 + (KILLS + SERVER_KILLS) * 15_000 };
 
 let scene: Scene;
@@ -68,10 +68,6 @@ async function campaign(
   }
   scene.simulator.control.setLiveRate(0);
   await sleep(1500);
-  const last = scene.run();
-  await scene.caughtUp(sink.name, 180_000);
-  await last.kill("SIGTERM");
-  // By now nothing is left to deliver, whatever was pulled a moment ago.
   await scene.done("run", "--once");
   expect(await scene.sink(sink.name)).toMatchObject({ lagEvents: 0, deadLetters: 0 });
   return amid;

@@ -13,7 +13,7 @@ import { eventTexts, FETCHED_MS, ORGANIZATION, OTHER_ORGANIZATION, pageOf } from
 import { type JournalFixture, openFixture, temporaryFolder } from "./support.ts";
 
 /** TIDEMARK_FLIPS=1000 is the long campaign; each flip that changes something counts. */
-const FLIPS = Number(process.env.TIDEMARK_FLIPS ?? 30);
+const FLIPS = Number(process.env.TIDEMARK_FLIPS ?? 15);
 /** Another number gives other flips, so that a long campaign can be run in parts. */
 const SEED = Number(process.env.TIDEMARK_FLIPS_SEED ?? 7);
 const TIMEOUT_MS = 600_000 + FLIPS * 10_000;

@@ -10,7 +10,7 @@ import { isLocked, takeLock } from "../../src/journal/lock.ts";
 import { readEvents } from "../support/pages.ts";
 import { temporaryFolder } from "./support.ts";
 
-const KILLS = Number(process.env.TIDEMARK_KILLS ?? 20);
+const KILLS = Number(process.env.TIDEMARK_KILLS ?? 10);
 const PAGE_EVENTS = 7;
 
 describe("real processes on one state file", () => {

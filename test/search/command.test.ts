@@ -26,7 +26,7 @@ let served: { readonly text: string; readonly event: SimpleEvent }[];
 
 beforeAll(async () => {
   if (skips) return;
-  world = await openWorld();
+  world = await openWorld({ days: 8 });
   await archivedWorld(world);
   served = byTime(world.served());
 });

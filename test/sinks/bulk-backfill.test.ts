@@ -12,9 +12,9 @@ import { makeBatch, makeEvents } from "../support/events.ts";
 import { findOpenSearch, startOpenSearch } from "../support/opensearch.ts";
 
 /** A first backfill; TIDEMARK_BACKFILL_EVENTS=1000000 for the size that docs/elasticsearch.md names. */
-const EVENTS = Number(process.env.TIDEMARK_BACKFILL_EVENTS ?? 20_000);
+const EVENTS = Number(process.env.TIDEMARK_BACKFILL_EVENTS ?? 6000);
 const DAYS = 90;
-const BATCH_EVENTS = 10_000;
+const BATCH_EVENTS = Math.min(10_000, EVENTS / 2);
 
 const folder = await findOpenSearch();
 const skip = skipUnless("opensearch", folder, "run once with TIDEMARK_REQUIRE=opensearch (Java, Maven)");

@@ -99,7 +99,7 @@ describe.skipIf(suite.skipOwn)("kafka under kill -9", () => {
   }, async () => {
     folder = await mkdtemp(join(tmpdir(), "tidemark-kill-"));
     const target = suite.newTarget({ createTopics: { partitions: 3, replication: 1 } });
-    const events = 20_000 * (1 + BROKER_KILLS);
+    const events = 8000 * (1 + BROKER_KILLS);
     running = start(target, events);
     for (let kills = 0; kills < BROKER_KILLS; kills++) {
       await running.line("wrote");

@@ -10,7 +10,7 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import { makeEvents, TEST_JOURNAL } from "../support/events.ts";
 
 /** How often the writer is killed; the server three times for every twenty. */
-export const KILLS = Number(process.env.TIDEMARK_KILLS ?? 5);
+export const KILLS = Number(process.env.TIDEMARK_KILLS ?? 4);
 const SERVER_KILLS = Math.max(1, Math.round((KILLS * 3) / 20));
 const EVENTS_PER_KILL = 500;
 

@@ -36,7 +36,7 @@ describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the
         const { events, ...figures } = await runCampaign({
           file: "bulk/opensearch",
           name: "opensearch",
-          config: { url: server.url, index: "campaign-{date}" },
+          config: { url: server.url, index: "campaign-{month}" },
           server,
         });
         const held = await documentsOf(server);
