@@ -268,8 +268,8 @@ describe("paging", () => {
   });
 
   it("asks for organizations without an organization header", async () => {
-    await open((_request, response) => response.end('{"results":[],"totalCount":0}'));
-    expect(await all(client.organizations(forever))).toEqual([]);
+    await open((_request, response) => response.end('{"results":[{"_id":"o1"}],"totalCount":1}'));
+    expect(await all(client.organizations(forever))).toEqual([{ _id: "o1" }]);
     expect(server.seen[0]!.headers["x-org-id"]).toBeUndefined();
   });
 
@@ -291,8 +291,19 @@ describe("paging", () => {
     await open((_request, response) =>
       response.end(JSON.stringify({ results: RECORDS, totalCount: 100_000 })),
     );
-    expect(await all(client.organizations(forever))).toHaveLength(250);
+    expect(await all(client.applications(OPTIONS))).toHaveLength(250);
     expect(server.seen).toHaveLength(2);
+  });
+
+  it.each([
+    ["is empty", { results: [], totalCount: 0 }, "empty list of organizations"],
+    ["is an empty array", [], "empty list of organizations"],
+    ["is shorter than it says", { results: RECORDS, totalCount: 251 }, "250 organizations, although"],
+  ])("refuses a list of organizations that %s", async (_name, answer, message) => {
+    await open((_request, response) => response.end(JSON.stringify(answer)));
+    const error = await caught(all(client.organizations(forever)));
+    expect(error).toBeInstanceOf(NonsenseError);
+    expect(String(error)).toContain(message);
   });
 });
 

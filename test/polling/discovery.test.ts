@@ -1,6 +1,7 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import { groupMembers } from "../../src/polling/plan/groups.ts";
+import { startProxy } from "./proxy.ts";
 import {
   COMPLETE,
   DAY,
@@ -27,6 +28,10 @@ async function open(options: WorldOptions = {}): Promise<World> {
 const insights = (it: World) =>
   it.simulator.control.requests().filter(({ path }) => path.startsWith("/insights"));
 const live = async (it: World) => (await it.windows()).filter((window) => window.live);
+
+interface List {
+  readonly results: readonly unknown[];
+}
 
 describe("discovery", () => {
   test("the list is read page by page, and every organization in it is read", async () => {
@@ -104,6 +109,31 @@ describe("discovery", () => {
     it.simulator.control.faults.clear();
     await it.pass(20 * MINUTE, MINUTE);
     expect(it.alarms()).toEqual([]);
+  });
+
+  test.each([
+    ["an empty list", () => ({ results: [], totalCount: 0 })],
+    ["a list that leaves one out", ({ results }: List) => ({ results: results.slice(1), totalCount: 3 })],
+  ])("%s does not keep known organizations from being read, and is named", async (_name, changed) => {
+    const it = await open({ simulator: { organizations: 3, events: 20, liveEventsPerSecond: 0.05 } });
+    await it.drain();
+    const proxy = await startProxy(it.simulator.managementUrl);
+    try {
+      proxy.change = (exchange) => {
+        if (exchange.path.includes("skip=0"))
+          exchange.body = Buffer.from(JSON.stringify(changed(JSON.parse(exchange.body.toString()))));
+      };
+      const managementUrl = proxy.url + new URL(it.simulator.managementUrl).pathname;
+      await it.restart({ account: { managementUrl } });
+      await it.pass(HOUR, MINUTE);
+      expect(await it.compare()).toMatchObject(COMPLETE);
+      expect(it.alarms().map(({ kind }) => kind)).toEqual(["discovery_failed"]);
+      proxy.change = undefined;
+      await it.pass(20 * MINUTE, MINUTE);
+      expect(it.alarms()).toEqual([]);
+    } finally {
+      await proxy.close();
+    }
   });
 
   test("several accounts stand side by side: each has its own windows, and what both see is held once", async () => {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { NonsenseError } from "../errors.ts";
 import type { Caller } from "./call.ts";
 import { collected, listSchema, paged } from "./paging.ts";
 
@@ -25,23 +26,39 @@ export interface OrganizationCalls {
 
 const PAGE_SIZE = 100;
 
+/** An organization that is missing from the list would not be read any more, so a list that may be cut is not used. */
+function refuseShort(listed: number, stated: number | undefined): void {
+  if (listed === 0) throw new NonsenseError("The service answers with an empty list of organizations.");
+  if (stated !== undefined && listed < stated)
+    throw new NonsenseError(
+      `The service lists ${listed} organizations, although it says that there are ${stated}.`,
+    );
+}
+
 export function organizationCalls(call: Caller): OrganizationCalls {
   const organizations = listSchema(organizationSchema);
   const directories = listSchema(directorySchema);
   return {
-    organizations: (signal) =>
-      paged(
+    async *organizations(signal) {
+      let listed = 0;
+      let stated: number | undefined;
+      const found = paged(
         PAGE_SIZE,
         (organization: Organization) => organization._id,
-        (skip, limit) =>
-          call({
-            method: "GET",
-            path: "/organizations/",
-            query: { sort: "_id", skip, limit },
-            answer: organizations,
-            signal,
-          }),
-      ),
+        async (skip, limit) => {
+          const query = { sort: "_id", skip, limit };
+          const list = { method: "GET", path: "/organizations/", query, answer: organizations } as const;
+          const page = await call({ ...list, signal });
+          stated = page.totalCount;
+          return page;
+        },
+      );
+      for await (const organization of found) {
+        listed++;
+        yield organization;
+      }
+      refuseShort(listed, stated);
+    },
     directories: (organization, signal) =>
       collected(
         paged(

@@ -50,13 +50,14 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     } catch (error) {
       if (signal.aborted) throw error;
       const fault = faultIn(context, error);
-      if (fault.kind === "bug" || fault.kind === "unauthorized" || roster.list(account).length === 0)
-        throw error;
+      const isAlone = roster.list(account).length === 0 && options.provider === null;
+      if (fault.kind === "bug" || fault.kind === "unauthorized" || isAlone) throw error;
       alarms.raise({
         kind: "discovery_failed",
         subject: account,
-        message: `The list of organizations is not available: ${fault.message}`,
-        remedy: "Known organizations are still read; new ones join when the list is available again.",
+        message: `The list of organizations cannot be used: ${fault.message}`,
+        remedy:
+          "Known organizations are still read, and new ones join when the list is right again. If this persists, check which organizations the API key may see.",
         severity: "warning",
       });
     }
