@@ -90,19 +90,32 @@ export function statedMs(plan: Plan): number {
   return 2 * 3_600_000 + 15 * plan.tickMs;
 }
 
+/** When reads begin to return the event: the replica that answers them may be behind the one of identities. */
+export function returnedMs({ faults }: Plan, { shownMs }: ModelEvent): number {
+  let returned = shownMs;
+  for (const fault of faults) {
+    if (fault.kind !== "service" || fault.effect.type !== "replica") continue;
+    const [fromMs, toMs] = [START_MS + fault.fromMs, START_MS + fault.toMs];
+    const seenMs = shownMs + fault.effect.lagMs;
+    if (seenMs > fromMs && shownMs < toMs) returned = Math.max(returned, Math.min(toMs, seenMs));
+  }
+  return returned;
+}
+
 /** The stretch of time in which the program has to come across the event; null: the program may never see it. */
 export function readableIn(plan: Plan, event: ModelEvent): Interval | null {
   const { overlapMs, sweepsMs, windowMs, retentionMs, lastSweepMs } = plan.settings;
-  const lateMs = event.shownMs - event.timeMs;
+  const returned = returnedMs(plan, event);
+  const lateMs = returned - event.timeMs;
   const forgottenMs = event.timeMs + retentionMs - 600_000 - 3 * plan.tickMs;
-  const shownMs = Math.max(event.shownMs, event.timeMs);
+  const shownMs = Math.max(returned, event.timeMs);
   if (lateMs <= overlapMs - 10_000) return { fromMs: shownMs, toMs: forgottenMs };
   // Later than that, it waits for a sweep of its window: the last listed one, or the one before it is forgotten.
   const listedMs = event.timeMs + sweepsMs.at(-1)!;
-  if (event.shownMs <= listedMs - 60_000)
+  if (returned <= listedMs - 60_000)
     return { fromMs: listedMs + windowMs + 86_400_000 / 12, toMs: forgottenMs };
   const lastMs = event.timeMs + retentionMs - lastSweepMs;
-  if (event.shownMs <= lastMs - 27 * 3_600_000 && lastMs - 27 * 3_600_000 > listedMs)
+  if (returned <= lastMs - 27 * 3_600_000 && lastMs - 27 * 3_600_000 > listedMs)
     return { fromMs: lastMs, toMs: forgottenMs };
   return null;
 }

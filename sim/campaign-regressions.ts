@@ -122,4 +122,20 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  {
+    name: "a foreign event that comes late is found by no sweep",
+    plan: focused(1, {
+      hours: 12,
+      organizations: 1,
+      events: { odd: [{ atMs: 4 * HOUR_MS, kind: "foreign" }] },
+      faults: [
+        {
+          kind: "service",
+          fromMs: 3.5 * HOUR_MS,
+          toMs: 6 * HOUR_MS,
+          effect: { type: "replica", lagMs: HOUR_MS },
+        },
+      ],
+    }),
+  },
 ];

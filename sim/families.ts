@@ -122,6 +122,21 @@ export const FAMILIES = {
   },
 } satisfies Record<string, (maker: FaultMaker) => Fault[]>;
 
+/** Faults beside those of the families, with random numbers of their own: earlier seeds keep the faults they had. */
+export function faultsBeside(maker: FaultMaker): Fault[] {
+  const { random } = maker;
+  if (!random.chance(0.15)) return [];
+  return [
+    serviceFault(
+      maker,
+      random.pick<Effect>([
+        { type: "list", status: 200 },
+        { type: "replica", lagMs: Math.round(random.scale(MINUTE_MS, 6 * HOUR_MS)) },
+      ]),
+    ),
+  ];
+}
+
 export type Family = keyof typeof FAMILIES;
 
 export const FAMILY_NAMES = Object.keys(FAMILIES) as Family[];

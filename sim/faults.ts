@@ -65,7 +65,8 @@ export type Effect =
   | { readonly type: "date"; readonly skewMs: number }
   /** Whole events come from a replica that is so much behind the one that answers with identities alone. */
   | { readonly type: "replica"; readonly lagMs: number }
-  | { readonly type: "list"; readonly status: 403 | 429 | 500 };
+  /** 200: the list is empty. */
+  | { readonly type: "list"; readonly status: 200 | 403 | 429 | 500 };
 
 /** How long after its end a fault may still be felt: the longest wait that the program allows itself. */
 export function recoveryMs(fault: Fault): number {
@@ -77,6 +78,9 @@ export function recoveryMs(fault: Fault): number {
           return fault.effect.status === 402 ? 25 * 60 * minute : 75 * minute;
         case "history":
           return 25 * 60 * minute;
+        case "list":
+          // Organizations that were missing in the list come back with the next one.
+          return fault.effect.status === 200 ? 150 * minute : 30 * minute;
         default:
           return 30 * minute;
       }

@@ -1,5 +1,5 @@
 import { calmMs } from "./events.ts";
-import { FAMILIES, type Family, type FaultMaker, SERVICE_SETS } from "./families.ts";
+import { FAMILIES, type Family, type FaultMaker, faultsBeside, SERVICE_SETS } from "./families.ts";
 import { type Fault, recoveryMs } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Plan, type Settings } from "./plan.ts";
 import { type Random, randomOf } from "./random.ts";
@@ -27,6 +27,8 @@ export function generate(seed: number, options: GenerateOptions): Plan {
   const faults = Array.from({ length: count }, () =>
     FAMILIES[maker.random.pick(options.families)](maker),
   ).flat();
+  if (options.families.includes("wrong"))
+    faults.push(...faultsBeside({ ...maker, random: randomOf(seed, "faults beside") }));
   const service: Plan["service"] = {
     endInclusive: random.chance(0.5),
     emptyToken: random.pick(["absent", "echoed"]),
@@ -35,6 +37,7 @@ export function generate(seed: number, options: GenerateOptions): Plan {
     without: random.chance(0.2) ? [random.pick(["x-limit", "x-result-count", "date"])] : [],
     tokenMs: random.chance(0.2) ? 10 * MINUTE_MS : null,
     latencyMs: random.pick([20, 200, 2000]),
+    ...moreHabits(randomOf(seed, "more habits")),
   };
   const possible = faults.filter((fault) => isNoticeable(fault, service));
   return {
@@ -66,6 +69,11 @@ function limitsOf(random: Random): Pick<Plan["service"], "cap" | "claimedLimit">
   const cap = random.pick([10_000, 10_000, 7, 40]);
   const claims = random.chance(0.15);
   return { cap, claimedLimit: claims && cap === 10_000 ? 10_000 : null };
+}
+
+/** Drawn with random numbers of their own, so that earlier seeds stay as they are otherwise. */
+function moreHabits(random: Random): Pick<Plan["service"], "wholeSeconds" | "descending"> {
+  return { wholeSeconds: random.chance(0.15), descending: random.chance(0.04) };
 }
 
 /** The life goes on until the last fault is over. */

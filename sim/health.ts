@@ -1,5 +1,5 @@
 import type { App } from "../src/app.ts";
-import { createCalm, statedMs } from "./calm.ts";
+import { createCalm, returnedMs, statedMs } from "./calm.ts";
 import { nameOf, timeText, type Violation } from "./findings.ts";
 import type { History } from "./history.ts";
 import { countsIn } from "./known.ts";
@@ -36,7 +36,8 @@ export async function judgeHealth(
         promiseFor(plan, history, calm, event, sink, nowMs) === "nothing"
       )
         continue;
-      if (event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000 || ledger.isGap(event)) continue;
+      if (returnedMs(plan, event) - event.timeMs > plan.settings.overlapMs - 10_000 || ledger.isGap(event))
+        continue;
       found.push({
         rule: "health",
         message: `"good" at ${timeText(nowMs)}, but ${nameOf(event)} is not in ${sink.plan.name}; ${ledger.describe(event)}`,

@@ -1,6 +1,7 @@
 import type { App } from "../src/app.ts";
 import type { Gap } from "../src/core/gap.ts";
 import type { Window } from "../src/core/window.ts";
+import { returnedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, timeText, type Violation } from "./findings.ts";
 import { organizationId, type Plan } from "./plan.ts";
@@ -83,11 +84,12 @@ export interface Whereabouts {
  */
 export function judgeLedger(
   plan: Plan,
-  { windows }: LedgerFacts,
+  { windows, isGap }: LedgerFacts,
   events: readonly ModelEvent[],
   { isHeld, isKnown, isWaiting }: Whereabouts,
 ): Violation[] {
   const found: Violation[] = [];
+  const isNamed = (event: ModelEvent) => returnedMs(plan, event) > event.shownMs && isGap(event);
   const indexes = new Map(plan.organizations.map(({ index }) => [organizationId(index), index]));
   for (const window of windows) {
     if (window.state !== "sealed" || window.live || window.askedMs === null || window.reader !== null)
@@ -100,8 +102,9 @@ export function judgeLedger(
         event.shownMs <= askedMs - MOMENT_MS &&
         event.timeMs >= askedMs - plan.settings.retentionMs + MOMENT_MS,
     );
+    // An event that identities show and reads do not return is named by a gap.
     for (const event of shown)
-      if (!isHeld(event) && event.odd === null && !isWaiting(event))
+      if (!isHeld(event) && event.odd === null && !isWaiting(event) && !isNamed(event))
         found.push({
           rule: "ledger",
           message: `${nameOf(event)} is missing in a sealed window: ${windowText(window)}`,

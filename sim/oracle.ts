@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { App } from "../src/app.ts";
-import { type Calm, createCalm, readableIn, statedMs } from "./calm.ts";
+import { type Calm, createCalm, readableIn, returnedMs, statedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, type Violation } from "./findings.ts";
 import { heldInState } from "./held.ts";
@@ -113,7 +113,7 @@ export function promiseFor(
   if (!isEverConfigured(history, event.organization, readable)) return "nothing";
   for (const { fromMs, toMs } of calm.intervals(event.organization, sink))
     if (Math.min(toMs, readable.toMs) - Math.max(fromMs, readable.fromMs) >= stated) return "delivered";
-  const isLate = event.shownMs - event.timeMs > plan.settings.overlapMs - 10_000;
+  const isLate = returnedMs(plan, event) - event.timeMs > plan.settings.overlapMs - 10_000;
   return isLate || sink.untilMs <= nowMs || readable.fromMs > nowMs - stated ? "nothing" : "named";
 }
 

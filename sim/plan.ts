@@ -67,6 +67,10 @@ export interface ServiceHabits {
   readonly without: readonly string[];
   /** X-Limit names this number whatever was asked and given; null: it tells the truth. */
   readonly claimedLimit: number | null;
+  /** Times of a query are cut to whole seconds. */
+  readonly wholeSeconds?: boolean;
+  /** The newest event comes first, whatever was asked for. */
+  readonly descending?: boolean;
   /** A token works for so long; null: without end. */
   readonly tokenMs: number | null;
   /** A token is bound to its query, page size included; another query with it skips or repeats. */

@@ -67,10 +67,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     const query = JSON.parse(request.body) as Query;
     const refusal = refusalOf(request, query);
     if (refusal !== undefined) return refusal;
-    const [startMs, endMs] = [
-      Date.parse(query.start_time),
-      query.end_time === undefined ? Number.POSITIVE_INFINITY : Date.parse(query.end_time),
-    ];
+    const [startMs, endMs] = stretchOf(query);
     if (Number.isNaN(startMs) || Number.isNaN(endMs)) return json(400, { message: "Invalid date" });
     if (startMs > nowMs()) return json(400, { message: "Start Time is in the future" });
     if (endMs < startMs) return json(400, { message: "Start Time not after End Time" });
@@ -81,6 +78,14 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     const limit = Math.min(asked, habits.cap);
     const found = matching(request, query, startMs, endMs, limit);
     return page(found, query, limit);
+  }
+
+  function stretchOf({ start_time, end_time }: Query): [number, number] {
+    const msOf = (text: string) => {
+      const ms = Date.parse(text);
+      return habits.wholeSeconds ? Math.floor(ms / 1000) * 1000 : ms;
+    };
+    return [msOf(start_time), end_time === undefined ? Number.POSITIVE_INFINITY : msOf(end_time)];
   }
 
   /** A token names its query: with another one the service does not say so, but goes on from elsewhere. */
@@ -109,11 +114,12 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
           continue;
         if (event.shownMs > indexedMs || !isKept(event, nowMs(), retentionMs)) continue;
         if (!isAskedFor(event, query.service)) continue;
-        if (token !== undefined && !isAfter(event, token)) continue;
+        if (token !== undefined && !isAfter(event, token, habits.descending)) continue;
         found.push(event);
       }
     }
     found.sort((a, b) => a.timeMs - b.timeMs || a.number - b.number);
+    if (habits.descending) found.reverse();
     return isSame ? found.slice(0, limit) : found.slice(3, 3 + limit);
   }
 
@@ -151,14 +157,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     const query = JSON.parse(request.body) as Query;
     const refusal = refusalOf(request, query);
     if (refusal !== undefined) return refusal;
-    const endMs = query.end_time === undefined ? Number.POSITIVE_INFINITY : Date.parse(query.end_time);
-    const found = matching(
-      request,
-      { ...query },
-      Date.parse(query.start_time),
-      endMs,
-      Number.MAX_SAFE_INTEGER,
-    );
+    const found = matching(request, query, ...stretchOf(query), Number.MAX_SAFE_INTEGER);
     return json(200, { count: found.length });
   }
 
@@ -188,8 +187,13 @@ export function isAskedFor({ service }: ModelEvent, asked: readonly string[]): b
   return asked.includes(service) || (asked.includes("all") && service !== "workflows");
 }
 
-function isAfter(event: ModelEvent, [timeMs, number]: readonly [number, number, string, number]): boolean {
-  return event.timeMs > timeMs || (event.timeMs === timeMs && event.number > number);
+function isAfter(
+  event: ModelEvent,
+  [timeMs, number]: readonly [number, number, string, number],
+  descending = false,
+): boolean {
+  const order = event.timeMs - timeMs || event.number - number;
+  return descending ? order < 0 : order > 0;
 }
 
 function queryKey(organizations: readonly string[], { service, start_time, end_time }: Query): string {

@@ -91,6 +91,7 @@ export function createTroubles(plan: Plan, nowMs: () => number, random: Random, 
     },
     listAnswer() {
       const broken = inForce().find((effect) => effect.type === "list");
+      if (broken?.status === 200) return counted("list_empty", json(200, { results: [], totalCount: 0 }));
       return broken && counted("list", json(broken.status, { message: "The list is not available" }));
     },
     hits(type) {

@@ -61,6 +61,10 @@ export async function compareWindow(
     } else if (againMs !== undefined) repeats.beginAgain(againMs);
     const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
     await undated.look(page, doubtful);
+    // Identities do not say whether a foreign event is kept apart already: it is read, and kept once (R7).
+    for (const timeMs of walked.foreignMs)
+      if (timeMs >= stretch.fromMs && timeMs < stretch.toMs)
+        doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
     for (let index = 0; index < page.scanned.count; index++) {
       const timeMs = page.timesMs[index]!;
       if (timeMs < stretch.fromMs || timeMs >= stretch.toMs) continue;

@@ -91,6 +91,8 @@ export interface Served {
   readonly lease: PageLease;
   readonly count: number;
   readonly last: boolean;
+  /** The times of events of a foreign organization, which are not in `page`. */
+  readonly foreignMs: readonly number[];
 }
 
 /** Reads, scans and checks a page. When an answer contradicts itself that is an error, and nothing of it is committed. */
@@ -103,10 +105,10 @@ export async function servedOf(
   try {
     const received = { account: context.account };
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
-    const { page, count } = await attribute(context, window, leased, query);
+    const { page, count, foreignMs } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
     noteOrder(context, page, head.sort);
-    return { page, lease: leased.lease, count, last };
+    return { page, lease: leased.lease, count, last, foreignMs };
   } catch (error) {
     leased.lease.release();
     throw error;
@@ -143,19 +145,21 @@ async function attribute(
   window: Window,
   body: LeasedBytes,
   query: SourceQuery,
-): Promise<{ page: PreparedPage; count: number }> {
+): Promise<Pick<Served, "page" | "count" | "foreignMs">> {
   const { organizations, provider } = window.stream;
   // The preparer owns the body from here on, so a single event that may turn out bad is copied.
   const single = query.limit === 1 ? Buffer.from(body.bytes) : undefined;
   try {
     const page = await context.preparer.prepare(body, { organizations, provider });
-    return { page, count: page.scanned.count };
+    return { page, count: page.scanned.count, foreignMs: [] };
   } catch (error) {
     if (error instanceof ScanError)
       throw new UnreadablePageError(error.message, { cause: error, body: single });
     if (!(error instanceof ForeignEventsError) || organizations.length > 1) throw error;
     if (query.fields === undefined) await keepApart(context, window, error);
-    return { page: withoutForeign(window, error), count: error.scanned.count };
+    const { scanned, indexes } = error;
+    const foreignMs = indexes.map((index) => scanned.timesMs[index]!).filter(Number.isFinite);
+    return { page: withoutForeign(window, error), count: scanned.count, foreignMs };
   }
 }
 
