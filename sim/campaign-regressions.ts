@@ -138,4 +138,35 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  {
+    name: "an organization that was refused left while the program was stopped, and the time since is missing without a gap",
+    plan: focused(1, {
+      hours: 34,
+      organizations: 1,
+      events: { leavesMs: 28 * HOUR_MS },
+      faults: [
+        {
+          kind: "service",
+          fromMs: 8 * HOUR_MS,
+          toMs: 12 * HOUR_MS,
+          effect: { type: "tenant", organization: 0, status: 403 },
+        },
+        { kind: "stop", fromMs: 11 * HOUR_MS, downMs: 18 * HOUR_MS },
+      ],
+    }),
+  },
+  {
+    name: "an empty list of organizations ends the reading, and the program calls itself good",
+    plan: focused(1, {
+      hours: 26,
+      faults: [
+        {
+          kind: "service",
+          fromMs: 6 * HOUR_MS,
+          toMs: 22 * HOUR_MS,
+          effect: { type: "list", status: 200 },
+        },
+      ],
+    }),
+  },
 ];

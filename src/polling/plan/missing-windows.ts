@@ -1,7 +1,7 @@
 import type { NewGap } from "../../core/gap.ts";
 import type { RosterEntry } from "../../core/roster.ts";
 import { DAY_MS } from "../../core/time.ts";
-import { type NewWindow, newWindow, type WindowChange } from "../../core/window.ts";
+import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { HORIZON_MARGIN_MS, warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
@@ -191,7 +191,9 @@ export async function setRefusedAside(
   nowMs: number,
 ): Promise<void> {
   const { journal, account, settings } = context;
-  const refused = (scope.organizations ?? []).filter((entry) => entry.state === "refused");
+  const entries = scope.organizations ?? [];
+  const refused = entries.filter((entry) => entry.state === "refused");
+  refused.push(...(await goneWhileRefused(context, entries)));
   if (refused.length === 0) return;
   const ledger = (await journal.covered(account)).filter(({ stream }) => stream.provider === null);
   const byId = new Map(refused.map((entry) => [entry.id, entry]));
@@ -205,16 +207,34 @@ export async function setRefusedAside(
     for (const id of organizations) await refuseStretches(context, byId.get(id)!, services, stretches);
 }
 
+/**
+ * Organizations that were refused before the service stopped to list them. They have no live window, so nothing else
+ * says that the time up to now is missing (R29). The new window has their new reason: it is added once.
+ */
+async function goneWhileRefused(
+  { journal, account }: PollContext,
+  entries: readonly RosterEntry[],
+): Promise<RosterEntry[]> {
+  const vanished = entries.filter((entry) => entry.state === "vanished");
+  if (vanished.length === 0) return [];
+  const newest = new Map<string, Window>();
+  for (const window of await journal.windows({ account, states: ["refused"] }))
+    for (const id of window.stream.organizations)
+      if (window.toMs > (newest.get(id)?.toMs ?? 0)) newest.set(id, window);
+  return vanished.filter(({ id, reason }) => newest.has(id) && newest.get(id)!.reason !== reason);
+}
+
 async function refuseStretches(
   { journal, account }: PollContext,
-  { id, reason, nextMs }: RosterEntry,
+  { id, state, reason, nextMs }: RosterEntry,
   services: readonly string[],
   stretches: readonly TimeStretch[],
 ): Promise<void> {
   const stream = await journal.stream({ account, provider: null, organizations: [id], services });
   const before = await journal.windows({ stream: stream.id, states: ["refused"] });
   for (const { fromMs, toMs } of stretches) {
-    const grown = before.find((window) => window.toMs === fromMs && window.nextMs !== null);
+    const isSame = state === "refused";
+    const grown = before.find((window) => isSame && window.toMs === fromMs && window.nextMs !== null);
     await journal.changeWindows(
       grown === undefined
         ? { add: [newWindow(stream, fromMs, toMs, { state: "refused", reason, nextMs })] }
