@@ -5,7 +5,7 @@ import { createColumns } from "./spool-columns.ts";
 /*
  * Sorts the events of a few parts in bounded memory (A5), as an external merge sort does:
  *
- *   add     events gather in a buffer of 16 MB; when it is full, they are written to a temporary file in their order,
+ *   add     events gather in a buffer of 8 MB; when it is full, they are written to a temporary file in their order,
  *           as one run
  *   groups  the runs are merged: each run is read from its start to its end, in blocks
  *
@@ -30,7 +30,7 @@ export interface SpooledEvent {
   readonly isChanged: boolean;
 }
 
-const RUN_BYTES = 16_000_000;
+const RUN_BYTES = 8_000_000;
 const BLOCK_BYTES = 262_144;
 
 export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
@@ -39,20 +39,27 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
   unlinkSync(path);
   const columns = createColumns();
   let buffer: Buffer | undefined;
+  /** Sorted events on their way to the file. */
+  let stage = Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, runBytes));
   let [used, firstRow, written, runs] = [0, 0, 0, 0];
 
   /** Writes the events of the buffer as one run, in their order. */
   function flush(): void {
     if (buffer === undefined || columns.count === firstRow) return;
-    const sorted = Buffer.allocUnsafeSlow(used);
     let at = 0;
     for (const row of columns.sorted(firstRow)) {
       const { offset, length, timestampLength } = columns.place(row);
-      buffer.copy(sorted, at, offset, offset + length + timestampLength);
+      const size = length + timestampLength;
+      if (at + size > stage.length) {
+        write(stage.subarray(0, at));
+        at = 0;
+        if (size > stage.length) stage = Buffer.allocUnsafeSlow(size);
+      }
+      buffer.copy(stage, at, offset, offset + size);
       columns.move(row, written + at, runs);
-      at += length + timestampLength;
+      at += size;
     }
-    write(sorted);
+    write(stage.subarray(0, at));
     runs++;
     firstRow = columns.count;
     used = 0;
