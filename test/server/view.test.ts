@@ -28,6 +28,31 @@ import {
 const organizationsOf = (view: View, query: object = {}) =>
   view.organizations(organizationsQuerySchema.parse(query));
 
+describe("an organization with a gap", () => {
+  it.each([
+    ["of the last weeks is a problem", NOW_MS - DAY_MS, 1],
+    ["of long ago is none", NOW_MS - 200 * DAY_MS, 0],
+  ])("%s", async (_name, fromMs, problems) => {
+    const state = makeState();
+    await fillSmall(state);
+    const view = () => createView(state.db, liveOf(state.clock), state.options);
+    const before = (await organizationsOf(view())).problems;
+    const well = (await organizationsOf(view())).rows.map(({ id }) => id);
+    const troubled = (await organizationsOf(view(), { problems: "true" })).rows.map(({ id }) => id);
+    const organization = well.find((id) => !troubled.includes(id))!;
+    await state.db.change(() =>
+      state.db
+        .prepare(
+          `INSERT INTO gaps (account, provider, organization, services, from_ms, to_ms, reason, detail, events, found_ms)
+           SELECT account, NULL, id, 'all', ?, ?, 'unreadable', '', 1, ? FROM organizations WHERE id = ?`,
+        )
+        .run(fromMs, fromMs + 1, NOW_MS, organization),
+    );
+    expect((await organizationsOf(view())).problems - before).toBe(problems);
+    state.close();
+  });
+});
+
 describe("the view of a small state file", () => {
   let state: TestState;
   let view: View;

@@ -13,10 +13,14 @@ const FRESH_MS_MIN = 1000;
 const FRESH_FACTOR = 20;
 /** An organization whose live reading is further behind is a problem. */
 const BEHIND_MS = 900_000;
+/** A gap stays known for ever; the organization counts as a problem for so long. */
+const GAP_MS = 90 * DAY_MS;
 
 interface Row extends Omit<OrganizationView, "lagMs"> {
   readonly liveToMs: number | null;
   readonly text: string;
+  /** Events of the last weeks are missing. */
+  readonly hasGap: boolean;
 }
 
 /** The organizations, providers and keys' own organizations, with what the ledger says of each. */
@@ -30,7 +34,13 @@ export function createOrganizationsView(
     `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
      FROM organizations`,
   );
+  const gapOwners = db
+    .prepare(
+      "SELECT DISTINCT account || char(0) || coalesce(provider, organization) FROM gaps WHERE to_ms > ?",
+    )
+    .pluck();
   const newestHeld = db.prepare("SELECT MAX(last_ms) FROM identities WHERE owner = ?").pluck();
+  let withGap: ReadonlySet<string> = new Set();
   let made:
     | { ms: number; tookMs: number; rows: readonly Row[]; sorted: Map<string, readonly Row[]> }
     | undefined;
@@ -41,6 +51,7 @@ export function createOrganizationsView(
     if (made !== undefined && ageMs >= 0 && ageMs < Math.max(FRESH_MS_MIN, FRESH_FACTOR * made.tookMs))
       return made;
     const begun = performance.now();
+    withGap = new Set(gapOwners.all(clock.now() - GAP_MS) as string[]);
     const rows = [...listed(survey), ...unlisted(survey)];
     made = { ms: clock.now(), tookMs: performance.now() - begun, rows, sorted: new Map() };
     return made;
@@ -72,7 +83,10 @@ export function createOrganizationsView(
   function row(
     survey: Survey,
     streams: readonly number[],
-    what: Omit<Row, "liveToMs" | "text" | "unreadMs" | "gapMs" | "groupSize" | "apiCount" | "heldCount">,
+    what: Omit<
+      Row,
+      "liveToMs" | "text" | "hasGap" | "unreadMs" | "gapMs" | "groupSize" | "apiCount" | "heldCount"
+    >,
   ): Row {
     let liveToMs: number | null = null;
     let [unreadMs, gapMs, groupSize] = [0, 0, 0];
@@ -95,7 +109,8 @@ export function createOrganizationsView(
     }
     const text = `${what.name}\n${what.id}\n${what.account}`.toLowerCase();
     const { apiCount = null, heldCount = null } = compared ?? {};
-    return { ...what, liveToMs, unreadMs, gapMs, apiCount, heldCount, groupSize, text };
+    const hasGap = withGap.has(`${what.account}\0${what.id}`);
+    return { ...what, liveToMs, unreadMs, gapMs, apiCount, heldCount, groupSize, text, hasGap };
   }
 
   /** The average begins at 0. It is known once it has moved, or when there was no event for a day. */
@@ -111,7 +126,7 @@ export function createOrganizationsView(
 
   function isProblem(row: Row): boolean {
     if (row.state === "vanished") return false;
-    if (row.state === "refused" || row.unreadMs > 0 || row.gapMs > 0) return true;
+    if (row.state === "refused" || row.unreadMs > 0 || row.gapMs > 0 || row.hasGap) return true;
     if (row.apiCount !== null && row.heldCount! < row.apiCount) return true;
     return (lagOf(row) ?? Number.POSITIVE_INFINITY) > BEHIND_MS;
   }
@@ -142,7 +157,7 @@ export function createOrganizationsView(
   };
 
   function shown(row: Row): OrganizationView {
-    const { liveToMs: _, text: __, ...rest } = row;
+    const { liveToMs: _, text: __, hasGap: ___, ...rest } = row;
     return { ...rest, lagMs: lagOf(row), lastEventMs: lastEventOf(row) };
   }
 
