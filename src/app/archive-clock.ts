@@ -18,7 +18,9 @@ const DOUBT_MS = DAY_MS / 2;
 const STEP_MS_MAX = 3_600_000;
 
 export function createArchiveClock(clock: Clock, confirmedMs: () => number | null): ArchiveClock {
-  let seen: { readonly localMs: number; readonly trustedMs: number } | undefined;
+  let seen:
+    | { readonly localMs: number; readonly trustedMs: number; readonly confirmedMs: number }
+    | undefined;
   let doubtSinceMs: number | undefined;
   return {
     doubt() {
@@ -26,8 +28,11 @@ export function createArchiveClock(clock: Clock, confirmedMs: () => number | nul
       const confirmed = confirmedMs();
       if (confirmed === null) return undefined;
       const passedMs = seen === undefined ? 0 : Math.min(STEP_MS_MAX, Math.max(0, localMs - seen.localMs));
-      const trustedMs = Math.max(confirmed, (seen?.trustedMs ?? 0) + passedMs);
-      seen = { localMs, trustedMs };
+      // The windows of a time that was ahead are gone from the state: that time was wrong.
+      const isWithdrawn =
+        seen !== undefined && confirmed < seen.confirmedMs && seen.trustedMs > localMs + DOUBT_MS;
+      const trustedMs = isWithdrawn ? confirmed : Math.max(confirmed, (seen?.trustedMs ?? 0) + passedMs);
+      seen = { localMs, trustedMs, confirmedMs: confirmed };
       if (Math.abs(localMs - trustedMs) <= DOUBT_MS) {
         doubtSinceMs = undefined;
         return undefined;

@@ -47,6 +47,8 @@ export interface FilledStretch {
   readonly fromMs: number;
   readonly toMs: number;
   readonly reasons: readonly GapReason[];
+  /** Only gaps with this detail end; absent: all. */
+  readonly detail?: string | undefined;
 }
 
 export interface GapQuery {

@@ -22,7 +22,7 @@ export interface Window {
   readonly state: WindowState;
   /** A pass that was begun and has not reached its last page; goes on from its cursor. */
   readonly pass: Pass | null;
-  /** When the last whole pass or sweep began, by the service's clock. */
+  /** When the last whole pass or sweep began, by the earlier clock; in a live window by the service's. */
   readonly askedMs: number | null;
   /** How many of the due sweeps are done. */
   readonly sweeps: number;
@@ -49,15 +49,31 @@ export interface Window {
  */
 export type OwnerCounts = Readonly<Record<string, readonly [apiCount: number, heldCount: number]>>;
 
+/** When a pass or a comparison began. */
+export interface PassBegin {
+  /** By the service's clock. */
+  readonly begunMs: number;
+  /** By this machine's clock; absent in passes of older versions. */
+  readonly localMs?: number | undefined;
+}
+
+export interface MissingEvent {
+  /** In hex. */
+  readonly identity: string;
+  readonly owner: string;
+  /** As it is stored; an event without a readable time has its place in `placeMs`. */
+  readonly timeMs: number;
+  readonly placeMs: number;
+  readonly detail: string;
+}
+
 /** The exact request of a pass, and how far it has come; polling/read/pass.ts has its steps. */
-export interface Pass {
+export interface Pass extends PassBegin {
   /** Of the request under way: later than the pass's own start once a request was begun anew further on. */
   readonly startMs: number;
   /** null: no end was asked for, so events stamped in the future are seen. */
   readonly endMs: number | null;
   readonly limit: number;
-  /** When it began, by the service's clock. */
-  readonly begunMs: number;
   /** The search_after for the next page, byte for byte; null before the first page. */
   readonly cursor: string | null;
   readonly pages: number;
@@ -83,6 +99,8 @@ export interface Pass {
   readonly resumeMs?: number | null | undefined;
   /** Identity and digest of the events that share the last page's last timestamp (R10 across page edges). */
   readonly edge: readonly string[];
+  /** Events that a comparison showed before this pass, and that were not held then (polling/read/missing-events.ts). */
+  readonly missing?: readonly MissingEvent[] | undefined;
   /** The last page by its size and the identities at both ends; absent in passes of older versions. */
   readonly lastPage?: string | undefined;
 }

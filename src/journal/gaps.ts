@@ -63,11 +63,11 @@ export function createGaps(db: State, clock: Clock) {
     },
 
     fill(stretches: readonly FilledStretch[]): void {
-      for (const { stream, fromMs, toMs, reasons } of stretches) {
+      for (const { stream, fromMs, toMs, reasons, detail } of stretches) {
         const owners = new Set(ownersOf(stream));
         for (const row of overlapping.all(stream.account, stream.provider, fromMs, toMs) as GapRow[]) {
           if (!owners.has(row.organization) || !reasons.includes(row.reason)) continue;
-          if (!asksFor(stream, row)) continue;
+          if (!asksFor(stream, row) || (detail !== undefined && detail !== row.detail)) continue;
           const { id, ...rest } = row;
           const isInside = row.from_ms >= fromMs && row.to_ms <= toMs;
           if (row.reason === "unreadable" && !isInside) continue;

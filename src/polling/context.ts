@@ -129,24 +129,29 @@ export async function ask(
   );
 }
 
-/** A doubtful time keeps windows from being read and compared, so it has an alarm. So has a difference that lasts. */
+/** While the clocks differ, windows are sealed later. */
 function learnTime({ account, alarms, serviceClock }: PollContext, dateMs: number | undefined): void {
   serviceClock.learn(dateMs);
-  const { isDoubtful, offsetMs } = serviceClock;
-  if (!isDoubtful && Math.abs(offsetMs) <= OFFSET_MS_MAX) {
+  const { offsetMs } = serviceClock;
+  if (Math.abs(offsetMs) <= OFFSET_MS_MAX) {
     alarms.clear("wrong_service_time", account);
     return;
   }
   alarms.raise({
     kind: "wrong_service_time",
     subject: account,
-    message: isDoubtful
-      ? "The Date of the service's answers is many hours from the time so far. Only new events are read, and no stretch is called complete, until the answers agree for a minute."
-      : `The Date of the service's answers and this machine's clock differ by ${formatDuration(Math.abs(offsetMs))}. The service's time is used.`,
+    message: `The Date of the service's answers is ${formatDuration(Math.abs(offsetMs))} ${offsetMs > 0 ? "ahead of" : "behind"} this machine's clock. Events are read by the service's time. ${waitOf(offsetMs)}`,
     remedy:
-      "Compare this machine's clock with the true time. If it is right, the service's Date is wrong: ask the vendor, and run `tidemark reconcile` over this time when it is right again.",
+      "Compare this machine's clock with the true time, and correct it. If it is right, the service's Date is wrong: ask the vendor.",
     severity: "warning",
   });
+}
+
+/** The consequence of the difference for the ledger, which trusts neither clock alone. */
+function waitOf(offsetMs: number): string {
+  return offsetMs > 0
+    ? `Windows are compared and sealed ${formatDuration(offsetMs)} later, when this machine's clock too says that they are due.`
+    : "Windows are compared and sealed by the service's time, which is the earlier one.";
 }
 
 /** Without Date a wrong local clock stays unnoticed, and windows are called complete too early. */

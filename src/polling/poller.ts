@@ -22,8 +22,6 @@ export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
 }
 
 const IDLE_MS_MAX = 1000;
-/** While the service's time is in doubt it is asked for so often. */
-const DOUBT_MS = 15_000;
 const FAILURES_TO_ALARM = 5;
 /** `run --once` gives a window up after so many failures in a row. */
 const FAILURES_ONCE_MAX = 8;
@@ -54,8 +52,6 @@ export function createPoller(options: PollerOptions) {
   let hasPlan = false;
   let upkeptMs = Number.NEGATIVE_INFINITY;
   let givesUp = false;
-  let isDoubtful = false;
-  let doubtedMs = Number.NEGATIVE_INFINITY;
 
   const turn = () =>
     turnOf({ pausedUntilMs: pause.untilMs, planDueMs, hasPlan, upkeptMs }, clock.now(), options.discoveryMs);
@@ -70,7 +66,7 @@ export function createPoller(options: PollerOptions) {
 
   /** Plan and upkeep, where they are due. */
   async function prepare(signal: AbortSignal): Promise<void> {
-    watchTime();
+    if (serviceClock.hasFallenBack()) planDueMs = 0;
     if (turn() === "plan") await plan(signal);
     if (turn() !== "upkeep") return;
     upkeptMs = clock.now();
@@ -81,14 +77,6 @@ export function createPoller(options: PollerOptions) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
       pause.forDisk(error);
     }
-  }
-
-  /** A plan asks for the time while that is in doubt. When the doubt is over, windows are planned by the new time. */
-  function watchTime(): void {
-    const isStill = isDoubtful && serviceClock.isDoubtful;
-    if (isDoubtful !== serviceClock.isDoubtful || (isStill && Math.abs(clock.now() - doubtedMs) >= DOUBT_MS))
-      planDueMs = 0;
-    isDoubtful = serviceClock.isDoubtful;
   }
 
   function plan(signal: AbortSignal): Promise<void> {
@@ -103,10 +91,6 @@ export function createPoller(options: PollerOptions) {
     planDueMs = clock.now() + options.discoveryMs;
     try {
       const scope = await discovery.scope(signal);
-      if (serviceClock.isDoubtful) {
-        doubtedMs = clock.now();
-        return;
-      }
       active = new Set(
         (scope.organizations ?? []).filter(({ state }) => state === "active").map(({ id }) => id),
       );
@@ -221,7 +205,7 @@ export function createPoller(options: PollerOptions) {
     if (pause.untilMs !== null) throw new AccountRefusedError(refusalOf());
     const work = await agenda.next(true);
     if (work !== undefined) return work;
-    const isPlanned = hasPlan && !isDoubtful && !serviceClock.isDoubtful && turn() !== "plan";
+    const isPlanned = hasPlan && turn() !== "plan";
     return agenda.running === 0 && agenda.waiting === 0 && isPlanned ? "done" : "idle";
   }
 

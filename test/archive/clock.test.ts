@@ -114,4 +114,15 @@ describe("the doubt about a clock", () => {
     nowMs -= DAY_MS;
     expect(clock.doubt()).toBeDefined();
   });
+
+  test("ends when the windows of a Date that was ahead are brought back", () => {
+    const nowMs = Date.parse("2026-03-10");
+    let confirmed = nowMs;
+    const clock = createArchiveClock({ now: () => nowMs, sleep: async () => {} }, () => confirmed);
+    expect(clock.doubt()).toBeUndefined();
+    confirmed = nowMs + 2 * DAY_MS;
+    expect(clock.doubt()).toBeDefined();
+    confirmed = nowMs;
+    expect(clock.doubt()).toBeUndefined();
+  });
 });

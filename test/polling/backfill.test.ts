@@ -40,7 +40,9 @@ const dense: WorldOptions = {
 /** An agenda over the world's journal. A live window is polled again after `pollMs`. */
 const agendaOf = ({ journal, clock }: Pick<World, "journal" | "clock">, pollMs: number, workers: number) => {
   const settings = { order: "oldest_first" };
-  const context = { account: "acme", journal, clock, serviceClock: clock, settings };
+  const now = () => clock.now();
+  const serviceClock = { now, earlierNow: now };
+  const context = { account: "acme", journal, clock, serviceClock, settings };
   return createAgenda(context as unknown as PollContext, { nextPollMs: (ms) => ms + pollMs, workers });
 };
 const insights = (it: World) =>

@@ -137,22 +137,22 @@ describe("sealing", () => {
   const window = newWindow(stream, 0, HOUR);
 
   test("R3 a pass counts as every sweep that was due when it began", () => {
-    expect(settledAfter(window, HOUR + SECOND, 0, times)).toMatchObject({
+    expect(settledAfter(window, { begunMs: HOUR + SECOND }, 0, times)).toMatchObject({
       state: "read",
       sweeps: 0,
       nextMs: HOUR + 10 * MINUTE,
     });
-    expect(settledAfter(window, 3 * HOUR, 0, times)).toMatchObject({
+    expect(settledAfter(window, { begunMs: 3 * HOUR }, 0, times)).toMatchObject({
       state: "read",
       sweeps: 2,
       nextMs: HOUR + DAY,
     });
-    expect(settledAfter(window, 2 * DAY, 0, times)).toMatchObject({
+    expect(settledAfter(window, { begunMs: 2 * DAY }, 0, times)).toMatchObject({
       state: "sealed",
       sweeps: 3,
       nextMs: 90 * DAY - 12 * HOUR,
     });
-    expect(settledAfter(window, 90 * DAY, 0, times)).toMatchObject({
+    expect(settledAfter(window, { begunMs: 90 * DAY }, 0, times)).toMatchObject({
       state: "sealed",
       sweeps: 4,
       nextMs: null,
@@ -160,7 +160,7 @@ describe("sealing", () => {
   });
 
   test("R4 a find by the last due sweep schedules another instead of sealing", () => {
-    expect(settledAfter({ ...window, sweeps: 2 }, 2 * DAY, 1, times)).toMatchObject({
+    expect(settledAfter({ ...window, sweeps: 2 }, { begunMs: 2 * DAY }, 1, times)).toMatchObject({
       state: "read",
       sweeps: 2,
       nextMs: 2 * DAY + 10 * MINUTE,
@@ -198,7 +198,7 @@ describe("sealing", () => {
     const sealed = (hour: number, isReading: boolean) => ({
       ...newWindow(stream, hour * HOUR, (hour + 1) * HOUR, { state: "sealed", sweeps: 2, askedMs: DAY }),
       id: hour,
-      pass: isReading ? beginPass(hour * HOUR, (hour + 1) * HOUR, 1000, 2 * DAY) : null,
+      pass: isReading ? beginPass(hour * HOUR, (hour + 1) * HOUR, 1000, { begunMs: 2 * DAY }) : null,
     });
     const reading = [sealed(0, true), sealed(1, false), sealed(2, false)];
     expect(mergedRuns(reading, times, 3 * DAY)).toMatchObject({

@@ -1,8 +1,9 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import { isRising } from "../../src/polling/read/pass.ts";
-import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
-import { COMPLETE, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
+import { openProxied } from "./proxied.ts";
+import type { AnswerProxy, Exchange } from "./proxy.ts";
+import { COMPLETE, HOUR, MINUTE, SECOND, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -13,14 +14,16 @@ afterEach(async () => {
   proxy = undefined;
 });
 
+async function openBehindProxy(pageSize: number): Promise<{ it: World; proxy: AnswerProxy }> {
+  const simulator = { organizations: 1, events: 0 };
+  ({ world, proxy } = await openProxied({ simulator, account: { since: "2d" }, polling: { pageSize } }));
+  return { it: world, proxy };
+}
+
 /** A burst 47 hours ago and few events since then, behind a proxy that asks for descending order. */
 async function openDescending(pageSize: number): Promise<{ it: World; proxy: AnswerProxy }> {
-  const account = { since: "2d" };
-  const it = await openWorld({ simulator: { organizations: 1, events: 0 }, account, polling: { pageSize } });
-  world = it;
-  proxy = await startProxy(it.simulator.insightsUrl);
+  const { it, proxy } = await openBehindProxy(pageSize);
   proxy.ask = (query) => ({ ...query, sort: "DESC" });
-  await it.restart({ account: { ...account, insightsUrl: proxy.url } });
   const burst = Array.from({ length: 30 }, (_, at) => START_MS - 47 * HOUR + at * SECOND);
   const rest = Array.from({ length: 12 }, (_, at) => START_MS - 40 * HOUR + at * 3 * HOUR + at);
   const events = [...burst, ...rest].map((ms) => ({ timestamp: new Date(ms).toISOString() }));
@@ -74,40 +77,53 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
     expect(isUnordered(it)).toBe(false);
   });
 
-  /** A service that gives the third event of a read later than its time says, though its pages rise. */
-  async function openAlmostRising(events: number): Promise<{ it: World; proxy: AnswerProxy }> {
-    const account = { since: "2d" };
-    const polling = { pageSize: 10 };
-    const it = await openWorld({ simulator: { organizations: 1, events: 0 }, account, polling });
-    world = it;
-    const answers = await startProxy(it.simulator.insightsUrl);
-    proxy = answers;
-    await it.restart({ account: { ...account, insightsUrl: answers.url } });
-    const times = Array.from({ length: events }, (_, at) => START_MS - 47 * HOUR + at * MINUTE);
+  /** A service that gives the third event of a read, or of a comparison, later than its time says, though its pages rise. */
+  async function openAlmostRising(events: number, everyMs: number, isRefusing: boolean): Promise<World> {
+    const { it, proxy } = await openBehindProxy(10);
+    const times = Array.from({ length: events }, (_, at) => START_MS - 47 * HOUR + at * everyMs);
     const list = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
     it.simulator.control.append(it.organizations[0]!, list);
-    const isFirst = ({ search_after, fields, limit }: Exchange["query"]) =>
-      search_after === undefined && fields === undefined && limit === 10;
-    let isAnswered = false;
-    answers.ask = (query) => (!isAnswered && isFirst(query) ? { ...query, limit: 11 } : query);
-    answers.change = (exchange) => {
-      if (isAnswered || !isFirst(exchange.query) || !exchange.path.endsWith("/events")) return;
+    const left = { read: 1, comparison: isRefusing ? 1 : 0 };
+    const refused = { read: isRefusing, comparison: isRefusing };
+    const kindOf = ({ fields }: Exchange["query"]) => (fields === undefined ? "read" : "comparison");
+    const isHidden = (query: Exchange["query"]) =>
+      query.search_after === undefined && query.limit === 10 && left[kindOf(query)] > 0;
+    proxy.ask = (query) => (isHidden(query) ? { ...query, limit: 11 } : query);
+    proxy.change = (exchange) => {
+      const { query } = exchange;
+      if (!exchange.path.endsWith("/events")) return;
+      if (query.search_after !== undefined && refused[kindOf(query)]) {
+        refused[kindOf(query)] = false;
+        Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"search_after has expired"}') });
+        return;
+      }
       const page = JSON.parse(exchange.body.toString()) as unknown[];
-      if (page.length < 11) return;
-      isAnswered = true;
+      if (page.length < 11 || !isHidden(query)) return;
+      left[kindOf(query)]--;
       exchange.body = Buffer.from(JSON.stringify(page.filter((_, at) => at !== 2)));
       Object.assign(exchange.headers, { "x-result-count": "10", "x-limit": "10" });
     };
-    return { it, proxy: answers };
+    return it;
   }
 
   test("R2 a window that was cut at the end of its first page is compared before it is sealed", async () => {
-    const { it } = await openAlmostRising(80);
+    const it = await openAlmostRising(80, MINUTE, false);
     await it.drain();
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 80 });
     const closed = (await it.windows()).filter(({ live }) => !live);
     for (const { fromMs, toMs } of closed) expect(toMs).toBeGreaterThan(fromMs);
     expect(closed.reduce((sum, { heldCount }) => sum + heldCount!, 0)).toBe(80);
+  });
+
+  test("R1 a refused token after pages that rose by chance: the window is compared from its start before it is sealed", async () => {
+    // Few enough events that the window is read with tokens, not in parts.
+    const it = await openAlmostRising(13, 105 * MINUTE, true);
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 13 });
+    expect(isUnordered(it)).toBe(false);
+    expect((await it.windows()).find(({ fromMs }) => fromMs < START_MS - 47 * HOUR)?.state).toBe("read");
+    await it.pass(15 * MINUTE, MINUTE);
+    expect((await it.windows()).find(({ fromMs }) => fromMs < START_MS - 47 * HOUR)?.state).toBe("sealed");
   });
 
   test.each([
@@ -121,20 +137,12 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
   });
 
   test("R1 a service that ignores tokens is read from the last time on, page by page", async () => {
-    const account = { since: "2d" };
-    const it = await openWorld({
-      simulator: { organizations: 1, events: 0 },
-      account,
-      polling: { pageSize: 10 },
-    });
-    world = it;
-    proxy = await startProxy(it.simulator.insightsUrl);
+    const { it, proxy } = await openBehindProxy(10);
     const { exchanges } = proxy;
     proxy.ask = ({ search_after: _, ...query }) => query;
     proxy.change = ({ headers }) => {
       if (headers["x-search_after"] !== undefined) headers["x-search_after"] = `["${exchanges.length}"]`;
     };
-    await it.restart({ account: { ...account, insightsUrl: proxy.url } });
     const times = Array.from({ length: 40 }, (_, at) => START_MS - 30 * HOUR + at * SECOND);
     const events = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
     it.simulator.control.append(it.organizations[0]!, events);

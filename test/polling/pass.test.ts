@@ -18,7 +18,7 @@ function pageAt(...timesMs: readonly number[]) {
 
 /** A pass that looks for a bad event with single events, of which three are suspects. */
 function searching(): Pass {
-  const pass = { ...beginPass(START_MS, null, 3, START_MS + 60_000), suspects: 3 };
+  const pass = { ...beginPass(START_MS, null, 3, { begunMs: START_MS + 60_000 }), suspects: 3 };
   return halved(pass, true)!;
 }
 
@@ -31,7 +31,7 @@ test("R32 pages stay small while the time of the request is not passed: the full
 });
 
 test("R32 a page that fails after all suspects were read has other suspects", () => {
-  const pass = { ...beginPass(START_MS, null, 8, START_MS + 60_000), suspects: -2 };
+  const pass = { ...beginPass(START_MS, null, 8, { begunMs: START_MS + 60_000 }), suspects: -2 };
   expect(halved(pass, true)).toMatchObject({ limit: 4, suspects: 8 });
   expect(halved({ ...pass, suspects: 3 }, true)).toMatchObject({ limit: 4, suspects: 3 });
 });

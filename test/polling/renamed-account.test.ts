@@ -21,6 +21,30 @@ test("R29 an account that is renamed goes on where it ended, however short `sinc
   await it.drain();
   expect(await it.compare()).toMatchObject(COMPLETE);
   expect(await it.journal.gaps()).toEqual([]);
+  await isCountedOnce(it);
+});
+
+/** The windows of an organization share no time, whatever account read them: their counts can be summed. */
+async function isCountedOnce(it: World): Promise<void> {
+  const windows = (await it.windows()).filter(({ live }) => !live);
+  expect(windows.length).toBeGreaterThan(0);
+  for (const id of it.organizations) {
+    const own = windows.filter(({ stream }) => stream.organizations.includes(id));
+    const sorted = own.sort((a, b) => a.fromMs - b.fromMs);
+    for (const [at, { fromMs }] of sorted.slice(1).entries())
+      expect(fromMs).toBeGreaterThanOrEqual(sorted[at]!.toMs);
+  }
+}
+
+test("R36 the windows of a stopped program share no time with those of its next run", async () => {
+  const it = await openShort();
+  for (let run = 0; run < 3; run++) {
+    it.simulator.control.clock.advance(2 * HOUR);
+    await it.restart();
+    await it.drain();
+  }
+  expect(await it.compare()).toMatchObject(COMPLETE);
+  await isCountedOnce(it);
 });
 
 test("R29 what the service has forgotten meanwhile is a gap", async () => {

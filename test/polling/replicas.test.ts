@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
-import { COMPLETE, HOUR, MINUTE, openWorld, START_MS, type World } from "./support.ts";
+import { openProxied } from "./proxied.ts";
+import type { AnswerProxy, Exchange } from "./proxy.ts";
+import { COMPLETE, HOUR, MINUTE, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -13,9 +14,9 @@ const LATE = "bbbbbbbbbbbbbbbbbbbbbbbb";
 
 /** A service of two replicas: one answers the comparisons of sweeps, the other one whole reads. */
 async function openReplicas(isHidden: (exchange: Exchange) => boolean): Promise<World> {
-  world = await openWorld({ simulator: { organizations: 1, events: 0 }, account: { since: "2h" } });
-  proxy = await startProxy(world.simulator.insightsUrl);
-  await world.restart({ account: { since: "2h", insightsUrl: proxy.url } });
+  const account = { since: "2h" };
+  const simulator = { organizations: 1, events: 0 };
+  ({ world, proxy } = await openProxied({ simulator, account, polling: { pageSize: 20 } }));
   proxy.change = (exchange) => {
     if (!exchange.path.endsWith("/events") || !isHidden(exchange)) return;
     const events = JSON.parse(exchange.body.toString()) as { id: string }[];
@@ -76,6 +77,33 @@ test("R9 an event that the service deleted before it was read does not keep its 
   });
   await it.pass(30 * HOUR, HOUR);
   expect(await around(it)).toMatchObject({ state: "sealed", apiCount: 1, heldCount: 0 });
+  expect(await it.journal.gaps()).toMatchObject([
+    { reason: "unreadable", detail: expect.stringContaining(LATE) },
+  ]);
+});
+
+test("R9 a comparison that turned into a whole read remembers after an interruption which events it had seen", async () => {
+  let [isBroken, isDeleted, pages] = [true, false, 0];
+  const it = await openReplicas((exchange) => {
+    const isRead = exchange.query.fields === undefined;
+    if (isRead && exchange.body.length > 10) pages++;
+    if (isRead && isBroken && exchange.query.search_after !== undefined) exchange.status = 503;
+    return isRead || isDeleted;
+  });
+  // More places than a sweep fetches one by one, all before the one that is missing.
+  const late = Array.from({ length: 60 }, (_, at) => START_MS - 40 * MINUTE + at * 3000);
+  const events = late.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+  it.simulator.control.append(it.organizations[0]!, events);
+  it.simulator.control.clock.advance(24 * HOUR);
+  for (let steps = 0; pages < 2; steps++) {
+    if (steps > 1000) throw new Error("The window is not read again.");
+    await it.account.poller.step(it.signal);
+  }
+  expect((await around(it)).pass).toMatchObject({ pages: 1 });
+  [isBroken, isDeleted] = [false, true];
+  await it.restart();
+  await it.pass(HOUR, 10 * MINUTE);
+  expect(await it.held()).toHaveLength(60);
   expect(await it.journal.gaps()).toMatchObject([
     { reason: "unreadable", detail: expect.stringContaining(LATE) },
   ]);

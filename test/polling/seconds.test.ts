@@ -1,7 +1,8 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
-import { type AnswerProxy, type Exchange, startProxy } from "./proxy.ts";
-import { COMPLETE, DAY, HOUR, MINUTE, openWorld, START_MS, type World } from "./support.ts";
+import { openProxied } from "./proxied.ts";
+import type { AnswerProxy, Exchange } from "./proxy.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -14,11 +15,9 @@ afterEach(async () => {
 
 /** History that was read, and then an event in the middle of one of its seconds that appears late. */
 async function openWithLateEvent(set: (proxy: AnswerProxy) => void): Promise<World> {
-  const it = await openWorld({ simulator: { organizations: 1, events: 100, days: 5 } });
-  world = it;
-  proxy = await startProxy(it.simulator.insightsUrl);
+  ({ world, proxy } = await openProxied({ simulator: { organizations: 1, events: 100, days: 5 } }));
+  const it = world;
   set(proxy);
-  await it.restart({ account: { insightsUrl: proxy.url } });
   await it.drain();
   await it.pass(10 * MINUTE, MINUTE);
   const timestamp = new Date(START_MS - 30 * HOUR + 17).toISOString();

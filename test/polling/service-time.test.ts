@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { newWindow } from "../../src/core/window.ts";
 import { createServiceClock } from "../../src/polling/limits/service-clock.ts";
-import { type AnswerProxy, startProxy } from "./proxy.ts";
-import { COMPLETE, DAY, HOUR, MINUTE, openWorld, SECOND, START_MS, type World } from "./support.ts";
+import { settledAfter } from "../../src/polling/plan/sweep-times.ts";
+import { openProxied } from "./proxied.ts";
+import type { AnswerProxy } from "./proxy.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, SECOND, START_MS, type World } from "./support.ts";
 
 describe("the estimate of the service's time", () => {
   const START = 1_800_000_000_000;
@@ -12,63 +15,67 @@ describe("the estimate of the service's time", () => {
     const answer = (afterMs: number, offMs: number) => {
       local.nowMs += afterMs;
       time.learn(local.nowMs + offMs);
-      return { offMs: time.now() - local.nowMs, isDoubtful: time.isDoubtful };
+      return { offMs: time.now() - local.nowMs, earlierMs: time.earlierNow() - local.nowMs };
     };
-    return { answer };
+    return { answer, time };
   };
 
-  test("a Date that is many hours ahead is not believed until three answers agree over a minute", () => {
+  test("each Date is followed, and comparisons are due by the earlier clock", () => {
     const { answer } = open();
-    answer(0, 0);
-    expect(answer(SECOND, 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
-    expect(answer(30 * SECOND, 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
-    expect(answer(29 * SECOND, 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
-    expect(answer(SECOND, 20 * HOUR)).toEqual({ offMs: 20 * HOUR, isDoubtful: false });
+    expect(answer(0, 2 * DAY)).toEqual({ offMs: 2 * DAY, earlierMs: 0 });
+    expect(answer(SECOND, 0)).toEqual({ offMs: 0, earlierMs: 0 });
+    expect(answer(SECOND, -2 * DAY)).toEqual({ offMs: -2 * DAY, earlierMs: -2 * DAY });
   });
 
-  test("two answers over an hour are not enough", () => {
-    const { answer } = open();
+  test("a fall back of the service's time shows once", () => {
+    const { answer, time } = open();
     answer(0, 0);
+    expect(time.hasFallenBack()).toBe(false);
     answer(SECOND, 20 * HOUR);
-    expect(answer(HOUR, 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
+    expect(time.hasFallenBack()).toBe(false);
+    answer(SECOND, 0);
+    expect(time.hasFallenBack()).toBe(true);
+    expect(time.hasFallenBack()).toBe(false);
   });
 
-  test("a Date near the time so far ends the doubt, and the count begins anew", () => {
-    const { answer } = open();
+  test("a Date that falls behind this machine's clock is no fall back: either may be wrong", () => {
+    const { answer, time } = open();
     answer(0, 0);
-    answer(SECOND, 20 * HOUR);
-    answer(50 * SECOND, 20 * HOUR);
-    expect(answer(SECOND, SECOND)).toEqual({ offMs: 0, isDoubtful: false });
-    expect(answer(30 * SECOND, 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
+    answer(SECOND, -40 * DAY);
+    expect(time.hasFallenBack()).toBe(false);
+  });
+});
+
+describe("R3 a window is sealed by both clocks", () => {
+  const times = { sweepsMs: [10 * MINUTE, DAY], lastSweepMs: 3 * DAY, retentionMs: 90 * DAY };
+  const stream = { id: 1, account: "acme", provider: null, organizations: ["a"], services: ["all"] };
+  const fromMs = 100 * DAY;
+  const window = newWindow(stream, fromMs, fromMs + HOUR);
+  const settled = (serviceMs: number, localMs: number) =>
+    settledAfter(window, { begunMs: fromMs + serviceMs, localMs: fromMs + localMs }, 0, times);
+
+  test("when both say that the last listed sweep is due", () => {
+    expect(settled(2 * DAY, 2 * DAY)).toMatchObject({ state: "sealed", sweeps: 2 });
+    expect(settled(2 * DAY, 2 * HOUR)).toMatchObject({ state: "read", sweeps: 1 });
+    expect(settled(2 * HOUR, 2 * DAY)).toMatchObject({ state: "read", sweeps: 1 });
   });
 
-  test("an earlier Date counts at once, and is the time as soon as answers agree", () => {
-    const { answer } = open();
-    answer(0, 0);
-    expect(answer(SECOND, -2 * DAY)).toEqual({ offMs: -2 * DAY, isDoubtful: true });
-    expect(answer(SECOND, 0)).toEqual({ offMs: 0, isDoubtful: false });
+  test("the last sweep too counts by both", () => {
+    expect(settled(88 * DAY, 88 * DAY)).toMatchObject({ sweeps: 3, nextMs: null });
+    expect(settled(88 * DAY, 2 * DAY)).toMatchObject({ sweeps: 2, nextMs: fromMs + 87 * DAY });
   });
 
-  test("the first answer is believed, because the local clock may be wrong", () => {
-    const { answer } = open();
-    expect(answer(0, 2 * DAY)).toEqual({ offMs: 2 * DAY, isDoubtful: false });
-  });
-
-  test("a clock that runs at another speed is followed", () => {
-    const { answer } = open();
-    answer(0, 0);
-    for (let at = 1; at < 10; at++)
-      expect(answer(60 * SECOND, at * 19 * 60 * SECOND)).toEqual({
-        offMs: at * 19 * 60 * SECOND,
-        isDoubtful: false,
-      });
-  });
-
-  test("answers that disagree with each other are never believed", () => {
-    const { answer } = open();
-    answer(0, 0);
-    for (let at = 1; at < 20; at++)
-      expect(answer(30 * SECOND, at * 20 * HOUR)).toEqual({ offMs: 0, isDoubtful: true });
+  test("R5 not where one says that the service had forgotten it: it is compared again after a day", () => {
+    expect(settled(60 * DAY, 100 * DAY)).toMatchObject({
+      state: "read",
+      sweeps: 0,
+      nextMs: fromMs + 61 * DAY,
+    });
+    expect(settled(100 * DAY, 60 * DAY)).toMatchObject({
+      state: "read",
+      sweeps: 0,
+      nextMs: fromMs + 61 * DAY,
+    });
   });
 });
 
@@ -82,12 +89,10 @@ describe("a service whose Date is wrong for a while", () => {
 
   /** Reads ten minutes, then meets Dates that are off for some minutes, with an event every ten seconds. */
   async function meet(offMs: number, forMs: number): Promise<World> {
-    world = await openWorld({
+    ({ world, proxy } = await openProxied({
       simulator: { organizations: 1, events: 0, liveEventsPerSecond: 0.1 },
       account: { since: "2d" },
-    });
-    proxy = await startProxy(world.simulator.insightsUrl);
-    await world.restart({ account: { since: "2d", insightsUrl: proxy.url } });
+    }));
     await world.drain();
     await world.pass(10 * MINUTE, MINUTE);
     proxy.change = (exchange) => {
@@ -97,44 +102,78 @@ describe("a service whose Date is wrong for a while", () => {
     return world;
   }
 
-  const isPast = async (it: World) => {
-    for (const { toMs, state } of await it.windows())
-      expect([toMs <= it.clock.now() || toMs, state]).toEqual([true, state]);
-  };
+  const kinds = (it: World) => it.alarms().map(({ kind }) => kind);
+  const isBeyond = async (it: World) => (await it.windows()).some(({ toMs }) => toMs > it.clock.now());
 
-  test("R40 nothing is moved into the future by a short one, and an alarm says so", async () => {
-    const it = await meet(2 * DAY, 40 * SECOND);
-    await isPast(it);
-    expect(it.alarms().map(({ kind }) => kind)).toContain("wrong_service_time");
+  test("R40 windows that it has moved into the future are read again at once, and an alarm says so", async () => {
+    const it = await meet(2 * HOUR, 5 * MINUTE);
+    expect(await isBeyond(it)).toBe(true);
+    expect(kinds(it)).toContain("wrong_service_time");
     proxy!.change = undefined;
-    await it.pass(2 * MINUTE, 20 * SECOND);
-    expect(it.alarms().map(({ kind }) => kind)).not.toContain("wrong_service_time");
+    // One answer shows the right time.
+    await it.pass(MINUTE, 20 * SECOND);
+    expect(await isBeyond(it)).toBe(false);
+    expect(kinds(it)).not.toContain("wrong_service_time");
+    expect(kinds(it)).not.toContain("account_refused");
     expect(await it.compare()).toMatchObject(COMPLETE);
-    await isPast(it);
   });
 
-  test("R3 windows that a long one has moved into the future are read again when the Date is right", async () => {
-    const it = await meet(2 * DAY, 10 * MINUTE);
-    expect(Math.max(...(await it.windows()).map(({ toMs }) => toMs))).toBeGreaterThan(START_MS + DAY);
-    expect(it.alarms().map(({ kind }) => kind)).toContain("wrong_service_time");
+  test("R3 a Date that is days ahead for longer than the last sweep seals no window early", async () => {
+    const it = await meet(3 * DAY, 5 * MINUTE);
+    await it.pass(2 * HOUR, 10 * MINUTE);
+    const sealed = (await it.windows()).filter(({ state }) => state === "sealed");
+    expect(sealed.filter(({ toMs }) => toMs + DAY > it.clock.now())).toEqual([]);
     proxy!.change = undefined;
-    // The service refuses a start in the future, which pauses the account.
-    await it.pass(40 * MINUTE, MINUTE);
-    await isPast(it);
-    expect(await it.compare()).toMatchObject(COMPLETE);
-    // A late event of that time is found by the sweeps, which are due again.
+    await it.pass(2 * MINUTE, MINUTE);
+    // A late event of that time is found by the sweeps, which are due by both clocks.
     it.simulator.control.append(it.organizations[0]!, [
       { timestamp: new Date(START_MS + 12 * MINUTE).toISOString() },
     ]);
     await it.pass(3 * HOUR, 10 * MINUTE);
     expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await isBeyond(it)).toBe(false);
+    await it.pass(27 * HOUR, HOUR);
+    const before = it.clock.now() - 26 * HOUR;
+    for (const { toMs, state } of await it.windows()) if (toMs < before) expect(state).toBe("sealed");
   });
 
-  test("R29 an early Date loses nothing and leaves no gap", async () => {
-    const it = await meet(-40 * DAY, 3 * MINUTE);
+  test("R5 one that is beyond the retention leaves no gap", async () => {
+    const it = await meet(91 * DAY, 3 * MINUTE);
     proxy!.change = undefined;
     await it.pass(10 * MINUTE, MINUTE);
     expect(await it.compare()).toMatchObject(COMPLETE);
     expect(await it.journal.gaps()).toEqual([]);
+    expect((await it.windows()).map(({ state }) => state)).not.toContain("expired");
+  });
+
+  test("R29 an early one loses nothing, leaves no gap, and sealed windows stay", async () => {
+    const it = await meet(-40 * DAY, 3 * MINUTE);
+    const sealed = (await it.windows()).filter(({ state }) => state === "sealed");
+    expect(sealed.length).toBeGreaterThan(0);
+    const requests = proxy!.exchanges.length;
+    await it.pass(20 * MINUTE, MINUTE);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    // New events are read as before, and nothing else is.
+    expect(proxy!.exchanges.length - requests).toBeLessThan(60);
+    proxy!.change = undefined;
+    await it.pass(10 * MINUTE, MINUTE);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await it.journal.gaps()).toEqual([]);
+    expect(await it.windows()).toEqual(expect.arrayContaining(sealed));
+  });
+
+  test("a machine whose clock is hours behind reads at once and seals as much later", async () => {
+    const it = await meet(0, MINUTE);
+    proxy!.change = undefined;
+    it.clock.skewMs = -5 * HOUR;
+    await it.pass(2 * HOUR, 10 * MINUTE);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(it.alarms().find(({ kind }) => kind === "wrong_service_time")?.message).toContain("5h later");
+    await it.pass(26 * HOUR, HOUR);
+    const early = (await it.windows()).filter(
+      ({ state, toMs }) => state === "sealed" && toMs + DAY > it.clock.now(),
+    );
+    expect(early).toEqual([]);
+    expect(await it.compare()).toMatchObject(COMPLETE);
   });
 });

@@ -84,7 +84,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
 
   async function nextSweep(): Promise<Window | undefined> {
     const limit = running.size + later.size + 1;
-    const dueMs = serviceClock.now();
+    const dueMs = serviceClock.earlierNow();
     const due = await journal.windows({ account, states: ["read", "sealed"], dueMs, limit });
     return due.find(({ id }) => isFree(id));
   }
@@ -127,8 +127,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
         ["sweep", nextSweep],
         ["history", () => nextHistory(onceOnly)],
       ] as const;
-      // While the service's time is in doubt nothing can be called complete, so only new events are read.
-      for (const [kind, find] of serviceClock.isDoubtful ? finders.slice(0, 1) : finders) {
+      for (const [kind, find] of finders) {
         const window = await find();
         // Another step may have taken it while this one was looking.
         if (window === undefined || running.has(window.id)) continue;

@@ -83,7 +83,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
 
   /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */
   async function learnTime({ organizations, provider }: AccountScope, signal: AbortSignal): Promise<void> {
-    if (serviceClock.isFresh && !serviceClock.isDoubtful) return;
+    if (serviceClock.isFresh) return;
     const first = organizations?.find((entry) => entry.state === "active");
     if (organizations !== null && first === undefined && provider === null) return;
     const whom =

@@ -37,8 +37,9 @@ export interface HistoryRequest {
  */
 export async function addMissing(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   const heldMs = heldFromMs(context);
-  const wanted = await sinceOrBehind(context, nowMs, heldMs);
-  await addWindows(context, scope, { wanted, heldMs, reader: null });
+  const { wanted, taken } = await sinceOrBehind(context, nowMs, heldMs);
+  const remove = () => takenOver(context, taken, heldMs);
+  await addWindows(context, scope, { wanted, heldMs, reader: null, remove });
 }
 
 /** Adds windows for a requested stretch, and returns how many. */
@@ -54,15 +55,44 @@ export async function addHistory(
   return addWindows(context, scope, { ...request, wanted: () => () => ({ fromMs, toMs }), heldMs });
 }
 
-async function sinceOrBehind(context: PollContext, toMs: number, heldMs: number): Promise<Adding["wanted"]> {
+async function sinceOrBehind(context: PollContext, toMs: number, heldMs: number) {
   const firstMs = Math.max(firstReadMs(context, toMs), heldMs);
   const leftMs = await leftBehind(context);
-  return (provider) => (covered, organization) => {
+  const taken = new Map<string, number>();
+  const wanted: Adding["wanted"] = (provider) => (covered, organization) => {
     const ends = covered.map((stretch) => stretch.toMs);
-    if (ends.length === 0) ends.push(leftMs(provider, organization) ?? firstMs);
+    const left = ends.length === 0 ? leftMs(provider, organization) : undefined;
+    if (ends.length === 0) ends.push(left ?? firstMs);
     const fromMs = Math.min(firstMs, Math.max(...ends));
+    if (left !== undefined && fromMs < toMs) taken.set(keyOf(provider, organization), fromMs);
     return fromMs < toMs ? { fromMs, toMs } : null;
   };
+  return { wanted, taken };
+}
+
+/**
+ * The windows of accounts outside the config whose time is read anew by this account. They go with the same change, or
+ * their events would be counted twice. `taken`: from when on each owner is read.
+ */
+async function takenOver(
+  { account, journal, settings }: PollContext,
+  taken: ReadonlyMap<string, number>,
+  heldMs: number,
+): Promise<number[]> {
+  if (taken.size === 0) return [];
+  const ids: number[] = [];
+  for (const { stream } of await journal.leftBehind(settings.accounts ?? [account])) {
+    const starts = ownersOf(stream).map((owner) => taken.get(keyOf(stream.provider, owner)));
+    if (starts.includes(undefined)) continue;
+    const fromMs = Math.max(heldMs, ...starts.map((startMs) => startMs!));
+    for (const window of await journal.windows({ stream: stream.id, fromMs }))
+      if (window.fromMs >= fromMs && window.state !== "expired") ids.push(window.id);
+  }
+  return ids;
+}
+
+function keyOf(provider: string | null, owner: string): string {
+  return JSON.stringify([provider, owner]);
 }
 
 /**
@@ -72,7 +102,6 @@ async function sinceOrBehind(context: PollContext, toMs: number, heldMs: number)
 async function leftBehind({ account, journal, settings }: PollContext) {
   const left = await journal.leftBehind(settings.accounts ?? [account]);
   const byOwner = new Map<string, number>();
-  const keyOf = (provider: string | null, owner: string) => JSON.stringify([provider, owner]);
   for (const { stream, fromMs } of left)
     for (const owner of ownersOf(stream)) {
       const key = keyOf(stream.provider, owner);
@@ -99,6 +128,8 @@ interface Adding extends Pick<HistoryRequest, "organizations" | "services" | "re
   readonly wanted: (provider: string | null) => Wanted;
   /** Taken once for all stretches: a later look would find the first milliseconds of each forgotten. */
   readonly heldMs: number;
+  /** Windows that the added ones replace. Asked for after `wanted`. */
+  readonly remove?: () => Promise<number[]>;
 }
 
 async function addWindows(context: PollContext, scope: AccountScope, request: Adding): Promise<number> {
@@ -116,7 +147,7 @@ async function addWindows(context: PollContext, scope: AccountScope, request: Ad
       gaps.push(...change.gaps);
     }
   }
-  if (add.length > 0) await journal.changeWindows({ add, gaps });
+  if (add.length > 0) await journal.changeWindows({ add, gaps, remove: (await request.remove?.()) ?? [] });
   if (gaps.length > 0) await warnOfGaps(context);
   return add.length;
 }
@@ -200,7 +231,7 @@ export async function setRefusedAside(
   const all = missingStretches(
     [...byId.keys()],
     settings.services,
-    (await sinceOrBehind(context, nowMs, heldFromMs(context)))(null),
+    (await sinceOrBehind(context, nowMs, heldFromMs(context))).wanted(null),
     ledger,
   );
   for (const { organizations, services, stretches } of all)

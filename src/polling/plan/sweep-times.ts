@@ -1,6 +1,6 @@
 import type { StreamCoverage } from "../../core/journal.ts";
 import { DAY_MS, wholeSecondBefore } from "../../core/time.ts";
-import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
+import { type NewWindow, newWindow, type PassBegin, type Stream, type Window } from "../../core/window.ts";
 
 /** The times at which windows are due, by the config. */
 export interface Times {
@@ -27,17 +27,26 @@ export function sweepDueMs(window: TimeStretch, sweep: number, times: Times): nu
   );
 }
 
+/** A window that the clocks do not let be sealed is compared again after this. */
+const CLOCKS_MS = DAY_MS;
+
 /**
- * The state of a window after a whole pass or sweep that began at `begunMs` (R3): it counts as every sweep
- * that was due by then. The window is sealed when the last listed one is done and nothing late was found;
- * a find schedules another.
+ * The state of a window after a whole pass or sweep (R3): it counts as every sweep that was due when it began, by the
+ * earlier of both clocks. The window is sealed when the last listed one is done and nothing late was found; a find
+ * schedules another. An answer about a time that the service had forgotten, by the later clock, proves nothing.
  */
 export function settledAfter<W extends Window | NewWindow>(
   window: W,
-  begunMs: number,
+  begun: PassBegin,
   foundLate: number,
   times: Times,
 ): W {
+  const begunMs = Math.min(begun.begunMs, begun.localMs ?? begun.begunMs);
+  const laterMs = Math.max(begun.begunMs, begun.localMs ?? begun.begunMs);
+  if (window.fromMs < laterMs - times.retentionMs) {
+    const state = window.state === "sealed" && foundLate === 0 ? "sealed" : "read";
+    return { ...window, state, nextMs: begunMs + CLOCKS_MS, askedMs: begunMs };
+  }
   const listed = times.sweepsMs.length;
   let sweeps = window.sweeps;
   while (sweeps < listed && sweepDueMs(window, sweeps, times)! <= begunMs) sweeps++;

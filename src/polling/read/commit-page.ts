@@ -8,7 +8,7 @@ import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered } from "./order.ts";
-import { begunAnew, movedBy, skippedIn } from "./pass.ts";
+import { begunAnew, hasPlace, movedBy, skippedIn } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 export async function commitPage(
@@ -110,16 +110,20 @@ function stretchOf({ fromMs, toMs, live }: Window): TimeStretch {
 
 /** A whole pass has reached its last page (R3). */
 function finish(context: PollContext, window: Window, found: Appended): WindowChange {
-  const { settings } = context;
+  const { settings, serviceClock } = context;
   const pass = window.pass!;
   // Read again for one reader alone: nothing of it is left to compare later.
   if (window.reader !== null) return { remove: [window.id] };
   if (!window.live) {
-    const foundLate = window.state === "unread" ? 0 : pass.fresh;
     const read = { ...window, pass: null, ...countsOf(window, found, pass.shown, skippedIn(pass)) };
-    return { put: [settledAfter(read, pass.begunMs, foundLate, settings)], filled: [filledBy(window)] };
+    const filled = [filledBy(window)];
+    // It was read again in the course of a sweep, which settles it.
+    if (window.state !== "unread") return { put: [read], filled };
+    const settled = settledAfter(read, pass, 0, settings);
+    return { put: [hasPlace(pass) ? unproven(settled, settings) : settled], filled };
   }
-  const toMs = Math.max(window.toMs, pass.begunMs);
+  // The service's time may have fallen back since the pass began.
+  const toMs = Math.max(window.toMs, Math.min(pass.begunMs, serviceClock.now()));
   const moved: Window = { ...window, pass: null, toMs, askedMs: pass.begunMs };
   if (toMs - window.fromMs < settings.windowMs) return { put: [moved] };
   // Grown long enough: it becomes a window of its own, and the live one goes on behind it.
@@ -151,7 +155,7 @@ export function closedWindow(context: PollContext, window: Window) {
     const read = newWindow(window.stream, fromMs, toMs, at === 0 ? more : { reason });
     // The last live pass read only the end of the window: for a part before it, it counts as no sweep (R3).
     const begunMs = Math.min(window.askedMs ?? window.toMs, toMs);
-    return settledAfter(read, begunMs, 0, context.settings);
+    return settledAfter(read, { begunMs }, 0, context.settings);
   });
 }
 
@@ -171,10 +175,11 @@ function cutAtMidnight({ fromMs, toMs }: TimeStretch): TimeStretch[] {
  */
 export function endedWindow(context: PollContext, window: Window, untilMs: number) {
   const { stream, toMs } = window;
-  const fromMs = toMs - context.settings.overlapMs;
+  // No two windows share a time: an event of both would be counted twice. The window before is swept in any case.
+  const fromMs = Math.max(window.fromMs, toMs - context.settings.overlapMs);
   const endMs = Math.max(toMs, untilMs);
   const again = endMs > fromMs ? [newWindow(stream, fromMs, endMs)] : [];
-  return [...closedWindow(context, window), ...again];
+  return [...closedWindow(context, { ...window, toMs: fromMs }), ...again];
 }
 
 /**
@@ -202,20 +207,20 @@ function cutUp(
   if (reader !== null) return { remove: [window.id], add };
   const read = settledAfter(
     { ...first, pass: null, ...countsOf(first, found, shown, 0) },
-    window.pass!.begunMs,
+    window.pass!,
     0,
     settings,
   );
-  return { put: [unproven(read, window.pass!.begunMs, settings)], add };
+  return { put: [unproven(read, settings)], add };
 }
 
 /**
- * The time of the page's last event was taken for a place: everything before it counts as read. That is true only if
- * answers rise in time, and one page may rise by chance. So the window is not sealed before it was compared.
+ * The time of an event was taken for a place: everything before it counts as read. That is true only if answers
+ * rise in time, and pages may rise by chance. So the window is not sealed before it was compared.
  */
-function unproven(window: Window, begunMs: number, { sweepsMs }: PollContext["settings"]): Window {
+function unproven(window: Window, { sweepsMs }: PollContext["settings"]): Window {
   const sweeps = Math.min(window.sweeps, sweepsMs.length - 1);
-  return { ...window, state: "read", sweeps, nextMs: begunMs };
+  return { ...window, state: "read", sweeps, nextMs: window.askedMs };
 }
 
 function report(context: PollContext, window: Window, appended: Appended): void {

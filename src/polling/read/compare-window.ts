@@ -1,11 +1,11 @@
 import type { Gap, NewGap } from "../../core/gap.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
-import type { Window } from "../../core/window.ts";
+import type { MissingEvent, PassBegin, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
-import { type DoubtfulEvent, doubtfulAt, namedGaps } from "./missing-events.ts";
+import { doubtfulAt, namedGaps } from "./missing-events.ts";
 import { createRepeats } from "./repeats.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
 import { slicesOf } from "./slices.ts";
@@ -14,7 +14,7 @@ import { pagesOf } from "./walk.ts";
 
 export interface Comparison {
   /** When the first page was asked for. */
-  readonly begunMs: number;
+  readonly begun: PassBegin;
   /** The service forgot a part before it could be compared. */
   readonly isForgotten: boolean;
   /** Every event with a distinct identity. */
@@ -22,7 +22,7 @@ export interface Comparison {
   /** Events that are not readable. */
   readonly skips: readonly NewGap[];
   /** Events that were not held, or that a gap names. */
-  readonly doubtful: readonly DoubtfulEvent[];
+  readonly doubtful: readonly MissingEvent[];
   /** The gaps of single events before the comparison. */
   readonly named: readonly Gap[];
   /** Where something is missing, or identities alone do not decide; null: nearly everywhere. */
@@ -40,17 +40,17 @@ export async function compareWindow(
   const events: { timeMs: number; owner: string }[] = [];
   const skips: NewGap[] = [];
   const doubtful: TimeStretch[] = [];
-  const missing: DoubtfulEvent[] = [];
+  const missing: MissingEvent[] = [];
   const named = await namedGaps(context, stretch);
   const places = new Set(named.map(({ fromMs }) => fromMs));
   const undated = createUndated(context, stretch, missing);
   let repeats = createRepeats();
   const walk = { stretch, fields: IDENTITY_FIELDS, signal, skips };
-  let begunMs: number | undefined;
+  let begun: PassBegin | undefined;
   let isForgotten = false;
   for await (const walked of pagesOf(context, window, walk)) {
-    const { page, askedMs, againMs } = walked;
-    begunMs ??= askedMs;
+    const { page, asked, againMs } = walked;
+    begun ??= asked;
     isForgotten = walked.isForgotten;
     if (againMs === stretch.fromMs) {
       // Everything comes again. An event that is missing stays named, also where it does not come again.
@@ -89,7 +89,7 @@ export async function compareWindow(
     isForgotten,
     doubtful: distinctOf(missing),
     named,
-    begunMs: begunMs ?? context.serviceClock.now(),
+    begun: begun ?? { begunMs: context.serviceClock.now(), localMs: context.clock.now() },
     slices: everywhere ? null : slicesOf(doubtful),
   };
 }
@@ -104,6 +104,6 @@ function spanOf(timesMs: Float64Array): [number, number] {
   return [fromMs === Number.POSITIVE_INFINITY ? 0 : fromMs, toMs];
 }
 
-function distinctOf(events: readonly DoubtfulEvent[]): readonly DoubtfulEvent[] {
-  return [...new Map(events.map((event) => [event.identity.toString("latin1"), event])).values()];
+function distinctOf(events: readonly MissingEvent[]): readonly MissingEvent[] {
+  return [...new Map(events.map((event) => [event.identity, event])).values()];
 }

@@ -2,9 +2,9 @@ import type { LeasedBytes, PageLease } from "../../core/page-lease.ts";
 import { ForeignEventsError, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import { eventBytes, ScanError } from "../../core/scanner.ts";
 import { wholeSecondAfter } from "../../core/time.ts";
-import type { Window } from "../../core/window.ts";
+import type { PassBegin, Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
-import { LIVE, type Priority } from "../limits/pace.ts";
+import type { Priority } from "../limits/pace.ts";
 import { noteOrder } from "./order.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
 
@@ -22,9 +22,9 @@ export interface PageRequest {
 /** A page whose headers have come, with its share of the memory for pages. */
 export interface Fetched {
   readonly page: SourcePage;
-  /** When it was asked for, by the service's clock. */
-  readonly askedMs: number;
-  /** When its headers came, by the same clock: later than `askedMs` by the wait for its turn and by the request. */
+  /** When it was asked for, by both clocks. */
+  readonly asked: PassBegin;
+  /** When its headers came, by the service's clock: after the wait for its turn and the request. */
   readonly answeredMs: number;
   release(): void;
 }
@@ -60,16 +60,14 @@ export async function fetchPage(
 ): Promise<Fetched> {
   release ??= await context.gate.enter(query.limit, priority, signal);
   try {
+    const localMs = context.clock.now();
     const guessMs = context.serviceClock.now();
     const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
     const page = await ask(context, query, scopeOf(window.stream), options, priority);
-    if (context.serviceClock.isDoubtful && priority !== LIVE) {
-      page.discard();
-      throw new InconsistentPageError("The answer's Date is far from the service's time so far.");
-    }
     const answeredMs = context.serviceClock.now();
     const dateMs = page.head.dateMs ?? guessMs;
-    return { page, askedMs: guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs, answeredMs, release };
+    const begunMs = guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs;
+    return { page, asked: { begunMs, localMs }, answeredMs, release };
   } catch (error) {
     release();
     throw error;

@@ -9,6 +9,8 @@ import { skippedIn } from "./pass.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
 const UNCHECKED = "the service forgot it before it was compared for the last time";
+/** A comparison that waits until both clocks call its time forgotten is tried again after this. */
+const CLOCKS_MS = 600_000;
 /** The alarm about gaps stays for so long after the newest of them was found. */
 const ALARM_MS = 7 * DAY_MS;
 
@@ -59,7 +61,7 @@ export async function cutForgotten(
 async function readPart(context: PollContext, window: Window, toMs: number): Promise<NewWindow> {
   const { id: _, ...rest } = window;
   const counts = await countsBefore(context, window, toMs);
-  return settledAfter({ ...rest, toMs, pass: null, ...counts }, window.pass!.begunMs, 0, context.settings);
+  return settledAfter({ ...rest, toMs, pass: null, ...counts }, window.pass!, 0, context.settings);
 }
 
 /** Everything that the pass was shown at the time of its place is held: that much less was shown before it. */
@@ -78,17 +80,18 @@ async function countsBefore({ journal }: PollContext, { stream, fromMs, pass }: 
 /**
  * Cuts a window that was read but not compared for the last time (R30). An answer about a forgotten time
  * proves nothing, so that part stays as it was, with a gap for the events that may have come late. The rest
- * stays due.
+ * stays due. So does everything as long as only the service's time calls it forgotten: that time may be wrong.
  */
 export async function cutUnchecked(
   context: PollContext,
   window: Window,
   active: ReadonlySet<string>,
 ): Promise<void> {
-  const { journal, settings } = context;
-  const edgeMs = Math.min(window.toMs, horizonMs(context) + HORIZON_MARGIN_MS);
-  // The estimate of the service's time went back meanwhile: the window stays due.
-  if (edgeMs <= window.fromMs) return;
+  const { journal, serviceClock, settings } = context;
+  const nowMs = serviceClock.earlierNow();
+  const edgeMs = Math.min(window.toMs, horizonMs(context, nowMs) + HORIZON_MARGIN_MS);
+  if (edgeMs <= window.fromMs)
+    return journal.changeWindows({ put: [{ ...window, pass: null, nextMs: nowMs + CLOCKS_MS }] });
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
   const gaps = await uncheckedGaps(context, window, edgeMs, active);
   const left = { ...window, pass: null, reason, nextMs: null };

@@ -1,8 +1,10 @@
 import { ForeignEventsError } from "../../core/prepare-page.ts";
-import { StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
+import { type Pass, StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
 import { type PollContext, subjectOf } from "../context.ts";
 import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
+import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
+import { isUnordered } from "./order.ts";
 import { halved, hasMoved, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
@@ -76,6 +78,8 @@ export async function meetFault(
       return { next: "account", fault };
     case "bad_request":
       if (window.pass?.cursor != null) return restartWithoutCursor(context, window);
+      // The service refuses a start in the future. That is no fault of the account: the window is brought back.
+      if (isBeyondBoth(context, window, context.serviceClock.now())) return { next: "replan" };
       return diagnose(context, window, fault, canaries, signal);
     case "not_entitled":
       if (await isLimitOfHistory(context, window, signal))
@@ -103,13 +107,19 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
   return halvePages(context, window, isUnreadable);
 }
 
+/** The pass under way. After the service has answered in another order, the time of an event is no place to go on at. */
+function passOf(context: PollContext, window: Window): Pass {
+  const pass = window.pass ?? firstPass(context, window);
+  return isUnordered(context) ? { ...pass, isUnordered: true } : pass;
+}
+
 /** later: it is a single event already, and there is no token that leads past it. */
 async function halvePages(
   context: PollContext,
   window: Window,
   isSearch: boolean,
 ): Promise<FaultConsequence> {
-  const smaller = halved(window.pass ?? firstPass(context, window), isSearch);
+  const smaller = halved(passOf(context, window), isSearch);
   if (smaller === null) return { next: "later" };
   await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "again" };
@@ -133,7 +143,7 @@ async function isolate(
     return { next: "again" };
   }
   readAlone(context, organizations);
-  const smaller = halved(window.pass ?? firstPass(context, window), true);
+  const smaller = halved(passOf(context, window), true);
   if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "later" };
 }
@@ -143,7 +153,7 @@ async function isolate(
  * anything else is blamed (R6). Where a whole page has one and the same time, a larger page gets past it.
  */
 async function restartWithoutCursor(context: PollContext, window: Window): Promise<FaultConsequence> {
-  const pass = window.pass!;
+  const pass = passOf(context, window);
   const isStuck = !hasMoved(pass);
   const limit = isStuck ? Math.min(LIMIT_MAX, pass.limit * 2) : pass.limit;
   await context.journal.changeWindows({ put: [{ ...window, pass: restarted(pass, limit) }] });
@@ -271,7 +281,7 @@ function refusedChange(
 ): WindowChange {
   if (window.live) return { remove: [window.id], add: endedWindow(context, window, window.toMs) };
   if (window.state === "read" || window.state === "sealed")
-    return { put: [{ ...window, pass: null, nextMs: context.serviceClock.now() + REFUSED_RETRY_MS }] };
+    return { put: [{ ...window, pass: null, nextMs: context.serviceClock.earlierNow() + REFUSED_RETRY_MS }] };
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };
 }
 

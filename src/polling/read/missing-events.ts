@@ -1,7 +1,7 @@
 import type { FilledStretch, Gap, NewGap } from "../../core/gap.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
-import type { Window } from "../../core/window.ts";
+import type { MissingEvent, Window } from "../../core/window.ts";
 import { type PollContext, subjectOf, timeText } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
@@ -22,18 +22,9 @@ const TRIES_MS = 3_600_000;
 const NEAR_MS = 1000;
 const TOGETHER_MAX = 1000;
 
-export interface DoubtfulEvent {
-  readonly identity: Buffer;
-  readonly owner: string;
-  /** As it is stored; an event without a readable time has its place in `placeMs`. */
-  readonly timeMs: number;
-  readonly placeMs: number;
-  readonly detail: string;
-}
-
-export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): DoubtfulEvent {
-  const identity = Buffer.from(identityBytesAt(page, index));
-  const name = fieldText(page.scanned, index, FIELD.id) ?? identity.toString("hex");
+export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): MissingEvent {
+  const identity = identityBytesAt(page, index).toString("hex");
+  const name = fieldText(page.scanned, index, FIELD.id) ?? identity;
   return {
     identity,
     owner: ownerAt(page, index),
@@ -51,7 +42,7 @@ export function namedGaps(context: PollContext, { fromMs, toMs }: TimeStretch): 
 /** The state of the doubtful events after the read. */
 export interface Rechecked {
   /** Not held, and not named by a skip of this sweep. */
-  readonly missing: readonly DoubtfulEvent[];
+  readonly missing: readonly MissingEvent[];
   /** How many of them another sweep may still bring. */
   readonly awaited: number;
   readonly gaps: readonly NewGap[];
@@ -61,11 +52,11 @@ export interface Rechecked {
 export async function recheck(
   context: PollContext,
   window: Window,
-  doubtful: readonly DoubtfulEvent[],
+  doubtful: readonly MissingEvent[],
   named: readonly Gap[],
   skips: readonly TimeStretch[],
 ): Promise<Rechecked> {
-  const missing: DoubtfulEvent[] = [];
+  const missing: MissingEvent[] = [];
   const filled: FilledStretch[] = [];
   const gaps: NewGap[] = [];
   let awaited = 0;
@@ -74,14 +65,11 @@ export async function recheck(
     const { placeMs, detail, owner } = event;
     const gap = named.find((other) => other.detail === detail && other.fromMs === placeMs);
     const at = { fromMs: placeMs, toMs: placeMs + 1 };
-    if (isHeld.has(event)) {
-      // A gap of another event at the same moment keeps both: what ends a gap does not name the event.
-      const isAlone = named.every((other) => other === gap || !overlap(other, at));
-      if (gap !== undefined && isAlone)
-        filled.push({ stream: window.stream, ...at, reasons: ["unreadable"] });
+    // Held by now, or named by a gap of its own that says more.
+    if (isHeld.has(event) || skips.some((skip) => overlap(skip, at))) {
+      if (gap !== undefined) filled.push({ stream: window.stream, ...at, reasons: ["unreadable"], detail });
       continue;
     }
-    if (skips.some((skip) => overlap(skip, at))) continue;
     missing.push(event);
     const foundMs = gap?.foundMs ?? context.clock.now();
     const untilMs = foundMs + Math.max(TRIES_MS, context.settings.sweepsMs.at(-1)!);
@@ -97,19 +85,19 @@ export async function recheck(
 
 async function heldAmong(
   { journal }: PollContext,
-  doubtful: readonly DoubtfulEvent[],
-): Promise<ReadonlySet<DoubtfulEvent>> {
-  const found = new Set<DoubtfulEvent>();
+  doubtful: readonly MissingEvent[],
+): Promise<ReadonlySet<MissingEvent>> {
+  const found = new Set<MissingEvent>();
   for (const group of groupsOf(doubtful)) {
     const owners = [...new Set(group.map(({ owner }) => owner))];
     const held = await journal.held(owners, group[0]!.timeMs, group.at(-1)!.timeMs + 1);
-    for (const event of group) if (held.has(event.identity)) found.add(event);
+    for (const event of group) if (held.has(Buffer.from(event.identity, "hex"))) found.add(event);
   }
   return found;
 }
 
-function groupsOf(doubtful: readonly DoubtfulEvent[]): DoubtfulEvent[][] {
-  const groups: DoubtfulEvent[][] = [];
+function groupsOf(doubtful: readonly MissingEvent[]): MissingEvent[][] {
+  const groups: MissingEvent[][] = [];
   for (const event of [...doubtful].sort((a, b) => a.timeMs - b.timeMs)) {
     const group = groups.at(-1);
     const isNear = group !== undefined && event.timeMs - group.at(-1)!.timeMs <= NEAR_MS;
@@ -123,7 +111,7 @@ function overlap(left: TimeStretch, right: TimeStretch): boolean {
   return left.fromMs < right.toMs && right.fromMs < left.toMs;
 }
 
-function giveUp(context: PollContext, { stream }: Window, { placeMs, detail }: DoubtfulEvent): void {
+function giveUp(context: PollContext, { stream }: Window, { placeMs, detail }: MissingEvent): void {
   context.alarms.raise({
     kind: "unreadable_event",
     subject: subjectOf(context, stream),

@@ -1,5 +1,5 @@
 import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
-import type { Pass } from "../../core/window.ts";
+import type { Pass, PassBegin } from "../../core/window.ts";
 import { RepeatedPageError } from "./source.ts";
 
 /** The names of so many skipped events are stored with a pass. */
@@ -25,12 +25,19 @@ const SKIPS_MAX = 200;
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
  *   certain to be past that event: two distinct times after it.
  */
-export function beginPass(startMs: number, endMs: number | null, limit: number, begunMs: number): Pass {
+export function beginPass(
+  startMs: number,
+  endMs: number | null,
+  limit: number,
+  { begunMs, localMs, missing }: PassBegin & Pick<Pass, "missing">,
+): Pass {
   return {
     startMs,
     endMs,
     limit,
     begunMs,
+    localMs,
+    missing,
     cursor: null,
     pages: 0,
     events: 0,
@@ -71,9 +78,9 @@ export function movedBy(
 /** Drops the cursor; the request goes on from the last event's time. The service refuses a start in the future. */
 export function restarted(pass: Pass, limit: number): Pass {
   // A pass of an older version does not know how far it came: it begins anew, with dedupe.
-  if (pass.reachedMs === undefined) return beginPass(pass.startMs, pass.endMs, limit, pass.begunMs);
+  if (pass.reachedMs === undefined) return beginPass(pass.startMs, pass.endMs, limit, pass);
   if (pass.isUnordered === true) {
-    const anew = beginPass(ownStartMs(pass), pass.endMs, limit, pass.begunMs);
+    const anew = beginPass(ownStartMs(pass), pass.endMs, limit, pass);
     return { ...anew, fresh: pass.fresh, isUnordered: true };
   }
   const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
@@ -82,8 +89,8 @@ export function restarted(pass: Pass, limit: number): Pass {
 
 /** The pass from its own start, with another edge: an event that it has passed is to be looked at again. */
 export function begunAnew(pass: Pass, edge: readonly string[], fresh: number): Pass {
-  const { endMs, limit, begunMs, isUnordered } = pass;
-  const anew = { ...beginPass(ownStartMs(pass), endMs, limit, begunMs), edge, fresh };
+  const { endMs, limit, isUnordered } = pass;
+  const anew = { ...beginPass(ownStartMs(pass), endMs, limit, pass), edge, fresh };
   return isUnordered === true ? { ...anew, isUnordered } : anew;
 }
 
@@ -97,6 +104,11 @@ function nameOf({ identities, scanned: { count, timesMs } }: PreparedPage): stri
 
 function ownStartMs({ firstMs, startMs }: Pass): number {
   return firstMs ?? startMs;
+}
+
+/** Whether a request was begun anew at the time of an event: everything before counts as read only if answers rise in time. */
+export function hasPlace(pass: Pass): boolean {
+  return pass.startMs > ownStartMs(pass);
 }
 
 /** Whether a restart would begin later than the request under way. */

@@ -31,6 +31,8 @@ const COMING_MAX = 3;
  * 3. A single event that cannot be read is skipped and recorded as a gap (R8, R32).
  * 4. A page may end the window, cut it up, or restart its pass; pages that were asked for ahead are dropped then.
  *
+ * Gives false where the service forgot a part before it was read, so that the pass did not reach its end.
+ *
  * A live window is read from a little before its end, and its end moves to the moment at which the pass began.
  */
 export async function readWindow(
@@ -38,7 +40,7 @@ export async function readWindow(
   start: Window,
   priority: Priority,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   let window: Window = start.pass === null ? { ...start, pass: firstPass(context, start) } : start;
   const coming: Coming[] = [];
   let over = false;
@@ -82,7 +84,7 @@ export async function readWindow(
       const { page, served } = coming[0]!;
       const fetched = await page;
       window = begunWith(window, fetched);
-      if (await endForgotten(context, window, fetched.answeredMs)) return;
+      if (await endForgotten(context, window, fetched.answeredMs)) return false;
       try {
         const ready = await served;
         const { searchAfter } = fetched.page.head;
@@ -92,7 +94,7 @@ export async function readWindow(
             : await commitPage(context, window, ready, searchAfter ?? null).finally(() =>
                 ready.lease.release(),
               );
-        if (next === null) return;
+        if (next === null) return true;
         window = next;
       } finally {
         coming.shift();
@@ -140,19 +142,18 @@ function requestOf(
 }
 
 export function firstPass(context: PollContext, window: Window): Pass {
-  const { settings, serviceClock } = context;
+  const { settings, serviceClock, clock } = context;
   const startMs = window.live ? window.toMs - settings.overlapMs : window.fromMs;
   const endMs = window.live ? null : window.toMs;
-  const pass = beginPass(startMs, endMs, settings.pageSize, serviceClock.now());
+  const begun = { begunMs: serviceClock.now(), localMs: clock.now() };
+  const pass = beginPass(startMs, endMs, settings.pageSize, begun);
   return isUnordered(context) ? { ...pass, isUnordered: true } : pass;
 }
 
 /** The pass began when its first page was asked for, however long it waited before that. */
-function begunWith(window: Window, { askedMs }: Fetched): Window {
+function begunWith(window: Window, { asked }: Fetched): Window {
   const pass = window.pass!;
-  return pass.pages > 0 || pass.begunMs === askedMs
-    ? window
-    : { ...window, pass: { ...pass, begunMs: askedMs } };
+  return pass.pages > 0 ? window : { ...window, pass: { ...pass, ...asked } };
 }
 
 function mayHaveMore({ query }: PageRequest, { page }: Fetched): boolean {

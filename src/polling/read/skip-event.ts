@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { NewGap } from "../../core/gap.ts";
 import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
@@ -7,6 +6,7 @@ import { type PollContext, subjectOf, timeText } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
+import { digest, formerGaps, ONE_EVENT } from "./former-gaps.ts";
 import { skippedOne } from "./pass.ts";
 import { UnreadablePageError } from "./source.ts";
 
@@ -194,8 +194,11 @@ export async function commitSkip(
       : "an event is not readable and was passed over";
   const gap = await skipGap(context, window, skipped, cursor);
   const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor, digest(gap.detail)) };
-  const gaps = window.reader === null ? [gap] : [];
-  await context.journal.changeWindows({ put: [passed], gaps });
+  if (window.reader !== null) await context.journal.changeWindows({ put: [passed] });
+  else {
+    const filled = await formerGaps(context, window, [gap]);
+    await context.journal.changeWindows({ put: [passed], gaps: [gap], filled });
+  }
   return passed;
 }
 
@@ -222,15 +225,11 @@ export async function skipGap(
 
 /** Names the event by its identity, its bytes, or else its place, so that a later pass finds the same gap. */
 function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string): string {
-  const which = name === undefined ? "one event" : `the event ${name.id ?? name.identity}`;
+  const which = name === undefined ? ONE_EVENT : `the event ${name.id ?? name.identity}`;
   const place = name === undefined ? ` (place ${digest(cursor)})` : "";
   if (reason === "too_large") return `${which} is larger than the limit of a body${place}`;
   if (bytes === undefined) return `${which} is not readable: ${message}${place}`;
   return `${which} is not readable; its bytes are kept apart as ${digest(bytes)}`;
-}
-
-export function digest(value: string | Uint8Array): string {
-  return hash("sha256", value, "hex").slice(0, 16);
 }
 
 /** Keeps the bytes and raises the alarm; the ledger is changed by the caller. */

@@ -17,9 +17,10 @@ import {
   withFormer,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
+import { formerGaps, isUnnamed } from "./former-gaps.ts";
 import { namedGaps, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
-import { readWindow } from "./read-window.ts";
+import { firstPass, readWindow } from "./read-window.ts";
 import { pagesOf } from "./walk.ts";
 
 /** With more slices than this the whole window is read again: that costs less. */
@@ -40,7 +41,11 @@ export async function sweepWindow(
   const { settings, journal } = context;
   if (window.fromMs < horizonMs(context)) return cutUnchecked(context, window, active);
   // A sweep that turned into reading the window again, and was interrupted, goes on with that.
-  if (window.pass !== null) return readWindow(context, window, SWEEP, signal);
+  if (window.pass !== null) {
+    const { missing = [], ...begun } = window.pass;
+    const named = await namedGaps(context, window);
+    return readAgain(context, window, { doubtful: missing, named, begun }, signal);
+  }
   const stretch = stretchOf(context, window);
   const seen = await compareWindow(context, window, stretch, signal);
   if (seen.isForgotten) return cutUnchecked(context, window, active);
@@ -59,35 +64,44 @@ export async function sweepWindow(
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   if (stretch.toMs === window.toMs) {
     const compared = { ...window, ...largerCounts(window, counts), late };
-    const put = [settledAfter(compared, seen.begunMs, found + awaited, settings)];
+    const put = [settledAfter(compared, seen.begun, found + awaited, settings)];
     await journal.changeWindows({ put, ...ledger });
     return;
   }
   const { first, rest } = cutOff(context, window, stretch.toMs, counts, { found, missing });
   await journal.changeWindows({
-    put: [settledAfter({ ...first, late }, seen.begunMs, found + awaited, settings)],
+    put: [settledAfter({ ...first, late }, seen.begun, found + awaited, settings)],
     add: [rest],
     ...ledger,
   });
 }
 
-/** Reads the whole window. An event that the comparison showed and that is not held after that opens it again. */
+/** The names of so many events are stored with the pass. */
+const MISSING_MAX = 200;
+
+/**
+ * Reads the whole window. An event that the comparison showed and that is not held after that opens it again. The
+ * pass keeps these events, so that an interruption does not forget them; its end alone settles nothing.
+ */
 async function readAgain(
   context: PollContext,
   window: Window,
-  seen: Comparison,
+  seen: Pick<Comparison, "doubtful" | "named" | "begun">,
   signal: AbortSignal,
 ): Promise<void> {
   const { journal, settings } = context;
-  await readWindow(context, window, SWEEP, signal);
+  const kept = seen.doubtful.slice(0, MISSING_MAX);
+  const pass = window.pass ?? { ...firstPass(context, window), missing: kept };
+  if (!(await readWindow(context, { ...window, pass }, SWEEP, signal))) return;
   const isNamed = new Set(seen.doubtful.map(({ detail }) => detail));
   const skips = (await namedGaps(context, window)).filter(({ detail }) => !isNamed.has(detail));
   const { missing, gaps } = await recheck(context, window, seen.doubtful, seen.named, skips);
   const [read] = await journal.windows({ id: window.id });
-  if (missing.length === 0 || read === undefined) return;
+  if (read === undefined) return;
+  const late = pass.fresh + read.late - window.late;
   // A whole pass ends the gap that says since when an event is missing, so there is one more try here.
   const fresh = missing.filter(({ detail }) => !seen.named.some((gap) => gap.detail === detail));
-  await journal.changeWindows({ put: [settledAfter(read, seen.begunMs, fresh.length, settings)], gaps });
+  await journal.changeWindows({ put: [settledAfter(read, seen.begun, late + fresh.length, settings)], gaps });
 }
 
 /** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
@@ -112,6 +126,7 @@ async function fetchMissing(
 ) {
   const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
   const skips = seen.skips.filter((gap) => !isSliced(gap.fromMs));
+  const isNamed = (place: TimeStretch) => seen.doubtful.some(({ placeMs }) => isInside(place, placeMs));
   const shown: Record<string, number> = {};
   const show = (owner: string) => {
     shown[owner] = (shown[owner] ?? 0) + 1;
@@ -124,7 +139,8 @@ async function fetchMissing(
     found += read.fresh;
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
-    skips.push(...read.skips);
+    // The comparison has named the events that the slice could not: they are judged by that name.
+    skips.push(...read.skips.filter((gap) => !isUnnamed(gap) || !isNamed(gap)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
@@ -135,7 +151,7 @@ async function fetchMissing(
     isForgotten,
     missing: missing.length,
     awaited,
-    filled,
+    filled: [...filled, ...(await formerGaps(context, window, [...skips, ...gaps]))],
     gaps: window.reader === null ? [...skips, ...gaps] : [],
     counts: countsFrom(window.stream, shown, held, skips.length),
   };
@@ -204,7 +220,7 @@ async function readSlice(
   const distinct = new Map<string, string>();
   const skips: NewGap[] = [];
   const walk = { stretch: slice, fields: undefined, signal, skips };
-  // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
+  // PassBegin anew with another edge where a page shows that an event before it was judged wrongly (R10).
   let first: readonly string[] | undefined = [];
   while (first !== undefined) {
     let edge: readonly string[] = first;

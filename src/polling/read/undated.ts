@@ -1,15 +1,16 @@
 import { type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
+import type { MissingEvent } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt } from "./counts.ts";
-import { type DoubtfulEvent, doubtfulAt } from "./missing-events.ts";
+import { doubtfulAt } from "./missing-events.ts";
 
 /**
  * Events without a readable time have no place of their own (R35). One that is not held is looked for between the
  * events around it.
  */
-export function createUndated({ journal }: PollContext, stretch: TimeStretch, missing: DoubtfulEvent[]) {
+export function createUndated({ journal }: PollContext, stretch: TimeStretch, missing: MissingEvent[]) {
   let lastMs = stretch.fromMs;
   /** Set while an event without a time is missing and none with a time has followed yet. */
   let fromMs: number | undefined;

@@ -1,17 +1,19 @@
 import type { NewGap } from "../../core/gap.ts";
-import type { Window } from "../../core/window.ts";
+import type { Pass, PassBegin, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
 import { horizonMs } from "./forgotten.ts";
+import { digest } from "./former-gaps.ts";
+import { isUnordered } from "./order.ts";
 import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
-import { canSkip, digest, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
+import { canSkip, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
 export interface WalkedPage extends Served {
-  readonly askedMs: number;
+  readonly asked: PassBegin;
   /** The service had forgotten a part of what was left when it sent this page, or one before. */
   readonly isForgotten: boolean;
   readonly againMs: number | undefined;
@@ -28,15 +30,20 @@ export interface Walk {
 
 /**
  * Walks over a stretch with a pass that no window stores: after a failure of another kind the caller begins
- * anew. Bad content is searched by halving and skipped, a refused token restarts the request (pass.ts).
+ * anew. Bad content is searched by halving and skipped. A refused token begins the walk anew, once: the time of an
+ * event is a place to go on at only if answers rise in time. A service that refuses more tokens is walked from there
+ * (pass.ts).
  */
 export async function* pagesOf(
   context: PollContext,
   window: Window,
   { stretch, fields, signal, skips }: Walk,
 ): AsyncGenerator<WalkedPage> {
-  const { settings, serviceClock } = context;
-  let pass = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, serviceClock.now());
+  const { settings, serviceClock, clock } = context;
+  const begun = { begunMs: serviceClock.now(), localMs: clock.now() };
+  const first = beginPass(stretch.fromMs, stretch.toMs, settings.pageSize, begun);
+  let pass: Pass = isUnordered(context) ? { ...first, isUnordered: true } : first;
+  let isBegunAnew = false;
   let isForgotten = false;
   let hasShown = false;
   for (;;) {
@@ -46,11 +53,12 @@ export async function* pagesOf(
     const fetched = await fetchPage(context, request).catch((error: unknown) => {
       if (signal.aborted || context.source.fault(error).kind !== "bad_request" || cursor === null)
         throw error;
-      if (hasMoved(pass)) return null;
+      if (!isBegunAnew || hasMoved(pass)) return null;
       throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
     });
     if (fetched === null) {
-      pass = restarted(pass, pass.limit);
+      pass = isBegunAnew ? restarted(pass, pass.limit) : first;
+      isBegunAnew = true;
       continue;
     }
     isForgotten ||= (pass.reachedMs ?? pass.startMs) < horizonMs(context, fetched.answeredMs);
@@ -85,7 +93,7 @@ export async function* pagesOf(
         pass = restarted(pass, pass.limit);
         continue;
       }
-      yield* lent({ ...served, askedMs: fetched.askedMs, againMs, isForgotten });
+      yield* lent({ ...served, asked: fetched.asked, againMs, isForgotten });
       if (served.last) return;
     } finally {
       fetched.release();

@@ -18,7 +18,8 @@ export async function doWork(
   if (await separateLoners(context, window)) return;
   switch (kind) {
     case "live":
-      return readWindow(context, window, LIVE, signal);
+      await readWindow(context, window, LIVE, signal);
+      return;
     case "sweep":
       if (!(await setInactiveAside(context, window, active)))
         await sweepWindow(context, window, active, signal);
@@ -51,7 +52,7 @@ async function setInactiveAside(
   // A time that the service has forgotten is not asked for, gone or not.
   if (gone.length === 0 || window.fromMs < serviceClock.now() - settings.retentionMs) return false;
   if (gone.length === organizations.length) {
-    const nextMs = serviceClock.now() + REFUSED_RETRY_MS;
+    const nextMs = serviceClock.earlierNow() + REFUSED_RETRY_MS;
     await journal.changeWindows({ put: [{ ...window, nextMs }] });
     return true;
   }
