@@ -24,9 +24,9 @@ const shared = {
   globalSetup: "test/support/build.ts",
   pool: "forks",
   // Generous limits: tests wait for conditions, and a busy machine only makes them slower.
-  testTimeout: 180_000,
+  testTimeout: 300_000,
   hookTimeout: 300_000,
-  expect: { poll: { timeout: 30_000 } },
+  expect: { poll: { timeout: 120_000 } },
 } as const;
 
 export default defineConfig({
@@ -43,7 +43,7 @@ export default defineConfig({
           exclude: [...withComponents, ...campaigns],
         },
       },
-      { test: { ...shared, name: "campaigns", include: campaigns } },
+      { test: { ...shared, name: "campaigns", isolate: false, include: campaigns } },
       { test: { ...shared, name: "components", include: withComponents } },
     ],
   },

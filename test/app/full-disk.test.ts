@@ -25,7 +25,7 @@ describe.skipIf(!mountable)("a full disk under the state file", () => {
   });
 
   test("is reported clearly, stops nothing permanently, and delivery continues exactly once when there is space", {
-    timeout: 90_000,
+    timeout: 300_000,
   }, async () => {
     world = await openWorld({ events: 12_000 });
     mounted = world.at("small");

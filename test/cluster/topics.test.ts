@@ -35,7 +35,7 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
       });
       await expect
         .poll(async () => (await checkTopics(link, name, true, never)).problems.join("\n"), {
-          timeout: 20_000,
+          timeout: 120_000,
         })
         .toContain("cleanup.policy=delete instead of compact");
     } finally {
@@ -52,7 +52,7 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
       await suite.admin.deleteTopics({ topics: [topicsOf(name).pages] });
       await expect
         .poll(() => checkTopics(link, name, true, never).catch((error: Error) => error.message), {
-          timeout: 20_000,
+          timeout: 120_000,
         })
         .toContain(`lacks the topic ${topicsOf(name).pages}`);
     } finally {

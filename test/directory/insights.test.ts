@@ -75,7 +75,7 @@ describe("events", () => {
       searchAfter: '[1576181718000,"DZrPyW8BNsa9iKWoOm7h"]',
       requestId: "r-1",
     });
-    expect(Math.abs(answer.head.dateMs! - Date.now())).toBeLessThan(5_000);
+    expect(Math.abs(answer.head.dateMs! - Date.now())).toBeLessThan(60_000);
     expect((await answer.body()).bytes.toString()).toBe(body);
     const [request] = server!.seen;
     expect(request).toMatchObject({ method: "POST", url: "/insights/directory/v1/events" });
@@ -226,7 +226,7 @@ describe("errors", () => {
       code: "3",
       requestId: "r-7",
     });
-    expect(Math.abs(error.dateMs! - Date.now())).toBeLessThan(5_000);
+    expect(Math.abs(error.dateMs! - Date.now())).toBeLessThan(60_000);
   });
 
   it("reads Retry-After in seconds and as a date by the service's own clock", async () => {
@@ -276,7 +276,7 @@ describe("errors", () => {
     await server!.close();
     const error = await caught(insights.events(QUERY, {}, { signal: forever }));
     expect([UnavailableError, CutOffError].some((type) => error instanceof type)).toBe(true);
-  }, 15_000);
+  });
 
   it("calls what is no array, no count and no token nonsense, and says what came", async () => {
     const ways: [(response: ServerResponse) => void, RegExp][] = [

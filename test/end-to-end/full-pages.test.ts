@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", {
-  timeout: 240_000,
+  timeout: 400_000,
 }, async () => {
   const it = await openScene({ organizations: 2, events: EVENTS, days: 10 });
   scene = it;

@@ -61,10 +61,10 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   ]);
   const startedMs = Date.now();
   const program = scene.run();
-  await Promise.all(["disk", "web"].map((name) => scene.caughtUp(name, 120_000)));
+  await Promise.all(["disk", "web"].map((name) => scene.caughtUp(name)));
   const slowAt = slow.lines.length;
   const doneMs = { healthy: Date.now() - startedMs, refusing: 0 };
-  await Promise.all(["picky", "siem"].map((name) => scene.caughtUp(name, 120_000)));
+  await Promise.all(["picky", "siem"].map((name) => scene.caughtUp(name)));
   doneMs.refusing = Date.now() - startedMs;
 
   // The others are done while the slow one has hardly begun, and the dead one has nothing.
@@ -81,7 +81,7 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   // The dead one comes back, the slow one gets well.
   const revived = await receiver(deadPort);
   slow.delayMs = 0;
-  await Promise.all(["dead", "slow"].map((name) => scene.caughtUp(name, 120_000)));
+  await Promise.all(["dead", "slow"].map((name) => scene.caughtUp(name)));
   expect(compare(served, revived.lines)).toEqual(NOTHING_AMISS);
   expect(compare(served, slow.lines)).toEqual(NOTHING_AMISS);
 
@@ -110,9 +110,7 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   expect(await scene.done("dead-letters", "replay", String(listed[0]!.id))).toContain(
     "1 dead letter was returned",
   );
-  await expect
-    .poll(async () => (await deadLetters("picky")).length, { timeout: 30_000 })
-    .toBe(refused.length);
+  await expect.poll(async () => (await deadLetters("picky")).length).toBe(refused.length);
   picky.refuses = () => false;
   splunk.state.refusedIds = [];
   const asked = await scene.done("dead-letters", "replay", "--sink", "picky");
@@ -140,7 +138,7 @@ async function deadLetters(sink: string) {
 }
 
 test("R14 a renamed sink continues where it was; before that, the program says what to do", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   scene.configure([disk()]);
   await scene.done("run", "--once");
@@ -163,7 +161,7 @@ test("R14 a renamed sink continues where it was; before that, the program says w
 });
 
 test("R14 a removed sink is an error until it is forgotten, and no other sink loses anything by that", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const web = await receiver();
   scene.configure([disk(), lines("web", web.url)]);
@@ -180,7 +178,7 @@ test("R14 a removed sink is an error until it is forgotten, and no other sink lo
 });
 
 test("R14 a sink that is added says where it begins: beginning, now or a time", {
-  timeout: 180_000,
+  timeout: 300_000,
 }, async () => {
   // A reader that is behind keeps the journal whole, so that its beginning is the first event.
   const behind = lines("behind", `http://127.0.0.1:${await freePort()}/events`);
@@ -208,7 +206,7 @@ test("R14 a sink that is added says where it begins: beginning, now or a time", 
   const second = scene.run();
   await Promise.all(["all", "fresh", "timed"].map((name) => scene.caughtUp(name)));
   const added = append(50);
-  await expect.poll(() => fresh.lines.length, { timeout: 60_000 }).toBe(50);
+  await expect.poll(() => fresh.lines.length).toBe(50);
   await Promise.all(["disk", "all", "fresh", "timed"].map((name) => scene.caughtUp(name)));
   await second.kill("SIGTERM");
   expect(compare(scene.served(), all.lines)).toEqual(NOTHING_AMISS);
@@ -222,7 +220,7 @@ test("R14 a sink that is added says where it begins: beginning, now or a time", 
 });
 
 test("only and except send each sink its part, and what is left out holds nothing up", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const { organizations } = scene.simulator;
   const one = organizations[1]!.id;

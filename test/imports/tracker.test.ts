@@ -287,9 +287,10 @@ describe("the tracker", () => {
     const events = Array.from({ length: 5000 }, (_, at) =>
       importEvent("j1", at % 5 === 0 ? "systemuser_update" : "user_create", `u${at}`),
     );
-    const before = performance.now();
+    // Processor time, which other work on the machine does not lengthen much.
+    const before = process.cpuUsage();
     for (let at = 0; at < events.length; at += 1000) await imports.apply(events.slice(at, at + 1000));
-    expect(performance.now() - before).toBeLessThan(10_000);
+    expect(process.cpuUsage(before).user).toBeLessThan(10e6);
     expect(jobs.counts(job.id)).toMatchObject({ created: 4000, updated: 1000, events: 5000 });
   });
 });

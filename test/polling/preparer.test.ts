@@ -114,7 +114,7 @@ describe("the thread for large pages", () => {
         await clock.settle();
         clock.advance(IDLE_MS);
       }
-      await expect.poll(threads, { timeout: 5000 }).toBeLessThan(withIt);
+      await expect.poll(threads).toBeLessThan(withIt);
       const page = await preparer.prepare(bodyOf(large(0)), ATTRIBUTION);
       expect(page.scanned.count).toBe(1200);
     },

@@ -112,16 +112,21 @@ describe("who may read and change", () => {
   });
 
   it("stays reachable while one address holds more idle connections than it may", {
-    timeout: 60_000,
+    timeout: 300_000,
   }, async () => {
     const server = await start(view);
+    const askTwenty = async () => {
+      const begunMs = performance.now();
+      for (let at = 0; at < 20; at++) expect((await ask(server, "/livez")).status).toBe(200);
+      return performance.now() - begunMs;
+    };
+    const usualMs = await askTwenty();
     const idle = Array.from({ length: 1200 }, () =>
       connectTo(server.port, "127.0.0.1").on("error", () => {}),
     );
     await Promise.all(idle.map((socket) => once(socket, "connect").catch(() => {})));
-    const begunMs = performance.now();
-    for (let at = 0; at < 20; at++) expect((await ask(server, "/livez")).status).toBe(200);
-    expect(performance.now() - begunMs).toBeLessThan(5000);
+    // One that had to wait until an idle one is dropped would wait for 5 s.
+    expect(await askTwenty()).toBeLessThan(4500 + 20 * usualMs);
     for (const socket of idle) socket.destroy();
   });
 

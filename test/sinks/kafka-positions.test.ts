@@ -251,9 +251,7 @@ describe.skipIf(suite.skipOwn)("R25 kafka, a transaction that timed out", () => 
     const failed = attempt(sink, makeBatch(sink, events));
     await meets;
     // The broker's abort marker is the one record that follows ours.
-    await expect
-      .poll(async () => (await suite.admin.fetchTopicOffsets(target.topic))[0]!.offset, { timeout: 20_000 })
-      .toBe("11");
+    await expect.poll(async () => (await suite.admin.fetchTopicOffsets(target.topic))[0]!.offset).toBe("11");
     release();
     expect(await failed).toBeInstanceOf(RetryableError);
     await drive(target, events);

@@ -209,7 +209,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
       splunk.server.received
         .filter(({ path }) => path === "/services/collector/ack")
         .map(({ body }) => (JSON.parse(body.toString()) as { acks: number[] }).acks);
-    await expect.poll(() => questions().at(-1), { timeout: 30_000 }).toHaveLength(20);
+    await expect.poll(() => questions().at(-1)).toHaveLength(20);
     const asked = questions().length;
     splunk.state.acknowledges = true;
     await Promise.all(writes);
@@ -223,10 +223,10 @@ describe("the splunk_hec sink, against a stand-in", () => {
     splunk.state.acknowledges = false;
     const writing = opened.write(makeBatch(opened, makeEvents(3)), new AbortController().signal);
     const count = (path: string) => splunk.server.received.filter((each) => each.path.endsWith(path)).length;
-    await expect.poll(() => count("/ack"), { timeout: 30_000 }).toBeGreaterThan(0);
+    await expect.poll(() => count("/ack")).toBeGreaterThan(0);
     splunk.state.isBusy = true;
     const before = count("/ack");
-    await expect.poll(() => count("/ack"), { timeout: 30_000 }).toBeGreaterThan(before + 2);
+    await expect.poll(() => count("/ack")).toBeGreaterThan(before + 2);
     Object.assign(splunk.state, { isBusy: false, acknowledges: true });
     await writing;
     expect(splunk.events()).toHaveLength(3);
