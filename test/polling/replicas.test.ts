@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, expect, test } from "vitest";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";

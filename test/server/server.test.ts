@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { connect as connectTo } from "node:net";
