@@ -25,6 +25,8 @@ export function noWindows(): WindowCounts {
 export function createDays(nowMs: number) {
   const firstDay = Math.floor(nowMs / DAY_MS) - CALENDAR_DAYS + 1;
   const days = Array.from({ length: CALENDAR_DAYS }, (_, at) => emptyDay(firstDay + at));
+  /** Days of which a part has its counts together with another day. A sum of the rest would not be the day's. */
+  const shared = new Set<CalendarDay>();
 
   return {
     add(window: LedgerStretch, weight: number): void {
@@ -37,19 +39,27 @@ export function createDays(nowMs: number) {
         if (shares === undefined) break;
         const inDayMs = Math.min(toMs, (day + 1) * DAY_MS) - Math.max(window.fromMs, day * DAY_MS);
         shares[window.state] += (inDayMs / DAY_MS) * weight;
+        if (from < to && hasCounts(window)) shared.add(shares);
       }
       const only = from === to ? days[from - firstDay] : undefined;
       if (only !== undefined) count(only, window);
     },
-    list: (): CalendarDay[] => days.map(rounded),
+    list: (): CalendarDay[] =>
+      days.map((day) =>
+        rounded(shared.has(day) ? { ...day, apiCount: null, heldCount: null, askedMs: null } : day),
+      ),
   };
+}
+
+function hasCounts({ state, apiCount, heldCount }: LedgerStretch): boolean {
+  return state !== "live" && apiCount !== null && heldCount !== null;
 }
 
 function count(day: CalendarDay, window: LedgerStretch): void {
   day.late += window.late;
-  if (window.state === "live" || window.apiCount === null || window.heldCount === null) return;
-  day.apiCount = (day.apiCount ?? 0) + window.apiCount;
-  day.heldCount = (day.heldCount ?? 0) + window.heldCount;
+  if (!hasCounts(window)) return;
+  day.apiCount = (day.apiCount ?? 0) + window.apiCount!;
+  day.heldCount = (day.heldCount ?? 0) + window.heldCount!;
   if (window.askedMs !== null) day.askedMs = Math.min(day.askedMs ?? window.askedMs, window.askedMs);
 }
 
