@@ -354,7 +354,9 @@ describe("coverage", () => {
     expect(sum("readHours")).toBeGreaterThan(20);
     expect(sum("unreadHours")).toBe(0);
     expect(sum("apiCount")).toBe(sum("heldCount"));
-    expect(sum("apiCount")).toBeGreaterThan(100);
+    // A day that shares a window with its neighbour has no counts of its own; the totals have them all.
+    const [, counted, heldOf] = /service counts (\d+) events.*?, (\d+) are held/.exec(await coverage(it))!;
+    expect([Number(counted) > 100, counted]).toEqual([true, heldOf]);
     expect(
       rows.every(({ lastAsked }) => lastAsked === null || Date.parse(String(lastAsked)) >= START_MS),
     ).toBe(true);

@@ -177,9 +177,10 @@ export function endedWindow(context: PollContext, window: Window, untilMs: numbe
   const { stream, toMs } = window;
   // No two windows share a time: an event of both would be counted twice. The window before is swept in any case.
   const fromMs = Math.max(window.fromMs, toMs - context.settings.overlapMs);
-  const endMs = Math.max(toMs, untilMs);
-  const again = endMs > fromMs ? [newWindow(stream, fromMs, endMs)] : [];
-  return [...closedWindow(context, { ...window, toMs: fromMs }), ...again];
+  // Never empty: the ledger must still cover the place of a live window that was not read yet, or `since` would apply
+  // to it once more (R29).
+  const endMs = Math.max(toMs, untilMs, fromMs + 1);
+  return [...closedWindow(context, { ...window, toMs: fromMs }), newWindow(stream, fromMs, endMs)];
 }
 
 /**

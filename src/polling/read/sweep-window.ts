@@ -220,7 +220,7 @@ async function readSlice(
   const distinct = new Map<string, string>();
   const skips: NewGap[] = [];
   const walk = { stretch: slice, fields: undefined, signal, skips };
-  // PassBegin anew with another edge where a page shows that an event before it was judged wrongly (R10).
+  // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
   let first: readonly string[] | undefined = [];
   while (first !== undefined) {
     let edge: readonly string[] = first;
