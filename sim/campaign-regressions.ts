@@ -1,6 +1,7 @@
 import { focused } from "./focus.ts";
 import { HOUR_MS, MINUTE_MS } from "./plan.ts";
 import type { Regression } from "./regression.ts";
+import { A_NUMBER_THAT_IS_USED_AGAIN } from "./regression-plans.ts";
 
 /** Defects that the campaigns of ordinary and long lives from seed 3000000 on have found. */
 export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
@@ -168,5 +169,9 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
         },
       ],
     }),
+  },
+  {
+    name: "a window gets the number of a removed one, and a read of the removed one that is under way replaces it",
+    plan: A_NUMBER_THAT_IS_USED_AGAIN,
   },
 ];

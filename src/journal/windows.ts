@@ -49,8 +49,12 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   const streams = new Map<number, Stream>();
   const statements = new Map<string, Statement>();
   const insert = db.prepare(
-    `INSERT INTO windows (${COLUMNS}, looks, first_ms) VALUES (${VALUES}, @asked_ms IS NOT NULL, @asked_ms)`,
+    `INSERT INTO windows (id, ${COLUMNS}, looks, first_ms) VALUES (@id, ${VALUES}, @asked_ms IS NOT NULL, @asked_ms)`,
   );
+  const newestId = db.prepare("SELECT COALESCE(MAX(id), 0) FROM windows").pluck();
+  // SQLite gives the number of a removed row again. A read of the removed window that is under way would then change
+  // another window, so no number is used twice while the process runs.
+  let usedId = 0;
   const update = db.prepare(
     `UPDATE windows SET ${COLUMNS.split(", ")
       .map((column) => `${column} = @${column}`)
@@ -100,12 +104,13 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     /** Inside the caller's transaction. */
     apply(change: WindowChange): void {
       const looks = looksOf(change);
+      usedId = Math.max(usedId, newestId.get() as number);
       for (const id of change.remove ?? []) if (remove.run(id).changes === 0) throw new StaleWindowError(id);
       for (const window of change.put ?? [])
         if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
           throw new StaleWindowError(window.id);
       for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run({ ...looks, id });
-      for (const window of change.add ?? []) insert.run(rowOf(window));
+      for (const window of change.add ?? []) insert.run({ id: ++usedId, ...rowOf(window) });
       if (change.filled !== undefined) gaps.fill(change.filled);
       if (change.gaps !== undefined) gaps.add(change.gaps);
     },

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Journal, PageCommit } from "../../src/core/journal.ts";
 import { comparePositions, type Position, startOf } from "../../src/core/position.ts";
-import { newWindow, type Window } from "../../src/core/window.ts";
+import { newWindow, StaleWindowError, type Window } from "../../src/core/window.ts";
 import {
   eventText,
   eventTexts,
@@ -407,6 +407,17 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(await textsOf(journal)).toEqual([]);
         expect(await journal.windows()).toEqual([window]);
         expect((await append(eventTexts(0, 3))).page).toBe(1);
+      });
+
+      test("R1 a read of a window that was removed meanwhile changes no other: numbers are not used again", async () => {
+        const window = await windowOf();
+        await journal.changeWindows({ remove: [window.id] });
+        await journal.changeWindows({ add: [newWindow(window.stream, timeMs(200), timeMs(300))] });
+        const later = await journal.windows();
+        await expect(journal.changeWindows({ put: [{ ...window, state: "read" }] })).rejects.toThrow(
+          StaleWindowError,
+        );
+        expect(await journal.windows()).toEqual(later);
       });
 
       test("R36 counts what is held by owner; of events without an organization those of one account and provider", async () => {
