@@ -53,9 +53,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R5",
     what: "a stretch that the service forgot before it was read leaves no gap",
     file: "src/polling/plan/missing-windows.ts",
-    text: "if (add.length > 0) await journal.changeWindows({ add, gaps });",
-    replacement:
-      'if (add.length > 0) await journal.changeWindows({ add: add.filter(({ state }) => state !== "expired") });',
+    text: "await journal.changeWindows({ add, gaps, remove:",
+    replacement: 'await journal.changeWindows({ add: add.filter(({ state }) => state !== "expired"), remove:',
     focus: {
       hours: 72,
       settings: { retentionMs: 36 * HOUR_MS },
