@@ -185,7 +185,7 @@ describe("backfill", () => {
     expect(agenda.waiting).toBe(0);
   });
 
-  test("a live window with the number of a replaced one is polled at its interval, not without end", async () => {
+  test("a live window that replaced another one is polled at its interval, not without end", async () => {
     const { journal, organizations, clock } = await open({ simulator: { organizations: 2, events: 0 } });
     const streamOf = (services: string[]) =>
       journal.stream({ account: "acme", provider: null, organizations, services });
@@ -194,7 +194,7 @@ describe("backfill", () => {
     const agenda = agendaOf({ journal, clock }, HOUR, 2);
     const before = (await agenda.next())!;
     agenda.finished(before);
-    // The plan replaces the window. SQLite gives the next one its number.
+    // The plan replaces the window.
     await journal.changeWindows({ remove: [before.window.id] });
     await journal.changeWindows({ add: [newWindow(second, START_MS - HOUR, START_MS, { live: true })] });
     const polled: number[] = [];
@@ -205,7 +205,8 @@ describe("backfill", () => {
       agenda.succeeded(work, clock.now());
       agenda.finished(work);
     }
-    expect(polled).toEqual([before.window.id]);
+    expect(polled).toHaveLength(1);
+    expect(polled).not.toContain(before.window.id);
   });
 
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
