@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newWindow } from "../../src/core/window.ts";
 import { settingsOf } from "../../src/polling/config.ts";
 import type { PollContext } from "../../src/polling/context.ts";
+import { createServiceClock } from "../../src/polling/limits/service-clock.ts";
 import { createAgenda } from "../../src/polling/plan/agenda.ts";
 import { cutAtMidnights } from "../../src/polling/plan/missing-windows.ts";
 import { openFixture } from "../journal/support.ts";
@@ -53,7 +54,7 @@ describe("A4 a journal that is nearly full", () => {
           account: "acme",
           journal: fixture.journal,
           clock,
-          serviceClock: clock,
+          serviceClock: createServiceClock(clock),
           settings: { order, oldestOpenMs: () => open },
         } as unknown as PollContext;
         const agenda = createAgenda(context, { nextPollMs: (ms) => ms + 1000, workers: 8 });

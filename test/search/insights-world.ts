@@ -29,7 +29,7 @@ export interface InsightsWorld {
 }
 
 const ADMINISTRATOR = "an-administrator-of-everything";
-const CLOSED_DAYS = 7;
+const CLOSED_DAYS = 14;
 
 export async function openInsightsWorld(
   events = 6000,

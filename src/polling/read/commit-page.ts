@@ -136,7 +136,12 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
 /** Held events are counted from identities (R36). A pass of an older version did not count the events it was shown. */
 function countsOf(window: Window, found: Appended, shown: ShownCounts | undefined, skipped: number) {
   if (shown === undefined) return { apiCount: null, heldCount: null, counts: null };
-  return countsFrom(window.stream, shown, found.countHeld(heldQuery(window.stream, window, shown)), skipped);
+  return countsFrom(
+    window.stream,
+    shown,
+    found.countHeld(heldQuery(window.stream, window, shown, window.counts)),
+    skipped,
+  );
 }
 
 /** A whole pass ends the gaps inside its window; unreadable events only where it met none. */

@@ -39,10 +39,19 @@ function sumOf(shown: ShownCounts): number {
   return Object.values(shown).reduce((sum, count) => sum + count, 0);
 }
 
-/** Asks for everything that is held of a stretch. A query without organizations is answered for the owners that it showed. */
-export function heldQuery(stream: Stream, { fromMs, toMs }: TimeStretch, shown: ShownCounts): HeldQuery {
+/**
+ * Asks for everything that is held of a stretch. A query without organizations is answered for the owners that it
+ * showed, now or before: the service may have forgotten events that are held.
+ */
+export function heldQuery(
+  stream: Stream,
+  { fromMs, toMs }: TimeStretch,
+  shown: ShownCounts,
+  former: OwnerCounts | null = null,
+): HeldQuery {
   const { organizations, account, provider, services } = stream;
-  const owners = organizations.length > 0 ? organizations : Object.keys(shown);
+  const known = [...new Set([...Object.keys(shown), ...Object.keys(former ?? {})])];
+  const owners = organizations.length > 0 ? organizations : known;
   return { owners, account, provider, fromMs, toMs, services, atMost: shown };
 }
 

@@ -144,7 +144,7 @@ async function fetchMissing(
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
-  const query = heldQuery(window.stream, stretch, shown);
+  const query = heldQuery(window.stream, stretch, shown, window.counts);
   const held = await context.journal.countHeld({ ...query, atMost: withFormer(window, stretch, shown) });
   return {
     found,
