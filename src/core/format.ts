@@ -13,7 +13,7 @@ export interface Format {
   /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
   encodeShared?(event: JournalEvent): string | Uint8Array;
   /**
-   * Encodes events of a page in another thread, from `from` on and before `to`, so that `encode` finds them made.
+   * Encodes events of a page in another thread, from `from` on and before `to`, so that `encode` returns them at once.
    * Resolves with the end of those that are ready; undefined where this thread has to encode them.
    */
   encodeAhead?(page: JournalPage, from: number, to: number): Promise<number | undefined>;

@@ -121,10 +121,19 @@ describe("encoding ahead", () => {
     expect(here).toBe(1);
   });
 
-  test("events of a thread that failed are encoded here", async () => {
+  test.each([
+    ["without an answer", async () => undefined],
+    [
+      "with an error",
+      async () => {
+        throw new Error("no thread");
+      },
+    ],
+  ])("events of a thread that failed %s are encoded here", async (_name, encode) => {
     await append(1200);
-    const failing: Encoder = { ...inThread, encode: async () => undefined };
-    expect(await linesOf(ahead("ecs", failing))).toEqual(await linesOf(createFormat("ecs", {})));
+    expect(await linesOf(ahead("ecs", { ...inThread, encode }))).toEqual(
+      await linesOf(createFormat("ecs", {})),
+    );
   });
 
   test("an event that the format fails on there is encoded here, and the others are not", async () => {
@@ -148,8 +157,8 @@ describe("encoding ahead", () => {
     expect(here).toBe(1);
   });
 
-  test("an event whose recipe was wrong is reported", async () => {
-    await append(600);
+  test("an event whose recipe was wrong is reported once, although a batch ends inside its slice", async () => {
+    await append(1100);
     const wrong: Encoder = {
       ...inThread,
       encode: async (order) => ({

@@ -5,8 +5,8 @@ import type { EncodedSlice, Encoder } from "../../core/page-slice.ts";
 
 /*
  * Encodes large pages in another thread, slice by slice. Delivery asks for the slice that it needs next; a few more
- * are ordered at once, so that the thread works while this one writes. `encode` then finds the events made. An event
- * of a small page, or one that the thread could not encode, is encoded here.
+ * are ordered at once, so that the thread works while this one writes. `encode` then returns bytes that are ready. An
+ * event of a small page, or one that the thread could not encode, is encoded here.
  */
 
 /** Half a megabyte of usual events: some milliseconds of work. */
@@ -20,8 +20,11 @@ interface Slice {
   readonly page: number;
   readonly from: number;
   readonly to: number;
+  /** Never rejects: without a result, the events are encoded here. */
   readonly done: Promise<void>;
   encoded?: EncodedSlice | undefined;
+  /** Batches may end inside a slice; wrong recipes are reported once. */
+  isReported: boolean;
 }
 
 export interface AheadOptions {
@@ -45,9 +48,13 @@ export function encodedAhead(format: Format, { encoder, inline, ...own }: AheadO
       page: page.number,
       from,
       to,
-      done: ordered.then((encoded) => {
-        slice.encoded = encoded;
-      }),
+      isReported: false,
+      done: ordered.then(
+        (encoded) => {
+          slice.encoded = encoded;
+        },
+        () => {},
+      ),
     };
     return slice;
   }
@@ -91,7 +98,8 @@ export function encodedAhead(format: Format, { encoder, inline, ...own }: AheadO
       if (first === undefined) return undefined;
       await first.done;
       if (first.encoded === undefined) return undefined;
-      for (const index of first.encoded.mismatched) own.onMismatch(page.event(index));
+      if (!first.isReported) for (const index of first.encoded.mismatched) own.onMismatch(page.event(index));
+      first.isReported = true;
       return Math.min(first.to, to);
     },
   };

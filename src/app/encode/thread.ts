@@ -7,7 +7,7 @@ import type { WorkerOrder, WorkerResult } from "./worker.ts";
 
 /** A thread that has had nothing to do for so long ends, with its memory. */
 const IDLE_MS = 60_000;
-/** With fewer cores this thread and the one that prepares pages keep them busy. */
+/** With fewer cores, the main thread and the one that prepares pages keep all of them busy. */
 const CORES_MIN = 4;
 const THREADS = 2;
 
