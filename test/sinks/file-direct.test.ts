@@ -10,12 +10,14 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { nodeFileSystem, type OpenFile, writeAll } from "../../src/sinks/file/system.ts";
 import { runs } from "../support/runs.ts";
-import { makeFolder } from "./file-support.ts";
+import { countersOf, makeFolder } from "./file-support.ts";
 
 /* Large writes go past the page cache, in blocks; what comes before the first and after the last does not. */
 
@@ -57,7 +59,7 @@ describe("large writes", () => {
         const wanted: Buffer[] = [];
         let position = 0;
         for (const [index, length] of sizes.entries()) {
-          const piece = Buffer.alloc(length, `${index} of ${sizes.length}, `);
+          const piece = countersOf(length, index * 1_000_000);
           await writeAll(file, piece, position);
           await file.sync();
           wanted.push(piece);
@@ -67,6 +69,61 @@ describe("large writes", () => {
       }),
       { numRuns: runs(15) },
     );
+  });
+
+  test("are three pieces side by side, each in its place whichever ends first", async (context) => {
+    const file = await made();
+    if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
+    const content = countersOf(9 * MEGABYTE + 5);
+    let [inside, insideMax, call] = [0, 0, 0];
+    const spy = await spyOnWrites(async (write) => {
+      insideMax = Math.max(insideMax, ++inside);
+      // The first of three ends last.
+      await sleep([60, 30, 0][call++ % 3]);
+      return write().finally(() => inside--);
+    });
+    try {
+      await writeAll(file, content, 0);
+    } finally {
+      spy.mockRestore();
+    }
+    await file.sync();
+    expect(readFileSync(path).equals(content)).toBe(true);
+    expect(insideMax).toBe(3);
+  });
+
+  test.each([0, 1, 2])("go on where piece %i of three ended too early", async (short) => {
+    const file = await made();
+    const content = countersOf(6 * MEGABYTE + 5);
+    let call = 0;
+    const spy = await spyOnWrites((write) => (call++ === short ? write(1 << 19) : write()));
+    try {
+      await writeAll(file, content, 0);
+    } finally {
+      spy.mockRestore();
+    }
+    await file.sync();
+    expect(readFileSync(path).equals(content)).toBe(true);
+  });
+
+  test("fail as a whole when one of three pieces fails, and only after the others have ended", async (context) => {
+    const file = await made();
+    if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
+    let [inside, call] = [0, 0];
+    const spy = await spyOnWrites(async (write) => {
+      inside++;
+      const isSecond = call++ === 1;
+      if (!isSecond) await sleep(30);
+      inside--;
+      if (isSecond) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+      return write();
+    });
+    try {
+      await expect(writeAll(file, countersOf(6 * MEGABYTE), 0)).rejects.toThrow("no space left");
+      expect([call, inside]).toEqual([3, 0]);
+    } finally {
+      spy.mockRestore();
+    }
   });
 
   test("go over what was written there before", async () => {
@@ -121,6 +178,22 @@ describe("large writes", () => {
     expect(readFileSync(`${path}.moved`)).toHaveLength(3 * MEGABYTE);
   });
 });
+
+/** Lets a test decide about each write of any open file; `write` does it, of so many bytes at most. */
+async function spyOnWrites(
+  decide: (write: (bytesMax?: number) => ReturnType<FileHandle["write"]>) => ReturnType<FileHandle["write"]>,
+) {
+  const any = await open(import.meta.filename);
+  const handles = Object.getPrototypeOf(any) as FileHandle;
+  await any.close();
+  const { write } = handles as { write: (...args: unknown[]) => ReturnType<FileHandle["write"]> };
+  return vi.spyOn(handles, "write").mockImplementation(function (this: FileHandle, ...args: unknown[]) {
+    const [buffer, offset, length, position] = args as [Uint8Array, number, number, number];
+    return decide((bytesMax = length) =>
+      write.call(this, buffer, offset, Math.min(length, bytesMax), position),
+    );
+  } as FileHandle["write"]);
+}
 
 function canBeDirect(path: string): boolean {
   if (constants.O_DIRECT === undefined || !existsSync("/proc/self/fdinfo")) return false;

@@ -79,6 +79,12 @@ export function linesOf(path: string): string[] {
   return text.split("\n").slice(0, -1);
 }
 
+/** Text that is nowhere the same twice, so that a lost, repeated or exchanged part of it is noticed. */
+export function countersOf(length: number, from = 0): Buffer {
+  const counters = Uint32Array.from({ length: Math.ceil(length / 8) }, (_, at) => at + from);
+  return Buffer.from(Buffer.from(counters.buffer).toString("hex")).subarray(0, length);
+}
+
 /** The content of a file, by the ending of its name. */
 export function contentOf(path: string, bytes: Buffer): Buffer {
   if (path.endsWith(".gz")) return gunzipSync(bytes);
