@@ -46,8 +46,7 @@ async function pollPart(
       for (const result of results) {
         const user = userOf(result);
         const told = outcomeOf(result);
-        if (user !== undefined && told !== undefined)
-          store.users.tell(job.id, user, told.outcome, told.reason);
+        if (user !== undefined) store.users.tell(job.id, user, told.outcome, told.reason);
       }
       store.jobs.touch(job.id, nowMs, null, null);
       if (store.jobs.row(job.id)?.state === "quiet") store.jobs.move(job.id, "running", nowMs);
@@ -79,14 +78,32 @@ function userOf(result: Result): ImportUser | undefined {
   return (user.userId ?? user.username ?? user.email) ? user : undefined;
 }
 
-function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } | undefined {
-  const status = String(result.status ?? "").toLowerCase();
+/** Whole words that say that a user was imported. The specification names none, so everything else is no success. */
+const DONE =
+  /^(success|successful|succeeded|complete|completed|finished|done|ok|imported|created|updated|reactivated|skipped|ignored|unchanged)$/;
+
+/** Messages of a finished result that say that the user was not imported. */
+const FAILED = /\b(failed|failure|rejected|denied|not (created|updated|imported))\b/i;
+
+/** A status that is not known leaves the user pending, so its results are asked for again. */
+function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } {
+  const status = String(result.status ?? "")
+    .trim()
+    .toLowerCase();
   const message = String(result.statusMsg ?? result.message ?? result.error ?? "");
-  if (/fail|error/.test(status)) return { outcome: "failed", reason: message.slice(0, 500) || undefined };
-  if (/pend|queue|running|progress|^$/.test(status)) return { outcome: "pending", reason: undefined };
+  const reason = message.slice(0, 500) || undefined;
+  if (
+    /fail|error|reject|denied|refused|invalid|cancel|abort|timed?.?out/.test(status) ||
+    FAILED.test(message)
+  )
+    return { outcome: "failed", reason: reason ?? `the service's status is "${status}"` };
+  if (!DONE.test(status)) {
+    const isKnown = /^$|pend|queue|running|progress|process|started|scheduled/.test(status);
+    return { outcome: "pending", reason: isKnown ? undefined : `the service's status is "${status}"` };
+  }
   const words = `${status} ${message.toLowerCase()} ${String(result.operation ?? "").toLowerCase()}`;
-  if (/skip|ignored|no change/.test(words))
-    return { outcome: "skipped", reason: message.slice(0, 500) || "skipped" };
+  if (/skip|ignored|unchanged|no change/.test(words))
+    return { outcome: "skipped", reason: reason ?? "skipped" };
   if (/reactiv/.test(words)) return { outcome: "reactivated", reason: undefined };
   return { outcome: /creat/.test(words) ? "created" : "updated", reason: undefined };
 }

@@ -360,6 +360,41 @@ describe("a Workday import", () => {
     expect(jobs.job(id)!.summary).toBe("3 offered: 1 created, 1 failed, 1 skipped, 0 unaccounted");
   });
 
+  it.each([
+    ["processing", undefined, "pending"],
+    ["stuck", undefined, "pending"],
+    ["uncreated", undefined, "pending"],
+    ["rejected", undefined, "failed"],
+    ["creation denied", undefined, "failed"],
+    ["finished", "not created: the address is in use", "failed"],
+    ["COMPLETED", "created", "created"],
+    ["success", undefined, "updated"],
+  ] as const)(
+    'a result with the status "%s" and the message %s is %s',
+    async (status, statusMsg, outcome) => {
+      const source = sourceOf([started("w-1")], () => [{ status, statusMsg, username: "anna" }], [
+        worker("anna"),
+      ]);
+      const { id } = await start(source, { application: undefined, workday: "wd1" });
+      await run(source, []).step(forever);
+      expect(jobs.counts(id)).toMatchObject({ [outcome]: 1 });
+    },
+  );
+
+  it("names a status that it does not know, and asks again", async () => {
+    let status = "stuck";
+    const source = sourceOf([started("w-1")], () => [{ status, username: "anna" }], [worker("anna")]);
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    const imports = run(source, []);
+    await imports.step(forever);
+    expect(jobs.job(id)!.state).toBe("running");
+    expect(jobs.users(id, { limit: 1, offset: 0 })[0]!.reason).toBe('the service\'s status is "stuck"');
+    status = "error";
+    clock.advance(15_000);
+    await imports.step(forever);
+    expect(jobs.counts(id)).toMatchObject({ failed: 1, pending: 0 });
+  });
+
   it("believes events more than results", async () => {
     const source = sourceOf(
       [started("w-1")],
