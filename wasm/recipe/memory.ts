@@ -8,15 +8,17 @@ export const LEAVES_MAX: i32 = 512;
 /** Nested objects and arrays of one event. */
 export const DEPTH_MAX: i32 = 32;
 /** Slots of the tables of declared paths and names; a power of two. */
-export const PATHS_MAX: i32 = 2048;
+export const PATHS_MAX: i32 = 1024;
 /** Slots of the table of recipes; a power of two, twice the number of recipes that are kept. */
 export const RECIPE_SLOTS: i32 = 8192;
 /** Slots of the tables of shapes and answers; a power of two, more than the numbers that are given. */
 export const SHAPE_SLOTS: i32 = 65536;
 /** Events whose shapes are read at once. */
 export const SHAPES_MAX: i32 = 1024;
-/** Slots of the tables of one event's texts and keys; a power of two. Half of them are used at most. */
+/** Slots of the table of one event's keys; a power of two. Half of them are used at most. */
 export const MARKS_MAX: i32 = 2048;
+/** Slots of the table of one event's texts; a power of two. More than twice the paths whose texts are compared. */
+export const TEXT_SLOTS: i32 = 1024;
 
 export const SPECIALS_MAX: i32 = 8;
 export const SPECIAL_BYTES: i32 = 256;
@@ -39,8 +41,8 @@ export const ANSWERS: usize = memory.data(SHAPE_SLOTS * 16, 16);
 /** The numbers of each event's shape and answers. */
 export const SHAPE_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
 export const ANSWER_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
-/** Texts that were seen in this event: generation (4), ordinal (4), hash (8). */
-export const TEXTS: usize = memory.data(MARKS_MAX * 16, 16);
+/** Texts that were seen in this event: generation (4), ordinal and a mark (4), hash (8). */
+export const TEXTS: usize = memory.data(TEXT_SLOTS * 16, 16);
 /** Keys that were seen in this event: generation (4), spare (4), hash (8). */
 export const KEYS: usize = memory.data(MARKS_MAX * 16, 16);
 /** Values that are not in the event's own text: organization, identity, times. */

@@ -2,17 +2,10 @@
  * Converts an event by copying bytes. Each fingerprint has a recipe: literal bytes, slices of the event, and
  * special values that are not in the event. `convert` makes the fingerprint, finds the recipe and applies it.
  */
+import { leafCount } from "./answers";
 import { canonicalize } from "./canonical";
-import {
-  declareName,
-  declarePath,
-  declareTypeWord,
-  fingerprint,
-  leafCount,
-  readEvent,
-  setSalt,
-  setSeed,
-} from "./fingerprint";
+import { declareTypeWord } from "./changes";
+import { fingerprint, readEvent, setSalt } from "./fingerprint";
 import {
   ANSWER_NUMBERS,
   HEAP,
@@ -30,7 +23,8 @@ import {
   TEXT,
   TEXT_BYTES,
 } from "./memory";
-import { clearShapes, lastNumber, readShapes } from "./shape";
+import { declareName, declarePath, setSeed } from "./paths";
+import { clearShapes, lastNumber, readShapes } from "./numbers";
 
 export { canonicalize, declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };

@@ -1,6 +1,5 @@
 /*
- * The shape and the answers of an event, in one walk. Many events are read at once: src/core/shape-engine.ts is
- * the caller.
+ * The shape and the answers of an event, in one walk. numbers.ts is the caller.
  *
  * - The shape: keys, structure and types of all values, and the values of `service` and `event_type`. Events of one
  *   shape differ from their schema in the same way, so a look at the first one serves for all. Of `from` and `to`
@@ -10,35 +9,13 @@
  *
  * The text is valid JSON, because the journal only holds events that passed the scanner. Zeros follow it.
  */
-import {
-  addEntry,
-  beginAnswers,
-  decides,
-  endAnswers,
-  hash,
-  isFieldKey,
-  isToKey,
-  kindOf,
-  kindOfName,
-  mixIn,
-  pathOf,
-  readNumber,
-  readText,
-} from "./fingerprint";
-import { mix, mixBytes } from "./hash";
+import { beginAnswers, decides, endAnswers, hash, mixIn, readNumber, readText } from "./answers";
+import { addEntry, isFieldKey, isFromKey, isToKey } from "./changes";
+import { mix, mixBytes, step } from "./hash";
 import { nextMark } from "./json";
 import { CHANGES, DECIDES, EVENT_TYPE, HAS_MEMBERS, KIND_MASK, NAME_ORDERED } from "./kinds";
-import {
-  ANSWER_NUMBERS,
-  ANSWERS,
-  DEPTH_MAX,
-  PADDING_BYTES,
-  SHAPE_NUMBERS,
-  SHAPE_SLOTS,
-  SHAPES,
-  SHAPES_MAX,
-  TEXT,
-} from "./memory";
+import { DEPTH_MAX } from "./memory";
+import { kindOf, kindOfName, pathOf, seed } from "./paths";
 
 const OPEN_OBJECT: u64 = 0x201;
 const OPEN_ARRAY: u64 = 0x202;
@@ -60,78 +37,23 @@ const ELEMENTS_MAX: i32 = 50;
 const ELEMENT_SHAPES_MAX: i32 = 128;
 /** For each depth. */
 const ELEMENT_SHAPES: usize = memory.data((32 + 1) * 128 * 8, 16);
-/** The number of an event without a shape: it is nested too deeply or has too many members. */
-const NONE: i32 = -1;
 
 /** `service"` in the order of memory. */
 const SERVICE_QUOTED: u64 = 0x2265636976726573;
 /** The path of objects that no converter reads. No declared path has it: the event itself is 0, others are hashes. */
 const UNDECLARED: u64 = 1;
 
-let shape: u64 = 0;
-
-/**
- * Reads the lines of so many bytes in TEXT and gives how many. The numbers of each one's shape and answers are in
- * SHAPE_NUMBERS and ANSWER_NUMBERS.
- */
-export function readShapes(length: i32): i32 {
-  memory.fill(TEXT + length, 0, PADDING_BYTES);
-  const end = TEXT + length;
-  let count = 0;
-  for (let at = TEXT; at < end && count < SHAPES_MAX; count++) {
-    const after = readShape(at);
-    store<i32>(SHAPE_NUMBERS + count * 4, after == 0 ? NONE : numberOf(SHAPES, shape));
-    store<i32>(ANSWER_NUMBERS + count * 4, after == 0 ? NONE : numberOf(ANSWERS, hash));
-    at = endOfLine(after == 0 ? at : after, end) + 1;
-  }
-  return count;
-}
-
-/** The last number that was given. Shapes and answers are numbered together, from 1 on. */
-export function lastNumber(): i32 {
-  return last;
-}
-
-export function clearShapes(): void {
-  memory.fill(SHAPES, 0, SHAPE_SLOTS * 16);
-  memory.fill(ANSWERS, 0, SHAPE_SLOTS * 16);
-  last = 0;
-}
-
-let last: i32 = 0;
-
-/** A new key gets the next number. */
-function numberOf(table: usize, key: u64): i32 {
-  let slot = <i32>key & (SHAPE_SLOTS - 1);
-  while (true) {
-    const number = load<i32>(table + slot * 16, 8);
-    if (number == 0) break;
-    if (load<u64>(table + slot * 16) == key) return number;
-    slot = (slot + 1) & (SHAPE_SLOTS - 1);
-  }
-  store<u64>(table + slot * 16, key);
-  store<i32>(table + slot * 16, ++last, 8);
-  return last;
-}
-
-function endOfLine(from: usize, end: usize): usize {
-  let at = from;
-  while (at < end) {
-    const found = i8x16.bitmask(i8x16.eq(v128.load(at), i8x16.splat(0x0a)));
-    if (found != 0) return at + ctz(found);
-    at += 16;
-  }
-  return end;
-}
+/** The shape so far. */
+export let shape: u64 = 0;
 
 // @ts-ignore: decorator
 @inline
 function mixShape(value: u64): void {
-  shape = mix(shape, value);
+  shape = step(shape, value);
 }
 
-/** Gives the place behind the event, or 0. */
-function readShape(start: usize): usize {
+/** Gives the place behind the event, or 0. Its shape is in `shape`, its answers are in `hash`. */
+export function readShape(start: usize): usize {
   beginAnswers();
   shape = hash;
   const at = skipBlank(start);
@@ -144,63 +66,66 @@ function readShape(start: usize): usize {
 function readMembers(start: usize, path: u64, depth: i32): usize {
   if (depth > DEPTH_MAX) return 0;
   const isDeclared = path != UNDECLARED;
-  mixShape(OPEN_OBJECT);
+  // Members are mixed in locally: a global variable costs a store and a load for each.
+  let own = step(shape, OPEN_OBJECT);
   if (isDeclared) mixIn(OPEN_OBJECT);
   let at = skipBlank(start + 1);
   while (load<u8>(at) != 0x7d) {
     if (load<u8>(at) != 0x22) return 0;
+    const key = at + 1;
     const end = endOfString(at);
     if (end == 0) return 0;
-    const length = <i32>(end - at) - 1;
+    const length = <i32>(end - key);
+    const child = pathOf(path, key, length);
+    // A key with escapes may be a declared one in disguise.
+    const isDisguised = isDeclared && hasEscape;
+    // The type of the event may be hidden here. Such an event is read alone.
+    if (isDisguised && depth == 1) return 0;
     const value = skipBlank(skipBlank(end + 1) + 1);
-    if (isDeclared) at = readMember(value, pathOf(path, at + 1, length), at, depth);
-    else {
-      shape = mixBytes(shape, at + 1, length);
-      at = readType(value, depth);
+    const kind = !isDeclared ? 0 : isDisguised ? DECIDES : kindOf(child);
+    if (load<u8>(value) == 0x22) {
+      own = step(own, child ^ STRING);
+      const close = endOfString(value);
+      if (close == 0) return 0;
+      if (kind != 0 && !readDeclaredText(value, <i32>(close - value) - 1, child, kind)) return 0;
+      at = close + 1;
+    } else {
+      shape = step(own, child);
+      at = kind == 0 ? readType(value, depth) : readDeclared(value, child, kind, depth);
+      if (at == 0) return 0;
+      own = shape;
     }
-    if (at == 0) return 0;
+    if (isDisguised || kind == EVENT_TYPE || (depth == 1 && length == 7 && isService(key)))
+      own = mixBytes(own, value, <i32>(at - value));
     at = skipBlank(at);
     if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
   }
-  mixShape(END);
+  shape = step(own, END);
   if (isDeclared) mixIn(END);
   return at + 1;
 }
 
-/** The value of a member whose key opens at `key` and was read last. Gives the place behind it, or 0. */
 // @ts-ignore: decorator
 @inline
-function readMember(value: usize, path: u64, key: usize, depth: i32): usize {
-  mixShape(path);
-  // A key with escapes may be a declared one in disguise.
-  const isDisguised = hasEscape;
-  // The type of the event may be hidden here. Such an event is read alone.
-  if (isDisguised && depth == 1) return 0;
-  const kind = isDisguised ? DECIDES : kindOf(path);
-  const next = kind == 0 ? readType(value, depth) : readDeclared(value, path, kind, depth);
-  if (next != 0 && (isDisguised || kind == EVENT_TYPE || (depth == 1 && isService(key))))
-    shape = mixBytes(shape, value, <i32>(next - value));
-  return next;
-}
-
 function isService(key: usize): bool {
-  return load<u64>(key, 1) == SERVICE_QUOTED;
+  return load<u64>(key) == SERVICE_QUOTED;
 }
 
-/** A value at a declared path: its type, and the answers about it. Gives the place behind it, or 0. */
+/** The answers about the text that opens at `at` and was searched last. */
+// @ts-ignore: decorator
+@inline
+function readDeclaredText(at: usize, length: i32, path: u64, kind: u32): bool {
+  mixIn(path);
+  if (!hasEscape) return readText(at + 1, length, kind & KIND_MASK);
+  if (kind == EVENT_TYPE) return false;
+  decides(at, length + 1);
+  return true;
+}
+
+/** A value at a declared path that is no text: its type, and the answers about it. Gives the place behind it, or 0. */
 function readDeclared(at: usize, path: u64, kind: u32, depth: i32): usize {
   mixIn(path);
   const first = load<u8>(at);
-  if (first == 0x22) {
-    mixShape(STRING);
-    const end = endOfString(at);
-    if (end == 0) return 0;
-    const length = <i32>(end - at) - 1;
-    if (hasEscape && kind == EVENT_TYPE) return 0;
-    if (hasEscape) decides(at, length + 1);
-    else if (!readText(at + 1, length, kind & KIND_MASK)) return 0;
-    return end + 1;
-  }
   if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1);
   if (first == 0x5b && kind == CHANGES) return readArray(at, depth + 1, true);
   const end = readType(at, depth);
@@ -243,19 +168,19 @@ function readArray(start: usize, depth: i32, isChanges: bool): usize {
   let at = skipBlank(start + 1);
   while (load<u8>(at) != 0x5d) {
     // Drift compares so many elements only, so the place of later ones counts.
-    shape = ++elements > ELEMENTS_MAX ? mix(OPEN_ARRAY, elements) : OPEN_ARRAY;
+    shape = ++elements > ELEMENTS_MAX ? mix(seed, elements) : seed;
     at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readType(at, depth);
     if (at == 0) return 0;
     if (!isAmong(kinds, known, shape)) {
       if (known == ELEMENT_SHAPES_MAX) return 0;
       store<u64>(kinds + known * 8, shape);
       known++;
-      sum += shape;
+      sum += mix(shape, OPEN_ARRAY);
     }
     at = skipBlank(at);
     if (load<u8>(at) == 0x2c) at = skipBlank(at + 1);
   }
-  shape = mix(mix(outer, OPEN_ARRAY), sum);
+  shape = step(step(outer, OPEN_ARRAY), sum);
   return at + 1;
 }
 
@@ -299,13 +224,6 @@ function readEntry(start: usize, depth: i32): usize {
   return at + 1;
 }
 
-/** "from" */
-// @ts-ignore: decorator
-@inline
-function isFromKey(key: usize, length: i32): bool {
-  return length == 4 && load<u32>(key) == 0x6d6f7266;
-}
-
 function isAmong(kinds: usize, known: i32, kind: u64): bool {
   for (let at = 0; at < known; at++) if (load<u64>(kinds + at * 8) == kind) return true;
   return false;
@@ -325,16 +243,22 @@ function readDigits(at: usize): usize {
 let hasEscape: bool = false;
 
 /** The closing quote of the string that opens at `start`; 0 where it is cut off. Any escape is allowed. */
+// @ts-ignore: decorator
+@inline
 function endOfString(start: usize): usize {
-  let at = start + 1;
   hasEscape = false;
+  const at = nextMark(start + 1);
+  return load<u8>(at) == 0x22 ? at : endOfEscaped(at);
+}
+
+function endOfEscaped(start: usize): usize {
+  let at = start;
+  hasEscape = true;
   while (true) {
-    at = nextMark(at);
     const byte = load<u8>(at);
     if (byte == 0x22) return at;
     if (byte != 0x5c) return 0;
-    hasEscape = true;
-    at += 2;
+    at = nextMark(at + 2);
   }
 }
 

@@ -1,0 +1,158 @@
+/*
+ * The answers to the questions that converters ask about the values at declared paths, as one hash. fingerprint.ts
+ * also uses the slices that recipes may copy.
+ */
+import { beginChanges, changesHash, setType } from "./changes";
+import { addressClass, BY_VALUE, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
+import { mixBytes, step } from "./hash";
+import { isPlainNumber } from "./json";
+import {
+  ADDRESS,
+  COMPARED,
+  COPIED,
+  EMAIL,
+  EVENT_TYPE,
+  LATITUDE,
+  LONGITUDE,
+  NUMBER,
+  TIME,
+  URL,
+} from "./kinds";
+import { LEAVES, LEAVES_MAX } from "./memory";
+import { seed } from "./paths";
+import { ALONE, beginTexts, hasWideCase, note, TOO_MANY } from "./texts";
+
+const VALUE: u64 = 0x103;
+const EMPTY: u64 = 0x104;
+const SLICE: u64 = 0x105;
+const WHOLE: u64 = 0x108;
+const FRACTION: u64 = 0x109;
+const QUOTED: u64 = 0x10a;
+
+export let hash: u64 = 0;
+let leaves: i32 = 0;
+
+export function leafCount(): i32 {
+  return leaves;
+}
+
+/** Forgets everything about the event before. */
+// @ts-ignore: decorator
+@inline
+export function beginAnswers(): void {
+  hash = seed;
+  leaves = 0;
+  beginTexts();
+  beginChanges();
+}
+
+/** Behind the last member. */
+// @ts-ignore: decorator
+@inline
+export function endAnswers(): void {
+  const changes = changesHash();
+  if (changes != 0) hash = step(hash, changes);
+}
+
+// @ts-ignore: decorator
+@inline
+export function mixIn(value: u64): void {
+  hash = step(hash, value);
+}
+
+export function decides(start: usize, length: i32): void {
+  hash = mixBytes(step(hash, VALUE), start, length);
+}
+
+export function addLeaf(start: usize, length: i32, kind: u32): bool {
+  if (leaves >= LEAVES_MAX) return false;
+  const at = LEAVES + leaves * 16;
+  store<u32>(at, <u32>start);
+  store<i32>(at, length, 4);
+  store<u32>(at, kind, 8);
+  leaves++;
+  hash = step(hash, SLICE | (<u64>kind << 16));
+  return true;
+}
+
+/** Reads a text with the question of its kind. Without an answer it decides by its value. False: too many slices. */
+export function readText(start: usize, length: i32, kind: u32): bool {
+  // A text is never taken for the number or word that it spells.
+  hash = step(hash, QUOTED);
+  if (length == 0) {
+    hash = step(hash, EMPTY);
+    return true;
+  }
+  switch (kind) {
+    case COPIED:
+      return addLeaf(start, length, kind);
+    case COMPARED:
+    case EMAIL:
+    case ADDRESS:
+      return readCompared(start, length, kind);
+    case URL:
+      hash = step(hash, hasSaml(start, length) ? 1 : 2);
+      return addLeaf(start, length, kind);
+    case TIME:
+      if (isTime(start, length)) return addLeaf(start, length, kind);
+      break;
+    case LATITUDE:
+    case LONGITUDE:
+      if (isCoordinate(start, length, kind)) return addLeaf(start, length, kind);
+      break;
+    case EVENT_TYPE:
+      setType(start, length);
+      break;
+    default:
+  }
+  decides(start, length);
+  return true;
+}
+
+function readCompared(start: usize, length: i32, kind: u32): bool {
+  if (!mixEqual(start, length)) return false;
+  if (hasWideCase && !hasOnlyAsciiCase(start, length)) {
+    decides(start, length);
+    return true;
+  }
+  if (kind == ADDRESS) {
+    const answer = addressClass(start, length);
+    hash = step(hash, <u64>answer);
+    if (answer == BY_VALUE) {
+      decides(start, length);
+      return true;
+    }
+  } else if (kind == EMAIL) hash = step(hash, isEmail(start, length) ? 1 : 2);
+  return addLeaf(start, length, kind);
+}
+
+/** Mixes in which earlier text of the event this one is equal to. False: there are too many texts. */
+// @ts-ignore: decorator
+@inline
+export function mixEqual(start: usize, length: i32): bool {
+  const equal = note(start, length);
+  if (equal == TOO_MANY) return false;
+  if (equal != ALONE) hash = step(hash, equal);
+  return true;
+}
+
+/** In range, with a fraction, and written as a double is. */
+function isCoordinate(start: usize, length: i32, kind: u32): bool {
+  return isPlainNumber(start, length) && isBelow(start, length, kind == LATITUDE ? 90 : 180);
+}
+
+export function readNumber(start: usize, length: i32, kind: u32): bool {
+  if (kind == LATITUDE || kind == LONGITUDE) {
+    if (!isCoordinate(start, length, kind)) decides(start, length);
+    else if (!addLeaf(start, length, kind)) return false;
+    hash = step(hash, VALUE);
+    return true;
+  }
+  if (kind != COPIED && kind != COMPARED && kind != NUMBER) {
+    decides(start, length);
+    return mixEqual(start, length);
+  }
+  hash = step(hash, isWhole(start, length) ? WHOLE : FRACTION);
+  return (kind != COMPARED || mixEqual(start, length)) && addLeaf(start, length, kind);
+}
+
