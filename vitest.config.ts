@@ -24,9 +24,9 @@ const shared = {
   globalSetup: "test/support/build.ts",
   pool: "forks",
   // Generous limits: tests wait for conditions, and a busy machine only makes them slower.
-  testTimeout: 300_000,
-  hookTimeout: 300_000,
-  expect: { poll: { timeout: 120_000 } },
+  testTimeout: 600_000,
+  hookTimeout: 600_000,
+  expect: { poll: { timeout: 400_000 } },
 } as const;
 
 export default defineConfig({

@@ -69,7 +69,7 @@ function s3Config(bucket: string, endpoint: string) {
     region: "us-east-1",
     endpoint,
     pathStyle: true,
-    timeout: 300_000,
+    timeout: 600_000,
     accessKeyId: secretOf(S3_ACCESS_KEY),
     secretAccessKey: secretOf(S3_SECRET_KEY),
   };

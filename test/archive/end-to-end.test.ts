@@ -84,7 +84,7 @@ describe("an archive of the simulated service", () => {
       "--json",
     ]);
     expect(JSON.parse(second.stdout)).toMatchObject({ isValid: true, events: before.length });
-  }, 120_000);
+  });
 
   test("proves an event, exports an organization, and reports, with commands alone", async () => {
     const key = await archived();
@@ -134,7 +134,7 @@ describe("an archive of the simulated service", () => {
     const wrong = await world.run(["archive", "verify", "--store", world.folder]);
     expect(wrong).toMatchObject({ code: 2 });
     expect(wrong.stderr).toContain("holds no archive");
-  }, 120_000);
+  });
 
   test.skipIf(skipsPython)(
     "the stranger's verifier accepts it",
@@ -173,7 +173,7 @@ describe("an archive of the simulated service", () => {
     const wrong = await check();
     expect(wrong.code).toBe(1);
     expect(wrong.stdout).toContain("no signature of a known key");
-  }, 120_000);
+  });
 
   test("a store that cannot be written is an alarm, and the run says that the archive could not continue", async () => {
     await archived();
@@ -185,7 +185,7 @@ describe("an archive of the simulated service", () => {
     expect(ran.stderr).toContain("archive_failing");
     writeFileSync(world.at("tidemark.yaml"), config);
     expect((await world.run(["run", "--once", "--config", world.at("tidemark.yaml")])).code).toBe(0);
-  }, 120_000);
+  });
 
   test.skipIf(skipUnless("fsck", fsck, "set TIDEMARK_REQUIRE=fsck to build it with Go"))(
     "the fsck of Tessera accepts the log of closed days",
@@ -237,7 +237,7 @@ describe("an archive of the simulated service", () => {
     expect((await world.run(["run", "--once", ...config])).code).toBe(0);
     const verified = await world.run(["archive", "verify", "--key", key, "--json", ...config]);
     expect(JSON.parse(verified.stdout)).toMatchObject({ isValid: true, isPinned: true });
-  }, 180_000);
+  });
 
   test("holds, prunes and erases with commands, and says what it did", async () => {
     const key = await archived(", keep: 1d");
@@ -266,5 +266,5 @@ describe("an archive of the simulated service", () => {
     expect(JSON.parse(verified.stdout)).toMatchObject({ isValid: true, findings: [] });
     const report = await world.run(["archive", "report", "--key", key, ...config]);
     expect(report.stdout).toContain("hold, in force");
-  }, 180_000);
+  });
 });

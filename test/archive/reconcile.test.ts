@@ -67,7 +67,7 @@ describe("archive reconcile", () => {
     expect(leaves().filter(({ kind }) => kind === "reconcile")).toHaveLength(1);
     const verified = await world.run(["archive", "verify", "--store", world.at("archive")]);
     expect(verified.code).toBe(0);
-  }, 120_000);
+  });
 
   test("names what the service has and the archive lacks, until it is fetched and archived", async () => {
     await archived();
@@ -88,7 +88,7 @@ describe("archive reconcile", () => {
     expect(fetched.code).toBe(0);
     // It is in the journal and not closed yet: an addition closes on the day after its arrival.
     expect((await reconcile("--no-record")).code).toBe(1);
-  }, 120_000);
+  });
 
   test("events that were erased on the record are not called missing", async () => {
     await archived();
@@ -102,7 +102,7 @@ describe("archive reconcile", () => {
     expect(done.code).toBe(0);
     expect(done.stdout).toContain("1 were erased from the archive on the record.");
     expect(done.stdout).toContain("Nothing is missing from the archive.");
-  }, 120_000);
+  });
 
   test("a refusal of the service ends it with the reason, and nothing is recorded", async () => {
     await archived();
@@ -112,5 +112,5 @@ describe("archive reconcile", () => {
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toContain("403");
     expect(leaves().filter(({ kind }) => kind === "reconcile")).toHaveLength(0);
-  }, 120_000);
+  });
 });

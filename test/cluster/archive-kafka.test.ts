@@ -139,7 +139,7 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || skipsS3)("archives of
     expect((await scene.command("archive", "hold", "release", hold)).stdout).toContain("is released");
     const unnamed = await scene.command("archive", "verify");
     expect([unnamed.code, unnamed.stderr]).toEqual([2, expect.stringContaining("--lane")]);
-  }, 120_000);
+  });
 
   test("A4 pages that only a lane's archive holds are staged in the store, outside of the archive", async () => {
     const store = {

@@ -67,7 +67,7 @@ describe.skipIf(suite.skip)("the commands of the guides over Kafka", () => {
       if (words[0] === "run") {
         running = world.run([...words, "-c", config], { signal: stop.signal });
         const status = async () => (await world.run(["cluster", "status", "-c", config])).stdout;
-        await expect.poll(status, { timeout: 120_000, interval: 500 }).toContain("Every lane runs.");
+        await expect.poll(status, { timeout: 400_000, interval: 500 }).toContain("Every lane runs.");
         continue;
       }
       const { code, stdout, stderr } = await world.run([...words, "-c", config]);

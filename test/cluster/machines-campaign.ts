@@ -1,7 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { createWriteStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,6 +9,7 @@ import { createMachineBoard } from "../../src/cluster/machines.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { type Broker, readTopic } from "../support/kafka.ts";
+import { freePort } from "../support/ports.ts";
 import { type Program, runProgram, startProgram } from "../support/program.ts";
 import { contentOf, type OtherSinks } from "./other-sinks-campaign.ts";
 
@@ -130,7 +129,7 @@ export async function openClusterScene(
 
   /** Lanes that no machine has reported as running since that time: a killed one cannot take its report back. */
   async function unownedSince(sinceMs: number): Promise<number[]> {
-    await board.refresh(AbortSignal.timeout(30_000));
+    await board.refresh(AbortSignal.timeout(300_000));
     const running = new Set(
       board
         .list(Date.now())
@@ -228,12 +227,4 @@ export async function openClusterScene(
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
 }

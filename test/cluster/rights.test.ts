@@ -81,5 +81,5 @@ describe.skipIf(suite.skip)("a user with too few rights", () => {
       expect(await said).toContain(`allow it Read on the group "${name}"`);
       stop.abort();
     });
-  }, 120_000);
+  });
 });

@@ -34,9 +34,7 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
         ],
       });
       await expect
-        .poll(async () => (await checkTopics(link, name, true, never)).problems.join("\n"), {
-          timeout: 120_000,
-        })
+        .poll(async () => (await checkTopics(link, name, true, never)).problems.join("\n"))
         .toContain("cleanup.policy=delete instead of compact");
     } finally {
       link.end();
@@ -51,9 +49,7 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
       await expect(again).rejects.toThrow("exist already");
       await suite.admin.deleteTopics({ topics: [topicsOf(name).pages] });
       await expect
-        .poll(() => checkTopics(link, name, true, never).catch((error: Error) => error.message), {
-          timeout: 120_000,
-        })
+        .poll(() => checkTopics(link, name, true, never).catch((error: Error) => error.message))
         .toContain(`lacks the topic ${topicsOf(name).pages}`);
     } finally {
       link.end();
@@ -88,7 +84,7 @@ describe.skipIf(suite.skip)("C7 the topics of a cluster", () => {
     const resources = (value: string) => [
       { type: 2, name: topicsOf(name).pages, configEntries: [{ name: "retention.ms", value }] },
     ];
-    const soon = { timeout: 60_000 };
+    const soon = { timeout: 400_000 };
     try {
       await suite.admin.alterConfigs({ validateOnly: false, resources: resources("1000") });
       await expect.poll(said, soon).toContain("retention.ms=1000 instead of -1");

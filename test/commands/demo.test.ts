@@ -12,15 +12,25 @@ describe("the demo", () => {
   });
   afterEach(() => folder.remove());
 
-  test("leaves a config with which the other commands work, in a folder that it makes", {
-    timeout: 120_000,
-  }, async () => {
+  test("leaves a config with which the other commands work, in a folder that it makes", async () => {
     const directory = join(folder.path, "new", "demo");
     const args = ["demo", "--directory", directory, "--port", "0", "--events", "500", "--organizations", "3"];
-    const demo = await runMain([...args, "--live", "5", "--seconds", "12"]);
-    expect(demo.code).toBe(0);
     // New events are shown with the names of their organizations.
-    expect(demo.stdout).toMatch(/^\S+Z {2}[a-z]+-[a-z]+-\d/m);
+    const newEvent = /^\S+Z {2}[a-z]+-[a-z]+-\d/m;
+    const stop = new AbortController();
+    let output = "";
+    const demo = await runMain(
+      [...args, "--live", "5"],
+      {},
+      {
+        signal: stop.signal,
+        onOutput(text) {
+          output += text;
+          if (newEvent.test(output) && output.includes("tidemark status")) stop.abort();
+        },
+      },
+    );
+    expect(demo.code).toBe(0);
     expect(demo.stdout).toMatch(/\d+ events of history were exported\./);
     expect(demo.stdout.match(/of history/g)).toHaveLength(1);
     const config = join(directory, "tidemark.yaml");
@@ -36,5 +46,21 @@ describe("the demo", () => {
       expect(await runMain(["tap", ...sink, "--from", "beginning", "-n", "3", "-c", config])).toMatchObject({
         code: 0,
       });
+  });
+
+  test("ends after as many seconds as it is given", async () => {
+    const args = [
+      "demo",
+      "--directory",
+      folder.path,
+      "--port",
+      "0",
+      "--events",
+      "10",
+      "--organizations",
+      "1",
+    ];
+    const demo = await runMain([...args, "--seconds", "1"]);
+    expect([demo.code, demo.stdout]).toEqual([0, expect.stringContaining("Stopped.")]);
   });
 });

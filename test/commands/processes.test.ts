@@ -47,7 +47,7 @@ describe("the program as real processes", () => {
   const served = () => world.served();
 
   async function until(condition: () => boolean, what: string): Promise<void> {
-    for (const deadline = Date.now() + 90_000; !condition(); await sleep(50))
+    for (const deadline = Date.now() + 400_000; !condition(); await sleep(50))
       if (Date.now() > deadline) throw new Error(`It never came to this: ${what}`);
   }
 
@@ -151,7 +151,7 @@ describe("the program as real processes", () => {
     const { child, ended } = start(["run", "-c", config]);
     const status = async () => (await start(["status", "-c", config]).ended).stdout;
     await until(() => world.lines().length === served().length, "everything is delivered");
-    for (const deadline = Date.now() + 90_000; !(await status()).includes(", up "); )
+    for (const deadline = Date.now() + 400_000; !(await status()).includes(", up "); )
       if (Date.now() > deadline) throw new Error("The process never reported itself.");
     child.kill("SIGKILL");
     await ended;

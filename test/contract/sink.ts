@@ -72,7 +72,7 @@ type Ability =
   | "missing"
   | "dated";
 
-const PROMPT_MS = 10_000;
+const PROMPT_MS = 25_000;
 
 /** The suite that every sink passes. */
 export function testSink(name: string, harness: SinkHarness): void {

@@ -30,7 +30,7 @@ describe("the packed tarball", () => {
     const [packed] = JSON.parse(output) as { filename: string; files: { path: string }[] }[];
     files = packed!.files.map(({ path }) => path);
     tarball = packed!.filename;
-  }, 120_000);
+  });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   it("holds the program, the simulator, migrations, the page and the reference, and no tests", () => {
@@ -47,7 +47,7 @@ describe("the packed tarball", () => {
   });
 
   /** The binaries that are compiled on Node 20 are those of this clone: compiling them again takes minutes. */
-  it("installs without engine warnings, and npx runs the demo from it", { timeout: 300_000 }, () => {
+  it("installs without engine warnings, and npx runs the demo from it", () => {
     const user = join(folder, "user");
     mkdirSync(user);
     const npm = (args: string[]) => spawnSync("npm", args, { cwd: user, encoding: "utf8" });

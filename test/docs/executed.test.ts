@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { importSchema } from "../../src/imports/config.ts";
-import { freePort } from "../support/process.ts";
+import { freePort } from "../support/ports.ts";
 import { type Outcome, openWorld, type World } from "../support/world.ts";
 import { runUntilDelivered } from "./guide.ts";
 import { type Line, linesToRun, wordsOf } from "./lines.ts";
@@ -68,7 +68,7 @@ beforeAll(async () => {
       `server: { port: ${port}, token: { env: TIDEMARK_TOKEN } }`,
     ],
   });
-}, 120_000);
+});
 afterAll(async () => {
   await stop();
   refusing?.close();
@@ -97,7 +97,7 @@ async function start(): Promise<void> {
     fetch(`http://127.0.0.1:${port}/livez`)
       .then(({ ok }) => ok)
       .catch(() => false);
-  await expect.poll(isThere, { timeout: 60_000 }).toBe(true);
+  await expect.poll(isThere).toBe(true);
 }
 
 async function stop(): Promise<void> {
@@ -184,13 +184,13 @@ async function sinkAheadOfItsState(): Promise<string> {
 /** A replay returns letters to a sink that refuses them again. */
 async function refusedAgain(): Promise<undefined> {
   const list = async () => (await run(["dead-letters", "list", "--sink", "elastic"])).stdout;
-  await expect.poll(list, { timeout: 60_000 }).toContain("mapper_parsing_exception");
+  await expect.poll(list).toContain("mapper_parsing_exception");
   return undefined;
 }
 
 async function idleImports(): Promise<undefined> {
   const open = async () => (await jobs()).filter(({ state }) => !["finished", "failed"].includes(state));
-  await expect.poll(open, { timeout: 60_000 }).toEqual([]);
+  await expect.poll(open).toEqual([]);
   return undefined;
 }
 

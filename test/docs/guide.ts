@@ -79,7 +79,7 @@ export async function runUntilDelivered(
             ? "delivered"
             : JSON.stringify(sinks.map(({ name, state, lagEvents }) => [name, state, lagEvents]));
         },
-        { timeout: 120_000, interval: 200 },
+        { timeout: 400_000, interval: 200 },
       )
       .toBe("delivered");
   } finally {

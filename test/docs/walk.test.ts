@@ -72,9 +72,7 @@ describe("the README's walk from nothing to a replayed dead letter", () => {
     });
   }
 
-  it("goes from a broken sink over a delivered event to a replayed dead letter", {
-    timeout: 180_000,
-  }, async () => {
+  it("goes from a broken sink over a delivered event to a replayed dead letter", async () => {
     const [check, once, status] = await walk("sh walk broken");
     expect([check!.code, check!.out]).toEqual([
       1,

@@ -22,7 +22,7 @@ import {
 } from "../support/versitygw.ts";
 import { compare, invented, linesOf, openScene, type Scene, type SceneSink } from "./scene.ts";
 
-const TIMEOUT = { timeout: 400_000 };
+const TIMEOUT = { timeout: 600_000 };
 
 let scene: Scene;
 

@@ -19,7 +19,7 @@ import { temporaryFolder } from "../journal/support.ts";
 import { startProgram } from "../support/program.ts";
 import { compare, invented, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
-const TIMEOUT = { timeout: 300_000 };
+const TIMEOUT = { timeout: 600_000 };
 
 let scene: Scene;
 

@@ -2,10 +2,10 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { CheckFinding } from "../../src/app/check/finding.ts";
 import { Sqlite } from "../../src/core/sqlite.ts";
-import { freePort } from "../support/process.ts";
+import { freePort } from "../support/ports.ts";
 import { compare, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
-const TIMEOUT = { timeout: 120_000 };
+const TIMEOUT = { timeout: 600_000 };
 
 let scene: Scene;
 

@@ -17,9 +17,7 @@ afterEach(async () => {
   for (const each of receivers.splice(0)) await each.close();
 });
 
-test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", {
-  timeout: 400_000,
-}, async () => {
+test("full pages arrive byte for byte at a quick, a slow and a stumbling sink", async () => {
   const it = await openScene({ organizations: 2, events: EVENTS, days: 10 });
   scene = it;
   const [slow, stumbling] = [await startReceiver(), await startReceiver()];

@@ -62,7 +62,7 @@ async function peakAgainst(answer: Answer): Promise<{ peakMb: number; asked: num
   const untilMs = Date.now() + SECONDS * 1000;
   let peakMb = 0;
   // However busy the machine is, the program has to have met the hostile answer a few times.
-  while (Date.now() < untilMs || (asked < 8 && Date.now() < untilMs + 60_000)) {
+  while (Date.now() < untilMs || (asked < 8 && Date.now() < untilMs + 400_000)) {
     await new Promise((resolve) => setTimeout(resolve, 250));
     peakMb = Math.max(peakMb, peakOf(running.child.pid!));
   }

@@ -65,7 +65,7 @@ function writeConfig(): string {
 }
 
 it(`${KILLS} kill -9 at random moments lose nothing and double nothing`, {
-  timeout: 240_000 + KILLS * 10_000,
+  timeout: 600_000 + KILLS * 10_000,
 }, async () => {
   const args = ["run", "--config", writeConfig()];
   const env = { DIRECTORY_API_KEY: simulator.apiKey };

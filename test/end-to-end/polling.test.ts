@@ -15,7 +15,7 @@ const HOUR = 3_600_000;
 /** A second of ours is so many of the service's: hours of lateness pass in seconds. */
 const SPEED = 600;
 /** Nothing here depends on the machine's speed: each step waits for its condition, up to this limit. */
-const PATIENT = { timeout: 240_000, interval: 250 };
+const PATIENT = { timeout: 400_000, interval: 250 };
 
 const faults: readonly Fault[] = [
   { kind: "status", status: 503, share: 0.02, api: "insights" },

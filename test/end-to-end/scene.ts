@@ -121,13 +121,13 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
       return program;
     },
     sink,
-    async caughtUp(name, timeoutMs = 180_000) {
+    async caughtUp(name, timeoutMs = 400_000) {
       await until(name, timeoutMs, ({ lagEvents, state }) => lagEvents === 0 && state === "running");
     },
     async passes(name, position) {
-      await until(name, 180_000, (view) => view.position !== position);
+      await until(name, 400_000, (view) => view.position !== position);
     },
-    becomes: (name, wanted, timeoutMs = 180_000) => until(name, timeoutMs, ({ state }) => state === wanted),
+    becomes: (name, wanted, timeoutMs = 400_000) => until(name, timeoutMs, ({ state }) => state === wanted),
     served: () => [...simulator.control.allEvents()].map((bytes) => Buffer.from(bytes).toString()),
     path: (name) => join(folder, name),
     async close() {

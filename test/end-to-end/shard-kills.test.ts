@@ -169,7 +169,7 @@ describe.skipIf(isMissing)("shards as processes", () => {
   }
 
   test(`${KILLS} kill -9 of three shards, then two: every event once in files, Kafka and S3`, {
-    timeout: 300_000 + KILLS * 15_000,
+    timeout: 600_000 + KILLS * 15_000,
   }, async () => {
     const owners = new Set(simulator.organizations.map(({ id }) => shareOf(id, 3)));
     expect(owners.size).toBe(3);

@@ -26,7 +26,7 @@ import { compare, linesOf, openScene, type Scene, type SceneSink } from "./scene
 const KILLS = Number(process.env.TIDEMARK_KILLS ?? 3);
 const SERVER_KILLS = Number(process.env.TIDEMARK_SERVER_KILLS ?? 1);
 const EVENTS = 1500 + KILLS * 1000;
-const TIMEOUT = { timeout: 300_000 + (KILLS + SERVER_KILLS) * 15_000 };
+const TIMEOUT = { timeout: 600_000 + (KILLS + SERVER_KILLS) * 15_000 };
 
 let scene: Scene;
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startSplunk } from "../stand-ins/splunk.ts";
-import { freePort } from "../support/process.ts";
+import { freePort } from "../support/ports.ts";
 import { isHundredth, type Receiver, startReceiver } from "./receiver.ts";
 import { compare, invented, linesBelow, openScene, type Scene, type SceneSink } from "./scene.ts";
 
@@ -36,9 +36,7 @@ const disk = (more: Record<string, unknown> = {}): SceneSink => ({
   ...more,
 });
 
-test("one sink dead, one slow, two refusing every hundredth event: the others finish, and in the end nothing is lost anywhere", {
-  timeout: 300_000,
-}, async () => {
+test("one sink dead, one slow, two refusing every hundredth event: the others finish, and in the end nothing is lost anywhere", async () => {
   const deadPort = await freePort();
   const [web, slow, picky] = [await receiver(), await receiver(), await receiver()];
   const splunk = await startSplunk({ token: "hec-token" });
@@ -137,9 +135,7 @@ async function deadLetters(sink: string) {
     .map((line) => JSON.parse(line) as { id: number; reason: string });
 }
 
-test("R14 a renamed sink continues where it was; before that, the program says what to do", {
-  timeout: 300_000,
-}, async () => {
+test("R14 a renamed sink continues where it was; before that, the program says what to do", async () => {
   scene.configure([disk()]);
   await scene.done("run", "--once");
   append(50);
@@ -160,9 +156,7 @@ test("R14 a renamed sink continues where it was; before that, the program says w
   expect(wrong.stderr).toContain('has no position for a sink "disk"');
 });
 
-test("R14 a removed sink is an error until it is forgotten, and no other sink loses anything by that", {
-  timeout: 300_000,
-}, async () => {
+test("R14 a removed sink is an error until it is forgotten, and no other sink loses anything by that", async () => {
   const web = await receiver();
   scene.configure([disk(), lines("web", web.url)]);
   await scene.done("run", "--once");
@@ -177,9 +171,7 @@ test("R14 a removed sink is an error until it is forgotten, and no other sink lo
   expect(compare(scene.served(), linesBelow(scene.path("disk")))).toEqual(NOTHING_AMISS);
 });
 
-test("R14 a sink that is added says where it begins: beginning, now or a time", {
-  timeout: 300_000,
-}, async () => {
+test("R14 a sink that is added says where it begins: beginning, now or a time", async () => {
   // A reader that is behind keeps the journal whole, so that its beginning is the first event.
   const behind = lines("behind", `http://127.0.0.1:${await freePort()}/events`);
   scene.configure([disk(), behind]);
@@ -219,9 +211,7 @@ test("R14 a sink that is added says where it begins: beginning, now or a time", 
   expect(compare(late, timed.lines)).toEqual(NOTHING_AMISS);
 });
 
-test("only and except send each sink its part, and what is left out holds nothing up", {
-  timeout: 300_000,
-}, async () => {
+test("only and except send each sink its part, and what is left out holds nothing up", async () => {
   const { organizations } = scene.simulator;
   const one = organizations[1]!.id;
   const receivers = {

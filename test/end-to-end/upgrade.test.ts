@@ -26,9 +26,7 @@ const NEWEST = migrations().at(-1)!.number;
 
 const FIXTURE = join(import.meta.dirname, "../fixtures/first-build");
 
-test("a state file of the first build is brought forward by the first run, with a copy that can be restored", {
-  timeout: 120_000,
-}, async () => {
+test("a state file of the first build is brought forward by the first run, with a copy that can be restored", async () => {
   writeFileSync(scene.state, gunzipSync(readFileSync(join(FIXTURE, "state.db.gz"))));
   cpSync(join(FIXTURE, "disk"), scene.path("events"), { recursive: true });
   const receiver = await startReceiver();
@@ -51,9 +49,7 @@ test("a state file of the first build is brought forward by the first run, with 
   await receiver.close();
 });
 
-test("a state file of a newer program is refused by every command with the same clear word, and is not changed", {
-  timeout: 120_000,
-}, async () => {
+test("a state file of a newer program is refused by every command with the same clear word, and is not changed", async () => {
   await scene.done("run", "--once");
   await scene.done("backup", scene.path("copy.db"));
   const newer = "INSERT INTO migrations VALUES (9000, '9000-later', 0); PRAGMA user_version = 9000";

@@ -71,7 +71,7 @@ function run(file: string, state: string): Promise<Running> {
 
 const urlOf = () => /http:\/\/127\.0\.0\.1:\d+/.exec(running?.output() ?? "")?.[0];
 
-async function until(what: string, isSo: () => boolean, msMax = 180_000): Promise<void> {
+async function until(what: string, isSo: () => boolean, msMax = 400_000): Promise<void> {
   for (const deadline = Date.now() + msMax; !isSo(); await sleep(50)) {
     if (Date.now() > deadline)
       throw new Error(`It did not happen: ${what}\n${running?.output().slice(-3000)}`);
@@ -111,7 +111,7 @@ it("accounts for 500 workers with ten bad ones, though the process is killed twi
   await running.kill("SIGKILL");
   running = await run(file, state);
   const find = () => jobs.list({}).find(({ origin }) => origin === "api")!;
-  await until("the job has ended", () => find().endedAt !== null, 240_000);
+  await until("the job has ended", () => find().endedAt !== null);
 
   const job = find();
   const users = jobs.users(job.id, { limit: 1_000, offset: 0 }).filter(({ offered }) => offered);
@@ -132,4 +132,4 @@ it("accounts for 500 workers with ten bad ones, though the process is killed twi
   for (const user of users.filter(({ outcome }) => outcome !== "failed"))
     expect(truth.has(user.username!), user.username!).toBe(true);
   db.close();
-}, 480_000);
+});

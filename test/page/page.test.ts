@@ -303,9 +303,7 @@ describe.skipIf(skipBrowser())("the page", () => {
     expect(faint).toEqual([]);
   });
 
-  it("draws few of ten thousand organizations while it scrolls through them", {
-    timeout: 120_000,
-  }, async () => {
+  it("draws few of ten thousand organizations while it scrolls through them", async () => {
     const large = makeState();
     cleanups.push(large.close);
     await fillLarge(large, 10_000, 100);

@@ -7,7 +7,7 @@ import { launchChromium, openPage, skipBrowser, violationsOf } from "../support/
 import { skipUnless } from "../support/components.ts";
 
 /** Pages wait for the search engine, which is slow on a busy machine. */
-const poll = <T>(look: () => T) => expect.poll(look, { timeout: 60_000 });
+const poll = <T>(look: () => T) => expect.poll(look);
 const skips = skipBrowser() || skipUnless("duckdb", duckdb, DUCKDB_REMEDY);
 
 describe.skipIf(skips)("the search page", () => {

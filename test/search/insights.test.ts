@@ -252,7 +252,7 @@ describe.skipIf(skips)("the Insights interface over everything held", () => {
         status: params.includes("after") ? 400 : 200,
       });
     }
-  }, 300_000);
+  });
 
   test("a failure names no path and no other tenant to a limited token, and leaves an access entry", async () => {
     const [mine, other] = world.simulator.organizations.map(({ id }) => id) as [string, string];

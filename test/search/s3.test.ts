@@ -40,7 +40,7 @@ describe.skipIf(skips)("search over an archive in S3", () => {
     });
     const ran = await run("run", "--once");
     expect({ code: ran.code, stderr: ran.stderr }).toEqual({ code: 0, stderr: "" });
-  }, 180_000);
+  });
   afterAll(async () => {
     await world?.close();
     await gateway?.close();
@@ -64,5 +64,5 @@ describe.skipIf(skips)("search over an archive in S3", () => {
     expect(rebuilt.closedEvents + rebuilt.openEvents).toBe(served.length);
     const text = await run("search", "--text", served[0]!.event.id!, "--output", "raw");
     expect(text.stdout).toBe(`${served[0]!.text}\n`);
-  }, 120_000);
+  });
 });

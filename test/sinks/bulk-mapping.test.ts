@@ -65,7 +65,7 @@ describe.skipIf(skip)("the default mappings on a real OpenSearch", () => {
 
   beforeAll(async () => {
     real = await startOpenSearch(folder!, []);
-  }, 180_000);
+  });
 
   afterAll(() => real?.close());
 

@@ -33,7 +33,7 @@ let indexNumber = 0;
 beforeAll(async () => {
   if (skip) return;
   real = await startOpenSearch(folder!, [`http.max_content_length=${CONTENT_BYTES_MAX}b`]);
-}, 180_000);
+});
 
 afterAll(() => real?.close());
 

@@ -177,7 +177,7 @@ describe.each(SHAPES)("R23 $name", (shape) => {
   const { callsMin, step = 1 } = shape;
   test.each(CUTS.map((cut, first) => ({ ...cut, first })))(
     "is exact whichever call is the last before $name",
-    { timeout: 180_000 },
+    { timeout: 600_000 },
     async ({ kept, first }) => {
       let crashes = 0;
       // Each kind of crash begins with another call, so that together they are at every call.

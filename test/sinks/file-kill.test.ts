@@ -64,7 +64,7 @@ function start(until: number, { settings, organizations, perBatch = 60 }: Case):
 test.each(CASES)(
   `R17 R23 every event is exactly once and in order in $name after ${KILLS} times kill -9`,
   {
-    timeout: 240_000 + KILLS * 10_000,
+    timeout: 600_000 + KILLS * 10_000,
   },
   async (drive) => {
     for (let kill = 0; kill < KILLS; kill++) {

@@ -156,7 +156,7 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     // A commit is acknowledged a moment before it can be read.
     const { partition, payload } = await vi.waitUntil(
       async () => (await readTopic(suite.address, suite.positionsTopic)).find(({ key }) => key === target.id),
-      { timeout: 120_000 },
+      { timeout: 600_000 },
     );
     const position = formatPosition(after(second).position);
     const value = JSON.stringify({ ...JSON.parse(payload!), position });

@@ -77,7 +77,7 @@ async function expectEachOnce(topic: string, events: number): Promise<void> {
 
 describe.skipIf(suite.skipOwn)("kafka under kill -9", () => {
   test(`R17 ${KILLS} kills of the exporter at any moment: every event once, in order per organization`, {
-    timeout: 240_000 + KILLS * 15_000,
+    timeout: 600_000 + KILLS * 15_000,
   }, async () => {
     folder = await mkdtemp(join(tmpdir(), "tidemark-kill-"));
     const target = suite.newTarget({ createTopics: { partitions: 3, replication: 1 } });
@@ -95,7 +95,7 @@ describe.skipIf(suite.skipOwn)("kafka under kill -9", () => {
   });
 
   test(`R17 ${BROKER_KILLS} kills of the broker during an export: every event once`, {
-    timeout: 240_000 + BROKER_KILLS * 60_000,
+    timeout: 600_000 + BROKER_KILLS * 60_000,
   }, async () => {
     folder = await mkdtemp(join(tmpdir(), "tidemark-kill-"));
     const target = suite.newTarget({ createTopics: { partitions: 3, replication: 1 } });

@@ -105,5 +105,5 @@ describe.each([
     } finally {
       await receiver.close();
     }
-  }, 120_000);
+  });
 });

@@ -3,7 +3,8 @@ import { createHmac } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce } from "./components.ts";
-import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, startProcess } from "./process.ts";
 
 const VERSION = "3.37.0";
 /** The account and key that every Azurite has. They are published and protect nothing. */

@@ -31,7 +31,6 @@ export type Component =
   | "helm"
   | "kubeconform"
   | "fsck"
-  | "merkle"
   | "python"
   | "duckdb"
   | "pyarrow"

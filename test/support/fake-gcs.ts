@@ -2,7 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, startProcess } from "./process.ts";
 
 const VERSION = "v1.56.1";
 

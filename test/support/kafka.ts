@@ -2,7 +2,6 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,10 +9,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fetchOnce, programOnPath } from "./components.ts";
 import { SHORT_LIVED, trainedFlags, trainOnce } from "./java.ts";
+import { freePort } from "./ports.ts";
 
 const run = promisify(execFile);
 const VERSION = "4.3.1";
-const START_MS_MAX = 180_000;
+const START_MS_MAX = 400_000;
 const DATA = "data";
 
 export const KAFKA_REMEDY =
@@ -264,17 +264,9 @@ function propertiesOf(
     .join("");
 }
 
-/** Free when asked for; held all at once, so that they differ. */
 async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, "127.0.0.1");
-      await once(server, "listening");
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  const ports: number[] = [];
+  while (ports.length < count) ports.push(await freePort());
   return ports;
 }
 

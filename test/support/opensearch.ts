@@ -3,7 +3,8 @@ import { existsSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
 import { SHORT_LIVED, trainedFlags, trainOnce } from "./java.ts";
-import { freePort, inTemporaryFolder, type Running, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, type Running, startProcess } from "./process.ts";
 
 const VERSION = "2.19.1";
 const LAUNCHER_JAR = "launcher.jar";
@@ -118,7 +119,7 @@ async function launch(
     const answer = await fetch(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
     return answer.status === 200;
   };
-  return { running: await startProcess("java", args, { isReady, readyMsMax: 120_000 }), url };
+  return { running: await startProcess("java", args, { isReady, readyMsMax: 400_000 }), url };
 }
 
 const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -2,7 +2,8 @@ import { execFileSync } from "node:child_process";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, startProcess } from "./process.ts";
 
 const BUILDER_VERSION = "0.164.0";
 const VERSION = "0.162.0";

@@ -1,7 +1,6 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,7 +31,7 @@ export async function startProcess(
     readonly outputFile?: string;
   },
 ): Promise<Running> {
-  const { isReady, readyMsMax = 60_000, outputFile, ...spawnOptions } = options;
+  const { isReady, readyMsMax = 300_000, outputFile, ...spawnOptions } = options;
   const file = outputFile === undefined ? undefined : openSync(outputFile, "a");
   const child = spawn(command, args, { ...spawnOptions, stdio: ["ignore", file ?? "pipe", file ?? "pipe"] });
   if (file !== undefined) closeSync(file);
@@ -76,13 +75,4 @@ export async function inTemporaryFolder<Component>(
     rmSync(folder, { recursive: true, force: true });
     throw error;
   }
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Certificates } from "./certificates.ts";
 import { programOnPath } from "./components.ts";
-import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, startProcess } from "./process.ts";
 
 /** The rsyslog daemon on this machine, with its GnuTLS driver; undefined when it is not installed. */
 export function findRsyslog(): string | undefined {
@@ -34,7 +35,7 @@ export interface SyslogMessage {
 }
 
 const QUIET_MS = 150;
-const ARRIVAL_MS_MAX = 10_000;
+const ARRIVAL_MS_MAX = 120_000;
 
 /** A daemon of its own on a free port; with certificates over TLS, where clients must show one of theirs. */
 export function startRsyslog(program: string, certificates?: Certificates): Promise<Rsyslog> {

@@ -1,10 +1,8 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { fetchOnce, programOnPath } from "./components.ts";
 
 const FSCK_VERSION = "1.0.4";
-const MERKLE_VERSION = "v0.0.3-0.20260727102338-4491f478b7dc";
 
 /** The log checker of the Tessera project, written in Go by other people; undefined when it was not built. */
 export async function findFsck(): Promise<string | undefined> {
@@ -14,16 +12,6 @@ export async function findFsck(): Promise<string | undefined> {
     execFileSync("go", ["install", module], { stdio: "inherit", env: { ...process.env, GOBIN: target } });
   });
   return folder && join(folder, "fsck");
-}
-
-/** The folder `testdata` of transparency-dev/merkle (Apache-2.0), from Go's module cache. */
-export async function findMerkleVectors(): Promise<string | undefined> {
-  if (!programOnPath("go")) return undefined;
-  return fetchOnce("merkle", `merkle-vectors-${MERKLE_VERSION}`, async (target) => {
-    const module = `github.com/transparency-dev/merkle@${MERKLE_VERSION}`;
-    const answer = execFileSync("go", ["mod", "download", "-json", module], { encoding: "utf8" });
-    cpSync(join((JSON.parse(answer) as { Dir: string }).Dir, "testdata"), target, { recursive: true });
-  });
 }
 
 /** A Python with the packages that the auditor's verifier needs; undefined when there is none. */

@@ -3,7 +3,8 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { fetchOnce, programOnPath } from "./components.ts";
-import { freePort, inTemporaryFolder, startProcess } from "./process.ts";
+import { freePort } from "./ports.ts";
+import { inTemporaryFolder, startProcess } from "./process.ts";
 
 const VERSION = "1.8.0";
 export const S3_ACCESS_KEY = "test-access-key-id";
