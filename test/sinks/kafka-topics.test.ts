@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { PausedError, RejectedEventsError } from "../../src/core/errors.ts";
+import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { kafka } from "../../src/sinks/kafka/sink.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
 import { placeByKcat, readTopic } from "../support/kafka.ts";
+import { API } from "../support/kafka-proxy.ts";
 import { bodies, type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
 
 const suite = await useKafka();
@@ -156,13 +157,26 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     const events = Array.from({ length: 300 }, (_, at) =>
       makeEvent({ organization: `org${at}`, index: at, id: `${at}` }),
     );
-    const sink = await suite.open({ ...target, config: { ...target.config, topic } });
-    await sink.write(makeBatch(sink, events), new AbortController().signal);
+    // A slow broker may not know a new topic for seconds: the write is then tried again.
+    for (let isDone = false; !isDone; ) {
+      const sink = await suite.open({ ...target, config: { ...target.config, topic } });
+      isDone = await sink.write(makeBatch(sink, events), new AbortController().signal).then(
+        () => true,
+        (error) => {
+          if (!(error instanceof RetryableError)) throw error;
+          return false;
+        },
+      );
+    }
     const again = await suite.open({ ...target, config: { ...target.config, topic } });
     const before = suite.proxy.requests();
     await again.write(makeBatch(again, events), new AbortController().signal);
-    const requests = suite.proxy.requests() - before;
-    expect(requests).toBeLessThan(60);
+    const after = suite.proxy.requests();
+    const sent = (api: number) => (after.get(api) ?? 0) - (before.get(api) ?? 0);
+    const preparing = [API.metadata, API.createTopics, API.describeConfigs, API.listOffsets].map(sent);
+    expect(preparing.reduce((sum, count) => sum + count, 0)).toBeLessThan(60);
+    // A slow broker asks for some of the others again until the last transaction has ended.
+    for (const api of after.keys()) expect(sent(api), `requests of kind ${api}`).toBeLessThan(300);
   });
 
   test("R22 a topic for each organization, which no two share, in names that Kafka allows", async () => {

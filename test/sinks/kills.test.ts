@@ -25,7 +25,7 @@ const fakeGcs = await findFakeGcs();
 const skipFakeGcs = skipUnless("fake_gcs", fakeGcs, "run once with TIDEMARK_REQUIRE=fake_gcs");
 const azurite = await findAzurite();
 const skipAzurite = skipUnless("azurite", azurite, "run once with TIDEMARK_REQUIRE=azurite");
-const TIMEOUT_MS = 120_000 + KILLS * 20_000;
+const TIMEOUT_MS = 600_000 + KILLS * 20_000;
 
 describe.skipIf(skipOpenSearch)("opensearch under kills of the writer and of the server", () => {
   test(

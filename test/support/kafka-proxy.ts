@@ -8,9 +8,11 @@ export const API = {
   listOffsets: 2,
   metadata: 3,
   findCoordinator: 10,
+  createTopics: 19,
   initProducerId: 22,
   addPartitionsToTxn: 24,
   endTxn: 26,
+  describeConfigs: 32,
 } as const;
 
 /**
@@ -34,8 +36,8 @@ export interface FaultyProxy {
   accept(): void;
   /** Ends all connections; new ones are accepted. */
   cutAll(): void;
-  /** How many requests have passed so far. */
-  requests(): number;
+  /** How many requests of each kind have come so far. */
+  requests(): ReadonlyMap<number, number>;
   close(): Promise<void>;
 }
 
@@ -51,7 +53,7 @@ export async function startProxy(): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   const traps: Trap[] = [];
   let refusing = false;
-  let requests = 0;
+  const requests = new Map<number, number>();
   const proxy = { target: 0 };
   const server: Server = createServer((client) => {
     track(sockets, client);
@@ -59,7 +61,7 @@ export async function startProxy(): Promise<FaultyProxy> {
     const broker = connect(proxy.target, "127.0.0.1");
     track(sockets, broker);
     relay(client, broker, (api) => {
-      requests++;
+      requests.set(api, (requests.get(api) ?? 0) + 1);
       return takeTrap(traps, api);
     });
   }).listen(0, "127.0.0.1");
@@ -82,7 +84,7 @@ export async function startProxy(): Promise<FaultyProxy> {
       traps.length = 0;
     },
     cutAll,
-    requests: () => requests,
+    requests: () => new Map(requests),
     async close() {
       cutAll();
       await new Promise((done) => server.close(done));
