@@ -20,6 +20,8 @@ export interface RequestExtras {
  *   open     stored
  *   started  marked before the work begins
  *   done     stored with its result; a machine that asked gets the result then
+ * A command withdraws its request when it stops waiting. One that a killed command left open is not carried out
+ * minutes later: what it named may have changed.
  * A process that ends between started and done leaves a request that may have been carried out. The next
  * process repeats it where a repeat finds nothing left to do, and reports it as interrupted otherwise.
  */
@@ -40,13 +42,20 @@ export async function carryOutRequests(
 
 /** undefined: the process ends. */
 async function carryOut(
-  { id, kind, body, wasStarted }: ChangeRequest,
+  { id, kind, body, wasStarted, isExpired }: ChangeRequest,
   requests: ReturnType<typeof createRequests>,
   actions: Actions,
   log: Log,
   signal: AbortSignal,
   routes: readonly Route[],
 ): Promise<LaneOutcome | undefined> {
+  if (isExpired) {
+    log.warn(
+      { kind, request: id },
+      "An old request of a command that was ended is not carried out. Ask again.",
+    );
+    return { ok: false, message: EXPIRED };
+  }
   if (wasStarted && !isRepeatable(kind, body)) {
     log.error({ kind, request: id }, "A request was interrupted by a crash.");
     return { ok: false, message: INTERRUPTED };
@@ -98,5 +107,7 @@ export function errorOf({ message, error, status, value }: LaneOutcome): Error {
   }
 }
 
+const EXPIRED =
+  "The command that asked for this has ended without an answer, so it was not carried out. Ask again.";
 const INTERRUPTED =
   "The process ended while it carried this out, so it may be done or not. It is not repeated, because that could deliver events twice. Check `tidemark status`, and ask again if it was not done.";

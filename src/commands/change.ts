@@ -25,7 +25,7 @@ export async function change<Kind extends ActionKind>(
 ): Promise<void> {
   const { cluster } = config;
   if (cluster !== undefined) return changeInCluster(io, { ...config, cluster }, kind, body);
-  if (isLocked(config.state)) return ask(io, config, kind, body);
+  if (isLocked(config.state) && (await ask(io, config, kind, body))) return;
   // Renaming and forgetting repair a state that does not match its sinks, so that mismatch is no error here.
   const repairing = kind === "rename" || kind === "forget";
   const app = await openApp({ config, log: createLog(io, config.log.level), stdout: io.stdout, repairing });
@@ -56,13 +56,17 @@ async function changeInCluster<Kind extends ActionKind>(
   }
 }
 
-async function ask(io: Io, config: Config, kind: ActionKind, body: unknown): Promise<void> {
+/** false: the process that was asked has ended, so the caller carries it out. */
+async function ask(io: Io, config: Config, kind: ActionKind, body: unknown): Promise<boolean> {
   const db = openState(config.state);
   try {
     const requests = createRequests(db, systemClock);
-    const result = await requests.ask(kind, body, ASK_TIMEOUT_MS, io.signal);
+    const running = { timeoutMs: ASK_TIMEOUT_MS, isRunning: () => isLocked(config.state) };
+    const result = await requests.ask(kind, body, running, io.signal);
+    if (result === undefined) return false;
     if (!result.ok) throw new UsageError(result.message);
     io.stdout.write(`${result.message}\n`);
+    return true;
   } finally {
     db.close();
   }

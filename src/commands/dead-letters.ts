@@ -50,14 +50,17 @@ export function registerDeadLetters(program: Command, io: Io): void {
           throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
         const { config } = loadConfig(flags.config, io.env);
         // In a cluster each lane has its own pages, and sets the bound itself.
-        const isBounded = kind === "replay" && config.cluster === undefined;
-        const bounded = isBounded ? { ...filter, pageMax: newestPage(config.state) } : filter;
-        await change(io, config, kind, bounded);
+        const bound = config.cluster === undefined ? boundOf(kind, config.state) : {};
+        await change(io, config, kind, { ...filter, ...bound });
       });
   }
 }
 
-/** Letters of later pages were refused after this request, and are not part of it. */
+/** Letters that are refused after this request are not part of it. Replayed ones come back with later pages. */
+function boundOf(kind: "replay" | "drop", state: string): Pick<DeadLetterFilter, "pageMax" | "untilMs"> {
+  return kind === "replay" ? { pageMax: newestPage(state) } : { untilMs: Date.now() };
+}
+
 function newestPage(state: string): number {
   const db = openStateForReading(state);
   try {

@@ -47,9 +47,16 @@ function write(io: Io, line: string, asJson: boolean, again: boolean): void {
 
 function end(io: Io, job: Job, asJson: boolean): void {
   if (io.interactive && !asJson) io.stdout.write("\n");
-  const wentWell = job.state === "finished" && job.counts.failed === 0 && (job.unaccounted ?? 0) === 0;
-  if (!wentWell) io.setExitCode(1);
+  if (!wentWell(job)) io.setExitCode(1);
   if (!asJson && job.reason !== null) io.stdout.write(`${job.reason}\n`);
+}
+
+/** Where the offer is not exactly known, a job went well only if users have outcomes and none is waiting. */
+export function wentWell({ state, counts, unaccounted }: Job): boolean {
+  if (state !== "finished" || counts.failed > 0) return false;
+  if (unaccounted !== null) return unaccounted === 0;
+  const { created, updated, reactivated, skipped, pending } = counts;
+  return pending === 0 && created + updated + reactivated + skipped > 0;
 }
 
 /** In a cluster a machine that runs the job's lane has just answered. */

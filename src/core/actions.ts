@@ -16,6 +16,11 @@ const deadLetters = z.strictObject({
     .min(0)
     .optional()
     .meta({ description: "Only those of journal pages up to this number; later ones are newer refusals." }),
+  untilMs: z
+    .int()
+    .min(0)
+    .optional()
+    .meta({ description: "Only those that were refused until this time, in milliseconds since 1970." }),
 });
 const stretch = z.strictObject({
   account: z.string().optional(),

@@ -101,7 +101,7 @@ function userOf(body: Fields): ImportUser | undefined {
   const resource = fields(body.resource);
   if (resource === undefined) return undefined;
   const type = text(resource.type);
-  if (type !== undefined && !/user/i.test(type)) return undefined;
+  if (type !== undefined && !/^(system)?[_ -]?user$/i.test(type)) return undefined;
   const user = {
     userId: text(resource.id),
     username: text(resource.username),

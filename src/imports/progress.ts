@@ -1,4 +1,5 @@
 import type { Log } from "../core/log.ts";
+import { formatDuration } from "../core/time.ts";
 import type { JobPart, JobRow } from "./job.ts";
 import type { ImportStore } from "./store/open.ts";
 import type { PartRow } from "./store/parts.ts";
@@ -108,8 +109,7 @@ function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): voi
 }
 
 function silenceReason({ store }: ProgressContext, job: JobRow): string {
-  const minutes = Math.round(job.finish_after_ms / 60_000);
-  const silence = `Taken for finished because nothing was seen of it for ${minutes} minutes`;
+  const silence = `Taken for finished because nothing was seen of it for ${formatDuration(job.finish_after_ms)}`;
   if (job.offered_ms === null) {
     const cause = job.offer_note ?? "The offer was not stored.";
     return `${silence}. Only silence can end it, because the number of users offered is not known. ${cause}`;

@@ -10,6 +10,8 @@ export interface ChangeRequest {
   readonly body: unknown;
   /** An earlier process began to carry it out. */
   readonly wasStarted: boolean;
+  /** The command that left it has ended without an answer, and nobody began to carry it out. */
+  readonly isExpired: boolean;
 }
 
 export type RequestResult = LaneOutcome;
@@ -22,15 +24,20 @@ export interface ForeignRequest {
 }
 
 const POLL_MS = 200;
+/** How often the asker looks whether the process that it asks still runs. */
+const LOOK_MS = 1000;
 const KEPT_MS = 86_400_000;
+/** Longer than any asker waits: a request that is older was left by a command that was killed. */
+const EXPIRED_MS = 120_000;
 /** The row of `meta` with the offset up to which requests of other machines were taken (C3). */
 const NEXT = "requests_next";
 
 /** Requests of changing commands to the running process, which alone may change the state (R15). */
 export function createRequests(db: State, clock: Clock) {
+  const withdraw = db.prepare("DELETE FROM requests WHERE id = ? AND started_ms IS NULL AND done_ms IS NULL");
   const insert = db.prepare("INSERT INTO requests (kind, body, made_ms) VALUES (?, ?, ?)");
   const open = db.prepare(
-    "SELECT id, origin, kind, body, started_ms AS startedMs FROM requests WHERE done_ms IS NULL ORDER BY id",
+    "SELECT id, origin, kind, body, made_ms AS madeMs, started_ms AS startedMs FROM requests WHERE done_ms IS NULL ORDER BY id",
   );
   const start = db.prepare("UPDATE requests SET started_ms = ? WHERE id = ?");
   const finish = db.prepare("UPDATE requests SET done_ms = ?, result = ? WHERE id = ?");
@@ -46,17 +53,37 @@ export function createRequests(db: State, clock: Clock) {
   const setNext = db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)");
 
   return {
-    /** Stores a request and waits until the running process has carried it out. */
-    async ask(kind: string, body: unknown, timeoutMs: number, signal: AbortSignal): Promise<RequestResult> {
+    /**
+     * Stores a request and waits until the running process has carried it out. A request that it did not begin is
+     * withdrawn at the end of the wait, so it is never carried out behind the asker's back. undefined: no process
+     * is running any more, and the request is withdrawn.
+     */
+    async ask(
+      kind: string,
+      body: unknown,
+      running: { readonly timeoutMs: number; isRunning(): boolean },
+      signal: AbortSignal,
+    ): Promise<RequestResult | undefined> {
       const { lastInsertRowid } = await db.change(() => insert.run(kind, JSON.stringify(body), clock.now()));
       const id = Number(lastInsertRowid);
-      const untilMs = clock.now() + timeoutMs;
-      while (clock.now() < untilMs) {
-        const done = result.get(id) as string | undefined;
-        if (done !== undefined) return JSON.parse(done) as RequestResult;
-        await clock.sleep(POLL_MS, signal);
+      const isWithdrawn = async () => (await db.change(() => withdraw.run(id))).changes === 1;
+      const untilMs = clock.now() + running.timeoutMs;
+      let lookMs = clock.now() + LOOK_MS;
+      try {
+        while (clock.now() < untilMs) {
+          const done = result.get(id) as string | undefined;
+          if (done !== undefined) return JSON.parse(done) as RequestResult;
+          if (clock.now() >= lookMs) {
+            if (!running.isRunning() && (await isWithdrawn())) return undefined;
+            lookMs = clock.now() + LOOK_MS;
+          }
+          await clock.sleep(POLL_MS, signal);
+        }
+      } catch (error) {
+        if (signal.aborted) await isWithdrawn();
+        throw error;
       }
-      return { ok: true, message: "The running process has the request and will carry it out." };
+      return (await isWithdrawn()) ? { ok: false, message: NOT_TAKEN } : { ok: true, message: UNDER_WAY };
     },
     open: () =>
       (
@@ -65,15 +92,17 @@ export function createRequests(db: State, clock: Clock) {
           origin: string | null;
           kind: string;
           body: string;
+          madeMs: number;
           startedMs: number | null;
         }[]
       ).map(
-        ({ id, origin, kind, body, startedMs }): ChangeRequest => ({
+        ({ id, origin, kind, body, madeMs, startedMs }): ChangeRequest => ({
           id,
           origin,
           kind,
           body: JSON.parse(body) as unknown,
           wasStarted: startedMs !== null,
+          isExpired: origin === null && startedMs === null && clock.now() - madeMs > EXPIRED_MS,
         }),
       ),
     /** Stores requests of other machines and how far they were read, in one change (C3). */
@@ -103,3 +132,7 @@ export function createRequests(db: State, clock: Clock) {
       }),
   };
 }
+
+const NOT_TAKEN =
+  "Nothing was changed: another Tidemark command works with the state file, for example `run --once`, and it takes no requests. Ask again when it has ended.";
+const UNDER_WAY = "The running process has begun to carry this out. `tidemark status` shows the result.";

@@ -28,6 +28,8 @@ export interface DeadLetterFilter {
   readonly group?: string | undefined;
   /** Only events of journal pages up to this one. */
   readonly pageMax?: number | undefined;
+  /** Only those that were refused until this time. */
+  readonly untilMs?: number | undefined;
 }
 
 /** Dead letters of one sink that were refused for the same reason. */
@@ -166,6 +168,7 @@ function conditionsOf(db: State, filter: DeadLetterFilter): { where: string; val
   if (filter.reason !== undefined) add("instr(reason, ?) > 0", filter.reason);
   if (filter.ids !== undefined) add(`id IN ${ID_LIST}`, JSON.stringify(filter.ids));
   if (filter.pageMax !== undefined) add("page <= ?", filter.pageMax);
+  if (filter.untilMs !== undefined) add("stored_ms <= ?", filter.untilMs);
   if (filter.group !== undefined) {
     const group = groupsOf(db).find(({ id }) => id === filter.group);
     if (group === undefined) add("FALSE");

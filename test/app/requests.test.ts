@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { carryOutRequests } from "../../src/app/requests.ts";
 import { openApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/load.ts";
@@ -11,6 +11,9 @@ import { createRequests } from "../../src/journal/command-queue.ts";
 import { openState } from "../../src/journal/database.ts";
 import { createDeadLetters } from "../../src/journal/dead-letters.ts";
 import { createJournal } from "../../src/journal/journal.ts";
+import { isLocked, takeLock } from "../../src/journal/lock.ts";
+import { temporaryFolder } from "../journal/support.ts";
+import { createFakeClock } from "../support/clock.ts";
 import { readEvents } from "../support/pages.ts";
 import { openWorld, type World } from "../support/world.ts";
 
@@ -27,12 +30,12 @@ describe("R15 a request that a crash interrupted", () => {
   });
   afterEach(() => world.close());
 
-  const leave = (kind: string, body: unknown) =>
+  const leave = (kind: string, body: unknown, madeMs = Date.now()) =>
     withState((db) => {
       db.prepare("INSERT INTO requests (kind, body, made_ms) VALUES (?, ?, ?)").run(
         kind,
         JSON.stringify(body),
-        Date.now(),
+        madeMs,
       );
     });
 
@@ -100,6 +103,13 @@ describe("R15 a request that a crash interrupted", () => {
     expect(left).toEqual(["no, again"]);
   });
 
+  test("is not carried out minutes after the command that left it was killed", async () => {
+    await bury();
+    await leave("drop", { sink: "disk" }, Date.now() - 121_000);
+    expect(await carryOutAgain()).toEqual({ ok: false, message: expect.stringContaining("not carried out") });
+    expect(await withState((db) => createDeadLetters(db).list({}, 10).length)).toBe(3);
+  });
+
   test("is reported and not repeated for a backfill of one sink, which would deliver twice", async () => {
     const nowMs = Date.now();
     await leave("backfill", { fromMs: nowMs - 86_400_000, toMs: nowMs, sink: "disk" });
@@ -114,4 +124,86 @@ describe("R15 a request that a crash interrupted", () => {
     });
     expect(await windows()).toBe(before);
   });
+});
+
+/** The lock is held by a process that takes no requests, such as `run --once`. */
+describe("R15 a request that nobody takes", () => {
+  const folder = temporaryFolder();
+  const file = join(folder.path, "state.db");
+  const db = openState(file);
+  const signal = new AbortController().signal;
+  afterAll(() => {
+    db.close();
+    folder.remove();
+  });
+
+  test("is withdrawn at the end of the wait, and the command says that nothing was changed", async () => {
+    const clock = createFakeClock();
+    const requests = createRequests(db, { ...clock, sleep: async (ms) => void clock.advance(ms) });
+    const held = { timeoutMs: 30_000, isRunning: () => true };
+    expect(await requests.ask("drop", {}, held, signal)).toEqual({
+      ok: false,
+      message: expect.stringContaining("Nothing was changed"),
+    });
+    expect(requests.open()).toEqual([]);
+  });
+
+  test("is withdrawn for the asker to carry out when the lock is free again", async () => {
+    const lock = takeLock(file);
+    const clock = createFakeClock();
+    let sleeps = 0;
+    const sleep = async (ms: number) => {
+      clock.advance(ms);
+      if (++sleeps === 20) lock.release();
+    };
+    const requests = createRequests(db, { ...clock, sleep });
+    const running = { timeoutMs: 30_000, isRunning: () => isLocked(file) };
+    expect(await requests.ask("drop", {}, running, signal)).toBeUndefined();
+    expect(requests.open()).toEqual([]);
+  });
+
+  test("is withdrawn when the asker is ended by a signal", async () => {
+    const ended = new AbortController();
+    const clock = createFakeClock();
+    const sleep = async () => {
+      ended.abort();
+      throw ended.signal.reason;
+    };
+    const requests = createRequests(db, { ...clock, sleep });
+    const held = { timeoutMs: 30_000, isRunning: () => true };
+    await expect(requests.ask("drop", {}, held, ended.signal)).rejects.toThrow(/abort/i);
+    expect(requests.open()).toEqual([]);
+  });
+
+  test("is not withdrawn after the running process has begun it", async () => {
+    const clock = createFakeClock();
+    const sleep = async (ms: number) => {
+      clock.advance(ms);
+      await requests.start(requests.open()[0]!.id);
+    };
+    const requests: ReturnType<typeof createRequests> = createRequests(db, { ...clock, sleep });
+    const held = { timeoutMs: 30_000, isRunning: () => true };
+    expect(await requests.ask("drop", {}, held, signal)).toMatchObject({ ok: true });
+    expect(requests.open()).toMatchObject([{ wasStarted: true }]);
+  });
+});
+
+test("R21 a drop deletes only letters that were refused before it was asked for", async () => {
+  const world = await openWorld({ events: 100, organizations: 1 });
+  try {
+    const config = world.configure();
+    await world.run(["run", "--once", "-c", config]);
+    const db = openState(world.at("state.db"));
+    const reader = await createJournal(db, systemClock).reader("disk");
+    const events = await readEvents(reader, { ...reader.position, page: 0, event: 0, hash: "" });
+    await reader.addDeadLetters(events.slice(0, 3).map((event) => ({ event, reason: "no" })));
+    const later = db.prepare("UPDATE dead_letters SET stored_ms = ? WHERE id = 3");
+    later.run(Date.now() + 600_000);
+    db.close();
+    const { stdout } = await world.run(["dead-letters", "drop", "--all", "-c", config]);
+    expect(stdout).toContain("2");
+    expect((await world.run(["dead-letters", "list", "--each", "-c", config])).stdout).toMatch(/^3\t/);
+  } finally {
+    await world.close();
+  }
 });

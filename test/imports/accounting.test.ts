@@ -140,7 +140,7 @@ describe("the end of a job", () => {
     expect(jobs.job(id)).toMatchObject({ state: "finished", unaccounted: 2 });
     expect(jobs.job(id)!.summary).toBe("3 offered: 1 created, 2 unaccounted");
     expect(jobs.job(id)!.reason).toBe(
-      "Taken for finished because nothing was seen of it for 15 minutes; 2 offered users have no outcome.",
+      "Taken for finished because nothing was seen of it for 15m; 2 offered users have no outcome.",
     );
   });
 
@@ -190,7 +190,7 @@ describe("the end of a job", () => {
       "at most 3 offered: 1 created, 2 without an outcome, perhaps left out by queryString",
     );
     expect(jobs.job(id)!.reason).toBe(
-      "Taken for finished because nothing was seen of it for 15 minutes; 2 listed users have no outcome. The list of users on offer is the same with and without queryString, so it may contain users that the import leaves out.",
+      "Taken for finished because nothing was seen of it for 15m; 2 listed users have no outcome. The list of users on offer is the same with and without queryString, so it may contain users that the import leaves out.",
     );
   });
 
@@ -239,7 +239,7 @@ describe("the end of a job", () => {
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ state: "finished", offered: null, unaccounted: null });
     expect(jobs.job(id)!.reason).toBe(
-      "Taken for finished because nothing was seen of it for 15 minutes. Only silence can end it, because the number of users offered is not known. The users on offer could not be read: 404 no such list",
+      "Taken for finished because nothing was seen of it for 15m. Only silence can end it, because the number of users offered is not known. The users on offer could not be read: 404 no such list",
     );
   });
 

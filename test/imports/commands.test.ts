@@ -14,6 +14,7 @@ import type { Io } from "../../src/commands/io.ts";
 import type { ManagementContext } from "../../src/commands/management.ts";
 import { registerSystem } from "../../src/commands/system.ts";
 import { registerUsers } from "../../src/commands/users.ts";
+import { wentWell } from "../../src/commands/watch-import.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { UsageError } from "../../src/core/errors.ts";
 import { silentLog } from "../../src/core/log.ts";
@@ -185,6 +186,19 @@ describe("imports", () => {
     expect(watched.out.trim().split("\n").at(-1)).toContain(
       `finished: 60 offered: ${shown.counts.created} created`,
     );
+  });
+
+  it.each([
+    ["no user has an outcome", {}, null, 1],
+    ["listed users wait", { created: 3, pending: 2 }, null, 1],
+    ["users have outcomes, and none waits", { created: 3 }, null, 0],
+    ["a user failed", { created: 3, failed: 1 }, 0, 1],
+    ["an offered user is unaccounted for", { created: 3 }, 1, 1],
+    ["nobody was offered", {}, 0, 0],
+  ] as const)("a watched job whose end says that %s", async (_, counts, unaccounted, code) => {
+    const none = { created: 0, updated: 0, reactivated: 0, failed: 0, skipped: 0, pending: 0, events: 0 };
+    const job = { state: "finished", counts: { ...none, ...counts }, unaccounted } as Job;
+    expect(wentWell(job) ? 0 : 1).toBe(code);
   });
 
   it("says what a Workday import would change, posts the chosen workers and activates the staged ones", async () => {

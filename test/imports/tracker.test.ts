@@ -101,6 +101,19 @@ describe("the tracker", () => {
     expect(changes).toBe(1);
   });
 
+  it("counts no event of a user group as a user", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const group = { resource: { type: "user_group", id: "g1", name: "staff" } };
+    await imports.apply([
+      importEvent("j1", "user_create", "anna"),
+      importEvent("j1", "group_create", undefined, group),
+      importEvent("j1", "group_update", undefined, group),
+      importEvent("j1", "user_update", undefined, { resource: { type: "system_user", username: "ben" } }),
+    ]);
+    expect(outcomes(job.id)).toEqual({ anna: "created", ben: "updated" });
+    expect(jobs.counts(job.id)).toMatchObject({ created: 1, updated: 1, events: 4 });
+  });
+
   it("tells per user what became of them, with the event and the reason", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
     const failure = importEvent("j1", "user_create", undefined, {
