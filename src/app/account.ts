@@ -139,13 +139,13 @@ async function discover(config: AccountConfig, management: ManagementClient, sig
   const exclude = config.exclude?.map(patternOf);
   const matches = (patterns: readonly RegExp[], id: string, name: string) =>
     patterns.some((pattern) => pattern.test(id) || pattern.test(name));
-  const found: { id: string; name: string }[] = [];
+  const found: { id: string; name: string; isLeftOut: boolean }[] = [];
   for await (const organization of management.organizations(signal)) {
     const id = organization._id;
     const name = organization.displayName ?? id;
-    if (include !== undefined && !matches(include, id, name)) continue;
-    if (exclude !== undefined && matches(exclude, id, name)) continue;
-    found.push({ id, name });
+    const isIncluded = include === undefined || matches(include, id, name);
+    const isExcluded = exclude !== undefined && matches(exclude, id, name);
+    found.push({ id, name, isLeftOut: !isIncluded || isExcluded });
   }
   return found;
 }

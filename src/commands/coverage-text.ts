@@ -1,14 +1,18 @@
+import { isSetAside } from "../core/roster.ts";
 import { formatDuration } from "../core/time.ts";
 import type { GapsView } from "../core/view/gaps.ts";
 import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
 import type { StatusView } from "../core/view/status.ts";
+import { counted } from "./count-words.ts";
 import type { CoverageRow } from "./coverage-rows.ts";
+import { minuteText, stateText } from "./organization-state.ts";
 
 export function summaryLines({ totals }: StatusView, organizations: OrganizationsView): string[] {
   const { windows, apiCount, heldCount, differing, late } = totals;
+  const known = counted(totals.organizations, "organization");
   return [
-    `${organizations.total} organizations, ${organizations.problems} with a problem.`,
-    `Time ranges: ${windows.sealed} complete, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} lost.`,
+    `${known}, ${organizations.problems} with a problem.`,
+    `Time ranges: ${windows.sealed} complete, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused or not asked for, ${windows.expired} lost.`,
     `The service counts ${apiCount} events in closed time ranges, ${heldCount} are held; ${differing} time ranges differ. ${late} events appeared late.`,
   ];
 }
@@ -19,18 +23,14 @@ export function gapLines({ totals, gaps }: GapsView): string[] {
   const lines = gaps.map((gap) => {
     const owner = gap.provider ?? gap.organization ?? "own organization";
     const events = gap.events === null ? "" : `, ${gap.events} events`;
-    const again = gap.open && gap.nextMs !== null ? `; tried again ${timeText(gap.nextMs)}` : "";
+    const again = gap.open && gap.nextMs !== null ? `; tried again ${minuteText(gap.nextMs)}` : "";
     const length = formatDuration(gap.toMs - gap.fromMs);
-    return `  ${gap.account}  ${owner}  ${timeText(gap.fromMs)} to ${timeText(gap.toMs)} (${length}${events})  ${gap.reason}: ${gap.detail}${again}`;
+    return `  ${gap.account}  ${owner}  ${minuteText(gap.fromMs)} to ${minuteText(gap.toMs)} (${length}${events})  ${isSetAside(gap.detail) ? "not asked for" : gap.reason}: ${gap.detail}${again}`;
   });
-  const all = totals.gaps + totals.open;
-  const head = `Gaps: ${totals.gaps} (${formatDuration(totals.durationMs)} of ${totals.organizations} organizations, ${totals.events} events known to be missing), and ${totals.open} refused at the moment.`;
+  const all = totals.gaps + totals.open + totals.aside;
+  const head = `Gaps: ${totals.gaps} (${formatDuration(totals.durationMs)} of ${totals.organizations} organizations, ${totals.events} events known to be missing), ${totals.open} refused at the moment, ${totals.aside} not asked for.`;
   const more = all > gaps.length ? [`  ${all - gaps.length} more: GET /api/gaps lists all of them.`] : [];
   return [head, ...lines, ...more];
-}
-
-function timeText(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 16)}Z`;
 }
 
 /** One line for each organization, the worst first. */
@@ -52,10 +52,10 @@ export function organizationLines(
   ];
   const cells = chosen
     .slice(0, limit)
-    .map(({ account, id, name, state, lagMs, unreadMs, gapMs, apiCount, heldCount, lastEventMs }) => [
+    .map(({ account, id, name, lagMs, unreadMs, gapMs, apiCount, heldCount, lastEventMs, ...row }) => [
       account,
       name === id ? id : `${name} ${id}`.trim(),
-      state,
+      stateText(row),
       lagMs === null ? "-" : formatDuration(lagMs),
       unreadMs === 0 ? "-" : formatDuration(unreadMs),
       gapMs === 0 ? "-" : formatDuration(gapMs),
@@ -92,7 +92,9 @@ const HEADINGS = [
   "",
 ];
 
-export function daysTable({ account, id, name }: OrganizationView, rows: readonly CoverageRow[]): string {
+export function daysTable(organization: OrganizationView, rows: readonly CoverageRow[]): string {
+  const { account, id, name, state } = organization;
+  const aside = state === "vanished" ? `  (${stateText(organization)})` : "";
   const cells = rows.map((row) => [
     row.day,
     ...[row.unreadHours, row.readHours, row.sealedHours, row.refusedHours, row.gapHours].map((value) =>
@@ -105,7 +107,7 @@ export function daysTable({ account, id, name }: OrganizationView, rows: readonl
     noteOf(row),
   ]);
   return [
-    `${account}  ${name}${id === "" || id === name ? "" : `  ${id}`}`,
+    `${account}  ${name}${id === "" || id === name ? "" : `  ${id}`}${aside}`,
     ...table(HEADINGS, cells, "  "),
     "",
     "",

@@ -2,6 +2,7 @@ import { sinkConfigs } from "../app/sinks.ts";
 import type { App } from "../app.ts";
 import type { SinkConfig } from "../config/schema.ts";
 import { explain } from "../core/errors.ts";
+import type { GapTotals } from "../core/gap.ts";
 import { formatDuration } from "../core/time.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
@@ -40,7 +41,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
   (isOutputFree ? io.stdout : io.stderr).write(
-    `${[...report, ...missingText(problems, [...openOf(gaps.open), ...lost.before])].join("\n")}\n`,
+    `${[...report, ...missingText(problems, [...openOf(gaps), ...lost.before])].join("\n")}\n`,
   );
   if (problems.length > 0) io.setExitCode(1);
 }
@@ -108,11 +109,10 @@ function unexplained(events: number): string[] {
   ];
 }
 
-function openOf(open: number): string[] {
-  if (open === 0) return [];
-  return [
-    `The service refuses ${count(open, "time range")} now: see "tidemark coverage". They are tried again.`,
-  ];
+function openOf({ open, aside }: Pick<GapTotals, "open" | "aside">): string[] {
+  const refused = `The service refuses ${count(open, "time range")} now: see "tidemark coverage". They are tried again.`;
+  const left = `${count(aside, "time range")} of organizations that are not in the config any more, or that the service no longer lists: not read. "tidemark coverage" says up to when each was read.`;
+  return [...(open > 0 ? [refused] : []), ...(aside > 0 ? [left] : [])];
 }
 
 type Lost = Pick<ReadProgress, "unattributed"> & { readonly gaps: number };

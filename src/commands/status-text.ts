@@ -4,6 +4,7 @@ import type { OrganizationsView, OrganizationView } from "../core/view/organizat
 import type { SinkView } from "../core/view/sinks.ts";
 import type { AccountView, StatusView } from "../core/view/status.ts";
 import { counted } from "./count-words.ts";
+import { stateText } from "./organization-state.ts";
 
 export interface Snapshot {
   readonly status: StatusView;
@@ -61,13 +62,13 @@ function headOf(status: StatusView, sinks: readonly SinkView[], paint: Painter):
     `${paint("bold", `Tidemark ${status.version}`)}${status.shard === null ? "" : `, shard ${status.shard}`}${upMs === null ? "" : `, up ${formatDuration(upMs)}`}. ${running}`,
     `${counted(totals.events, "event")} read. In closed windows the service counts ${totals.apiCount}, ${totals.heldCount} are held; ${counted(totals.differing, "window")} ${totals.differing === 1 ? "differs" : "differ"}. ${counted(totals.late, "event")} arrived late.`,
     ...gapLines(totals.gaps, paint),
-    `Windows: ${windows.sealed} sealed, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused, ${windows.expired} expired.`,
+    `Windows: ${windows.sealed} sealed, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused or not asked for, ${windows.expired} expired.`,
     `Journal: ${megabytes(journal.usedBytes)}${used}${journal.heldUpBy === null ? "" : `; ${journal.backlogEvents} events wait for ${journal.heldUpBy}`}. Sinks: ${sinks.filter(({ state }) => state === "running").length} of ${sinks.length} running.`,
   ].join("\n");
 }
 
 function gapLines(
-  { gaps, organizations, durationMs, events, open, openMs }: StatusView["totals"]["gaps"],
+  { gaps, organizations, durationMs, events, open, openMs, aside, asideMs }: StatusView["totals"]["gaps"],
   paint: Painter,
 ): string[] {
   const lost =
@@ -88,7 +89,13 @@ function gapLines(
             `Refused at the moment: ${formatDuration(openMs)} in ${open} time ranges; they are tried again.`,
           ),
         ];
-  return [...lost, ...refused];
+  const notAsked =
+    aside === 0
+      ? []
+      : [
+          `Not asked for: ${formatDuration(asideMs)} in ${counted(aside, "time range")} of organizations that are not in the config any more, or that the service no longer lists.`,
+        ];
+  return [...lost, ...refused, ...notAsked];
 }
 
 interface Row {
@@ -148,7 +155,7 @@ function organizationRow(row: OrganizationView, nowMs: number): Row {
   return {
     cells: [
       row.name,
-      row.state,
+      stateText(row),
       row.lagMs === null ? "-" : formatDuration(row.lagMs),
       row.lastEventMs === null ? "-" : `${formatDuration(Math.max(0, nowMs - row.lastEventMs))} ago`,
       row.eventsPerHour === null ? "-" : String(Math.round(row.eventsPerHour)),

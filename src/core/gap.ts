@@ -3,7 +3,7 @@ import type { Stream } from "./stream.ts";
 /**
  * Why events of a stretch of time are missing, or may be.
  * expired: the service forgot it before it was read.
- * refused: the service refused it, or the config left it out, until the service forgot it.
+ * refused: the service refused it, or it was not asked for, until the service forgot it; `detail` says which.
  * unchecked: it was read, but not compared again before the service forgot it. Events that were indexed late may be missing.
  * unreadable: a single event that could not be read; `detail` says whether its bytes were kept.
  */
@@ -26,8 +26,9 @@ export interface Gap {
   /** How many events are missing, where that is known. */
   readonly events: number | null;
   readonly foundMs: number | null;
-  /** Open: refused now, but the service may still hold it, and it is tried again at `nextMs`. */
+  /** Open: refused now, or not asked for, but the service may still hold it. */
   readonly open: boolean;
+  /** When a refused one is tried again; null: it is not, because nothing is asked for. */
   readonly nextMs: number | null;
 }
 
@@ -64,7 +65,7 @@ export interface GapQuery {
   readonly limit?: number | undefined;
 }
 
-/** All gaps that a query finds, in sum. Open ones are counted apart. */
+/** All gaps that a query finds, in sum. Open ones are counted apart: refused, and not asked for. */
 export interface GapTotals {
   readonly gaps: number;
   readonly organizations: number;
@@ -74,4 +75,7 @@ export interface GapTotals {
   readonly events: number;
   readonly open: number;
   readonly openMs: number;
+  /** Open too, but not asked for: the organization is not in the config any more, or the service no longer lists it. */
+  readonly aside: number;
+  readonly asideMs: number;
 }

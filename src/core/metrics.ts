@@ -145,7 +145,8 @@ export const METRICS = {
   tidemark_gaps: {
     kind: "gauge",
     unit: "",
-    description: "Gaps by state: lost ones cannot be read any more, refused ones are tried again.",
+    description:
+      "Gaps by state: lost ones cannot be read any more, refused ones are tried again. not_asked: the organization is not in the config any more, or the service no longer lists it.",
     labels: ["state"],
   },
   tidemark_gap_hours: {

@@ -1,13 +1,28 @@
+/** Why an organization is not asked for any more. */
+export const NOT_IN_CONFIG = "not in the config any more";
+export const NOT_LISTED = "the service no longer lists it";
+export const ACCOUNT_NOT_IN_CONFIG = "its account is not in the config any more";
+/** As older versions stored it. */
+const NOT_FOUND = "the service no longer lists it, or the config leaves it out";
+const GONE = "gone from the service's list of organizations";
+
+/** Whether this is the reason of something that is not asked for, and so neither refused nor tried again. */
+export function isSetAside(reason: string | null): boolean {
+  return [NOT_IN_CONFIG, NOT_LISTED, ACCOUNT_NOT_IN_CONFIG, NOT_FOUND, GONE].some((one) =>
+    reason?.startsWith(one),
+  );
+}
+
 /** An organization of an account, as discovery and polling last saw it. */
 export interface RosterEntry {
   readonly account: string;
   /** Lower case. */
   readonly id: string;
   readonly name: string;
-  /** vanished: the service no longer lists it. refused: it is listed, but the service denies access. */
+  /** vanished: it is not in the config any more, or the service no longer lists it; `reason` says which. refused: it is listed, but the service denies access. */
   readonly state: "active" | "vanished" | "refused";
   readonly reason: string | null;
-  /** The next attempt at a refused or vanished organization. */
+  /** The next attempt at a refused organization. */
   readonly nextMs: number | null;
   readonly lastEventMs: number | null;
   readonly events: number;

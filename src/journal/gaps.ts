@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { FilledStretch, Gap, GapQuery, GapReason, GapTotals, NewGap } from "../core/gap.ts";
+import { isSetAside } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
 import type { State } from "./database.ts";
 
@@ -124,14 +125,19 @@ export function createGapQueries(db: State) {
 
     totals(query: GapQuery = {}): GapTotals {
       const lost = lostGaps(query);
-      const open = openGaps(query);
+      const notLost = openGaps(query);
+      const open = notLost.filter(({ detail }) => !isSetAside(detail));
+      const aside = notLost.filter(({ detail }) => isSetAside(detail));
+      const lengthOf = (gaps: readonly Gap[]) => gaps.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0);
       return {
         gaps: lost.length,
         organizations: new Set(lost.map(ownerKey)).size,
-        durationMs: lost.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0),
+        durationMs: lengthOf(lost),
         events: lost.reduce((sum, gap) => sum + (gap.events ?? 0), 0),
         open: open.length,
-        openMs: open.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0),
+        openMs: lengthOf(open),
+        aside: aside.length,
+        asideMs: lengthOf(aside),
       };
     },
   };
@@ -207,6 +213,6 @@ function openOf(row: OpenRow): Gap[] {
     events: null,
     foundMs: null,
     open: true,
-    nextMs: row.next_ms,
+    nextMs: isSetAside(row.reason) ? null : row.next_ms,
   }));
 }

@@ -1,10 +1,9 @@
-import type { HeldQuery } from "../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage, type Span, UNDATED_MS } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
+import { createHeldCounts, ENTRY_BYTES } from "./held-counts.ts";
 import { rowChecksum } from "./row-checksums.ts";
 
-const ENTRY_BYTES = IDENTITY_BYTES + 8;
 /** Offsets inside a row are 32 bits of milliseconds. */
 const SPAN_MS_MAX = 2 ** 32 - 1;
 
@@ -17,10 +16,6 @@ export function createIdentities(db: State) {
   );
   const overlapping = db.prepare(
     "SELECT first_ms AS firstMs, entries FROM identities WHERE owner = ? AND last_ms >= ? AND first_ms <= ?",
-  );
-  const overlappingOf = db.prepare(
-    `SELECT first_ms AS firstMs, entries FROM identities JOIN pages ON pages.number = identities.page
-     WHERE owner = ? AND last_ms >= ? AND first_ms <= ? AND account = ? AND provider IS ?`,
   );
 
   return {
@@ -41,19 +36,7 @@ export function createIdentities(db: State) {
     },
 
     /** How many events are held by owner; owners without any are left out (R36). */
-    count({ owners, account, provider, fromMs, toMs }: HeldQuery): Map<string, number> {
-      const counts = new Map<string, number>();
-      for (const owner of owners) {
-        const isShared = provider !== null || owner === "";
-        const rows = isShared
-          ? overlappingOf.iterate(owner, fromMs, toMs - 1, account, provider)
-          : overlapping.iterate(owner, fromMs, toMs - 1);
-        let count = 0;
-        for (const row of rows) count += countBetween(row as IdentityRow, fromMs, toMs);
-        if (count > 0) counts.set(owner, count);
-      }
-      return counts;
-    },
+    count: createHeldCounts(db),
 
     add(page: PreparedPage, deduped: Deduped, pageNumber: number): void {
       for (const indexes of groupBySpan(page, deduped.fresh)) {
@@ -93,15 +76,6 @@ export function createIdentities(db: State) {
 interface IdentityRow {
   readonly firstMs: number;
   readonly entries: Buffer;
-}
-
-function countBetween({ firstMs, entries }: IdentityRow, fromMs: number, toMs: number): number {
-  let count = 0;
-  for (let at = IDENTITY_BYTES + 4; at < entries.length; at += ENTRY_BYTES) {
-    const timeMs = firstMs + entries.readUInt32LE(at);
-    if (timeMs >= fromMs && timeMs < toMs) count++;
-  }
-  return count;
 }
 
 function entriesOf(

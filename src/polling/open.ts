@@ -37,6 +37,7 @@ export function openPoller(
   return createPoller({
     context,
     discover,
+    isFromConfig: Array.isArray(account.organizations),
     provider: account.provider ?? null,
     discoveryMs: polling.discovery,
     nextPollMs: pollTimes(polling.interval, nextRun),

@@ -110,12 +110,14 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
   );
   metrics.gauge(
     "tidemark_gaps",
-    readings(({ totals: { gaps } }) => byState({ lost: gaps.gaps, refused: gaps.open }, {})),
+    readings(({ totals: { gaps } }) =>
+      byState({ lost: gaps.gaps, refused: gaps.open, not_asked: gaps.aside }, {}),
+    ),
   );
   metrics.gauge(
     "tidemark_gap_hours",
     readings(({ totals: { gaps } }) =>
-      byState({ lost: gaps.durationMs / 3_600_000, refused: gaps.openMs / 3_600_000 }, {}),
+      byState(hoursOf({ lost: gaps.durationMs, refused: gaps.openMs, not_asked: gaps.asideMs }), {}),
     ),
   );
   metrics.gauge(
@@ -175,6 +177,10 @@ function bySide({ account, id, apiCount, heldCount }: OrganizationView): GaugeRe
     { value: apiCount, attributes: { ...attributes, side: "service" } },
     { value: heldCount, attributes: { ...attributes, side: "held" } },
   ];
+}
+
+function hoursOf(times: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(times).map(([state, ms]) => [state, ms / 3_600_000]));
 }
 
 function byState(

@@ -35,7 +35,7 @@ const fine: Facts = {
   alarms: [],
   accounts: [account],
   sinks: [sink],
-  gaps: { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0 },
+  gaps: { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0, aside: 0, asideMs: 0 },
   unreadWindows: 0,
   sinkBehindMs: 300_000,
 };

@@ -140,7 +140,16 @@ export function createMachineView(options: MachineViewOptions): View {
 const NO_LANES = { health: "degraded" as const, headline: "No lane runs that could be asked." };
 
 function mergeGaps(list: readonly GapsView[], { limit }: GapsQuery): GapsView {
-  const none = { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0 };
+  const none = {
+    gaps: 0,
+    organizations: 0,
+    durationMs: 0,
+    events: 0,
+    open: 0,
+    openMs: 0,
+    aside: 0,
+    asideMs: 0,
+  };
   return {
     totals: list.reduce((sum, { totals }) => addRecords(sum, totals), none),
     gaps: list

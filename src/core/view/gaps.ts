@@ -8,6 +8,11 @@ export const gapTotalsSchema = z.strictObject({
   events: count.meta({ description: "Missing events of those gaps whose number is known." }),
   open: count.meta({ description: "Stretches that are refused now and tried again; not counted above." }),
   openMs: ms,
+  aside: count.meta({
+    description:
+      "Stretches that are not asked for: their organization is not in the config any more, or the service no longer lists it. Not counted above.",
+  }),
+  asideMs: ms,
 });
 
 export const gapsQuerySchema = z.strictObject({
@@ -41,15 +46,13 @@ const gapSchema = z.strictObject({
   toMs: ms,
   reason: z.enum(["expired", "refused", "unchecked", "unreadable"]).meta({
     description:
-      "expired: the service forgot it before it was read. refused: the service refused it. unchecked: read, but not compared again before the service forgot it. unreadable: one event that could not be read.",
+      "expired: the service forgot it before it was read. refused: the service refused it, or its organization was not asked for any more; `detail` says which. unchecked: read, but not compared again before the service forgot it. unreadable: one event that could not be read.",
   }),
   detail: z.string(),
   events: count.nullable().meta({ description: "Missing events, where their number is known." }),
   foundMs: ms.nullable(),
-  open: z
-    .boolean()
-    .meta({ description: "Refused now; the service may still hold it, and it is tried again." }),
-  nextMs: ms.nullable().meta({ description: "When an open gap is tried again." }),
+  open: z.boolean().meta({ description: "Refused now, or not asked for; the service may still hold it." }),
+  nextMs: ms.nullable().meta({ description: "When an open gap is tried again; null: it is not." }),
 });
 export type GapView = Readonly<z.output<typeof gapSchema>>;
 export const gapsSchema = z.strictObject({ totals: gapTotalsSchema, gaps: z.array(gapSchema) });

@@ -30,19 +30,24 @@ const organizationSchema = z.strictObject({
   id: z.string().meta({ description: "Empty for the key's own organization." }),
   kind: z.enum(["organization", "own", "provider"]),
   name: z.string(),
-  state: z.enum(["active", "vanished", "refused"]),
+  state: z.enum(["active", "vanished", "refused"]).meta({
+    description:
+      "vanished: it is not in the config any more, or the service no longer lists it; `reason` says which. It is not read.",
+  }),
   reason: z.string().nullable(),
   nextMs: ms.nullable().meta({ description: "When a refused one is tried again." }),
   lagMs: ms
     .nullable()
     .meta({ description: "How far its live reading is behind; null when it is not read live." }),
+  readToMs: ms.nullable().meta({ description: "Up to when the account has read it; null: nothing, or another account has taken over its windows." }),
   unreadMs: ms.meta({ description: "How much of its time line was never read." }),
   gapMs: ms.meta({ description: "How much of it the service forgot before it was read." }),
   lastEventMs: ms.nullable(),
   events: count.nullable(),
   eventsPerHour: z.number().nullable().meta({ description: "null until it is known." }),
   apiCount: count.nullable().meta({
-    description: "The service's count of its events in closed windows, where it is known by organization.",
+    description:
+      "The service's count of its events in closed windows, as the account reads it, where it is known by organization. An event that windows of several services have read counts once.",
   }),
   heldCount: count.nullable().meta({ description: "What was held of those windows right after." }),
   groupSize: count.meta({ description: "How many are read together with it in one query." }),

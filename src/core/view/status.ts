@@ -49,7 +49,9 @@ const accountSchema = z.strictObject({
   liveLagMs: ms
     .nullable()
     .meta({ description: "How far the live reading is behind the service's clock, worst stream." }),
-  unreadFromMs: ms.nullable().meta({ description: "Where the oldest stretch begins that was never read." }),
+  unreadFromMs: ms.nullable().meta({
+    description: "Where the oldest stretch begins that was never read and is still asked for.",
+  }),
   lossInMs: ms
     .nullable()
     .meta({ description: "Until the service forgets that stretch; null when there is none." }),
@@ -81,7 +83,10 @@ export const statusSchema = z.strictObject({
   }),
   totals: z.strictObject({
     events: count.meta({ description: "Events that the journal has and knows of." }),
-    apiCount: count.meta({ description: "What the service said in its last answers about closed windows." }),
+    apiCount: count.meta({
+      description:
+        "What the service said in its last answers about closed windows. An event that several windows have read, for other services or accounts, counts once; where that cannot be counted, those windows count that hold the most.",
+    }),
     heldCount: count.meta({ description: "What was held of those windows right after." }),
     differing: count.meta({ description: "Windows in which the two differ." }),
     late: count.meta({ description: "Events found after their time had been read." }),

@@ -1,6 +1,7 @@
 import { DAY_MS } from "../../core/time.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
 import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
+import type { Excess } from "./clusters.ts";
 
 const CALENDAR_DAYS = 90;
 
@@ -43,6 +44,14 @@ export function createDays(nowMs: number) {
       }
       const only = from === to ? days[from - firstDay] : undefined;
       if (only !== undefined) count(only, window);
+    },
+    /** Windows of one day that have read the same events. A cluster of several days has a window that crosses midnight. */
+    lessen({ fromMs, toMs, apiCount, heldCount }: Excess): void {
+      const day = Math.floor(fromMs / DAY_MS);
+      const only = Math.floor((toMs - 1) / DAY_MS) === day ? days[day - firstDay] : undefined;
+      if (only === undefined || only.apiCount === null) return;
+      only.apiCount = Math.max(0, only.apiCount - apiCount);
+      only.heldCount = Math.max(0, only.heldCount! - heldCount);
     },
     list: (): CalendarDay[] =>
       days.map((day) =>

@@ -1,10 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
+import { isSetAside } from "../../core/roster.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
 import type { CalendarDay } from "../../core/view/windows.ts";
 import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createDays, type DayState, noWindows } from "./days.ts";
+import { createOverlaps, type Overlaps, sumOfExcess } from "./overlaps.ts";
 
 const SLICE_ROWS = 4000;
 const BREATH_ROWS = 250;
@@ -28,7 +30,9 @@ export interface StreamFacts {
   expiredMs: number;
   /** How far its live window has been read; null when it has none. */
   liveToMs: number | null;
-  /** The service's counts and ours in closed windows, by organization; a single one is "". */
+  /** The newest time that was read. */
+  readToMs: number | null;
+  /** The service's counts and ours in closed windows, by organization; a single one is "". Each window counts. */
   readonly compared: Map<string, { apiCount: number; heldCount: number }>;
 }
 
@@ -41,14 +45,16 @@ export interface Survey {
   readonly heldCount: number;
   readonly differing: number;
   readonly late: number;
+  readonly overlaps: Overlaps;
 }
 
 /** Reads the ledger of windows, a slice at a time, so that a million of them block nothing else. */
 export function createLedgerView(db: State, clock: Clock) {
   const streams = createStreams(db);
+  const findOverlaps = createOverlaps(db);
   const slice = db
     .prepare(
-      `SELECT id, stream, from_ms, to_ms, live, state, asked_ms, api_count, held_count, late, counts
+      `SELECT id, stream, from_ms, to_ms, live, state, asked_ms, api_count, held_count, late, counts, reason
        FROM windows WHERE id > ? AND reader IS NULL ORDER BY id LIMIT ${SLICE_ROWS}`,
     )
     .raw();
@@ -95,6 +101,8 @@ export function createLedgerView(db: State, clock: Clock) {
     const liveIds = new Map<number, number>();
     const days = createDays(madeMs);
     const sums = { apiCount: 0, heldCount: 0, differing: 0, late: 0 };
+    /** The owners that windows of streams without organizations have shown. */
+    const named = new Map<number, Set<string>>();
     let workedMs = 0;
     for (let lastId = -1; ; ) {
       const sliceBegun = performance.now();
@@ -109,8 +117,16 @@ export function createLedgerView(db: State, clock: Clock) {
       lastId = rows.at(-1)![0];
       await setImmediate();
     }
+    const overlapsBegun = performance.now();
+    const read = [...facts.keys()].map((id) => streams.get(id)).filter((stream) => stream !== undefined);
+    const overlaps = await findOverlaps(read, named);
+    workedMs += performance.now() - overlapsBegun;
+    const excess = sumOfExcess(overlaps.totals);
+    sums.apiCount -= excess.apiCount;
+    sums.heldCount -= excess.heldCount;
+    for (const one of overlaps.totals) days.lessen(one);
     const tookMs = Math.min(workedMs, performance.now() - begun);
-    const survey: Survey = { madeMs, tookMs, streams: facts, days: days.list(), ...sums };
+    const survey: Survey = { madeMs, tookMs, streams: facts, days: days.list(), overlaps, ...sums };
     last = { survey, liveIds, refreshedMs: madeMs };
     return survey;
 
@@ -126,6 +142,7 @@ export function createLedgerView(db: State, clock: Clock) {
       heldCount,
       late,
       counts,
+      reason,
     ]: SliceRow) {
       const stream = factsOf(facts, streamId);
       const shown: DayState = live === 1 ? "live" : state;
@@ -135,17 +152,27 @@ export function createLedgerView(db: State, clock: Clock) {
         liveIds.set(id, streamId);
       } else if (state === "unread" || state === "refused") {
         stream.unreadMs += toMs - fromMs;
-        stream.unreadFromMs = Math.min(stream.unreadFromMs ?? fromMs, fromMs);
+        if (!isSetAside(reason)) stream.unreadFromMs = Math.min(stream.unreadFromMs ?? fromMs, fromMs);
       } else if (state === "expired") stream.expiredMs += toMs - fromMs;
+      if (live === 1 || state === "read" || state === "sealed")
+        stream.readToMs = Math.max(stream.readToMs ?? 0, toMs);
       if (live === 0 && apiCount !== null && heldCount !== null) {
         sums.apiCount += apiCount;
         sums.heldCount += heldCount;
         if (apiCount !== heldCount) sums.differing++;
         compare(stream, streams.get(streamId), { apiCount, heldCount, counts });
+        noteOwners(streamId, counts);
       }
       sums.late += late;
       const weight = streams.get(streamId)?.organizations.length || 1;
       days.add({ fromMs, toMs, state: shown, apiCount, heldCount, late, askedMs }, weight);
+    }
+
+    function noteOwners(streamId: number, counts: string | null): void {
+      if (counts === null || streams.get(streamId)?.organizations.length !== 0) return;
+      const owners = named.get(streamId) ?? new Set();
+      for (const owner of Object.keys(JSON.parse(counts) as OwnerCounts)) owners.add(owner);
+      named.set(streamId, owners);
     }
   }
 }
@@ -162,6 +189,7 @@ type SliceRow = [
   heldCount: number | null,
   late: number,
   counts: string | null,
+  reason: string | null,
 ];
 
 /** Adds a closed window's counts to those of its organizations. */
@@ -188,6 +216,7 @@ function factsOf(facts: Map<number, StreamFacts>, id: number): StreamFacts {
     unreadFromMs: null,
     expiredMs: 0,
     liveToMs: null,
+    readToMs: null,
     compared: new Map(),
   };
   facts.set(id, fresh);

@@ -1,5 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
-import type { RosterEntry } from "../../core/roster.ts";
+import { ACCOUNT_NOT_IN_CONFIG, type RosterEntry } from "../../core/roster.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type {
   OrganizationsQuery,
@@ -8,6 +8,7 @@ import type {
 } from "../../core/view/organizations.ts";
 import type { State } from "../database.ts";
 import type { createLedgerView, StreamRow, Survey } from "./ledger.ts";
+import { rowKey, sumOfExcess } from "./overlaps.ts";
 
 const FRESH_MS_MIN = 1000;
 const FRESH_FACTOR = 20;
@@ -29,6 +30,7 @@ export function createOrganizationsView(
   clock: Clock,
   ledger: ReturnType<typeof createLedgerView>,
   serviceNowMs: (account: string) => number,
+  accounts: ReadonlySet<string>,
 ) {
   const roster = db.prepare(
     `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
@@ -85,16 +87,26 @@ export function createOrganizationsView(
     streams: readonly number[],
     what: Omit<
       Row,
-      "liveToMs" | "text" | "hasGap" | "unreadMs" | "gapMs" | "groupSize" | "apiCount" | "heldCount"
+      | "liveToMs"
+      | "readToMs"
+      | "text"
+      | "hasGap"
+      | "unreadMs"
+      | "gapMs"
+      | "groupSize"
+      | "apiCount"
+      | "heldCount"
     >,
   ): Row {
     let liveToMs: number | null = null;
+    let readToMs: number | null = null;
     let [unreadMs, gapMs, groupSize] = [0, 0, 0];
     let compared: { apiCount: number; heldCount: number } | undefined;
     for (const id of streams) {
       const facts = survey.streams.get(id);
       if (facts === undefined) continue;
       unreadMs += facts.unreadMs;
+      if (facts.readToMs !== null) readToMs = Math.max(readToMs ?? 0, facts.readToMs);
       gapMs += facts.expiredMs;
       const part = facts.compared.get((ledger.streams.get(id)?.organizations.length ?? 0) > 1 ? what.id : "");
       if (part !== undefined)
@@ -108,9 +120,13 @@ export function createOrganizationsView(
       groupSize = Math.max(groupSize, ledger.streams.get(id)!.organizations.length || 1);
     }
     const text = `${what.name}\n${what.id}\n${what.account}`.toLowerCase();
-    const { apiCount = null, heldCount = null } = compared ?? {};
+    const excess = sumOfExcess(survey.overlaps.byRow.get(rowKey(what.account, what.id)));
+    const apiCount = compared === undefined ? null : compared.apiCount - excess.apiCount;
+    const heldCount = compared === undefined ? null : compared.heldCount - excess.heldCount;
     const hasGap = withGap.has(`${what.account}\0${what.id}`);
-    return { ...what, liveToMs, unreadMs, gapMs, apiCount, heldCount, groupSize, text, hasGap };
+    const state = accounts.has(what.account) ? {} : LEFT_OUT;
+    const times = { liveToMs, readToMs, unreadMs, gapMs };
+    return { ...what, ...state, ...times, apiCount, heldCount, groupSize, text, hasGap };
   }
 
   /** The average begins at 0. It is known once it has moved, or when there was no event for a day. */
@@ -152,8 +168,11 @@ export function createOrganizationsView(
         rows: matched.slice(query.offset, query.offset + query.limit).map(shown),
       };
     },
-    /** A provider's portal is read like an organization, and is none. */
-    count: async () => (await rowsNow()).rows.filter(({ kind }) => kind !== "provider").length,
+    /** A provider's portal is read like an organization, and is none. Several accounts may read one organization. */
+    count: async () => {
+      const rows = (await rowsNow()).rows.filter(({ kind }) => kind !== "provider");
+      return new Set(rows.map(({ kind, account, id }) => (kind === "own" ? rowKey(account, id) : id))).size;
+    },
   };
 
   function shown(row: Row): OrganizationView {
@@ -167,6 +186,9 @@ export function createOrganizationsView(
     return heldMs === null ? lastEventMs : Math.max(heldMs, lastEventMs ?? 0);
   }
 }
+
+/** Nothing is asked for on behalf of an account that is not in the config. */
+const LEFT_OUT = { state: "vanished", reason: ACCOUNT_NOT_IN_CONFIG, nextMs: null } as const;
 
 function unlistedOf({ account, provider }: StreamRow) {
   return {

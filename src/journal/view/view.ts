@@ -61,7 +61,13 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
       ?.accounts()
       .find((account) => account.name === name);
   const serviceNowMs = (name: string) => clock.now() + (accountOf(name)?.clockOffsetMs ?? 0);
-  const organizations = createOrganizationsView(db, clock, ledger, serviceNowMs);
+  const organizations = createOrganizationsView(
+    db,
+    clock,
+    ledger,
+    serviceNowMs,
+    new Set(options.accounts.map(({ name }) => name)),
+  );
   const readers = db.prepare(
     "SELECT name, page, event, hash, committed_ms AS committedMs FROM readers ORDER BY name",
   );
@@ -219,7 +225,10 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
       const { madeMs, days } = await ledger.survey();
       return { madeMs, days: [...days] };
     },
-    windows: async (query) => windowsOf(db, ledger.streams, query, clock.now()),
+    async windows(query) {
+      const { overlaps } = await ledger.survey();
+      return windowsOf(db, ledger.streams, query, clock.now(), overlaps);
+    },
     async gaps({ organization, ...query }) {
       const found = { ...query, owner: organization };
       const list = gaps.list(found).map((gap) => ({ ...gap, services: [...gap.services] }));

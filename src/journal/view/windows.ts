@@ -3,6 +3,7 @@ import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createDays } from "./days.ts";
 import type { createLedgerView } from "./ledger.ts";
+import { type Overlaps, rowKey } from "./overlaps.ts";
 
 interface Row extends Omit<WindowView, "state" | "services" | "groupSize"> {
   readonly counts: string | null;
@@ -17,6 +18,7 @@ export function windowsOf(
   streams: ReturnType<typeof createLedgerView>["streams"],
   { account, organization, limit }: WindowsQuery,
   nowMs: number,
+  overlaps: Overlaps,
 ): WindowsView | undefined {
   const owner = organization.toLowerCase();
   const ids = [...new Set([...streams.of(account, owner), ...streams.of(account, organization)])];
@@ -44,6 +46,8 @@ export function windowsOf(
   });
   const days = createDays(nowMs);
   for (const window of windows) if (window.reader === null) days.add(window, 1);
+  for (const id of new Set([owner, organization]))
+    for (const excess of overlaps.byRow.get(rowKey(account, id)) ?? []) days.lessen(excess);
   return {
     account,
     organization,

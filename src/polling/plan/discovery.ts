@@ -1,4 +1,4 @@
-import type { RosterEntry } from "../../core/roster.ts";
+import { NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
@@ -8,9 +8,18 @@ import type { AccountScope } from "./scope.ts";
 
 export interface DiscoveryOptions {
   /** The organizations that exist now; null: the key's own. */
-  discover(signal: AbortSignal): Promise<readonly { readonly id: string; readonly name: string }[] | null>;
+  discover(signal: AbortSignal): Promise<readonly Found[] | null>;
+  /** The config names the organizations, so one that is not found was taken out of it. */
+  readonly isFromConfig: boolean;
   readonly provider: string | null;
   readonly discoveryMs: number;
+}
+
+export interface Found {
+  readonly id: string;
+  readonly name: string;
+  /** The service lists it, and the config leaves it out. */
+  readonly isLeftOut?: boolean;
 }
 
 /** A plan that comes a little early asks for the list all the same, or new organizations wait twice as long. */
@@ -45,7 +54,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       const found = await options.discover(signal);
       discoveredMs = startedMs;
       hasOrganizations = found !== null;
-      if (found !== null) await compare(found);
+      await compare(found ?? []);
       alarms.clear("discovery_failed", account);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -63,22 +72,34 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     }
   }
 
-  async function compare(found: readonly { readonly id: string; readonly name: string }[]): Promise<void> {
+  async function compare(all: readonly Found[]): Promise<void> {
+    const found = all.filter(({ isLeftOut }) => isLeftOut !== true);
+    const leftOut = new Set(all.filter(({ isLeftOut }) => isLeftOut).map(({ id }) => id.toLowerCase()));
+    const isOut = (id: string) => options.isFromConfig || !hasOrganizations || leftOut.has(id);
     const known = new Map(roster.list(account).map((entry) => [entry.id, entry]));
     await roster.seen(account, found, clock.now());
     const ids = new Set(found.map(({ id }) => id.toLowerCase()));
     const vanished = [...known.values()].filter((entry) => !ids.has(entry.id) && entry.state !== "vanished");
-    if (vanished.length > 0) await setVanished(vanished);
+    await setVanished(
+      vanished.filter(({ id }) => isOut(id)),
+      NOT_IN_CONFIG,
+    );
+    await setVanished(
+      vanished.filter(({ id }) => !isOut(id)),
+      NOT_LISTED,
+    );
     const joined = [...ids].filter((id) => !known.has(id)).length;
     if (joined > 0) log.info({ count: joined }, "Organizations joined.");
   }
 
-  async function setVanished(entries: readonly RosterEntry[]): Promise<void> {
+  async function setVanished(entries: readonly RosterEntry[], reason: string): Promise<void> {
     const ids = entries.map(({ id }) => id);
-    const reason = "the service no longer lists it, or the config leaves it out";
+    if (ids.length === 0) return;
     await roster.setState(account, ids, "vanished", reason, null);
     for (const id of ids) alarms.clear("organization_refused", `${account}/${id}`);
-    log.warn({ organizations: ids.slice(0, 20), count: ids.length }, "Organizations are gone from the list.");
+    const more = { organizations: ids.slice(0, 20), count: ids.length };
+    if (reason === NOT_IN_CONFIG) log.info(more, "Organizations are not in the config any more.");
+    else log.warn(more, "Organizations are gone from the list.");
   }
 
   /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */

@@ -1,5 +1,5 @@
 import type { NewGap } from "../../core/gap.ts";
-import type { RosterEntry } from "../../core/roster.ts";
+import { isSetAside, type RosterEntry } from "../../core/roster.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
@@ -252,7 +252,7 @@ async function goneWhileRefused(
   for (const window of await journal.windows({ account, states: ["refused"] }))
     for (const id of window.stream.organizations)
       if (window.toMs > (newest.get(id)?.toMs ?? 0)) newest.set(id, window);
-  return vanished.filter(({ id, reason }) => newest.has(id) && newest.get(id)!.reason !== reason);
+  return vanished.filter(({ id }) => newest.has(id) && !isSetAside(newest.get(id)!.reason));
 }
 
 async function refuseStretches(

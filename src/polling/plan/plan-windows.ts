@@ -1,4 +1,4 @@
-import type { RosterEntry } from "../../core/roster.ts";
+import { isSetAside, NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.ts";
 import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { isHistoryLimit } from "../limits/history-limit.ts";
@@ -12,9 +12,6 @@ import { type AccountScope, activeOf, streamOf } from "./scope.ts";
 /** A live window further behind than this is closed, and what it missed is read as history, in parallel. */
 const LIVE_BEHIND_MS_MAX = 3_600_000;
 
-const NOT_IN_CONFIG = "not in the config any more";
-const VANISHED = "gone from the service's list of organizations";
-
 /**
  * Brings the ledger in line with the config, the organizations that exist and the time.
  *
@@ -24,7 +21,8 @@ const VANISHED = "gone from the service's list of organizations";
  * 2. Refused windows that the service has forgotten become gaps.
  * 3. Live windows that are far behind end; their time is read as history, in parallel.
  * 4. What no window covers up to now gets one (R2, R29), refused organizations a refused one.
- * 5. Every active organization has its place in one live window, from now on.
+ * 5. Refused windows of organizations that are gone say so: they are not tried again.
+ * 6. Every active organization has its place in one live window, from now on.
  *
  * A crash between two steps leaves time that no window covers behind the newest covered one: step 4 of the
  * next plan finds it.
@@ -37,6 +35,7 @@ export async function planWindows(context: PollContext, scope: AccountScope): Pr
   await closeStragglers(context, nowMs);
   await addMissing(context, scope, nowMs);
   await setRefusedAside(context, scope, nowMs);
+  await nameSetAside(context, scope);
   await placeLive(context, scope, nowMs);
 }
 
@@ -80,10 +79,24 @@ async function untilGone(
     const entry = known.get(id);
     if (entry !== undefined && entry.state !== "vanished") continue;
     const own = await streamOf(context, stream, [id]);
-    const reason = entry === undefined ? NOT_IN_CONFIG : (entry.reason ?? VANISHED);
-    windows.push(newWindow(own, toMs, nowMs, { reader, state: "refused", reason, nextMs: nowMs }));
+    const reason = entry === undefined ? NOT_IN_CONFIG : (entry.reason ?? NOT_LISTED);
+    windows.push(newWindow(own, toMs, nowMs, { reader, state: "refused", reason, nextMs: null }));
   }
   return windows;
+}
+
+/** An organization that the service refused is gone: its windows wait for no further try. */
+async function nameSetAside({ journal, account }: PollContext, scope: AccountScope): Promise<void> {
+  const known = new Map((scope.organizations ?? []).map((entry) => [entry.id, entry]));
+  const put: Window[] = [];
+  for (const window of await journal.windows({ account, states: ["refused"] })) {
+    const entries = window.stream.organizations.map((id) => known.get(id));
+    if (entries.length === 0 || isSetAside(window.reason)) continue;
+    if (entries.some((entry) => entry !== undefined && entry.state !== "vanished")) continue;
+    const why = entries[0]?.reason ?? NOT_IN_CONFIG;
+    put.push({ ...window, nextMs: null, reason: window.reason === null ? why : `${why} (${window.reason})` });
+  }
+  if (put.length > 0) await journal.changeWindows({ put });
 }
 
 /** A limit of history is tried again when its time has come, every other refusal as soon as the organization is back (R34). */
@@ -102,7 +115,10 @@ async function part(
   const { fromMs, toMs, reader } = window;
   return reason === null
     ? newWindow(stream, fromMs, toMs, { reader })
-    : newWindow(stream, fromMs, toMs, { reader, state: "refused", reason, nextMs: toMs });
+    : newWindow(stream, fromMs, toMs, {
+        ...{ reader, state: "refused", reason },
+        nextMs: isSetAside(reason) ? null : toMs,
+      });
 }
 
 async function closeStragglers(context: PollContext, nowMs: number): Promise<void> {

@@ -7,7 +7,11 @@ export const STATES = [
   ["read", "Read", "Read. It will be compared with the service again, because events can appear late."],
   ["live", "Today", "Being read as it happens."],
   ["unread", "Not read yet", "Still to be read."],
-  ["refused", "Refused", "The service refuses to give these events; it is asked again."],
+  [
+    "refused",
+    "Refused",
+    "The service refuses to give these events and is asked again, or their organization is not asked for any more.",
+  ],
   ["expired", "Lost", "The service deleted these events before they were read."],
 ];
 

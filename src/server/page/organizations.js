@@ -207,12 +207,14 @@ export function createOrganizations(onOpen, onLoad) {
 }
 
 export function stateOf({ state, lagMs, gapMs }) {
+  if (state === "vanished") return "not read";
   if (state !== "active") return state;
   if (lagMs === null || lagMs > 900_000) return "late";
   return gapMs > 0 ? "gap" : "good";
 }
 
 export function lagWords({ state, lagMs, unreadMs }) {
+  if (state === "vanished") return "not read";
   if (state !== "active") return state;
   if (lagMs === null) return "not read";
   return unreadMs > 0 ? `${duration(lagMs)}${HISTORY}` : duration(lagMs);

@@ -1,0 +1,176 @@
+/*
+ * Several windows may have read the same events: the services of an account were changed, or two accounts read one
+ * organization. Each window's counts are right, and their sum is too high. Windows of one owner that share time, and
+ * may share events, are a cluster:
+ *
+ *   1. Held: the identities of its time, counted once. That is exact if nothing else was read there: no window
+ *      outside the cluster covers a part of it, or all of them ask for the same services.
+ *   2. Where it is not exact, the windows of the query with the most held events count, and the others do not: these
+ *      events are certainly different ones.
+ *   3. The service's count is as far from what is held as in the query that lacks the most.
+ *
+ * `all` may leave out newer services, so its windows only may share events with those of a service that has a name.
+ */
+
+export interface Counts {
+  readonly apiCount: number;
+  readonly heldCount: number;
+}
+
+/** One owner's part of a window. */
+export interface OwnerWindow {
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** The name of its query: windows of one query share no time. */
+  readonly query: string;
+  readonly services: readonly string[];
+  /** null: not closed, or not counted. */
+  readonly counts: Counts | null;
+}
+
+/** What the sum over a cluster's windows has too much. */
+export interface Excess extends Counts {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** Finds the clusters of one owner; windows come in the order of their beginnings. */
+export function createClusters(
+  countHeld: (fromMs: number, toMs: number) => number,
+  found: (excess: Excess) => void,
+) {
+  // Windows that are connected by the time they share, whatever they ask for.
+  let run: OwnerWindow[] = [];
+  let endMs = Number.NEGATIVE_INFINITY;
+
+  function flush(): void {
+    for (const cluster of clustersIn(run)) if (cluster.length > 1) found(excessOf(cluster, run, countHeld));
+    run = [];
+  }
+
+  return {
+    add(window: OwnerWindow): void {
+      if (window.fromMs >= endMs) flush();
+      run.push(window);
+      endMs = Math.max(endMs, window.toMs);
+    },
+    end: flush,
+  };
+}
+
+type Counted = OwnerWindow & { readonly counts: Counts };
+
+export function mayShareEvents(
+  a: Pick<OwnerWindow, "query" | "services">,
+  b: Pick<OwnerWindow, "query" | "services">,
+): boolean {
+  if (a.query === b.query) return false;
+  return (
+    [a, b].some(({ services }) => services.includes("all")) ||
+    a.services.some((service) => b.services.includes(service))
+  );
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((service) => b.includes(service));
+}
+
+interface Cluster {
+  readonly windows: Counted[];
+  /** Those that reach beyond the beginning of the newest window. */
+  active: Counted[];
+}
+
+/** Windows without a partner are alone in theirs. */
+function clustersIn(run: readonly OwnerWindow[]): (readonly Counted[])[] {
+  const clusters = new Set<Cluster>();
+  let open: Cluster[] = [];
+  for (const window of run) {
+    if (!isCounted(window)) continue;
+    for (const cluster of open) cluster.active = cluster.active.filter(({ toMs }) => toMs > window.fromMs);
+    open = open.filter(({ active }) => active.length > 0);
+    const [first, ...more] = open.filter(({ active }) =>
+      active.some((other) => mayShareEvents(other, window)),
+    );
+    const cluster = first ?? { windows: [], active: [] };
+    for (const other of more) {
+      cluster.windows.push(...other.windows);
+      cluster.active.push(...other.active);
+      clusters.delete(other);
+    }
+    cluster.windows.push(window);
+    cluster.active.push(window);
+    clusters.add(cluster);
+    open = [...open.filter((other) => other !== cluster && !more.includes(other)), cluster];
+  }
+  return [...clusters].map(({ windows }) => windows);
+}
+
+function isCounted(window: OwnerWindow): window is Counted {
+  return window.counts !== null;
+}
+
+function excessOf(
+  cluster: readonly Counted[],
+  run: readonly OwnerWindow[],
+  countHeld: (fromMs: number, toMs: number) => number,
+): Excess {
+  const stretches = stretchesOf(cluster);
+  const queries = sumsByQuery(cluster);
+  const all = sumOf(queries);
+  const most = queries.reduce((a, b) => (b.heldCount > a.heldCount ? b : a));
+  const union = isExact(cluster, run) ? counted() : most;
+  return {
+    fromMs: stretches[0]!.fromMs,
+    toMs: stretches.at(-1)!.toMs,
+    apiCount: all.apiCount - union.apiCount,
+    heldCount: all.heldCount - union.heldCount,
+  };
+
+  function counted(): Counts {
+    const identities = stretches.reduce((sum, { fromMs, toMs }) => sum + countHeld(fromMs, toMs), 0);
+    // Identities of old events are forgotten, the counts of their windows are not.
+    const heldCount = Math.min(all.heldCount, Math.max(most.heldCount, identities));
+    const lacking = Math.max(...queries.map((query) => query.apiCount - query.heldCount));
+    const apiMin = Math.max(...queries.map(({ apiCount }) => apiCount));
+    return { heldCount, apiCount: Math.min(all.apiCount, Math.max(apiMin, heldCount + lacking)) };
+  }
+}
+
+/** Whether every identity of the cluster's time is of an event that one of its windows has read. */
+function isExact(cluster: readonly Counted[], run: readonly OwnerWindow[]): boolean {
+  const [first] = cluster;
+  const own = new Set<OwnerWindow>(cluster);
+  const isUniform = cluster.every(({ services }) => isSame(services, first!.services));
+  return run.every(
+    (other) =>
+      own.has(other) ||
+      (isUniform && isSame(other.services, first!.services)) ||
+      !cluster.some(({ fromMs, toMs }) => other.fromMs < toMs && fromMs < other.toMs),
+  );
+}
+
+function sumsByQuery(windows: readonly Counted[]): Counts[] {
+  const sums = new Map<string, Counts>();
+  for (const { query, counts } of windows)
+    sums.set(query, sumOf([sums.get(query) ?? { apiCount: 0, heldCount: 0 }, counts]));
+  return [...sums.values()];
+}
+
+function sumOf(list: readonly Counts[]): Counts {
+  return {
+    apiCount: list.reduce((sum, { apiCount }) => sum + apiCount, 0),
+    heldCount: list.reduce((sum, { heldCount }) => sum + heldCount, 0),
+  };
+}
+
+/** The time of the windows, each part once. */
+function stretchesOf(windows: readonly Counted[]): { fromMs: number; toMs: number }[] {
+  const stretches: { fromMs: number; toMs: number }[] = [];
+  for (const { fromMs, toMs } of [...windows].sort((a, b) => a.fromMs - b.fromMs)) {
+    const last = stretches.at(-1);
+    if (last !== undefined && fromMs <= last.toMs) last.toMs = Math.max(last.toMs, toMs);
+    else stretches.push({ fromMs, toMs });
+  }
+  return stretches;
+}
