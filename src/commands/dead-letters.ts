@@ -50,21 +50,30 @@ export function registerDeadLetters(program: Command, io: Io): void {
           throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
         const { config } = loadConfig(flags.config, io.env);
         // In a cluster each lane has its own pages, and sets the bound itself.
-        const bound = config.cluster === undefined ? boundOf(kind, config.state) : {};
+        const bound = config.cluster === undefined ? boundOf(kind, config.state, filter) : {};
         await change(io, config, kind, { ...filter, ...bound });
       });
   }
 }
 
-/** Letters that are refused after this request are not part of it. Replayed ones come back with later pages. */
-function boundOf(kind: "replay" | "drop", state: string): Pick<DeadLetterFilter, "pageMax" | "untilMs"> {
-  return kind === "replay" ? { pageMax: newestPage(state) } : { untilMs: Date.now() };
-}
-
-function newestPage(state: string): number {
+/**
+ * Letters that are refused after this request are not part of it. Replayed ones come back with later pages. A name
+ * that matches nothing is most likely a mistake.
+ */
+function boundOf(
+  kind: "replay" | "drop",
+  state: string,
+  filter: DeadLetterFilter,
+): Pick<DeadLetterFilter, "pageMax" | "untilMs"> {
   const db = openStateForReading(state);
   try {
-    return createDeadLetters(db).newestPage();
+    const letters = createDeadLetters(db);
+    const isNamed = Object.values(filter).some((value) => value !== undefined);
+    if (isNamed && letters.list(filter, 1).length === 0)
+      throw new UsageError(
+        'No dead letter matches, so nothing was changed. "tidemark dead-letters list" shows them.',
+      );
+    return kind === "replay" ? { pageMax: letters.newestPage() } : { untilMs: Date.now() };
   } finally {
     db.close();
   }

@@ -160,6 +160,8 @@ export interface JournalReader {
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
   /** Whether this journal holds that page with that hash (R20). */
   holds(position: Position): Promise<boolean>;
+  /** Whether everything after the position can still be read: nothing of it was trimmed. */
+  reaches(position: Position): Promise<boolean>;
 }
 
 /** Its events, lines and their bytes are valid while the reader holds `lease` or a lease retained from it. */

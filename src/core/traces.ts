@@ -141,6 +141,7 @@ export function createTraces(tracer: Tracer) {
       setBounds: (bounds) => reader.setBounds(bounds),
       addDeadLetters: (letters) => reader.addDeadLetters(letters),
       holds: (position) => reader.holds(position),
+      reaches: (position) => reader.reaches(position),
     };
   }
 

@@ -145,7 +145,9 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function written(batch: Batch, newState: SinkState | undefined, recordsMax: number): Promise<void> {
     try {
-      await reader.commit(batch.to, resolved(batch.to, newState));
+      // A sink that keeps no position may get one later, by a change of its config: nothing to compare then.
+      const isPositioned = sink !== undefined && "position" in sink;
+      await reader.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState));
     } catch (error) {
       // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();

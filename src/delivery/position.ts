@@ -10,8 +10,9 @@ export interface ReaderState {
   readonly written?: string | undefined;
 }
 
-export function resolved(written: Position, sink: SinkState | undefined): SinkState {
-  const held: ReaderState = { sink, written: formatPosition(written) };
+/** `written` is undefined for a sink that keeps no position in its destination. */
+export function resolved(written: Position | undefined, sink: SinkState | undefined): SinkState {
+  const held: ReaderState = { sink, written: written && formatPosition(written) };
   return held as SinkState;
 }
 
@@ -55,20 +56,30 @@ export async function judgePosition(
   if (written === undefined && earlierJournals?.has(there.journal)) return reader.position;
   if (!(await reader.holds(there))) throw unknownPosition(name, there, reader.position);
   if (written !== undefined && comparePositions(there, earlier(written, reader.position)) < 0) {
-    throw new DecisionNeededError(
-      `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${written.page}. The destination was restored from an older copy.`,
-      [
-        RESTORE_DESTINATION,
-        ...choices(name, {
-          destination: "send again what it lacks",
-          state: "go on where the state says, without what it lacks",
-        }),
-      ],
-    );
+    throw behindState(name, there, written, await reader.reaches(there));
   }
   if (comparePositions(there, reader.position) <= 0) return reader.position;
   if (isAsRestored) throw aheadOfCopy(name, there, reader.position);
   return there;
+}
+
+function behindState(
+  name: string,
+  there: Position,
+  written: Position,
+  isReachable: boolean,
+): DecisionNeededError {
+  const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${written.page}. It was probably restored from an older copy.`;
+  if (isReachable) {
+    const destination = "send again what came after that page";
+    const state = "go on where the state says, without what it lacks";
+    return new DecisionNeededError(message, [RESTORE_DESTINATION, ...choices(name, { destination, state })]);
+  }
+  const state = `go on where the state says, then fetch what it lacks from the service with \`tidemark backfill --sink ${name} --since TIME\``;
+  return new DecisionNeededError(`${message} The journal no longer has all events after that page.`, [
+    RESTORE_DESTINATION,
+    ...choices(name, { state }),
+  ]);
 }
 
 function unknownPosition(name: string, there: Position, position: Position): DecisionNeededError {
@@ -132,10 +143,18 @@ export function resolutionOf(choice: Choice): Resolution {
       case "now":
         return end();
       case "destination":
-        if (sink.position !== undefined && (await reader.holds(sink.position))) return sink.position;
-        throw new DecisionNeededError("The destination holds no position of this journal.", [
-          "choose another --from",
-        ]);
+        if (sink.position === undefined || !(await reader.holds(sink.position)))
+          throw new DecisionNeededError("The destination holds no position of this journal.", [
+            "choose another --from",
+          ]);
+        if (!(await reader.reaches(sink.position)))
+          throw new DecisionNeededError(
+            "The journal no longer has all events after the destination's position. Nothing was changed.",
+            [
+              `\`tidemark sinks resume ${reader.name} --from state\`, then \`tidemark backfill --sink ${reader.name} --since TIME\`, which reads them from the service again`,
+            ],
+          );
+        return sink.position;
     }
   };
 }

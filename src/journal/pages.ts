@@ -96,6 +96,14 @@ export function createPages(
       return storedRolling.get(position.page) === position.hash;
     },
 
+    /** Whether the next page after the position still has its bytes. The oldest ones are trimmed first. */
+    reaches(reader: string, position: Position): boolean {
+      const row = rowAfter(reader, position);
+      return (
+        row === undefined || row.number >= ((oldestBody.get() as number | null) ?? Number.POSITIVE_INFINITY)
+      );
+    },
+
     /** The position after everything that is there now. */
     end(): Position {
       const last = db

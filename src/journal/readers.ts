@@ -134,6 +134,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         },
         addDeadLetters: (letters) => addDeadLetters(name, letters),
         holds: async (to) => pages.holds(to),
+        reaches: async (from) => pages.reaches(name, from),
       };
     },
   };

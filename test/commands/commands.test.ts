@@ -348,6 +348,12 @@ describe("on a state", () => {
       code: 2,
       stderr: expect.stringContaining("--all"),
     });
+    for (const named of [["99"], ["--sink", "dsik"], ["--group", "00000000"]])
+      for (const kind of ["drop", "replay"])
+        expect(await world.run(["dead-letters", kind, ...named, "-c", config])).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining("No dead letter matches"),
+        });
     expect(await world.run(["dead-letters", "drop", "1", "-c", config])).toMatchObject({
       code: 0,
       stdout: "1 dead letter was deleted.\n",

@@ -537,6 +537,25 @@ describe("delivery", () => {
       expect(alarms.list()).toEqual([]);
     });
 
+    test("R20 a sink that was at_least_once for a while doubles nothing, and needs no decision", async () => {
+      const before = make({ guarantee: "exactly_once" });
+      await before.append(eventTexts(0, 5));
+      await deliverAll(before, await before.start());
+      const { fixture } = before;
+      const between = createHarness({ guarantee: "at_least_once", fixture });
+      await between.append(eventTexts(5, 5));
+      await deliverAll(between, await between.start());
+      const after = createHarness({ guarantee: "exactly_once", fixture });
+      after.destination.position = before.destination.position;
+      await after.append(eventTexts(10, 5));
+      const delivery = await after.start();
+      await deliverAll(after, delivery);
+      expect(delivery.status().state).not.toBe("stopped");
+      expect([before, between, after].flatMap(({ destination }) => destination.held)).toEqual(
+        eventTexts(0, 15),
+      );
+    });
+
     test("R20 a decision forgets what was left of an earlier batch", async () => {
       const { destination, append, start } = make({ guarantee: "exactly_once", limits: { recordsMax: 4 } });
       await append(eventTexts(0, 8));

@@ -107,6 +107,26 @@ describe("R20 where a sink goes on", () => {
     expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
   });
 
+  test("R20 a destination behind the state whose events have left the journal: they are not promised", async () => {
+    fixture.db.exec("DELETE FROM bodies WHERE page < 3");
+    const { message, choices } = await decision(at(4, 5), at(4, 5), at(1, 2));
+    expect(message).toContain("no longer has all events after that page");
+    expect(choices.join("\n")).not.toContain("--from destination");
+    expect(choices.join("\n")).toMatch(/--from state[\s\S]*backfill --sink lake/);
+    const facts = { sink: sinkAt(at(1, 2)), reader, end: () => fixture.journal.end() };
+    await expect(resolutionOf("destination")(facts)).rejects.toThrow(/no longer has all events/);
+    await expect(resolutionOf("destination")({ ...facts, sink: sinkAt(at(2, 5)) })).resolves.toEqual(
+      at(2, 5),
+    );
+  });
+
+  test("R20 a sink that wrote without positions for a while goes on where the journal says", async () => {
+    const held = resolved(undefined, undefined) as ReaderState;
+    await reader.commit(at(4, 5), held as Record<string, unknown>);
+    expect(await judgePosition("lake", sinkAt(at(2, 1)), reader, held)).toEqual(at(4, 5));
+    expect(await judgePosition("lake", sinkAt(undefined), reader, held)).toEqual(at(4, 5));
+  });
+
   test("R20 after a decision to send again, a crash between the first write and its commit is a normal one", async () => {
     // The decision leaves the journal's position behind what the destination last held.
     expect(await judge(at(1, 2), at(4, 5), at(2, 1))).toEqual(at(2, 1));
