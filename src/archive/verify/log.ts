@@ -1,3 +1,4 @@
+import { ZodError } from "zod";
 import type { SignedCheckpoint } from "../log/checkpoint.ts";
 import { type LogLeaf, parseLeaf } from "../log/leaf.ts";
 import { parseVerifier, type Verifier } from "../log/note.ts";
@@ -80,7 +81,7 @@ function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findi
         "log entries",
         false,
         `log entry ${index}`,
-        `INVALID: ${(error as Error).message.split("\n")[0]}`,
+        `INVALID: ${error instanceof SyntaxError || error instanceof ZodError ? "its text is not that of a log entry" : (error as Error).message}`,
       );
       return [];
     }
