@@ -35,14 +35,16 @@ export function serviceContract(service: ServiceDefinition): void {
 
     test("describes any event without throwing, and every leaf of the meaning is in the event", () => {
       const random = seeded(11);
+      const wrong: string[] = [];
       for (let round = 0; round < 500; round++) {
         const eventType = service.eventTypes[round % service.eventTypes.length] ?? "unheard_of";
         const event = damaged(syntheticEvent(service.name, eventType, random), random, 3) as Fields;
         const before = JSON.stringify(event);
         const meaning = service.describe(event);
-        for (const leaf of leavesIn(meaning)) expect(Object.hasOwn(leaf.holder, leaf.key)).toBe(true);
-        expect(JSON.stringify(event)).toBe(before);
+        const hasStranger = leavesIn(meaning).some((leaf) => !Object.hasOwn(leaf.holder, leaf.key));
+        if (hasStranger || JSON.stringify(event) !== before) wrong.push(before);
       }
+      expect(wrong).toEqual([]);
     });
 
     test("describes what is no event at all", () => {

@@ -14,6 +14,9 @@ export interface Disk extends FileSystem {
 
 interface Node {
   content: Buffer;
+  /** The memory that the content begins; `used` bytes of it have been content before. */
+  memory: Buffer;
+  used: number;
   synced: Buffer;
   /** Only folders have entries. */
   entries: Map<string, Node> | undefined;
@@ -74,14 +77,21 @@ function openNode(node: Node): OpenFile {
     },
     async write(buffer, position) {
       const length = Math.max(node.content.length, position + buffer.length);
-      const content = Buffer.alloc(length);
-      node.content.copy(content);
-      content.set(buffer, position);
-      node.content = content;
+      // Synced content shares this memory: only bytes that never were content are written in place.
+      const isNew = position >= node.used && node.content.length === node.used;
+      if (!isNew || length > node.memory.length) {
+        node.memory = Buffer.alloc(isNew ? 2 * length : length);
+        node.content.copy(node.memory);
+      }
+      node.memory.set(buffer, position);
+      node.used = length;
+      node.content = node.memory.subarray(0, length);
       return buffer.length;
     },
     async truncate(length) {
-      node.content = Buffer.from(node.content.subarray(0, length));
+      node.memory = Buffer.from(node.content.subarray(0, length));
+      node.used = node.memory.length;
+      node.content = node.memory;
     },
     size: async () => node.content.length,
     async sync() {
@@ -94,7 +104,7 @@ function openNode(node: Node): OpenFile {
 function makeNode(isFolder: boolean): Node {
   const none = Buffer.alloc(0);
   const entries = () => (isFolder ? new Map<string, Node>() : undefined);
-  return { content: none, synced: none, entries: entries(), syncedEntries: entries() };
+  return { content: none, memory: none, used: 0, synced: none, entries: entries(), syncedEntries: entries() };
 }
 
 /** A file with two names stays one file. */
