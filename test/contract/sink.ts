@@ -30,8 +30,8 @@ export interface Destination extends Target {
   read(count: number): Promise<readonly (string | Uint8Array)[]>;
   /** The result of `read` for this event; by default the body that was sent. */
   expected?(event: JournalEvent): string | Uint8Array;
-  /** Answers as a destination that is overloaded, restarting or unreachable does. */
-  unavailable?(): Promise<void> | void;
+  /** Answers as a destination that is overloaded, restarting or unreachable does, with so many events sent to it. */
+  unavailable?(sent: number): Promise<void> | void;
   /** Answers as to a wrong token. */
   unauthorized?(): Promise<void> | void;
   /** Takes no more than this many events at once. */
@@ -168,7 +168,7 @@ export function testSink(name: string, harness: SinkHarness): void {
       await start();
       const events = makeEvents(30);
       const { committed } = await drive(destination, events.slice(0, 10), { batchEvents: 10 });
-      await destination.unavailable?.();
+      await destination.unavailable?.(10);
       let faults = 0;
       const driven = await drive(destination, events.slice(10), {
         batchEvents: 10,
@@ -295,7 +295,7 @@ export function testSink(name: string, harness: SinkHarness): void {
 
     can("unavailable")("a probe finds a destination that is unavailable", async () => {
       await start();
-      await destination.unavailable?.();
+      await destination.unavailable?.(0);
       const error = await probeSink(destination).catch((thrown: unknown) => thrown);
       errors.push(error);
       expect(error).toBeInstanceOf(RetryableError);
@@ -322,7 +322,7 @@ export function testSink(name: string, harness: SinkHarness): void {
       await start();
       const events = makeEvents(60);
       const faults = [
-        () => destination.unavailable?.(),
+        () => destination.unavailable?.(12),
         () => destination.unauthorized?.(),
         () => destination.takesAtMost?.(3),
         () => destination.storesAndCuts?.(),

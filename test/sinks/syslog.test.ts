@@ -47,9 +47,9 @@ async function startDestination(config: Record<string, unknown>) {
     },
     rsyslog,
     read: async (count: number) => (await rsyslog.messages(count)).map(({ msg }) => msg),
-    async unavailable() {
+    async unavailable(sent: number) {
       // Messages that it took and did not write yet would be lost with it, as the promise says.
-      await rsyslog.messages(0);
+      await rsyslog.messages(sent);
       await rsyslog.kill();
       isKilled = true;
     },
