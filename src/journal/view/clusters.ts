@@ -12,7 +12,7 @@
  * `all` may leave out newer services, so its windows only may share events with those of a service that has a name.
  */
 
-export interface Counts {
+export interface BothCounts {
   readonly apiCount: number;
   readonly heldCount: number;
 }
@@ -25,11 +25,11 @@ export interface OwnerWindow {
   readonly query: string;
   readonly services: readonly string[];
   /** null: not closed, or not counted. */
-  readonly counts: Counts | null;
+  readonly counts: BothCounts | null;
 }
 
 /** What the sum over a cluster's windows has too much. */
-export interface Excess extends Counts {
+export interface Excess extends BothCounts {
   readonly fromMs: number;
   readonly toMs: number;
 }
@@ -58,7 +58,7 @@ export function createClusters(
   };
 }
 
-type Counted = OwnerWindow & { readonly counts: Counts };
+type Counted = OwnerWindow & { readonly counts: BothCounts };
 
 export function mayShareEvents(
   a: Pick<OwnerWindow, "query" | "services">,
@@ -127,7 +127,7 @@ function excessOf(
     heldCount: all.heldCount - union.heldCount,
   };
 
-  function counted(): Counts {
+  function counted(): BothCounts {
     const identities = stretches.reduce((sum, { fromMs, toMs }) => sum + countHeld(fromMs, toMs), 0);
     // Identities of old events are forgotten, the counts of their windows are not.
     const heldCount = Math.min(all.heldCount, Math.max(most.heldCount, identities));
@@ -150,14 +150,14 @@ function isExact(cluster: readonly Counted[], run: readonly OwnerWindow[]): bool
   );
 }
 
-function sumsByQuery(windows: readonly Counted[]): Counts[] {
-  const sums = new Map<string, Counts>();
+function sumsByQuery(windows: readonly Counted[]): BothCounts[] {
+  const sums = new Map<string, BothCounts>();
   for (const { query, counts } of windows)
     sums.set(query, sumOf([sums.get(query) ?? { apiCount: 0, heldCount: 0 }, counts]));
   return [...sums.values()];
 }
 
-function sumOf(list: readonly Counts[]): Counts {
+function sumOf(list: readonly BothCounts[]): BothCounts {
   return {
     apiCount: list.reduce((sum, { apiCount }) => sum + apiCount, 0),
     heldCount: list.reduce((sum, { heldCount }) => sum + heldCount, 0),

@@ -7,8 +7,9 @@ import type {
   OrganizationView,
 } from "../../core/view/organizations.ts";
 import type { State } from "../database.ts";
-import type { createLedgerView, StreamRow, Survey } from "./ledger.ts";
+import type { createLedgerView, Survey } from "./ledger.ts";
 import { rowKey, sumOfExcess } from "./overlaps.ts";
+import type { StreamRow } from "./streams.ts";
 
 const FRESH_MS_MIN = 1000;
 const FRESH_FACTOR = 20;

@@ -2,8 +2,14 @@ import { setImmediate } from "node:timers/promises";
 import type { OwnerCounts } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createHeldCounts } from "../held-counts.ts";
-import { type Counts, createClusters, type Excess, mayShareEvents, type OwnerWindow } from "./clusters.ts";
-import type { StreamRow } from "./ledger.ts";
+import {
+  type BothCounts,
+  createClusters,
+  type Excess,
+  mayShareEvents,
+  type OwnerWindow,
+} from "./clusters.ts";
+import type { StreamRow } from "./streams.ts";
 
 const SLICE_ROWS = 500;
 
@@ -20,7 +26,7 @@ export function rowKey(account: string, id: string): string {
   return JSON.stringify([account, id]);
 }
 
-export function sumOfExcess(list: readonly Excess[] = []): Counts {
+export function sumOfExcess(list: readonly Excess[] = []): BothCounts {
   return {
     apiCount: list.reduce((sum, { apiCount }) => sum + apiCount, 0),
     heldCount: list.reduce((sum, { heldCount }) => sum + heldCount, 0),
@@ -158,7 +164,7 @@ function partOf(
   { organizations }: StreamRow,
   counts: OwnerCounts | null,
   owner: string,
-): Counts | null {
+): BothCounts | null {
   if (organizations.length === 1) return { apiCount: apiCount!, heldCount: heldCount! };
   if (counts === null) return null;
   const [api, held] = counts[owner] ?? [0, 0];

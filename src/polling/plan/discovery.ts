@@ -8,14 +8,14 @@ import type { AccountScope } from "./scope.ts";
 
 export interface DiscoveryOptions {
   /** The organizations that exist now; null: the key's own. */
-  discover(signal: AbortSignal): Promise<readonly Found[] | null>;
+  discover(signal: AbortSignal): Promise<readonly FoundOrganization[] | null>;
   /** The config names the organizations, so one that is not found was taken out of it. */
   readonly isFromConfig: boolean;
   readonly provider: string | null;
   readonly discoveryMs: number;
 }
 
-export interface Found {
+export interface FoundOrganization {
   readonly id: string;
   readonly name: string;
   /** The service lists it, and the config leaves it out. */
@@ -72,7 +72,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     }
   }
 
-  async function compare(all: readonly Found[]): Promise<void> {
+  async function compare(all: readonly FoundOrganization[]): Promise<void> {
     const found = all.filter(({ isLeftOut }) => isLeftOut !== true);
     const leftOut = new Set(all.filter(({ isLeftOut }) => isLeftOut).map(({ id }) => id.toLowerCase()));
     const isOut = (id: string) => options.isFromConfig || !hasOrganizations || leftOut.has(id);
