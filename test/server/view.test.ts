@@ -87,7 +87,16 @@ describe("the view of a small state file", () => {
       deadLetters: 2,
       windows: { unread: 1, read: 1, sealed: 1, expired: 1, refused: 1, live: 2 },
       importJobs: {},
-      gaps: { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 1, openMs: 86_400_000, aside: 0, asideMs: 0 },
+      gaps: {
+        gaps: 0,
+        organizations: 0,
+        durationMs: 0,
+        events: 0,
+        open: 1,
+        openMs: 86_400_000,
+        aside: 0,
+        asideMs: 0,
+      },
     });
     expect(status.accounts[0]).toMatchObject({
       state: "reading",

@@ -39,12 +39,10 @@ const organizationSchema = z.strictObject({
   lagMs: ms
     .nullable()
     .meta({ description: "How far its live reading is behind; null when it is not read live." }),
-  readToMs: ms
-    .nullable()
-    .meta({
-      description:
-        "Up to when the account has read it; null: nothing, or another account has taken over its windows.",
-    }),
+  readToMs: ms.nullable().meta({
+    description:
+      "Up to when the account has read it; null: nothing, or another account has taken over its windows.",
+  }),
   unreadMs: ms.meta({ description: "How much of its time line was never read." }),
   gapMs: ms.meta({ description: "How much of it the service forgot before it was read." }),
   lastEventMs: ms.nullable(),
