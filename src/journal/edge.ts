@@ -1,13 +1,15 @@
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
+import { wholeSecondBefore } from "../core/time.ts";
 
 /*
  * The memory of a pass about its earlier pages, by which an event on the next page is recognized as a repeat or
- * a twin (R10, R36). The service sorts by time, so only events of the last page's last millisecond can
- * come again, and events without a readable time, which may be anywhere. All of them are remembered, however
- * many there are. Marks at identities that have twins are remembered like the latter.
+ * a twin (R10, R36). The service sorts by time, and may cut a fraction of a second off the start of a request. So
+ * only events of the last page's last second can come again, and events without a readable time, which may be
+ * anywhere. All of them are remembered, however many there are. Marks at identities that have twins are remembered
+ * like the latter.
  *
- * An edge is a list of texts: `@` and the millisecond, then one text for each page that has such events: `=`
- * for the millisecond, `~` for those without a time, followed by identities and digests in base64. Passes of
+ * An edge is a list of texts: `@` and the last millisecond, then one text for each page that has such events: `=`
+ * for that second, `~` for those without a time, followed by identities and digests in base64. Passes of
  * the first build have `identity:digest` in hexadecimal instead.
  */
 const ENTRY_BYTES = IDENTITY_BYTES + 4;
@@ -38,16 +40,21 @@ export function seenIn(edge: readonly string[]): Map<string, number[]> {
 export function edgeOf(page: PreparedPage, before: readonly string[]): readonly string[] {
   const lastMs = lastTimeMs(page);
   if (lastMs === undefined) return [...before, ...packed("~", page, undatedOf(page))];
-  const isSameMoment = before[0] === undefined || !before[0].startsWith("@") || before[0] === `@${lastMs}`;
-  const kept = before.filter((text) => text.startsWith("~") || (isSameMoment && !text.startsWith("@")));
+  const secondMs = wholeSecondBefore(lastMs);
+  const isSameSecond =
+    before[0] === undefined ||
+    !before[0].startsWith("@") ||
+    wholeSecondBefore(Number(before[0].slice(1))) === secondMs;
+  const kept = before.filter((text) => text.startsWith("~") || (isSameSecond && !text.startsWith("@")));
   const indexes: number[] = [];
   let index = page.scanned.count - 1;
   for (; index >= 0; index--) {
     const timeMs = page.timesMs[index]!;
-    if (timeMs === lastMs) indexes.push(index);
-    else if (timeMs !== UNDATED_MS) break;
+    if (timeMs === UNDATED_MS) continue;
+    if (wholeSecondBefore(timeMs) !== secondMs) break;
+    indexes.push(index);
   }
-  // Events of the pages before matter only while the page has no other moment.
+  // Events of the pages before matter only while the page has no other second.
   const earlier = index < 0 ? kept : kept.filter((text) => text.startsWith("~"));
   return [`@${lastMs}`, ...earlier, ...packed("=", page, indexes), ...packed("~", page, undatedOf(page))];
 }

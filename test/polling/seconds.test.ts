@@ -71,4 +71,37 @@ describe("R9 a service that knows whole seconds only", () => {
     expect(await differing(it)).toEqual([]);
     expect(it.alarms()).toEqual([]);
   });
+
+  test("R36 counts an event of a second once when a token inside that second is refused", async () => {
+    ({ world, proxy } = await openProxied({
+      simulator: { organizations: 1, events: 0 },
+      polling: { pageSize: 10 },
+    }));
+    const it = world;
+    const atMs = START_MS - 30 * HOUR;
+    const events = Array.from({ length: 35 }, (_, at) => ({
+      timestamp: new Date(atMs + at * 20).toISOString(),
+    }));
+    it.simulator.control.append(it.organizations[0]!, events);
+    proxy.ask = wholeSeconds;
+    // The second and third tokens of the read, and the same of the comparison.
+    const refused = { reads: 0, comparisons: 0 };
+    const tokens = { reads: 0, comparisons: 0 };
+    proxy.change = (exchange) => {
+      if (exchange.query.search_after === undefined) return;
+      const kind = exchange.query.fields === undefined ? "reads" : "comparisons";
+      if (++tokens[kind] !== 2 && tokens[kind] !== 4) return;
+      refused[kind]++;
+      Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"Invalid search_after"}') });
+    };
+    await it.drain();
+    await it.pass(10 * MINUTE, MINUTE);
+    expect(refused.reads).toBe(2);
+    const ofTheSecond = async () => (await it.windows()).find(({ apiCount }) => (apiCount ?? 0) > 0)!;
+    expect(await ofTheSecond()).toMatchObject({ apiCount: 35, heldCount: 35, repeated: 0 });
+    await reconcile(it);
+    expect(refused.comparisons).toBe(2);
+    expect(await ofTheSecond()).toMatchObject({ apiCount: 35, heldCount: 35, repeated: 0 });
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 35 });
+  });
 });

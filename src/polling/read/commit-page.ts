@@ -81,9 +81,10 @@ function progress(
   found: Appended,
   cursor: string | null,
 ): Window {
-  // After a restart the events of the edge come again: these are no repeats of the service's own.
+  // After a restart the events of the edge come again, maybe on several pages: these are no repeats of the service's own.
   const isRestart = pass.cursor === null && pass.pages > 0;
-  const expected = isRestart ? found.repeated : 0;
+  const isExpected = (index: number) => isRestart || (hasPlace(pass) && page.timesMs[index]! <= pass.startMs);
+  const expected = found.repeatedAt.filter(isExpected).length;
   return {
     ...window,
     late: window.late + found.late,
