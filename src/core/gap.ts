@@ -9,6 +9,19 @@ import type { Stream } from "./stream.ts";
  */
 export type GapReason = "expired" | "refused" | "unchecked" | "unreadable";
 
+/** How the detail of a gap begins that is about a single event without a name. */
+export const ONE_EVENT = "one event";
+
+/** The name of a single event in the detail of a gap. */
+export function gapNameOf(id: string | undefined, identity: string): string {
+  return `the event ${id ?? identity}`;
+}
+
+/** Whether the gap is about this event, or about one that has no name. */
+export function mayBeAbout(detail: string, name: string): boolean {
+  return [`${name},`, `${name} `].some((text) => detail.includes(text)) || detail.startsWith(`${ONE_EVENT} `);
+}
+
 /** A stretch of one organization's time line, half-open. Remembered for as long as the state file lives. */
 export interface Gap {
   /** null while the gap is open: it is a refused window then, not a row of its own. */

@@ -1,4 +1,7 @@
+import { gapNameOf, mayBeAbout } from "../core/gap.ts";
 import type { HeldQuery, PageCommit } from "../core/journal.ts";
+import { IDENTITY_BYTES } from "../core/prepare-page.ts";
+import { FIELD, fieldText } from "../core/scanner.ts";
 import type { OwnerCounts } from "../core/window.ts";
 import type { State } from "./database.ts";
 import type { Deduped } from "./dedupe.ts";
@@ -21,7 +24,8 @@ interface StreamRow {
 
 /**
  * Keeps the counts of windows true where several windows cover the same time of an organization (R36):
- * - An event that one of them finds late is held for the others too, so their counts grow with it.
+ * - An event that one of them finds late is held for the others too, so their counts grow with it. The service's
+ *   count does not grow by an event that the service had shown before, and that a gap names as missing.
  * - Identities do not say which service an event is of. Where an owner is read with different sets of services,
  *   no more events count as held than the query of the window has shown.
  */
@@ -30,6 +34,10 @@ export function createSharedTime(db: State) {
   const counted = db.prepare(
     `SELECT id, from_ms, to_ms, api_count, held_count, counts FROM windows WHERE stream = ? AND from_ms <= ?
        AND to_ms > ? AND live = 0 AND state IN ('read', 'sealed') AND held_count IS NOT NULL AND reader IS NULL`,
+  );
+  const unreadable = db.prepare(
+    `SELECT id, detail FROM gaps WHERE account = ? AND provider IS ? AND organization = ? AND reason = 'unreadable'
+       AND to_ms > ? AND from_ms <= ? ORDER BY from_ms DESC`,
   );
   const update = db.prepare("UPDATE windows SET api_count = ?, held_count = ?, counts = ? WHERE id = ?");
   const isCovered = db.prepare(
@@ -63,32 +71,59 @@ export function createSharedTime(db: State) {
     },
   };
 
-  function addTo(row: CountedRow, stream: number, { page }: PageCommit, fresh: Deduped["fresh"]): void {
+  function addTo(row: CountedRow, stream: number, commit: PageCommit, fresh: Deduped["fresh"]): void {
+    const { page } = commit;
     const members = streams.membersOf(stream);
-    const found = new Map<string, number>();
+    const found = new Map<string, Found>();
     let total = 0;
+    // Where every event that was shown is held, no event that is found was shown before.
+    const named = (row.api_count ?? 0) > row.held_count ? new Set<number>() : undefined;
     for (const index of fresh) {
       const timeMs = page.timesMs[index]!;
       if (timeMs < row.from_ms || timeMs >= row.to_ms) continue;
       const owner = page.organizations[page.organizationIndexes[index]!] ?? "";
       if (members.size > 0 && !members.has(owner)) continue;
-      found.set(owner, (found.get(owner) ?? 0) + 1);
+      const { events, shownBefore } = found.get(owner) ?? { events: 0, shownBefore: 0 };
+      const wasShown = named !== undefined && isNamed(commit, index, owner, named);
+      found.set(owner, { events: events + 1, shownBefore: shownBefore + (wasShown ? 1 : 0) });
       total++;
     }
     if (total === 0) return;
-    const apiCount = row.api_count === null ? null : row.api_count + total;
-    update.run(apiCount, row.held_count + total, withFound(row.counts, found), row.id);
+    const all = { events: total, shownBefore: named?.size ?? 0 };
+    const [apiCount, heldCount] = grown([row.api_count ?? 0, row.held_count], all);
+    update.run(row.api_count === null ? null : apiCount, heldCount, withFound(row.counts, found), row.id);
+  }
+
+  /** Whether a gap is about this event. One gap is about one event; `used` are those of other events. */
+  function isNamed({ page, account, provider }: PageCommit, index: number, owner: string, used: Set<number>) {
+    const timeMs = page.timesMs[index]!;
+    const gaps = unreadable.all(account, provider, owner, timeMs, timeMs) as { id: number; detail: string }[];
+    if (gaps.length === 0) return false;
+    const identity = page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+    const name = gapNameOf(fieldText(page.scanned, index, FIELD.id), identity.toString("hex"));
+    const gap = gaps.find(({ id, detail }) => !used.has(id) && mayBeAbout(detail, name));
+    if (gap !== undefined) used.add(gap.id);
+    return gap !== undefined;
   }
 }
 
-function withFound(counts: string | null, found: ReadonlyMap<string, number>): string | null {
+/** New events of an owner in a window, and how many of them the service's count of the window has already. */
+interface Found {
+  readonly events: number;
+  readonly shownBefore: number;
+}
+
+function grown([api, held]: readonly [number, number], { events, shownBefore }: Found): [number, number] {
+  // Another window over the same time may have written the gap: this one has not counted the event then.
+  const counted = Math.min(shownBefore, Math.max(0, api - held));
+  return [api + events - counted, held + events];
+}
+
+function withFound(counts: string | null, found: ReadonlyMap<string, Found>): string | null {
   if (counts === null) return null;
-  const grown: Record<string, readonly [number, number]> = { ...(JSON.parse(counts) as OwnerCounts) };
-  for (const [owner, count] of found) {
-    const [api, held] = grown[owner] ?? [0, 0];
-    grown[owner] = [api + count, held + count];
-  }
-  return JSON.stringify(grown);
+  const all: Record<string, readonly [number, number]> = { ...(JSON.parse(counts) as OwnerCounts) };
+  for (const [owner, more] of found) all[owner] = grown(all[owner] ?? [0, 0], more);
+  return JSON.stringify(all);
 }
 
 /** The streams by owner. Streams are only ever added, so a larger highest id is the one reason to look again. */

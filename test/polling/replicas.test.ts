@@ -12,6 +12,7 @@ afterEach(async () => {
 });
 
 const LATE = "bbbbbbbbbbbbbbbbbbbbbbbb";
+const LATER = "cccccccccccccccccccccccc";
 
 /** A service of two replicas: one answers the comparisons of sweeps, the other one whole reads. */
 async function openReplicas(isHidden: (exchange: Exchange) => boolean): Promise<World> {
@@ -21,7 +22,7 @@ async function openReplicas(isHidden: (exchange: Exchange) => boolean): Promise<
   proxy.change = (exchange) => {
     if (!exchange.path.endsWith("/events") || !isHidden(exchange)) return;
     const events = JSON.parse(exchange.body.toString()) as { id: string }[];
-    const left = events.filter(({ id }) => id !== LATE);
+    const left = events.filter(({ id }) => id !== LATE && id !== LATER);
     if (left.length === events.length) return;
     exchange.body = Buffer.from(JSON.stringify(left));
     exchange.headers["x-result-count"] = String(left.length);
@@ -58,6 +59,28 @@ test("R9 an event that the comparison shows and the read does not return is name
   expect(await it.journal.gaps()).toEqual([]);
   await it.pass(3 * HOUR, HOUR);
   expect(await around(it)).toMatchObject({ state: "sealed", apiCount: 1, heldCount: 1 });
+});
+
+test("R36 an event that was listed and is found by a sweep that fails afterwards is in the service's count once", async () => {
+  let [hidden, broken] = [true, true];
+  const it = await openReplicas((exchange) => {
+    const isRead = exchange.query.fields === undefined;
+    // The first of both events is returned; the request for the second one fails.
+    if (isRead && !hidden && broken && exchange.body.includes(LATER)) exchange.status = 503;
+    return isRead && hidden;
+  });
+  const timestamp = new Date(START_MS - 10 * MINUTE).toISOString();
+  it.simulator.control.append(it.organizations[0]!, [{ id: LATER, timestamp }]);
+  await it.pass(24 * HOUR, HOUR);
+  expect(await around(it)).toMatchObject({ state: "read", apiCount: 2, heldCount: 0 });
+  hidden = false;
+  await it.pass(HOUR, 30 * MINUTE);
+  expect(await it.held()).toHaveLength(1);
+  expect(await around(it)).toMatchObject({ apiCount: 2, heldCount: 1 });
+  broken = false;
+  await it.pass(3 * HOUR, HOUR);
+  expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 2 });
+  expect(await around(it)).toMatchObject({ apiCount: 2, heldCount: 2 });
 });
 
 test("R9 an event that no read returns keeps its window open for a limited time, and stays a named gap with an alarm", async () => {

@@ -1,6 +1,6 @@
 import type { HeldQuery } from "../../core/journal.ts";
-import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
-import type { OwnerCounts, Stream, Window } from "../../core/window.ts";
+import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
+import type { MissingEvent, OwnerCounts, Stream, Window } from "../../core/window.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 
 /** How many events the service showed, by owner: an organization, or "" where an event names none. */
@@ -100,4 +100,15 @@ export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCo
     Math.max(shown[owner] ?? 0, held),
   ]);
   return { ...shown, ...Object.fromEntries(former) };
+}
+
+/** Events that the service listed, and that no read returned, are in its count. */
+export function withMissing(window: Window, missing: readonly MissingEvent[]): Window {
+  const { apiCount, counts } = window;
+  const dated = missing.filter(({ timeMs }) => timeMs !== UNDATED_MS);
+  if (apiCount === null || dated.length === 0) return window;
+  const more: Record<string, readonly [number, number]> = {};
+  for (const { owner } of dated) more[owner] = [(more[owner]?.[0] ?? 0) + 1, 0];
+  const all = combined(counts, more, (before, now) => before + now);
+  return { ...window, apiCount: apiCount + dated.length, counts: all };
 }

@@ -1,10 +1,7 @@
 import { hash } from "node:crypto";
-import type { FilledStretch, NewGap } from "../../core/gap.ts";
+import { type FilledStretch, type NewGap, ONE_EVENT } from "../../core/gap.ts";
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-
-/** The name in the detail of a gap whose event has none. */
-export const ONE_EVENT = "one event";
 
 export function isUnnamed({ detail }: Pick<NewGap, "detail">): boolean {
   return detail.startsWith(`${ONE_EVENT} `);

@@ -1,4 +1,4 @@
-import type { FilledStretch, Gap, NewGap } from "../../core/gap.ts";
+import { type FilledStretch, type Gap, gapNameOf, type NewGap } from "../../core/gap.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { MissingEvent, Window } from "../../core/window.ts";
@@ -24,19 +24,23 @@ const TOGETHER_MAX = 1000;
 
 export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): MissingEvent {
   const identity = identityBytesAt(page, index).toString("hex");
-  const name = fieldText(page.scanned, index, FIELD.id) ?? identity;
+  const name = gapNameOf(fieldText(page.scanned, index, FIELD.id), identity);
   return {
     identity,
     owner: ownerAt(page, index),
     timeMs: page.timesMs[index]!,
     placeMs,
-    detail: `the service listed the event ${name}, and reading that time did not return it`,
+    detail: `the service listed ${name}, and reading that time did not return it`,
   };
 }
 
 /** The gaps of a stretch that name single events. */
 export function namedGaps(context: PollContext, { fromMs, toMs }: TimeStretch): Promise<readonly Gap[]> {
   return context.journal.gaps({ account: context.account, reasons: ["unreadable"], fromMs, toMs });
+}
+
+export function gapOf(named: readonly Gap[], { detail, placeMs }: MissingEvent): Gap | undefined {
+  return named.find((gap) => gap.detail === detail && gap.fromMs === placeMs);
 }
 
 /** The state of the doubtful events after the read. */
@@ -63,7 +67,7 @@ export async function recheck(
   const isHeld = await heldAmong(context, doubtful);
   for (const event of doubtful) {
     const { placeMs, detail, owner } = event;
-    const gap = named.find((other) => other.detail === detail && other.fromMs === placeMs);
+    const gap = gapOf(named, event);
     const at = { fromMs: placeMs, toMs: placeMs + 1 };
     // Held by now, or named by a gap of its own that says more.
     if (isHeld.has(event) || skips.some((skip) => overlap(skip, at))) {

@@ -1,4 +1,4 @@
-import type { NewGap } from "../../core/gap.ts";
+import { gapNameOf, type NewGap, ONE_EVENT } from "../../core/gap.ts";
 import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
@@ -6,7 +6,7 @@ import { type PollContext, subjectOf, timeText } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
-import { digest, formerGaps, ONE_EVENT } from "./former-gaps.ts";
+import { digest, formerGaps } from "./former-gaps.ts";
 import { skippedOne } from "./pass.ts";
 import { UnreadablePageError } from "./source.ts";
 
@@ -225,7 +225,7 @@ export async function skipGap(
 
 /** Names the event by its identity, its bytes, or else its place, so that a later pass finds the same gap. */
 function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string): string {
-  const which = name === undefined ? ONE_EVENT : `the event ${name.id ?? name.identity}`;
+  const which = name === undefined ? ONE_EVENT : gapNameOf(name.id, name.identity);
   const place = name === undefined ? ` (place ${digest(cursor)})` : "";
   if (reason === "too_large") return `${which} is larger than the limit of a body${place}`;
   if (bytes === undefined) return `${which} is not readable: ${message}${place}`;

@@ -15,10 +15,11 @@ import {
   ownerAt,
   type PassCounts,
   withFormer,
+  withMissing,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { formerGaps, isUnnamed } from "./former-gaps.ts";
-import { namedGaps, recheck } from "./missing-events.ts";
+import { gapOf, namedGaps, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
 import { firstPass, readWindow } from "./read-window.ts";
 import { pagesOf } from "./walk.ts";
@@ -59,7 +60,7 @@ export async function sweepWindow(
   // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
   if (fetched === null)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
-  const { found, missing, awaited, counts, isForgotten, ...ledger } = fetched;
+  const { found, unseen, awaited, counts, isForgotten, ...ledger } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   if (stretch.toMs === window.toMs) {
@@ -68,7 +69,7 @@ export async function sweepWindow(
     await journal.changeWindows({ put, ...ledger });
     return;
   }
-  const { first, rest } = cutOff(context, window, stretch.toMs, counts, { found, missing });
+  const { first, rest } = cutOff(context, window, stretch.toMs, counts, { found, unseen });
   await journal.changeWindows({
     put: [settledAfter({ ...first, late }, seen.begun, found + awaited, settings)],
     add: [rest],
@@ -101,7 +102,8 @@ async function readAgain(
   const late = pass.fresh + read.late - window.late;
   // A whole pass ends the gap that says since when an event is missing, so there is one more try here.
   const fresh = missing.filter(({ detail }) => !seen.named.some((gap) => gap.detail === detail));
-  await journal.changeWindows({ put: [settledAfter(read, seen.begun, late + fresh.length, settings)], gaps });
+  const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
+  await journal.changeWindows({ put: [settled], gaps });
 }
 
 /** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
@@ -149,7 +151,8 @@ async function fetchMissing(
   return {
     found,
     isForgotten,
-    missing: missing.length,
+    // The former count has the events that a gap has named.
+    unseen: found + missing.length - seen.doubtful.filter((event) => gapOf(seen.named, event)).length,
     awaited,
     filled: [...filled, ...(await formerGaps(context, window, [...skips, ...gaps]))],
     gaps: window.reader === null ? [...skips, ...gaps] : [],
@@ -183,14 +186,14 @@ function cutOff(
   window: Window,
   edgeMs: number,
   counts: PassCounts,
-  { found, missing }: { readonly found: number; readonly missing: number },
+  { found, unseen }: { readonly found: number; readonly unseen: number },
 ) {
   const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
     askedMs: window.askedMs,
     sweeps: window.sweeps,
-    apiCount: left(window.apiCount, counts.apiCount - found - missing),
+    apiCount: left(window.apiCount, counts.apiCount - unseen),
     heldCount: left(window.heldCount, counts.heldCount - found),
     counts: combined(window.counts, counts.counts, difference),
   });
