@@ -174,4 +174,49 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
     name: "a window gets the number of a removed one, and a read of the removed one that is under way replaces it",
     plan: A_NUMBER_THAT_IS_USED_AGAIN,
   },
+  {
+    name: "a token is refused inside a second by a service that knows whole seconds, and events of that second count again",
+    plan: focused(5_043_236, {
+      hours: 12,
+      organizations: 1,
+      events: { eventsPerDay: 6, bursts: [{ atMs: 5 * HOUR_MS, events: 31, spreadMs: 1000 }] },
+      settings: { pageSize: 10 },
+      service: { wholeSeconds: true },
+      faults: [{ kind: "service", fromMs: 5 * HOUR_MS, toMs: 7 * HOUR_MS, effect: { type: "cursors" } }],
+    }),
+  },
+  {
+    name: "a sweep that does not come to its end finds an event that was listed before, and the service's count has it twice",
+    plan: {
+      ...focused(5_042_735, {
+        organizations: 1,
+        events: { eventsPerDay: 70.49885145602389 },
+        settings: {
+          intervalMs: 30_000,
+          overlapMs: 15 * MINUTE_MS,
+          windowMs: 10 * MINUTE_MS,
+          sweepsMs: [10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS],
+          lastSweepMs: 6 * HOUR_MS,
+          pageSize: 50,
+          headerBytes: 1024,
+          order: "newest_first",
+          discoveryMs: 2 * HOUR_MS,
+        },
+        service: { latencyMs: 200 },
+        faults: [
+          {
+            kind: "service",
+            fromMs: 4_254_934,
+            toMs: 16_299_680,
+            effect: { type: "replica", lagMs: 7_050_403 },
+          },
+          { kind: "restore", backupMs: 2_737_065, fromMs: 10_572_719, downMs: MINUTE_MS },
+        ],
+      }),
+      lengthMs: 18_099_680,
+      tickMs: MINUTE_MS,
+      idleTickMs: 45 * MINUTE_MS,
+      workTakesTime: true,
+    },
+  },
 ];
