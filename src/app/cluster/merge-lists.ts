@@ -89,7 +89,9 @@ export function mergeCalendars(list: readonly CalendarView[], nowMs: number): Ca
 
 function mergeDays(a: CalendarDay, b: CalendarDay): CalendarDay {
   const shares = Object.fromEntries(DAY_STATES.map((state) => [state, a[state] + b[state]]));
-  const add = (x: number | null, y: number | null) => (x === null && y === null ? null : (x ?? 0) + (y ?? 0));
+  const isUnknown = hasUnknownCounts(a) || hasUnknownCounts(b);
+  const add = (x: number | null, y: number | null) =>
+    isUnknown || (x === null && y === null) ? null : (x ?? 0) + (y ?? 0);
   return {
     ...a,
     ...shares,
@@ -98,6 +100,11 @@ function mergeDays(a: CalendarDay, b: CalendarDay): CalendarDay {
     late: a.late + b.late,
     askedMs: extreme(Math.min, a.askedMs, b.askedMs),
   };
+}
+
+/** A lane has sealed windows on this day, but shares their counts with another day. The sum would be a part. */
+function hasUnknownCounts({ sealed, apiCount }: CalendarDay): boolean {
+  return sealed > 0 && apiCount === null;
 }
 
 /** Letters by lane; their numbers become numbers among all lanes. Without a lane they are that already. */
