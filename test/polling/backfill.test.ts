@@ -9,6 +9,7 @@ import type { Window } from "../../src/core/window.ts";
 import { newWindow } from "../../src/core/window.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import type { PollContext } from "../../src/polling/context.ts";
+import { createServiceClock } from "../../src/polling/limits/service-clock.ts";
 import { createAgenda } from "../../src/polling/plan/agenda.ts";
 import {
   COMPLETE,
@@ -207,6 +208,29 @@ describe("backfill", () => {
     }
     expect(polled).toHaveLength(1);
     expect(polled).not.toContain(before.window.id);
+  });
+
+  test("a sweep is due by the earlier of both clocks", async () => {
+    const { journal, organizations } = await open({ simulator: { organizations: 2, events: 0 } });
+    const stream = await journal.stream({
+      account: "acme",
+      provider: null,
+      organizations,
+      services: ["all"],
+    });
+    const read = { state: "read", nextMs: START_MS } as const;
+    await journal.changeWindows({ add: [newWindow(stream, START_MS - HOUR, START_MS, read)] });
+    const dueAt = async (localMs: number, serviceMs: number) => {
+      const clock = { now: () => localMs, sleep: async () => {} };
+      const serviceClock = createServiceClock(clock);
+      serviceClock.learn(serviceMs);
+      const context = { account: "acme", journal, clock, serviceClock, settings: { order: "oldest_first" } };
+      const options = { nextPollMs: () => 0, workers: 2 };
+      return (await createAgenda(context as unknown as PollContext, options).next())?.kind;
+    };
+    expect(await dueAt(START_MS + DAY, START_MS - DAY)).toBeUndefined();
+    expect(await dueAt(START_MS - DAY, START_MS + DAY)).toBeUndefined();
+    expect(await dueAt(START_MS + DAY, START_MS + DAY)).toBe("sweep");
   });
 
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
