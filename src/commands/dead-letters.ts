@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { loadConfig, loadConfigForReading } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
 import { UsageError } from "../core/errors.ts";
 import { formatDuration } from "../core/time.ts";
 import { openStateForReading } from "../journal/database.ts";
@@ -50,29 +51,28 @@ export function registerDeadLetters(program: Command, io: Io): void {
           throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
         const { config } = loadConfig(flags.config, io.env);
         // In a cluster each lane has its own pages, and sets the bound itself.
-        const bound = config.cluster === undefined ? boundOf(kind, config.state, filter) : {};
+        const bound = config.cluster === undefined ? boundOf(kind, config, filter) : {};
         await change(io, config, kind, { ...filter, ...bound });
       });
   }
 }
 
-/**
- * Letters that are refused after this request are not part of it. Replayed ones come back with later pages. A name
- * that matches nothing is most likely a mistake.
- */
+/** Letters that are refused after this request are not part of it. Replayed ones come back with later pages. */
 function boundOf(
   kind: "replay" | "drop",
-  state: string,
-  filter: DeadLetterFilter,
+  { state, sinks }: Config,
+  { ids, sink, group }: DeadLetterFilter,
 ): Pick<DeadLetterFilter, "pageMax" | "untilMs"> {
   const db = openStateForReading(state);
   try {
     const letters = createDeadLetters(db);
-    const isNamed = Object.values(filter).some((value) => value !== undefined);
-    if (isNamed && letters.list(filter, 1).length === 0)
-      throw new UsageError(
-        'No dead letter matches, so nothing was changed. "tidemark dead-letters list" shows them.',
-      );
+    // A sink without letters is no mistake, but one that is not known is.
+    const isSink = sinks.some(({ name }) => name === sink);
+    for (const named of [{ ids }, { group }, { sink: isSink ? undefined : sink }])
+      if (Object.values(named)[0] !== undefined && letters.list(named, 1).length === 0)
+        throw new UsageError(
+          'No dead letter matches, so nothing was changed. "tidemark dead-letters list" shows them.',
+        );
     return kind === "replay" ? { pageMax: letters.newestPage() } : { untilMs: Date.now() };
   } finally {
     db.close();
