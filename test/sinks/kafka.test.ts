@@ -80,7 +80,9 @@ async function allow(topic: string): Promise<void> {
 }
 
 describe.skipIf(suite.skipOwn)("R17 kafka is opened again after a connection that is cut", () => {
-  const steps = Object.entries(API).flatMap(([name, api]) =>
+  // Once the topic is there, an opened sink sends no others.
+  const { createTopics: _, describeConfigs: __, ...sent } = API;
+  const steps = Object.entries(sent).flatMap(([name, api]) =>
     (["cut_before", "cut_after"] as const).map((fault) => ({ name, api, fault })),
   );
   test.each(steps)("at $name, $fault: every event once", async ({ api, fault }) => {
