@@ -130,6 +130,7 @@ async function hereOf(line: string): Promise<string> {
     .replaceAll("64f0c0ffee0000000000abcd", user.id)
     .replaceAll("http://127.0.0.1:9464", `http://127.0.0.1:${port}`)
     .replaceAll("5f0c5f0c5f0c5f0c5f0c5f0c", organization)
+    .replace("drop --sink datadog", "drop --sink siem")
     .replace("--group 3f2a91c0", `--group ${group}`)
     .replace("dead-letters show 12", `dead-letters show ${letter}`)
     .replaceAll("/backups/", `${world.folder}/`)
