@@ -134,5 +134,5 @@ export function createRequests(db: State, clock: Clock) {
 }
 
 const NOT_TAKEN =
-  "Nothing was changed: another Tidemark command works with the state file, for example `run --once`, and it takes no requests. Ask again when it has ended.";
-const UNDER_WAY = "The running process has begun to carry this out. `tidemark status` shows the result.";
+  "Nothing was changed: the process that works with the state file did not take the request in time. `run --once` and other commands take none; ask again when they have ended. If it is `tidemark run`, it is very busy; ask again.";
+const UNDER_WAY = "The running process has begun to carry this out, and goes on with it.";

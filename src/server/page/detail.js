@@ -44,8 +44,8 @@ function facts(row, nowMs) {
     ["Lost", row.gapMs > 0 ? duration(row.gapMs) : "nothing"],
     ["Read together with", row.groupSize > 1 ? `${number(row.groupSize - 1)} others` : "none"],
   ];
-  if (row.state === "vanished")
-    list.push(["Read up to", row.readToMs === null ? "never" : dateTime(row.readToMs)]);
+  // Without a time nothing was read, or another account has taken it over: the page cannot say which.
+  if (row.state === "vanished" && row.readToMs !== null) list.push(["Read up to", dateTime(row.readToMs)]);
   if (row.reason !== null) list.push(["Reason", row.reason]);
   return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
