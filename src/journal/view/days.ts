@@ -1,7 +1,7 @@
 import { DAY_MS } from "../../core/time.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
 import { type CalendarDay, DAY_STATES } from "../../core/view/windows.ts";
-import type { Excess } from "./clusters.ts";
+import type { Excess } from "./overlap-groups.ts";
 
 const CALENDAR_DAYS = 90;
 
@@ -45,7 +45,7 @@ export function createDays(nowMs: number) {
       const only = from === to ? days[from - firstDay] : undefined;
       if (only !== undefined) count(only, window);
     },
-    /** Windows of one day that have read the same events. A cluster of several days has a window that crosses midnight. */
+    /** Windows of one day that have read the same events. A group of several days has a window that crosses midnight. */
     lessen({ fromMs, toMs, apiCount, heldCount }: Excess): void {
       const day = Math.floor(fromMs / DAY_MS);
       const only = Math.floor((toMs - 1) / DAY_MS) === day ? days[day - firstDay] : undefined;

@@ -4,11 +4,11 @@ import type { State } from "../database.ts";
 import { createHeldCounts } from "../held-counts.ts";
 import {
   type BothCounts,
-  createClusters,
+  createOverlapGroups,
   type Excess,
   mayShareEvents,
   type OwnerWindow,
-} from "./clusters.ts";
+} from "./overlap-groups.ts";
 import type { StreamRow } from "./streams.ts";
 
 const SLICE_ROWS = 500;
@@ -40,7 +40,7 @@ interface Line {
   readonly isTotal: boolean;
   /** The services of each query. */
   readonly queries: Map<string, readonly string[]>;
-  readonly clusters: ReturnType<typeof createClusters>;
+  readonly groups: ReturnType<typeof createOverlapGroups>;
   readonly found: Excess[];
 }
 
@@ -71,7 +71,7 @@ export function createOverlaps(db: State) {
       ownersOf(stream).some((owner) => keysOf(stream, owner).some((key) => lines.has(key)));
     const concerned = new Map(streams.filter(isConcerned).map((stream) => [stream.id, stream]));
     if (concerned.size > 0) await walk(concerned, take);
-    for (const { clusters } of lines.values()) clusters.end();
+    for (const { groups } of lines.values()) groups.end();
     return resultOf(lines.values());
 
     function learn(stream: StreamRow, owner: string): void {
@@ -96,21 +96,21 @@ export function createOverlaps(db: State) {
         for (const key of keysOf(stream, owner))
           lines
             .get(key)
-            ?.clusters.add({ ...part, counts: isCounted ? partOf(window, stream, counts, owner) : null });
+            ?.groups.add({ ...part, counts: isCounted ? partOf(window, stream, counts, owner) : null });
     }
   };
 
   function newLine(stream: StreamRow, owner: string, isOfAll: boolean): Line {
     const query = { owners: [owner], account: stream.account, provider: stream.provider };
     const found: Excess[] = [];
-    const clusters = createClusters(
+    const groups = createOverlapGroups(
       (fromMs, toMs) => heldCounts({ ...query, fromMs, toMs }).get(owner) ?? 0,
       (excess) => found.push(excess),
     );
     return {
       row: isOfAll ? undefined : rowOf(stream, owner),
       isTotal: isOfAll || keysOf(stream, owner).length === 1,
-      ...{ queries: new Map(), clusters, found },
+      ...{ queries: new Map(), groups, found },
     };
   }
 

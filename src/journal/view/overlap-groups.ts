@@ -1,10 +1,10 @@
 /*
  * Several windows may have read the same events: the services of an account were changed, or two accounts read one
  * organization. Each window's counts are right, and their sum is too high. Windows of one owner that share time, and
- * may share events, are a cluster:
+ * may share events, are an overlap group:
  *
  *   1. Held: the identities of its time, counted once. That is exact if nothing else was read there: no window
- *      outside the cluster covers a part of it, or all of them ask for the same services.
+ *      outside the group covers a part of it, or all of them ask for the same services.
  *   2. Where it is not exact, the windows of the query with the most held events count, and the others do not: these
  *      events are certainly different ones.
  *   3. The service's count is as far from what is held as in the query that lacks the most.
@@ -28,14 +28,14 @@ export interface OwnerWindow {
   readonly counts: BothCounts | null;
 }
 
-/** What the sum over a cluster's windows has too much. */
+/** What the sum over a group's windows has too much. */
 export interface Excess extends BothCounts {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** Finds the clusters of one owner; windows come in the order of their beginnings. */
-export function createClusters(
+/** Finds the groups of one owner; windows come in the order of their beginnings. */
+export function createOverlapGroups(
   countHeld: (fromMs: number, toMs: number) => number,
   found: (excess: Excess) => void,
 ) {
@@ -44,7 +44,7 @@ export function createClusters(
   let endMs = Number.NEGATIVE_INFINITY;
 
   function flush(): void {
-    for (const cluster of clustersIn(run)) if (cluster.length > 1) found(excessOf(cluster, run, countHeld));
+    for (const group of groupsIn(run)) if (group.length > 1) found(excessOf(group, run, countHeld));
     run = [];
   }
 
@@ -75,35 +75,35 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((service) => b.includes(service));
 }
 
-interface Cluster {
+interface Group {
   readonly windows: Counted[];
   /** Those that reach beyond the beginning of the newest window. */
   active: Counted[];
 }
 
 /** Windows without a partner are alone in theirs. */
-function clustersIn(run: readonly OwnerWindow[]): (readonly Counted[])[] {
-  const clusters = new Set<Cluster>();
-  let open: Cluster[] = [];
+function groupsIn(run: readonly OwnerWindow[]): (readonly Counted[])[] {
+  const groups = new Set<Group>();
+  let open: Group[] = [];
   for (const window of run) {
     if (!isCounted(window)) continue;
-    for (const cluster of open) cluster.active = cluster.active.filter(({ toMs }) => toMs > window.fromMs);
+    for (const group of open) group.active = group.active.filter(({ toMs }) => toMs > window.fromMs);
     open = open.filter(({ active }) => active.length > 0);
     const [first, ...more] = open.filter(({ active }) =>
       active.some((other) => mayShareEvents(other, window)),
     );
-    const cluster = first ?? { windows: [], active: [] };
+    const group = first ?? { windows: [], active: [] };
     for (const other of more) {
-      cluster.windows.push(...other.windows);
-      cluster.active.push(...other.active);
-      clusters.delete(other);
+      group.windows.push(...other.windows);
+      group.active.push(...other.active);
+      groups.delete(other);
     }
-    cluster.windows.push(window);
-    cluster.active.push(window);
-    clusters.add(cluster);
-    open = [...open.filter((other) => other !== cluster && !more.includes(other)), cluster];
+    group.windows.push(window);
+    group.active.push(window);
+    groups.add(group);
+    open = [...open.filter((other) => other !== group && !more.includes(other)), group];
   }
-  return [...clusters].map(({ windows }) => windows);
+  return [...groups].map(({ windows }) => windows);
 }
 
 function isCounted(window: OwnerWindow): window is Counted {
@@ -111,15 +111,15 @@ function isCounted(window: OwnerWindow): window is Counted {
 }
 
 function excessOf(
-  cluster: readonly Counted[],
+  group: readonly Counted[],
   run: readonly OwnerWindow[],
   countHeld: (fromMs: number, toMs: number) => number,
 ): Excess {
-  const stretches = stretchesOf(cluster);
-  const queries = sumsByQuery(cluster);
+  const stretches = stretchesOf(group);
+  const queries = sumsByQuery(group);
   const all = sumOf(queries);
   const most = queries.reduce((a, b) => (b.heldCount > a.heldCount ? b : a));
-  const union = isExact(cluster, run) ? counted() : most;
+  const union = isExact(group, run) ? counted() : most;
   return {
     fromMs: stretches[0]!.fromMs,
     toMs: stretches.at(-1)!.toMs,
@@ -137,16 +137,16 @@ function excessOf(
   }
 }
 
-/** Whether every identity of the cluster's time is of an event that one of its windows has read. */
-function isExact(cluster: readonly Counted[], run: readonly OwnerWindow[]): boolean {
-  const [first] = cluster;
-  const own = new Set<OwnerWindow>(cluster);
-  const isUniform = cluster.every(({ services }) => isSame(services, first!.services));
+/** Whether every identity of the group's time is of an event that one of its windows has read. */
+function isExact(group: readonly Counted[], run: readonly OwnerWindow[]): boolean {
+  const [first] = group;
+  const own = new Set<OwnerWindow>(group);
+  const isUniform = group.every(({ services }) => isSame(services, first!.services));
   return run.every(
     (other) =>
       own.has(other) ||
       (isUniform && isSame(other.services, first!.services)) ||
-      !cluster.some(({ fromMs, toMs }) => other.fromMs < toMs && fromMs < other.toMs),
+      !group.some(({ fromMs, toMs }) => other.fromMs < toMs && fromMs < other.toMs),
   );
 }
 
