@@ -1,11 +1,13 @@
 import { sinkConfigs } from "../app/sinks.ts";
 import type { App } from "../app.ts";
 import type { SinkConfig } from "../config/schema.ts";
+import { systemClock } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { GapTotals } from "../core/gap.ts";
 import { formatDuration } from "../core/time.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
+import { createLedgerView } from "../journal/view/ledger.ts";
 import type { Io } from "./io.ts";
 import { showProgress } from "./progress.ts";
 
@@ -32,11 +34,12 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   const sinks = await app.view.sinks();
   const after = progress();
   const { gaps } = (await app.view.status()).totals;
+  const { short } = await createLedgerView(app.db, systemClock).survey();
   const report = reportOf(app, sinks, before, after, Date.now() - startedMs);
   const lost = lostOf({ ...before, gaps: gapsBefore.gaps }, { ...after, gaps: gaps.gaps });
   const problems = [
     ...problemsOf(sinks, after, failure, io),
-    ...unexplained(after.short - gaps.events),
+    ...unexplained(short - gaps.events),
     ...lost.now,
   ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");

@@ -23,8 +23,8 @@ export interface Journal {
    */
   append(commit: PageCommit): Promise<Appended>;
 
-  /** Changes the ledger alone. */
-  changeWindows(change: WindowChange): Promise<void>;
+  /** Changes the ledger alone. A change that is made from counts or from stored windows is a function: see LedgerNow. */
+  changeWindows(change: LedgerChange): Promise<void>;
   /** Finds the stream of this description or makes it. */
   stream(description: Omit<Stream, "id">): Promise<Stream>;
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
@@ -32,8 +32,16 @@ export interface Journal {
   covered(account: string): Promise<readonly StreamCoverage[]>;
   /** Streams of accounts other than these, each with the start of its oldest window that is neither sealed nor lost. */
   leftBehind(accounts: readonly string[]): Promise<readonly LeftBehind[]>;
-  /** The identities held for these organizations (null: the provider's own) in a half-open stretch of time. */
-  held(owners: readonly (string | null)[], fromMs: number, toMs: number): Promise<HeldIdentities>;
+  /**
+   * The identities held for these organizations (null: the provider's own) in a half-open stretch of time; with
+   * `from`, only those that this query has shown. A portal and an organization may show the same event.
+   */
+  held(
+    owners: readonly (string | null)[],
+    fromMs: number,
+    toMs: number,
+    from?: Pick<Stream, "account" | "provider">,
+  ): Promise<HeldIdentities>;
   /** How many events are held by owner (R36). */
   countHeld(query: HeldQuery): Promise<ReadonlyMap<string, number>>;
 
@@ -72,6 +80,8 @@ export interface PageCommit {
   readonly reader: string | null;
   /** The services that were asked for; with them the counts of other windows over the same time stay true (R36). */
   readonly services?: readonly string[];
+  /** The account's own organization was asked for, without its id. */
+  readonly isOwn?: boolean;
   /** The change of the ledger that goes with it, made from what the dedupe found. Pure; called inside the transaction. */
   change(appended: Appended): WindowChange;
 }
@@ -97,11 +107,21 @@ export interface Appended {
   countHeld(query: HeldQuery): ReadonlyMap<string, number>;
 }
 
-/** The owners are organizations, and "" for events without one: those of one account and provider. */
+/** The state inside a change: what others have stored since the caller looked counts too. */
+export interface LedgerNow {
+  countHeld(query: HeldQuery): ReadonlyMap<string, number>;
+  /** undefined: it was removed. */
+  window(id: number): Window | undefined;
+}
+
+/** A function is pure, and is called inside the transaction. */
+export type LedgerChange = WindowChange | ((now: LedgerNow) => WindowChange);
+
+/** The owners are organizations, and "" for events without one: in a portal its own, else those of the account. */
 export interface HeldQuery {
   readonly owners: readonly string[];
   readonly account: string;
-  /** Of a provider's portal only its own events count, whatever organization they name. */
+  /** Of a provider's portal the events count that it has shown, whatever organization they name. */
   readonly provider: string | null;
   /** Half-open. */
   readonly fromMs: number;

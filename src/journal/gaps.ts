@@ -133,7 +133,7 @@ export function createGapQueries(db: State) {
         gaps: lost.length,
         organizations: new Set(lost.map(ownerKey)).size,
         durationMs: lengthOf(lost),
-        events: lost.reduce((sum, gap) => sum + (gap.events ?? 0), 0),
+        events: distinctEvents(lost),
         open: open.length,
         openMs: lengthOf(open),
         aside: aside.length,
@@ -162,6 +162,22 @@ function spanOf({ fromMs, toMs }: GapQuery): [number, number] {
 
 function ownerKey({ account, provider, organization }: Gap): string {
   return JSON.stringify([account, provider, organization]);
+}
+
+/** Two accounts that lack the same event have a gap each: it is one event. */
+function distinctEvents(gaps: readonly Gap[]): number {
+  const named = new Map<string, number>();
+  let events = 0;
+  for (const gap of gaps) {
+    if (gap.reason !== "unreadable") events += gap.events ?? 0;
+    else {
+      const { provider, organization, fromMs, toMs, detail } = gap;
+      // The key's own organization has no name, so it may be another one in each account.
+      const account = provider === null && organization === null ? gap.account : null;
+      named.set(JSON.stringify([account, provider, organization, fromMs, toMs, detail]), gap.events ?? 0);
+    }
+  }
+  return [...named.values()].reduce((sum, count) => sum + count, events);
 }
 
 function isOf(gap: Gap, owner: string | undefined): boolean {

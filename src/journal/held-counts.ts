@@ -1,13 +1,15 @@
 import type { HeldQuery } from "../core/journal.ts";
 import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import type { State } from "./database.ts";
+import { createSharedOwners, OF_SOURCE, sourceOf } from "./sources.ts";
 
 export const ENTRY_BYTES = IDENTITY_BYTES + 8;
 
 export type HeldStretch = Pick<HeldQuery, "owners" | "account" | "provider" | "fromMs" | "toMs">;
 
-/** Counts held events from their identities (R36). */
+/** Counts held events from their identities (R36): those that the source of the query has shown. */
 export function createHeldCounts(db: State) {
+  const isShared = createSharedOwners(db);
   // The entries of a row are looked at only where a part of them is outside the stretch.
   const columns = `first_ms AS firstMs, length(entries) AS bytes,
     CASE WHEN first_ms >= @fromMs AND last_ms < @toMs THEN NULL ELSE entries END AS entries`;
@@ -15,16 +17,16 @@ export function createHeldCounts(db: State) {
   const ofOwner = db.prepare(`SELECT ${columns} FROM identities WHERE ${stretch}`);
   const ofSource = db.prepare(
     `SELECT ${columns} FROM identities JOIN pages ON pages.number = identities.page
-     WHERE ${stretch} AND account = @account AND provider IS @provider`,
+       WHERE ${stretch} AND ${OF_SOURCE}
+     UNION ALL SELECT ${columns} FROM also_seen WHERE ${stretch} AND ${OF_SOURCE} AND entries IS NOT NULL`,
   );
 
   /** By owner; owners without any are left out. */
-  return ({ owners, account, provider, fromMs, toMs }: HeldStretch): Map<string, number> => {
+  return ({ owners, fromMs, toMs, ...asked }: HeldStretch): Map<string, number> => {
     const counts = new Map<string, number>();
     for (const owner of owners) {
-      const isShared = provider !== null || owner === "";
-      const rows = isShared
-        ? ofSource.iterate({ owner, fromMs, toMs, account, provider })
+      const rows = isShared(owner, asked)
+        ? ofSource.iterate({ owner, fromMs, toMs, ...sourceOf(owner, asked) })
         : ofOwner.iterate({ owner, fromMs, toMs });
       let count = 0;
       for (const row of rows as Iterable<CountRow>) count += countIn(row, fromMs, toMs);

@@ -29,7 +29,7 @@ export function createIdentities(db: State) {
       return held;
     },
 
-    held(owners: readonly (string | null)[], fromMs: number, toMs: number): Held {
+    held(owners: readonly (string | null)[], fromMs: number, toMs: number): Map<string, number> {
       const held = new Map<string, number>();
       for (const owner of owners) load(held, owner ?? "", fromMs, toMs - 1);
       return held;

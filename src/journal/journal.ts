@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Appended, HeldQuery, Journal, PageCommit } from "../core/journal.ts";
+import type { Appended, HeldQuery, Journal, LedgerNow, PageCommit } from "../core/journal.ts";
 import type { PageDecoder } from "../core/page-decoder.ts";
 import type { Position } from "../core/position.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
+import { createAlsoSeen } from "./also-seen.ts";
 import { createVersions } from "./archive/versions.ts";
 import type { Connection, State } from "./database.ts";
 import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
@@ -63,8 +64,10 @@ export function createJournal(
   const windows = createWindows(db, gaps);
   const readers = createReaders(db, pages, id, clock);
   const versions = createVersions(db);
-  const sharedTime = createSharedTime(db);
+  const alsoSeen = createAlsoSeen(db);
+  const sharedTime = createSharedTime(db, identities.count);
   const countHeld = (query: HeldQuery) => sharedTime.limited(query, identities.count(query));
+  const now: LedgerNow = { countHeld, window: (id) => windows.list({ id })[0] };
   const listeners = new Set<() => void>();
   const countLate = db.prepare(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
@@ -101,7 +104,10 @@ export function createJournal(
       }),
       countHeld,
     };
-    if (commit.reader === null) sharedTime.noteFound(commit, deduped);
+    if (commit.reader === null) {
+      sharedTime.noteFound(commit, deduped.fresh);
+      sharedTime.noteSeen(commit, alsoSeen.note(commit, deduped, held));
+    }
     windows.apply(commit.change(appended));
     return { appended, stored };
   }
@@ -142,13 +148,15 @@ export function createJournal(
       }
       return appended;
     },
-    changeWindows: (change) => db.change(() => windows.apply(change)),
+    changeWindows: (change) =>
+      db.change(() => windows.apply(typeof change === "function" ? change(now) : change)),
     stream: (description) => db.change(() => windows.stream(description)),
     windows: async (filter) => windows.list(filter),
     covered: async (account) => windows.covered(account),
     leftBehind: async (accounts) => windows.leftBehind(accounts),
-    async held(owners, fromMs, toMs) {
+    async held(owners, fromMs, toMs, from) {
       const held = identities.held(owners, fromMs, toMs);
+      if (from !== undefined) for (const key of alsoSeen.unseen(owners, from, fromMs, toMs)) held.delete(key);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
     },
     countHeld: async (query) => countHeld(query),

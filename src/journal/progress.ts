@@ -6,8 +6,6 @@ export interface ReadProgress {
   /** Events in the journal, including those whose bytes are trimmed. */
   readonly events: number;
   readonly windowsUnread: number;
-  /** Events that the service counts in closed windows and that are not held. */
-  readonly short: number;
   /** Events that belong to no organization that was asked for. They are kept apart. */
   readonly unattributed: number;
 }
@@ -20,9 +18,6 @@ export function createReadProgress(db: State): () => ReadProgress {
     )
     .raw();
   const events = db.prepare("SELECT COALESCE(SUM(events), 0) FROM pages").pluck();
-  const short = db
-    .prepare("SELECT COALESCE(SUM(api_count - held_count), 0) FROM windows WHERE api_count > held_count")
-    .pluck();
   // Those with a reason are events that cannot be read, which have gaps.
   const unattributed = db.prepare("SELECT COUNT(*) FROM unattributed WHERE reason IS NULL").pluck();
   return () => {
@@ -31,7 +26,6 @@ export function createReadProgress(db: State): () => ReadProgress {
       unreadMs,
       windowsUnread,
       events: events.get() as number,
-      short: short.get() as number,
       unattributed: unattributed.get() as number,
     };
   };

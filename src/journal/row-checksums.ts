@@ -16,6 +16,7 @@ const TABLES: Readonly<Record<string, string>> = {
   meta: "key",
   pages: "number",
   identities: "id",
+  also_seen: "id",
   streams: "id",
   windows: "id",
   readers: "name",

@@ -4,7 +4,8 @@ import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import { FIELD, fieldText } from "../core/scanner.ts";
 import type { OwnerCounts } from "../core/window.ts";
 import type { State } from "./database.ts";
-import type { Deduped } from "./dedupe.ts";
+import type { HeldCounts } from "./held-counts.ts";
+import type { Asked } from "./sources.ts";
 
 interface CountedRow {
   readonly id: number;
@@ -17,6 +18,7 @@ interface CountedRow {
 
 interface StreamRow {
   readonly id: number;
+  readonly account: string;
   readonly provider: string | null;
   readonly organizations: string;
   readonly services: string;
@@ -26,10 +28,12 @@ interface StreamRow {
  * Keeps the counts of windows true where several windows cover the same time of an organization (R36):
  * - An event that one of them finds late is held for the others too, so their counts grow with it. The service's
  *   count does not grow by an event that the service had shown before, and that a gap names as missing.
+ * - So do they with a held event that their source shows for the first time, unless a count has it already: an earlier
+ *   version counted the events of all sources for an organization.
  * - Identities do not say which service an event is of. Where an owner is read with different sets of services,
  *   no more events count as held than the query of the window has shown.
  */
-export function createSharedTime(db: State) {
+export function createSharedTime(db: State, countHeld: HeldCounts) {
   const streams = createStreamIndex(db);
   const counted = db.prepare(
     `SELECT id, from_ms, to_ms, api_count, held_count, counts FROM windows WHERE stream = ? AND from_ms <= ?
@@ -46,23 +50,28 @@ export function createSharedTime(db: State) {
 
   return {
     /** Inside the transaction that adds the new events of a page. */
-    noteFound(commit: PageCommit, { fresh }: Deduped): void {
-      const { page, provider, services } = commit;
-      if (services === undefined || fresh.length === 0) return;
-      const [firstMs, lastMs] = spanOf(page.timesMs, fresh);
-      for (const stream of streams.sharing(page.organizations, provider, keyOf(services)))
-        for (const row of counted.all(stream, lastMs, firstMs) as CountedRow[])
-          addTo(row, stream, commit, fresh);
+    noteFound: (commit: PageCommit, fresh: Indexes): void => note(commit, fresh),
+
+    /** Inside the transaction that notes held events of a page as shown by its source too. */
+    noteSeen(commit: PageCommit, seen: Indexes): void {
+      note(commit, seen, (row, owner) => {
+        const { from_ms: fromMs, to_ms: toMs } = row;
+        const held = countHeld({ ...commit, owners: [owner], fromMs, toMs }).get(owner) ?? 0;
+        const before =
+          row.counts === null ? row.held_count : ((JSON.parse(row.counts) as OwnerCounts)[owner]?.[1] ?? 0);
+        return held - before;
+      });
     },
 
     /** The counts of identities, less what is of services that the query does not ask for. */
-    limited({ owners, provider, services, atMost, fromMs, toMs }: HeldQuery, counts: Map<string, number>) {
+    limited(query: HeldQuery, counts: Map<string, number>) {
+      const { owners, services, atMost, fromMs, toMs } = query;
       if (services === undefined || atMost === undefined) return counts;
       for (const owner of owners) {
         const count = counts.get(owner) ?? 0;
         const limit = atMost[owner] ?? 0;
         if (count <= limit) continue;
-        const others = streams.others(owner, provider, keyOf(services));
+        const others = streams.others(owner, query, keyOf(services));
         if (!others.some((stream) => isCovered.get(stream, toMs, fromMs) !== undefined)) continue;
         if (limit > 0) counts.set(owner, limit);
         else counts.delete(owner);
@@ -71,33 +80,59 @@ export function createSharedTime(db: State) {
     },
   };
 
-  function addTo(row: CountedRow, stream: number, commit: PageCommit, fresh: Deduped["fresh"]): void {
+  function note(commit: PageCommit, indexes: Indexes, atMost?: AtMost): void {
+    const { page, services } = commit;
+    if (services === undefined || indexes.length === 0) return;
+    const [firstMs, lastMs] = spanOf(page.timesMs, indexes);
+    for (const stream of streams.sharing(commit, keyOf(services)))
+      for (const row of counted.all(stream, lastMs, firstMs) as CountedRow[])
+        addTo(row, stream, commit, indexes, atMost);
+  }
+
+  function addTo(
+    row: CountedRow,
+    stream: number,
+    commit: PageCommit,
+    indexes: Indexes,
+    atMost: AtMost | undefined,
+  ): void {
     const { page } = commit;
     const members = streams.membersOf(stream);
     const found = new Map<string, Found>();
-    let total = 0;
+    const limits = new Map<string, number>();
+    let [total, totalShown] = [0, 0];
     // Where every event that was shown is held, no event that is found was shown before.
     const named = (row.api_count ?? 0) > row.held_count ? new Set<number>() : undefined;
-    for (const index of fresh) {
+    for (const index of indexes) {
       const timeMs = page.timesMs[index]!;
       if (timeMs < row.from_ms || timeMs >= row.to_ms) continue;
       const owner = page.organizations[page.organizationIndexes[index]!] ?? "";
       if (members.size > 0 && !members.has(owner)) continue;
       const { events, shownBefore } = found.get(owner) ?? { events: 0, shownBefore: 0 };
-      const wasShown = named !== undefined && isNamed(commit, index, owner, named);
+      if (atMost !== undefined && !limits.has(owner)) limits.set(owner, atMost(row, owner));
+      if (events >= (limits.get(owner) ?? Number.POSITIVE_INFINITY)) continue;
+      // A held event that a window lacks and its source shows now: an earlier version counted it for the service alone.
+      const wasShown = named !== undefined && (atMost !== undefined || isNamed(commit, index, owner, named));
       found.set(owner, { events: events + 1, shownBefore: shownBefore + (wasShown ? 1 : 0) });
       total++;
+      if (wasShown) totalShown++;
     }
     if (total === 0) return;
-    const all = { events: total, shownBefore: named?.size ?? 0 };
+    const all = { events: total, shownBefore: totalShown };
     const [apiCount, heldCount] = grown([row.api_count ?? 0, row.held_count], all);
     update.run(row.api_count === null ? null : apiCount, heldCount, withFound(row.counts, found), row.id);
   }
 
   /** Whether a gap is about this event. One gap is about one event; `used` are those of other events. */
-  function isNamed({ page, account, provider }: PageCommit, index: number, owner: string, used: Set<number>) {
+  function isNamed(commit: PageCommit, index: number, owner: string, used: Set<number>) {
+    const { page, account, provider, isOwn } = commit;
     const timeMs = page.timesMs[index]!;
-    const gaps = unreadable.all(account, provider, owner, timeMs, timeMs) as { id: number; detail: string }[];
+    // The gaps of a portal, and of a key's own organization, name no organization.
+    const organization = provider !== null || isOwn ? "" : owner;
+    const gaps = unreadable.all(account, provider, organization, timeMs, timeMs) as {
+      readonly id: number;
+      readonly detail: string;
+    }[];
     if (gaps.length === 0) return false;
     const identity = page.identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
     const name = gapNameOf(fieldText(page.scanned, index, FIELD.id), identity.toString("hex"));
@@ -106,6 +141,10 @@ export function createSharedTime(db: State) {
     return gap !== undefined;
   }
 }
+
+type Indexes = ArrayLike<number> & Iterable<number>;
+/** How many events more an owner may have in a window. */
+type AtMost = (row: CountedRow, owner: string) => number;
 
 /** New events of an owner in a window, and how many of them the service's count of the window has already. */
 interface Found {
@@ -126,10 +165,10 @@ function withFound(counts: string | null, found: ReadonlyMap<string, Found>): st
   return JSON.stringify(all);
 }
 
-/** The streams by owner. Streams are only ever added, so a larger highest id is the one reason to look again. */
+/** The streams by owner, portal or account. Streams are only ever added, so a larger highest id is the one reason to look again. */
 function createStreamIndex(db: State) {
   const newest = db.prepare("SELECT MAX(id) FROM streams").pluck();
-  const after = db.prepare("SELECT id, provider, organizations, services FROM streams WHERE id > ?");
+  const after = db.prepare("SELECT id, account, provider, organizations, services FROM streams WHERE id > ?");
   const byOwner = new Map<string, StreamRow[]>();
   const members = new Map<number, ReadonlySet<string>>();
   let knownId = 0;
@@ -146,37 +185,48 @@ function createStreamIndex(db: State) {
   function learn(row: StreamRow): void {
     const organizations = JSON.parse(row.organizations) as string[];
     members.set(row.id, new Set(organizations));
-    for (const owner of organizations.length > 0 ? organizations : [""]) {
-      const list = byOwner.get(owner);
-      if (list === undefined) byOwner.set(owner, [row]);
+    const names = organizations.length > 0 ? organizations : [ownOf(row.account)];
+    for (const name of row.provider === null ? names : [portalOf(row.provider)]) {
+      const list = byOwner.get(name);
+      if (list === undefined) byOwner.set(name, [row]);
       else list.push(row);
     }
   }
 
   return {
     membersOf: (stream: number) => members.get(stream) ?? new Set<string>(),
-    /** Streams of the same services to which any of the owners belongs. */
-    sharing(owners: readonly (string | null)[], provider: string | null, services: string): Set<number> {
+    /** Streams of the same services that show the events of this page too. */
+    sharing({ page, account, provider, isOwn }: PageCommit, services: string): Set<number> {
       const found = new Set<number>();
-      for (const owner of owners)
-        for (const row of streamsOf(owner ?? ""))
-          if (row.provider === provider && row.services === services) found.add(row.id);
+      const names =
+        provider !== null
+          ? [portalOf(provider)]
+          : [...page.organizations, ...(isOwn ? [ownOf(account)] : [])];
+      for (const name of names)
+        for (const row of streamsOf(name ?? "")) if (row.services === services) found.add(row.id);
       return found;
     },
-    /** Streams of other services to which the owner belongs. */
-    others: (owner: string, provider: string | null, services: string): readonly number[] =>
-      streamsOf(owner)
-        .filter((row) => row.provider === provider && row.services !== services)
-        .map(({ id }) => id),
+    /** Streams of other services to which the owner belongs, or may belong. */
+    others(owner: string, { account, provider }: Asked, services: string): readonly number[] {
+      const names = provider !== null ? [portalOf(provider)] : [owner, ownOf(account)];
+      return names
+        .flatMap((name) => streamsOf(name))
+        .filter((row) => row.services !== services)
+        .map(({ id }) => id);
+    },
   };
 }
+
+/** No organization has a name like these. */
+const portalOf = (provider: string) => `portal ${provider}`;
+const ownOf = (account: string) => `own ${account}`;
 
 /** As the table of streams has it. */
 function keyOf(services: readonly string[]): string {
   return JSON.stringify([...services].sort());
 }
 
-function spanOf(timesMs: Float64Array, indexes: Deduped["fresh"]): [number, number] {
+function spanOf(timesMs: Float64Array, indexes: Indexes): [number, number] {
   let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const index of indexes) {
     firstMs = Math.min(firstMs, timesMs[index]!);

@@ -49,6 +49,18 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     `DELETE FROM identities WHERE id IN (SELECT i.id FROM identities i JOIN pages p ON p.number = i.page
        WHERE p.newest_ms < ? LIMIT ?)`,
   );
+  // Their events are still counted once in totals, so a row for each owner, source and day remains.
+  const oldSeen = "entries IS NOT NULL AND last_ms < @beforeMs";
+  const hasOldSeen = db.prepare(`SELECT 1 FROM also_seen WHERE ${oldSeen} LIMIT 1`);
+  const seenOfOldDays = `last_ms < @beforeMs
+    AND last_ms / ${DAY_MS} IN (SELECT last_ms / ${DAY_MS} FROM also_seen WHERE ${oldSeen})`;
+  const lastSeen = db.prepare("SELECT MAX(id) FROM also_seen").pluck();
+  const sumSeen = db.prepare(
+    `INSERT INTO also_seen (owner, account, provider, first_ms, last_ms, events)
+     SELECT owner, account, provider, MIN(first_ms), MAX(last_ms), SUM(events) FROM also_seen WHERE ${seenOfOldDays}
+     GROUP BY owner, account, provider, last_ms / ${DAY_MS}`,
+  );
+  const dropSeen = db.prepare(`DELETE FROM also_seen WHERE id <= @lastId AND ${seenOfOldDays}`);
   const oldPages = db.prepare(
     `DELETE FROM pages WHERE number IN (SELECT number FROM pages p WHERE newest_ms < ?
        AND number < (SELECT MAX(number) FROM pages)
@@ -102,6 +114,11 @@ export function createSpace(db: State, file: string, budgetBytes: number) {
     expire: (nowMs: number, retentionMs: number): Promise<boolean> =>
       db.change(() => {
         const beforeMs = nowMs - retentionMs - 7 * DAY_MS;
+        if (hasOldSeen.get({ beforeMs }) !== undefined) {
+          const lastId = lastSeen.get() as number;
+          sumSeen.run({ beforeMs });
+          dropSeen.run({ beforeMs, lastId });
+        }
         const identities = oldIdentities.run(beforeMs, TRIM_PAGES_MAX).changes;
         const pages = oldPages.run(beforeMs, TRIM_PAGES_MAX).changes;
         return identities === TRIM_PAGES_MAX || pages === TRIM_PAGES_MAX;

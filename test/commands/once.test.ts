@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import { openState } from "../../src/journal/database.ts";
 import { openWorld, type World } from "../support/world.ts";
 
 describe("R39 run --once", () => {
@@ -35,6 +36,27 @@ describe("R39 run --once", () => {
     expect(second.stdout).toContain("Known to be missing:\n  1 gap:");
     expect(second.stdout).toContain("Nothing else is missing.");
     expect(second.stdout).not.toContain("Nothing is missing.");
+  });
+
+  test("R36 an event that two accounts lack is one missing event", async () => {
+    world = await openWorld({ events: 60 });
+    const { insightsUrl, managementUrl, organizations } = world.simulator;
+    const service = `insightsUrl: '${insightsUrl}', managementUrl: '${managementUrl}', apiKey: { env: KEY }`;
+    const account = `organizations: [${organizations[0]!.id}], since: 30d`;
+    const config = world.configure({ account: `${account} }\n  - { name: second, ${service}, ${account}` });
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    // As if the service had shown one more event to both.
+    const db = openState(world.at("state.db"));
+    const largest = db
+      .prepare("SELECT id, MAX(held_count) FROM windows WHERE live = 0 AND held_count > 0 GROUP BY stream")
+      .pluck()
+      .all();
+    expect(largest).toHaveLength(2);
+    for (const id of largest) db.prepare("UPDATE windows SET api_count = api_count + 1 WHERE id = ?").run(id);
+    db.close();
+    const { code, stdout } = await world.run(["run", "--once", "-c", config]);
+    expect(code).toBe(1);
+    expect(stdout).toContain("The service counts 1 event more than are held");
   });
 
   test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {

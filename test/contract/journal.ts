@@ -445,6 +445,148 @@ export function testJournal(name: string, open: () => Promise<OpenedJournal>): v
         expect(until.get(ORGANIZATION)).toBe(1);
       });
 
+      const PORTAL = { organizations: [], provider: "9d9d" };
+      const countOf = async (owner: string, over: { account?: string; provider?: string | null } = {}) => {
+        const stretch = { fromMs: timeMs(0), toMs: timeMs(100) };
+        const query = { account: "acme", provider: null, owners: [owner], ...stretch, ...over };
+        return (await journal.countHeld(query)).get(owner) ?? 0;
+      };
+      const nameless = (from: number, count: number) => eventTexts(from, count, { organization: null });
+      const streamOf = (
+        over: { account?: string; provider?: string | null; organizations?: string[] } = {},
+      ) => journal.stream({ account: "acme", provider: null, organizations: [], services: ["sso"], ...over });
+
+      test.each(["the organization", "the portal"])(
+        "R36 events that an organization and a portal show are held once and count for both, %s first",
+        async (first) => {
+          await streamOf({ provider: "9d9d" });
+          const ofPortal = () => append(eventTexts(2, 5), PORTAL);
+          if (first === "the portal") await ofPortal();
+          await append(eventTexts(0, 4));
+          if (first === "the organization") await ofPortal();
+          await append(eventTexts(0, 4));
+          await ofPortal();
+          await reopen();
+          expect(await countOf(ORGANIZATION)).toBe(4);
+          expect(await countOf(ORGANIZATION, { provider: "9d9d" })).toBe(5);
+          expect(await readTexts(await journal.reader("one"))).toHaveLength(7);
+          const held = async (provider: string | null) => {
+            const from = { account: "acme", provider };
+            return (await journal.held([ORGANIZATION], timeMs(0), timeMs(100), from)).count;
+          };
+          expect(await Promise.all([held(null), held("9d9d")])).toEqual([4, 5]);
+        },
+      );
+
+      test("R36 twins, and events with other bytes, that both show count for both", async () => {
+        await streamOf({ provider: "9d9d" });
+        const twins = [eventText(1), eventText(1, { number: 7 })];
+        await append(twins);
+        await append([...twins].reverse(), PORTAL);
+        expect(await countOf(ORGANIZATION, { provider: "9d9d" })).toBe(2);
+        await append([eventText(2)]);
+        await append([eventText(2, { number: 7 })], PORTAL);
+        expect(await countOf(ORGANIZATION, { provider: "9d9d" })).toBe(3);
+        expect(await countOf(ORGANIZATION)).toBe(3);
+      });
+
+      test("R36 the own organizations of two accounts, or of one that was renamed, count what each has shown", async () => {
+        const own = { organizations: [] };
+        await append(nameless(0, 4), own);
+        await append(nameless(0, 3), { ...own, account: "renamed" });
+        await append(nameless(50, 2), { ...own, account: "another" });
+        const counts = ["acme", "renamed", "another"].map((account) => countOf("", { account }));
+        expect(await Promise.all(counts)).toEqual([4, 3, 2]);
+      });
+
+      test("R36 the events of a portal count for every account that reads it", async () => {
+        await append(nameless(0, 3), PORTAL);
+        await append(nameless(0, 3), { ...PORTAL, account: "renamed" });
+        for (const account of ["acme", "renamed"])
+          expect(await countOf("", { account, provider: "9d9d" })).toBe(3);
+      });
+
+      const SHOWN = { state: "sealed", askedMs: 5, apiCount: 2, heldCount: 2 } as const;
+      const countsNow = async () =>
+        (await journal.windows()).map(({ stream, apiCount, heldCount }) => [
+          stream.account,
+          apiCount,
+          heldCount,
+        ]);
+
+      test("R36 an event of an account's own organization counts in no window of another account's", async () => {
+        for (const account of ["acme", "second"]) {
+          const stream = await streamOf({ account });
+          await journal.changeWindows({ add: [newWindow(stream, timeMs(0), timeMs(9), SHOWN)] });
+        }
+        await append([...nameless(3, 1), eventText(4)], {
+          organizations: [],
+          services: ["sso"],
+          isOwn: true,
+        });
+        expect(await countsNow()).toEqual([
+          ["acme", 4, 4],
+          ["second", 2, 2],
+        ]);
+      });
+
+      test("R36 an event of a portal counts in the windows of every account that reads it, and in no other", async () => {
+        for (const over of [
+          { provider: "9d9d" },
+          { account: "second", provider: "9d9d" },
+          { provider: "7c7c" },
+          {},
+        ]) {
+          const stream = await streamOf(over);
+          await journal.changeWindows({ add: [newWindow(stream, timeMs(0), timeMs(9), SHOWN)] });
+        }
+        await append(eventTexts(4, 1), { ...PORTAL, services: ["sso"] });
+        expect(await countsNow()).toEqual([
+          ["acme", 3, 3],
+          ["second", 3, 3],
+          ["acme", 2, 2],
+          ["acme", 2, 2],
+        ]);
+      });
+
+      test("R36 a held event that its source shows late counts in its windows, unless they have it already", async () => {
+        const organizations = [ORGANIZATION];
+        await streamOf({ provider: "9d9d" });
+        await append(eventTexts(1, 1));
+        await append(eventTexts(2, 2), PORTAL);
+        for (const [account, count] of [
+          ["acme", 1],
+          ["second", 3],
+        ] as const) {
+          const stream = await streamOf({ account, organizations });
+          const counts = { ...SHOWN, apiCount: count, heldCount: count };
+          await journal.changeWindows({ add: [newWindow(stream, timeMs(0), timeMs(9), counts)] });
+        }
+        await append(eventTexts(2, 2), { services: ["sso"] });
+        expect(await countsNow()).toEqual([
+          ["acme", 3, 3],
+          ["second", 3, 3],
+        ]);
+      });
+
+      test("R36 a change that is a function sees what was stored since it was asked for", async () => {
+        const window = await windowOf();
+        await journal.changeWindows({ put: [{ ...window, ...SHOWN }] });
+        const found = append(eventTexts(3, 1), { services: ["all"] });
+        const changed = journal.changeWindows((now) => {
+          const stored = now.window(window.id)!;
+          const query = {
+            ...stored.stream,
+            owners: [ORGANIZATION],
+            fromMs: stored.fromMs,
+            toMs: stored.toMs,
+          };
+          return { put: [{ ...stored, late: now.countHeld(query).get(ORGANIZATION)! }] };
+        });
+        await Promise.all([found, changed]);
+        expect((await journal.windows())[0]).toMatchObject({ apiCount: 3, heldCount: 3, late: 1 });
+      });
+
       test("R36 an event that one window finds late counts in every window over its time", async () => {
         const both = { organizations: [ORGANIZATION, OTHER_ORGANIZATION], services: ["sso"] };
         const group = await journal.stream({ account: "acme", provider: null, ...both });

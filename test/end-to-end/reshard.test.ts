@@ -98,6 +98,38 @@ describe("moving from n shards to m", () => {
     expect(compare(served(), world.lines())).toEqual({ lost: 0, surplus: 0 });
   });
 
+  test("R11 R36 events that the portal and an organization show are known in the shards of both, and count once when these are one again", async () => {
+    const { control, organizations } = world.simulator;
+    for (const [at, { id: organization }] of organizations.entries()) {
+      const timestamp = new Date(Date.now() - (2 + at) * 3_600_000).toISOString();
+      const event = { id: `${at}`.padEnd(24, "e"), timestamp, organization, service: "directory" };
+      const text = JSON.stringify({ ...event, event_type: "user_update" });
+      for (const place of [organization, "provider"]) control.append(place, [text]);
+    }
+    const distinct = () => [...new Set(served())];
+    await runAll(0);
+    expect(compare(distinct(), world.lines())).toEqual({ lost: 0, surplus: 0 });
+    await move(0, 3);
+    for (const index of indexes(3)) {
+      expect(await on(3, index, "reconcile", "--since", "30d")).toContain("compare");
+      await on(3, index, "run", "--once");
+      expect(await on(3, index, "doctor", "--offline")).not.toContain("FAILED");
+      const wrong = (db: State) =>
+        db.prepare("SELECT COUNT(*) FROM windows WHERE api_count <> held_count").pluck().get();
+      expect(read(3, index, wrong)).toBe(0);
+    }
+    expect(compare(distinct(), world.lines())).toEqual({ lost: 0, surplus: 0 });
+    await move(3, 0, "b");
+    await on(0, 0, "reconcile", "--since", "30d");
+    await runAll(0);
+    expect(compare(distinct(), world.lines())).toEqual({ lost: 0, surplus: 0 });
+    const { status } = JSON.parse(await on(0, 0, "status", "--json")) as {
+      status: { totals: { apiCount: number; heldCount: number; differing: number } };
+    };
+    const { apiCount, heldCount, differing } = status.totals;
+    expect([apiCount, heldCount, differing]).toEqual([distinct().length, distinct().length, 0]);
+  });
+
   test("R1 windows, identities, organizations and events are split by owner, and totals stay the same", async () => {
     await runAll(0);
     const facts = (db: State) => ({

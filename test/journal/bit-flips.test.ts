@@ -17,7 +17,9 @@ const FLIPS = Number(process.env.TIDEMARK_FLIPS ?? 15);
 /** Another number gives other flips, so that a long campaign can be run in parts. */
 const SEED = Number(process.env.TIDEMARK_FLIPS_SEED ?? 7);
 const TIMEOUT_MS = 600_000 + FLIPS * 10_000;
-const TABLES = ["meta", "pages", "bodies", "identities", "streams", "windows", "readers", "gaps"];
+const TABLES = [
+  ...["meta", "pages", "bodies", "identities", "also_seen", "streams", "windows", "readers", "gaps"],
+];
 
 /*
  * R37: a single flipped bit anywhere in the state file or its log, as long as it changes what a query returns or
@@ -48,10 +50,15 @@ describe("R37 flipped bits", () => {
       organizations,
       services: ["all"],
     });
+    await journal.stream({ account: "acme", provider: "9d9d", organizations: [], services: ["all"] });
     const reader = await journal.reader("disk");
     for (let page = 0; page < 12; page++) {
       const note = "x".repeat(50 * page);
       await journal.append(pageOf(eventTexts(page * 40, 40, { note }), { organizations }));
+      // The portal shows some of them too.
+      await journal.append(
+        pageOf(eventTexts(page * 40, 10, { note }), { organizations: [], provider: "9d9d" }),
+      );
       const fromMs = FETCHED_MS + page * 1000;
       const gap = {
         stream,

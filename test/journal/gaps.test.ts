@@ -53,6 +53,22 @@ test("a gap of a group is one of each of its organizations, and is remembered by
   expect(await journal.gapTotals()).toMatchObject({ gaps: 2, organizations: 2, durationMs: 4 * HOUR });
 });
 
+test("R36 an event that two accounts lack is one missing event, also of a portal; that of two own organizations is two", async () => {
+  const missing = { reason: "unreadable", detail: "the service listed x", events: 1 } as const;
+  const add = async (account: string, provider: string | null, organizations: string[]) => {
+    const stream = await journal.stream({ account, provider, organizations, services: ["all"] });
+    await journal.changeWindows({ gaps: [gap(stream, 1, 2, missing)] });
+    return (await journal.gapTotals()).events;
+  };
+  expect(await add("acme", null, ["a"])).toBe(1);
+  expect(await add("second", null, ["a"])).toBe(1);
+  expect(await add("second", null, ["b"])).toBe(2);
+  expect(await add("acme", "9d9d", [])).toBe(3);
+  expect(await add("second", "9d9d", [])).toBe(3);
+  expect(await add("acme", null, [])).toBe(4);
+  expect(await add("second", null, [])).toBe(5);
+});
+
 test("neighbours of one cause are one gap, and the same one again is not recorded twice", async () => {
   await journal.changeWindows({ gaps: [gap(group, 1, 2)] });
   await journal.changeWindows({ gaps: [gap(group, 2, 3)] });

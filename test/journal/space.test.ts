@@ -3,7 +3,17 @@ import { statSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { BUSY_MS, openStateForReading } from "../../src/journal/database.ts";
 import { createSpace } from "../../src/journal/space.ts";
-import { eventText, eventTexts, FETCHED_MS, pageOf, readTexts, textsOf, timeMs } from "../support/pages.ts";
+import { verifyState } from "../../src/journal/verify.ts";
+import {
+  eventText,
+  eventTexts,
+  FETCHED_MS,
+  ORGANIZATION,
+  pageOf,
+  readTexts,
+  textsOf,
+  timeMs,
+} from "../support/pages.ts";
 import { type JournalFixture, openFixture } from "./support.ts";
 
 const DAY_MS = 86_400_000;
@@ -53,6 +63,38 @@ describe("room on disk", () => {
       await append(eventTexts(0, 5));
       await space.trim();
       expect(bodies()).toEqual([1]);
+    });
+
+    test("R12 events that two sources showed: of forgotten identities a sum for each day remains", async () => {
+      await fixture.journal.stream({
+        account: "acme",
+        provider: "9d9d",
+        organizations: [],
+        services: ["all"],
+      });
+      await append(eventTexts(0, 10));
+      const portal = { organizations: [], provider: "9d9d" };
+      for (let at = 0; at < 6; at++) await append(eventTexts(at, 1), portal);
+      const later = eventTexts(9 * 86_400, 1);
+      await append(later);
+      await append(later, portal);
+      const rows = () =>
+        fixture.db
+          .prepare(
+            "SELECT owner, provider, events, entries IS NULL AS isForgotten FROM also_seen ORDER BY last_ms, id",
+          )
+          .all();
+      expect(rows()).toHaveLength(7);
+      const forgetAt = (ms: number) => space.expire(ms + RETENTION_MS + 7 * DAY_MS, RETENTION_MS);
+      await forgetAt(timeMs(3));
+      const sum = (events: number) => ({ owner: ORGANIZATION, provider: "9d9d", events, isForgotten: 1 });
+      const known = { owner: ORGANIZATION, provider: "9d9d", events: 1, isForgotten: 0 };
+      expect(rows()).toEqual([sum(3), known, known, known, known]);
+      await forgetAt(timeMs(100));
+      expect(rows()).toEqual([sum(6), known]);
+      expect(await space.expire(timeMs(100), RETENTION_MS)).toBe(false);
+      expect(rows()).toEqual([sum(6), known]);
+      expect(verifyState(fixture.db).problems).toEqual([]);
     });
 
     test("R12 identities stay: what was trimmed is still known, and positions still hold", async () => {

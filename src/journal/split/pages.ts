@@ -1,18 +1,13 @@
 import type { Connection, State } from "../database.ts";
+import { ENTRY_BYTES } from "../held-counts.ts";
 import { rowChecksum } from "../row-checksums.ts";
 import { rollingOf } from "../verify.ts";
+import { createSeenMover, type Entries } from "./also-seen.ts";
 import type { Move } from "./move.ts";
 import { copyRows } from "./rows.ts";
 
-/** One identity with the digest and the time of its event. */
-const ENTRY_BYTES = 24;
-
-interface IdentityRow {
-  readonly owner: string;
-  readonly first_ms: number;
-  readonly last_ms: number;
+interface IdentityRow extends Entries {
   readonly page: number;
-  readonly entries: Buffer;
 }
 
 /**
@@ -22,13 +17,14 @@ interface IdentityRow {
 export function copyPages(move: Move): void {
   const { db, source } = move;
   const isOwn = identityOwner(move);
-  const numbers = new Map<number, number>();
+  const seen = createSeenMover(move);
+  const numbers = new Map<number, { readonly number: number } & Source>();
   const chain = chainOf(db);
   const addPage = db.prepare(
     `INSERT INTO pages (number, account, organization, provider, fetched_ms, newest_ms, events, bytes, checksum, rolling)
      VALUES (@number, @account, @organization, @provider, @fetched_ms, @newest_ms, @events, 0, @checksum, @rolling)`,
   );
-  const events = eventsByPage(source, isOwn);
+  const events = eventsByPage(source, isOwn.identity);
   const pages = source.prepare(
     "SELECT number AS old, account, organization, provider, fetched_ms, newest_ms, checksum FROM pages ORDER BY number",
   );
@@ -37,16 +33,37 @@ export function copyPages(move: Move): void {
     if (count === undefined) continue;
     const next = chain.next(page.checksum);
     addPage.run({ ...page, ...next, events: count });
-    numbers.set(old, next.number);
+    numbers.set(old, { ...next, account: page.account, provider: page.provider });
   }
   const addIdentities = db.prepare(
     "INSERT INTO identities (owner, first_ms, last_ms, page, entries, row_checksum) VALUES (@owner, @first_ms, @last_ms, @page, @entries, @row_checksum)",
   );
   const rows = source.prepare("SELECT owner, first_ms, last_ms, page, entries FROM identities ORDER BY id");
   for (const row of rows.iterate() as IterableIterator<IdentityRow>) {
-    const number = numbers.get(row.page);
-    if (number === undefined || !isOwn(row)) continue;
-    const moved = { ...row, page: number };
+    const page = numbers.get(row.page);
+    if (page === undefined || !isOwn.identity(row)) continue;
+    const left = seen.withoutHeld(row, page);
+    if (left !== undefined) addEntries(left, page.number);
+  }
+  seen.copy(isOwn.seen, (row, checksum) => {
+    const next = chain.next(checksum);
+    const { account, provider, last_ms: newest_ms } = row;
+    // The event is counted where it was read first.
+    addPage.run({
+      account,
+      organization: null,
+      provider,
+      fetched_ms: newest_ms,
+      newest_ms,
+      ...next,
+      events: 0,
+      checksum,
+    });
+    addEntries(row, next.number);
+  });
+
+  function addEntries({ owner, first_ms, last_ms, entries }: Entries, page: number): void {
+    const moved = { owner, first_ms, last_ms, page, entries };
     addIdentities.run({ ...moved, row_checksum: rowChecksum(moved) });
   }
 }
@@ -55,17 +72,27 @@ export function copyPages(move: Move): void {
  * A portal's events stay with the portal, also those that name an organization. An owner that no list has is the
  * key's own organization, which shard 0 reads.
  */
-function identityOwner({ source, owners }: Move): (row: Pick<IdentityRow, "owner" | "page">) => boolean {
+function identityOwner({ source, owners }: Move) {
   const listed = source.prepare("SELECT DISTINCT id FROM organizations").pluck().all() as string[];
   const own = new Map(listed.map((id) => [id, owners.organization(id)]));
   const isFirst = owners.organization(null);
   const portalPages = new Set(
     source.prepare("SELECT number FROM pages WHERE provider IS NOT NULL").pluck().all() as number[],
   );
-  return ({ owner, page }) => (portalPages.has(page) ? isFirst : (own.get(owner) ?? isFirst));
+  const isOwn = (owner: string, isPortal: boolean) => (isPortal ? isFirst : (own.get(owner) ?? isFirst));
+  return {
+    identity: ({ owner, page }: Pick<IdentityRow, "owner" | "page">) => isOwn(owner, portalPages.has(page)),
+    seen: ({ owner, provider }: { readonly owner: string; readonly provider: string | null }) =>
+      isOwn(owner, provider !== null),
+  };
 }
 
-interface PageRow {
+interface Source {
+  readonly account: string;
+  readonly provider: string | null;
+}
+
+interface PageRow extends Source {
   readonly old: number;
   readonly checksum: Buffer;
 }

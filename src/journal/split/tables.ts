@@ -13,6 +13,7 @@ export const TABLES: Readonly<Record<string, "owner" | "totals" | "new" | "gone"
   readers: "new",
   pages: "owner",
   identities: "owner",
+  also_seen: "owner",
   streams: "owner",
   windows: "owner",
   gaps: "owner",

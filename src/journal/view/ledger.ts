@@ -6,6 +6,7 @@ import type { CalendarDay } from "../../core/view/windows.ts";
 import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createDays, type DayState, noWindows } from "./days.ts";
+import { shortIn } from "./overlap-groups.ts";
 import { createOverlaps, type Overlaps, sumOfExcess } from "./overlaps.ts";
 import { createStreams, type StreamRow } from "./streams.ts";
 
@@ -37,6 +38,8 @@ export interface Survey {
   readonly apiCount: number;
   readonly heldCount: number;
   readonly differing: number;
+  /** Events that the service counts in closed windows and that are not held. */
+  readonly short: number;
   readonly late: number;
   readonly overlaps: Overlaps;
 }
@@ -93,7 +96,7 @@ export function createLedgerView(db: State, clock: Clock) {
     const facts = new Map<number, StreamFacts>();
     const liveIds = new Map<number, number>();
     const days = createDays(madeMs);
-    const sums = { apiCount: 0, heldCount: 0, differing: 0, late: 0 };
+    const sums = { apiCount: 0, heldCount: 0, differing: 0, short: 0, late: 0 };
     /** The owners that windows of streams without organizations have shown. */
     const named = new Map<number, Set<string>>();
     let workedMs = 0;
@@ -117,7 +120,10 @@ export function createLedgerView(db: State, clock: Clock) {
     const excess = sumOfExcess(overlaps.totals);
     sums.apiCount -= excess.apiCount;
     sums.heldCount -= excess.heldCount;
-    for (const one of overlaps.totals) days.lessen(one);
+    for (const one of overlaps.totals) {
+      sums.short -= one.short;
+      days.lessen(one);
+    }
     const tookMs = Math.min(workedMs, performance.now() - begun);
     const survey: Survey = { madeMs, tookMs, streams: facts, days: days.list(), overlaps, ...sums };
     last = { survey, liveIds, refreshedMs: madeMs };
@@ -153,6 +159,7 @@ export function createLedgerView(db: State, clock: Clock) {
         sums.apiCount += apiCount;
         sums.heldCount += heldCount;
         if (apiCount !== heldCount) sums.differing++;
+        sums.short += shortIn([{ apiCount, heldCount }]);
         compare(stream, streams.get(streamId), { apiCount, heldCount, counts });
         noteOwners(streamId, counts);
       }

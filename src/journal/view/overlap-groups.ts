@@ -7,7 +7,7 @@
  *      outside the group covers a part of it, or all of them ask for the same services.
  *   2. Where it is not exact, the windows of the query with the most held events count, and the others do not: these
  *      events are certainly different ones.
- *   3. The service's count is as far from what is held as in the query that lacks the most.
+ *   3. The service's count is as far from what is held as in the query that lacks the most. So many events are short.
  *
  * `all` may leave out newer services, so its windows only may share events with those of a service that has a name.
  */
@@ -30,6 +30,8 @@ export interface OwnerWindow {
 
 /** What the sum over a group's windows has too much. */
 export interface Excess extends BothCounts {
+  /** Of the events that windows lack: those that the windows of several queries lack. */
+  readonly short: number;
   readonly fromMs: number;
   readonly toMs: number;
 }
@@ -116,8 +118,9 @@ function excessOf(
   countHeld: (fromMs: number, toMs: number) => number,
 ): Excess {
   const stretches = stretchesOf(group);
-  const queries = sumsByQuery(group);
+  const queries = [...byQuery(group).values()].map(sumOf);
   const all = sumOf(queries);
+  const shortOfQueries = [...byQuery(group).values()].map(shortIn);
   const most = queries.reduce((a, b) => (b.heldCount > a.heldCount ? b : a));
   const union = isExact(group, run) ? counted() : most;
   return {
@@ -125,6 +128,7 @@ function excessOf(
     toMs: stretches.at(-1)!.toMs,
     apiCount: all.apiCount - union.apiCount,
     heldCount: all.heldCount - union.heldCount,
+    short: shortOfQueries.reduce((sum, short) => sum + short, 0) - Math.max(...shortOfQueries),
   };
 
   function counted(): BothCounts {
@@ -150,11 +154,20 @@ function isExact(group: readonly Counted[], run: readonly OwnerWindow[]): boolea
   );
 }
 
-function sumsByQuery(windows: readonly Counted[]): BothCounts[] {
-  const sums = new Map<string, BothCounts>();
-  for (const { query, counts } of windows)
-    sums.set(query, sumOf([sums.get(query) ?? { apiCount: 0, heldCount: 0 }, counts]));
-  return [...sums.values()];
+/** The counts of each query's windows. */
+function byQuery(windows: readonly Counted[]): ReadonlyMap<string, readonly BothCounts[]> {
+  const queries = new Map<string, BothCounts[]>();
+  for (const { query, counts } of windows) {
+    const list = queries.get(query);
+    if (list === undefined) queries.set(query, [counts]);
+    else list.push(counts);
+  }
+  return queries;
+}
+
+/** How many events the windows lack; one that holds more than the service shows makes up for no other. */
+export function shortIn(list: readonly BothCounts[]): number {
+  return list.reduce((sum, { apiCount, heldCount }) => sum + Math.max(0, apiCount - heldCount), 0);
 }
 
 function sumOf(list: readonly BothCounts[]): BothCounts {

@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import type { OwnerCounts } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createHeldCounts } from "../held-counts.ts";
+import { createAlsoSeenView } from "./also-seen.ts";
 import {
   type BothCounts,
   createOverlapGroups,
@@ -47,6 +48,7 @@ interface Line {
 /** Finds them. Where no owner has several queries that may share events, as is usual, no window is read. */
 export function createOverlaps(db: State) {
   const heldCounts = createHeldCounts(db);
+  const lookAtSeen = createAlsoSeenView(db);
   const idsOf = db
     .prepare(
       "SELECT id FROM windows WHERE stream IN (SELECT value FROM json_each(?)) AND reader IS NULL ORDER BY from_ms, id",
@@ -63,16 +65,19 @@ export function createOverlaps(db: State) {
     named: ReadonlyMap<number, ReadonlySet<string>>,
   ): Promise<Overlaps> => {
     const lines = new Map<string, Line>();
+    const alsoSeen = lookAtSeen();
     const ownersOf = ({ id, organizations }: StreamRow) =>
       organizations.length > 0 ? organizations : [...(named.get(id) ?? [])];
     for (const stream of streams) for (const owner of ownersOf(stream)) learn(stream, owner);
     for (const [key, line] of lines) if (!hasOverlap(line)) lines.delete(key);
     const isConcerned = (stream: StreamRow) =>
-      ownersOf(stream).some((owner) => keysOf(stream, owner).some((key) => lines.has(key)));
+      ownersOf(stream).some(
+        (owner) => alsoSeen.has(owner) || keysOf(stream, owner).some((key) => lines.has(key)),
+      );
     const concerned = new Map(streams.filter(isConcerned).map((stream) => [stream.id, stream]));
     if (concerned.size > 0) await walk(concerned, take);
     for (const { groups } of lines.values()) groups.end();
-    return resultOf(lines.values());
+    return resultOf(lines.values(), await alsoSeen.excess());
 
     function learn(stream: StreamRow, owner: string): void {
       for (const [at, key] of keysOf(stream, owner).entries()) {
@@ -92,11 +97,11 @@ export function createOverlaps(db: State) {
         query: queryOf(stream),
         services: stream.services,
       };
-      for (const owner of ownersOf(stream))
-        for (const key of keysOf(stream, owner))
-          lines
-            .get(key)
-            ?.groups.add({ ...part, counts: isCounted ? partOf(window, stream, counts, owner) : null });
+      for (const owner of ownersOf(stream)) {
+        const own = { ...part, counts: isCounted ? partOf(window, stream, counts, owner) : null };
+        alsoSeen.add(stream, owner, own);
+        for (const key of keysOf(stream, owner)) lines.get(key)?.groups.add(own);
+      }
     }
   };
 
@@ -147,10 +152,11 @@ function queryOf({ account, provider, organizations, services }: StreamRow): str
   return JSON.stringify([account, provider, organizations.length > 0, services]);
 }
 
-/** The lines of an owner: that of its row, and for an organization that of all accounts. A portal's events are apart. */
+/** The lines of an owner: that of its row, and for an organization or a portal that of all accounts. */
 function keysOf(stream: StreamRow, owner: string): string[] {
   const own = JSON.stringify([rowOf(stream, owner), owner]);
-  return stream.provider === null && owner !== "" ? [own, JSON.stringify(owner)] : [own];
+  if (stream.provider !== null) return [own, JSON.stringify({ portal: stream.provider, owner })];
+  return owner === "" ? [own] : [own, JSON.stringify(owner)];
 }
 
 function hasOverlap({ queries }: Line): boolean {
@@ -171,8 +177,8 @@ function partOf(
   return { apiCount: api, heldCount: held };
 }
 
-function resultOf(lines: Iterable<Line>): Overlaps {
-  const totals: Excess[] = [];
+function resultOf(lines: Iterable<Line>, seenTwice: readonly Excess[]): Overlaps {
+  const totals: Excess[] = [...seenTwice];
   const byRow = new Map<string, Excess[]>();
   for (const { row, isTotal, found } of lines) {
     if (isTotal) totals.push(...found);

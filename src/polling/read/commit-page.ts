@@ -61,6 +61,7 @@ export async function append(
     fetchedAtMs: context.serviceClock.now(),
     reader: window.reader,
     services,
+    isOwn: organizations.length === 0 && provider === null,
     ...commit,
   });
   report(context, window, appended);

@@ -59,7 +59,8 @@ export async function compareWindow(
       withoutId = 0;
       repeats = createRepeats();
     } else if (againMs !== undefined) repeats.beginAgain(againMs);
-    const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs));
+    // An event that only another source has shown is read here too, so that the counts of both have it (R36).
+    const held = await context.journal.held(page.organizations, ...spanOf(page.timesMs), window.stream);
     await undated.look(page, doubtful);
     // Identities do not say whether a foreign event is kept apart already: it is read, and kept once (R7).
     for (const timeMs of walked.foreignMs)

@@ -1,6 +1,7 @@
 import type { NewGap } from "../../core/gap.ts";
+import type { LedgerChange, LedgerNow } from "../../core/journal.ts";
 import { DAY_MS, formatDuration } from "../../core/time.ts";
-import { type NewWindow, newWindow, type Window, type WindowChange } from "../../core/window.ts";
+import { type NewWindow, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
@@ -30,11 +31,7 @@ export function horizonMs({ serviceClock, settings }: PollContext, nowMs = servi
  * All before the place of its pass has been read, the stretch from there to the horizon is a gap, and the
  * rest is read anew. null: nothing is forgotten.
  */
-export async function cutForgotten(
-  context: PollContext,
-  window: Window,
-  atMs: number,
-): Promise<WindowChange | null> {
+export function cutForgotten(context: PollContext, window: Window, atMs: number): LedgerChange | null {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
   const forgottenMs = Math.min(toMs, horizonMs(context, atMs));
@@ -49,27 +46,28 @@ export async function cutForgotten(
     detail: EXPIRED,
     events: null,
   } as const;
-  const add: NewWindow[] = [];
-  if (lostMs < toMs) add.push(newWindow(stream, lostMs, toMs, { reader }));
-  if (reader !== null) return { remove: [window.id], add };
-  if (readMs > fromMs) add.push(await readPart(context, window, readMs));
+  const left = lostMs < toMs ? [newWindow(stream, lostMs, toMs, { reader })] : [];
+  if (reader !== null) return { remove: [window.id], add: left };
   const lost = { ...window, fromMs: readMs, toMs: lostMs, pass: null, state: "expired" as const };
-  return { put: [{ ...lost, reason: EXPIRED, nextMs: null }], add, gaps: [gap] };
+  return (now) => {
+    const add = readMs > fromMs ? [...left, readPart(context, now, window, readMs)] : left;
+    return { put: [{ ...lost, reason: EXPIRED, nextMs: null }], add, gaps: [gap] };
+  };
 }
 
 /** The part of a window before the place of its pass. The events at that very time are not in it. */
-async function readPart(context: PollContext, window: Window, toMs: number): Promise<NewWindow> {
+function readPart(context: PollContext, now: LedgerNow, window: Window, toMs: number): NewWindow {
   const { id: _, ...rest } = window;
-  const counts = await countsBefore(context, window, toMs);
+  const counts = countsBefore(now, window, toMs);
   return settledAfter({ ...rest, toMs, pass: null, ...counts }, window.pass!, 0, context.settings);
 }
 
 /** Everything that the pass was shown at the time of its place is held: that much less was shown before it. */
-async function countsBefore({ journal }: PollContext, { stream, fromMs, pass }: Window, toMs: number) {
+function countsBefore(now: LedgerNow, { stream, fromMs, pass }: Window, toMs: number) {
   const shown = pass?.shown;
   if (shown === undefined) return { apiCount: null, heldCount: null, counts: null };
-  const held = await journal.countHeld(heldQuery(stream, { fromMs, toMs }, shown));
-  const atEdge = await journal.countHeld(heldQuery(stream, { fromMs: toMs, toMs: toMs + 1 }, shown));
+  const held = now.countHeld(heldQuery(stream, { fromMs, toMs }, shown));
+  const atEdge = now.countHeld(heldQuery(stream, { fromMs: toMs, toMs: toMs + 1 }, shown));
   const before = Object.entries(shown).map(([owner, count]) => [
     owner,
     difference(count, atEdge.get(owner) ?? 0),
@@ -96,13 +94,15 @@ export async function cutUnchecked(
   const gaps = await uncheckedGaps(context, window, edgeMs, active);
   const left = { ...window, pass: null, reason, nextMs: null };
   if (edgeMs === window.toMs) return journal.changeWindows({ put: [left], gaps });
-  const { first, rest } = await countsOfParts(context, window, edgeMs);
   const { state, askedMs, sweeps } = window;
-  const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
-  await journal.changeWindows({
-    put: [{ ...left, toMs: edgeMs, ...first }],
-    add: [{ ...due, nextMs: sweepDueMs(due, sweeps, settings) }],
-    gaps,
+  await journal.changeWindows((now) => {
+    const { first, rest } = countsOfParts(now, window, edgeMs);
+    const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
+    return {
+      put: [{ ...left, toMs: edgeMs, ...first }],
+      add: [{ ...due, nextMs: sweepDueMs(due, sweeps, settings) }],
+      gaps,
+    };
   });
 }
 
@@ -125,15 +125,16 @@ async function uncheckedGaps(
  * Where every event that the service showed is held, its parts are as complete as the whole. Identities do not say
  * which service an event is of: where other services are held of that time, the parts cannot be counted.
  */
-export async function countsOfParts({ journal }: PollContext, window: Window, edgeMs: number) {
+export function countsOfParts(now: LedgerNow, asked: Window, edgeMs: number) {
+  const window = now.window(asked.id) ?? asked;
   const { stream, fromMs, toMs, counts } = window;
   const owners = Object.fromEntries(Object.keys(counts ?? {}).map((owner) => [owner, 0]));
   const heldIn = (stretch: TimeStretch) => {
     const { atMost: _, ...query } = heldQuery(stream, stretch, owners);
-    return journal.countHeld(query);
+    return now.countHeld(query);
   };
-  const before = await heldIn({ fromMs, toMs: edgeMs });
-  const after = await heldIn({ fromMs: edgeMs, toMs });
+  const before = heldIn({ fromMs, toMs: edgeMs });
+  const after = heldIn({ fromMs: edgeMs, toMs });
   if (!isWhole(window, before, after))
     return { first: { apiCount: null, heldCount: null, counts: null }, rest: {} };
   const partOf = (held: ReadonlyMap<string, number>) => countsFrom(stream, Object.fromEntries(held), held, 0);

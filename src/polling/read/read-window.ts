@@ -196,7 +196,7 @@ export async function endForgotten(
     await context.journal.changeWindows({ put: [{ ...window, pass: null }] });
     return true;
   }
-  const change = await cutForgotten(context, window, answeredMs);
+  const change = cutForgotten(context, window, answeredMs);
   if (change === null) return false;
   await context.journal.changeWindows(change);
   await warnOfGaps(context);

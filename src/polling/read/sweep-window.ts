@@ -1,4 +1,5 @@
 import type { NewGap } from "../../core/gap.ts";
+import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
@@ -60,21 +61,27 @@ export async function sweepWindow(
   // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
   if (fetched === null)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
-  const { found, unseen, awaited, counts, isForgotten, ...ledger } = fetched;
+  const { found, newlyMissing, awaited, countedIn, isForgotten, ...ledger } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
-  if (stretch.toMs === window.toMs) {
-    const compared = { ...window, ...largerCounts(window, counts), late };
-    const put = [settledAfter(compared, seen.begun, found + awaited, settings)];
-    await journal.changeWindows({ put, ...ledger });
-    return;
-  }
-  const { first, rest } = cutOff(context, window, stretch.toMs, counts, { found, unseen });
-  await journal.changeWindows({
-    put: [settledAfter({ ...first, late }, seen.begun, found + awaited, settings)],
-    add: [rest],
-    ...ledger,
+  const settled = (compared: Window) =>
+    settledAfter({ ...compared, late }, seen.begun, found + awaited, settings);
+  // Counted where it is stored: other reads may have found events of this time since the comparison (R36).
+  await journal.changeWindows((now) => {
+    const counts = countedIn(now);
+    const stored = now.window(window.id) ?? window;
+    if (stretch.toMs === window.toMs) {
+      const before = isGrownBy(found, window, stored) ? window : stored;
+      return { put: [settled({ ...window, ...largerCounts(before, counts) })], ...ledger };
+    }
+    const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
+    return { put: [settled(first)], add: [rest], ...ledger };
   });
+}
+
+/** Whether nothing but the events that this sweep has found was added to the window's counts. */
+function isGrownBy(found: number, before: Window, stored: Window): boolean {
+  return (stored.heldCount ?? 0) <= (before.heldCount ?? 0) + found;
 }
 
 /** The names of so many events are stored with the pass. */
@@ -97,24 +104,29 @@ async function readAgain(
   const isNamed = new Set(seen.doubtful.map(({ detail }) => detail));
   const skips = (await namedGaps(context, window)).filter(({ detail }) => !isNamed.has(detail));
   const { missing, gaps } = await recheck(context, window, seen.doubtful, seen.named, skips);
-  const [read] = await journal.windows({ id: window.id });
-  if (read === undefined) return;
-  const late = pass.fresh + read.late - window.late;
   // A whole pass ends the gap that says since when an event is missing, so there is one more try here.
   const fresh = missing.filter(({ detail }) => !seen.named.some((gap) => gap.detail === detail));
-  const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
-  await journal.changeWindows({ put: [settled], gaps });
+  await journal.changeWindows((now) => {
+    const read = now.window(window.id);
+    if (read === undefined) return {};
+    const late = pass.fresh + read.late - window.late;
+    const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
+    return { put: [settled], gaps };
+  });
 }
 
 /** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
 async function cutForReading(context: PollContext, window: Window, { toMs }: TimeStretch): Promise<Window> {
   if (toMs === window.toMs) return { ...window, pass: null };
-  const parts = await countsOfParts(context, window, toMs);
-  const { state, askedMs, sweeps } = window;
-  const first = { ...window, toMs, ...parts.first };
-  const rest = newWindow(window.stream, toMs, window.toMs, { state, askedMs, sweeps, ...parts.rest });
-  const nextMs = sweepDueMs(rest, sweeps, context.settings);
-  await context.journal.changeWindows({ put: [first], add: [{ ...rest, nextMs }] });
+  let first = window;
+  await context.journal.changeWindows((now) => {
+    const parts = countsOfParts(now, window, toMs);
+    const { state, askedMs, sweeps } = window;
+    first = { ...window, toMs, ...parts.first };
+    const rest = newWindow(window.stream, toMs, window.toMs, { state, askedMs, sweeps, ...parts.rest });
+    const nextMs = sweepDueMs(rest, sweeps, context.settings);
+    return { put: [first], add: [{ ...rest, nextMs }] };
+  });
   return first;
 }
 
@@ -147,16 +159,19 @@ async function fetchMissing(
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
   const query = heldQuery(window.stream, stretch, shown, window.counts);
-  const held = await context.journal.countHeld({ ...query, atMost: withFormer(window, stretch, shown) });
   return {
     found,
     isForgotten,
     // The former count has the events that a gap has named.
-    unseen: found + missing.length - seen.doubtful.filter((event) => gapOf(seen.named, event)).length,
+    newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
     awaited,
     filled: [...filled, ...(await formerGaps(context, window, [...skips, ...gaps]))],
     gaps: window.reader === null ? [...skips, ...gaps] : [],
-    counts: countsFrom(window.stream, shown, held, skips.length),
+    countedIn: (now: LedgerNow) => {
+      const stored = now.window(window.id) ?? window;
+      const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, shown) });
+      return countsFrom(window.stream, shown, held, skips.length);
+    },
   };
 }
 
@@ -180,22 +195,28 @@ function largerCounts(window: Window, counts: PassCounts): PassCounts {
   };
 }
 
-/** The compared day becomes a window of its own; the rest keeps what is left of the counts. */
+/**
+ * The compared day becomes a window of its own; the rest keeps what is left of the counts. Events that the sweep has
+ * found are in the stored counts already, those that it misses are not.
+ */
 function cutOff(
   context: PollContext,
   window: Window,
   edgeMs: number,
-  counts: PassCounts,
-  { found, unseen }: { readonly found: number; readonly unseen: number },
+  {
+    counts,
+    stored,
+    newlyMissing,
+  }: { readonly counts: PassCounts; readonly stored: Window; readonly newlyMissing: number },
 ) {
   const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
     askedMs: window.askedMs,
     sweeps: window.sweeps,
-    apiCount: left(window.apiCount, counts.apiCount - unseen),
-    heldCount: left(window.heldCount, counts.heldCount - found),
-    counts: combined(window.counts, counts.counts, difference),
+    apiCount: left(stored.apiCount, counts.apiCount - newlyMissing),
+    heldCount: left(stored.heldCount, counts.heldCount),
+    counts: combined(stored.counts, counts.counts, difference),
   });
   return {
     first: { ...window, toMs: edgeMs, ...counts },
