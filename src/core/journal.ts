@@ -24,7 +24,7 @@ export interface Journal {
   append(commit: PageCommit): Promise<Appended>;
 
   /** Changes the ledger alone. A change that is made from counts or from stored windows is a function: see LedgerNow. */
-  changeWindows(change: LedgerChange): Promise<void>;
+  changeWindows(change: LedgerUpdate): Promise<void>;
   /** Finds the stream of this description or makes it. */
   stream(description: Omit<Stream, "id">): Promise<Stream>;
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
@@ -115,7 +115,7 @@ export interface LedgerNow {
 }
 
 /** A function is pure, and is called inside the transaction. */
-export type LedgerChange = WindowChange | ((now: LedgerNow) => WindowChange);
+export type LedgerUpdate = WindowChange | ((now: LedgerNow) => WindowChange);
 
 /** The owners are organizations, and "" for events without one: in a portal its own, else those of the account. */
 export interface HeldQuery {

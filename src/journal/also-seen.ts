@@ -5,7 +5,7 @@ import { DAY_MS } from "../core/time.ts";
 import type { State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
 import { ENTRY_BYTES } from "./held-counts.ts";
-import { type Asked, createSharedOwners, OF_SOURCE, sourceOf } from "./sources.ts";
+import { type AskedSource, createSharedOwners, OF_SOURCE, sourceOf } from "./sources.ts";
 
 /** Remembers which held events another source has shown too (sources.ts). */
 export function createAlsoSeen(db: State) {
@@ -24,7 +24,7 @@ export function createAlsoSeen(db: State) {
   );
 
   /** Adds the identities that are held and that this source has not shown yet. */
-  function load(into: Set<string>, owner: string, asked: Asked, fromMs: number, lastMs: number): void {
+  function load(into: Set<string>, owner: string, asked: AskedSource, fromMs: number, lastMs: number): void {
     if (!isShared(owner, asked)) return;
     const query = { owner, fromMs, lastMs, ...sourceOf(owner, asked) };
     const before = into.size;
@@ -37,7 +37,7 @@ export function createAlsoSeen(db: State) {
     /** Held identities of a half-open stretch of time that the source has not shown; maybe some of around it. */
     unseen(
       owners: readonly (string | null)[],
-      asked: Asked,
+      asked: AskedSource,
       fromMs: number,
       toMs: number,
     ): ReadonlySet<string> {

@@ -5,7 +5,7 @@ import { FIELD, fieldText } from "../core/scanner.ts";
 import type { OwnerCounts } from "../core/window.ts";
 import type { State } from "./database.ts";
 import type { HeldCounts } from "./held-counts.ts";
-import type { Asked } from "./sources.ts";
+import type { AskedSource } from "./sources.ts";
 
 interface CountedRow {
   readonly id: number;
@@ -207,7 +207,7 @@ function createStreamIndex(db: State) {
       return found;
     },
     /** Streams of other services to which the owner belongs, or may belong. */
-    others(owner: string, { account, provider }: Asked, services: string): readonly number[] {
+    others(owner: string, { account, provider }: AskedSource, services: string): readonly number[] {
       const names = provider !== null ? [portalOf(provider)] : [owner, ownOf(account)];
       return names
         .flatMap((name) => streamsOf(name))

@@ -1,7 +1,7 @@
 import type { State } from "./database.ts";
 
 /** A query, as far as it decides which of an owner's events it shows. */
-export interface Asked {
+export interface AskedSource {
   readonly account: string;
   readonly provider: string | null;
 }
@@ -21,12 +21,12 @@ export interface Asked {
 export const OF_SOURCE = "provider IS @provider AND (@account IS NULL OR account = @account)";
 
 /** The parameters of that condition. */
-export function sourceOf(owner: string, { account, provider }: Asked) {
+export function sourceOf(owner: string, { account, provider }: AskedSource) {
   return { provider, account: provider === null && owner === "" ? account : null };
 }
 
 /** Whether several sources may show events of an owner. Without a portal no organization has a second one. */
-export function createSharedOwners(db: State): (owner: string, asked: Asked) => boolean {
+export function createSharedOwners(db: State): (owner: string, asked: AskedSource) => boolean {
   const newest = db.prepare("SELECT MAX(id) FROM streams").pluck();
   const portalAfter = db.prepare("SELECT 1 FROM streams WHERE id > ? AND provider IS NOT NULL LIMIT 1");
   let knownId = 0;

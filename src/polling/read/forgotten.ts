@@ -1,5 +1,5 @@
 import type { NewGap } from "../../core/gap.ts";
-import type { LedgerChange, LedgerNow } from "../../core/journal.ts";
+import type { LedgerNow, LedgerUpdate } from "../../core/journal.ts";
 import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
@@ -31,7 +31,7 @@ export function horizonMs({ serviceClock, settings }: PollContext, nowMs = servi
  * All before the place of its pass has been read, the stretch from there to the horizon is a gap, and the
  * rest is read anew. null: nothing is forgotten.
  */
-export function cutForgotten(context: PollContext, window: Window, atMs: number): LedgerChange | null {
+export function cutForgotten(context: PollContext, window: Window, atMs: number): LedgerUpdate | null {
   const { pass, fromMs, toMs } = window;
   const readMs = Math.min(toMs, pass?.reachedMs ?? fromMs);
   const forgottenMs = Math.min(toMs, horizonMs(context, atMs));
