@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { startProgram } from "../support/program.ts";
 
-async function youngBytes(mode: "none" | "set" | "thread" | "kept"): Promise<number> {
+async function youngBytes(mode: "none" | "set" | "thread" | "kept" | "starting"): Promise<number> {
   const program = startProgram([mode], {}, join(import.meta.dirname, "heap-flags-driver.js"));
   expect(await program.ended(), program.stderr()).toBe(0);
   return Number(program.stdout());
@@ -17,5 +17,9 @@ describe("the heap's flags", () => {
     const kept = await youngBytes("kept");
     expect(kept).toBeLessThan((await youngBytes("thread")) / 4);
     expect(kept).toBe(await youngBytes("set"));
+  });
+
+  test("hold while a thread starts", async () => {
+    expect(await youngBytes("starting")).toBeLessThan((await youngBytes("thread")) / 4);
   });
 });
