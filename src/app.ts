@@ -202,7 +202,7 @@ async function assemble(
 
   for (const own of options.repairing ? [] : archiveConfigs(config)) {
     const parts = { db, journal: journal.id, retentionMs, clock, alarms, metrics, log, usedShare, accounts };
-    archives.push(await openRunningArchive(config, own, { ...parts, lane: options.lane }));
+    archives.push(await openRunningArchive(config, own, { ...parts, memory, lane: options.lane }));
   }
 
   const imports = createImports({

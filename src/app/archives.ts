@@ -8,6 +8,7 @@ import { verifyArchive } from "../archive/verify/verify.ts";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { ArchiveState } from "../core/archive.ts";
+import type { PageMemory } from "../core/buffer-pool.ts";
 import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -57,6 +58,8 @@ export interface ArchiveParts {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly accounts: readonly CountingAccount[];
+  /** Of pages. */
+  readonly memory?: PageMemory | undefined;
   /** The share of the journal's budget that is used. */
   usedShare(): number;
   /** A lane of a cluster. */
@@ -92,12 +95,12 @@ export async function openRunningArchive(
   const { clock, metrics, log } = parts;
   const { name } = own;
   const alarmed = createArchiveAlarms(parts.alarms, clock, name);
-  const { db, journal, retentionMs, lane } = parts;
+  const { db, journal, retentionMs, lane, memory } = parts;
   // The lanes of a machine share a directory.
   const folder = lane === undefined ? archiveFolder(config.state, name) : `${config.state}.${name}.archive`;
   const staging = lane && stageInStore(own, clock, lane.beforeEffect);
   const stagingFolder = join(folder, "pages");
-  const state = await openArchiveState(db, { name, journal, retentionMs, stagingFolder, staging });
+  const state = await openArchiveState(db, { name, journal, retentionMs, stagingFolder, staging, memory });
   const workFolder = join(folder, "work");
   const archiveClock = createArchiveClock(clock, () => state.confirmedMs());
   const countEvents = countEventsWith(parts.accounts, clock);

@@ -133,6 +133,8 @@ export interface ArchivePage {
   planOf(organization: string, event: JournalEvent): number | undefined;
   /** Whether it was erased before it was closed. */
   isErased(organization: string, event: JournalEvent): boolean;
+  /** Gives the memory back. The page and its events are invalid from then on. */
+  release(): void;
 }
 
 export interface ArchiveBacklog {

@@ -9,6 +9,8 @@ import { endOfFrame } from "./zstd-frame.ts";
 export interface Zstd {
   /** Compresses one frame that contains the size of its content. Each result is a buffer of its own. */
   createCompressor(parameters?: ZstdParameters): Compress;
+  /** The same frames. The next call may overwrite a result. */
+  createFrameCompressor(parameters?: ZstdParameters): Compress;
   /** For pages of megabytes: the next call may overwrite a result. */
   createPageCompressor(parameters: ZstdParameters): Compress;
   /** The content of one or more whole frames; throws for bytes that are anything else. */
@@ -45,6 +47,7 @@ export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zs
   }
   return {
     createCompressor,
+    createFrameCompressor: createCompressor,
     createPageCompressor: createCompressor,
     decompress: (bytes) =>
       decompressFrames(bytes, (frame) => zstdDecompressSync(frame, { chunkSize: OUTPUT_CHUNK_BYTES })),
@@ -62,34 +65,51 @@ export function packageZstd(): Zstd {
   const binding = require("zstd-napi/binding.js") as typeof import("zstd-napi/binding.js");
   const decompressor = new Decompressor();
   const context = new binding.DCtx();
+
+  function contextOf(parameters: ZstdParameters) {
+    const context = new binding.CCtx();
+    for (const [name, value] of Object.entries(parameters))
+      context.setParameter(binding.CParameter[name as keyof ZstdParameters], Number(value));
+    return context;
+  }
+
+  /** Its buffer is used again for every result. */
+  function compressWith(context: InstanceType<typeof binding.CCtx>): Compress {
+    let buffer = Buffer.alloc(0);
+    return (bytes) => {
+      const bound = binding.compressBound(bytes.length);
+      if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
+      return buffer.subarray(0, context.compress2(buffer, bytes));
+    };
+  }
+
   return {
     createCompressor(parameters = {}) {
       const compressor = new Compressor();
       compressor.setParameters(parameters);
       return (bytes) => compressor.compress(bytes);
     },
-    /** Its buffer is used again for every page: ten megabytes less for the garbage collector. */
+    createFrameCompressor: (parameters = {}) => compressWith(contextOf(parameters)),
     createPageCompressor(parameters) {
-      const context = new binding.CCtx();
-      for (const [name, value] of Object.entries(parameters))
-        context.setParameter(binding.CParameter[name as keyof ZstdParameters], Number(value));
+      const context = contextOf(parameters);
       // Searches fewer places, which on large pages costs hardly any size while literals stay compressed. The
       // binding has no name for that parameter, ZSTD_c_literalCompressionMode.
       context.setParameter(binding.CParameter.targetLength, 4);
       context.setParameter(1002 as never, 1);
-      let buffer = Buffer.alloc(0);
-      return (bytes) => {
-        const bound = binding.compressBound(bytes.length);
-        if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
-        return buffer.subarray(0, context.compress2(buffer, bytes));
-      };
+      return compressWith(context);
     },
     decompress: (bytes) => decompressFrames(bytes, (frame) => decompressor.decompress(frame)),
     decompressInto: (frame, room) => context.decompress(room, frame),
   };
 }
 
-export const { createCompressor, createPageCompressor, decompress, decompressInto }: Zstd = load();
+export const {
+  createCompressor,
+  createFrameCompressor,
+  createPageCompressor,
+  decompress,
+  decompressInto,
+}: Zstd = load();
 
 function load(): Zstd {
   if ("zstdCompressSync" in zlib) return nodeZstd(zlib as unknown as NodeZstd);

@@ -210,6 +210,22 @@ describe("closing days", () => {
     expect((await world.verify()).events).toBe(2);
   });
 
+  test("A5 the memory of every page that was read is given back, also of one that is damaged", async () => {
+    world = await openWorld();
+    const texts = await world.events(A, DAY, 0, 20);
+    await world.seal([A], DAY, 20);
+    await world.closeAll();
+    expect((await storedTexts()).sort()).toEqual(texts.sort());
+    expect(world.pageMemory.heldBytes()).toBe(0);
+    await world.events(A, DAY, 20, 20);
+    const page = world.db.prepare("SELECT MAX(page) FROM bodies").pluck().get() as number;
+    const body = world.db.prepare("SELECT body FROM bodies WHERE page = ?").pluck().get(page) as Buffer;
+    body[body.length - 6]! ^= 1;
+    world.db.prepare("UPDATE bodies SET body = ? WHERE page = ?").run(body, page);
+    await expect(world.state.noteArrivals(10)).rejects.toThrow("does not match its checksum");
+    expect(world.pageMemory.heldBytes()).toBe(0);
+  });
+
   test("A5 several days are closed with one pass over their pages, within the number of events that fits", async () => {
     world = await openWorld({ eventsMax: 25 });
     const days = ["2026-03-08", "2026-03-09", DAY, "2026-03-11"];

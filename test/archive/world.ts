@@ -6,6 +6,7 @@ import { openDirectory } from "../../src/archive/store/directory.ts";
 import type { ArchiveStore } from "../../src/archive/store/store.ts";
 import { type Verification, type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
 import type { ArchiveState } from "../../src/core/archive.ts";
+import { type BufferPool, createBufferPool } from "../../src/core/buffer-pool.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { type NewWindow, newWindow } from "../../src/core/window.ts";
@@ -29,6 +30,8 @@ export interface World extends JournalFixture {
   readonly state: ArchiveState;
   readonly archive: Archive;
   readonly key: string;
+  /** Of the pages that the archive reads. A late look at one finds no event. */
+  readonly pageMemory: BufferPool;
   nowMs: number;
   /** Events of one organization and day, `count` of them from number `from` on, as one page. */
   events(
@@ -75,12 +78,14 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     workFolder: join(fixture.folder, "work"),
     ...rest,
   };
+  const pageMemory = createBufferPool({ poison: true });
   const openState = () =>
     openArchiveState(fixture.db, {
       name: "evidence",
       journal: fixture.journal.id,
       retentionMs: RETENTION_MS,
       stagingFolder: join(fixture.folder, "staging"),
+      memory: pageMemory,
     });
   let state = await openState();
   let archive = await openArchive(state, store, clock, current, never);
@@ -104,6 +109,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       return archive;
     },
     key: signer.verifier.text,
+    pageMemory,
     get nowMs() {
       return nowMs;
     },

@@ -48,6 +48,14 @@ describe.each<[string, () => Zstd, boolean]>([
     expect(first.equals(copy)).toBe(true);
   });
 
+  test("writes the same frames into memory that is used again", () => {
+    const { createCompressor, createFrameCompressor } = open();
+    const parameters = { compressionLevel: 3, checksumFlag: true };
+    const again = createFrameCompressor(parameters);
+    for (const content of [CONTENT.subarray(0, 1000), CONTENT, CONTENT.subarray(5), Buffer.alloc(0)])
+      expect(again(content).equals(createCompressor(parameters)(content))).toBe(true);
+  });
+
   test("refuses a frame whose end is missing, bytes behind a frame, damage and nothing", () => {
     const { createCompressor, decompress } = open();
     const frame = createCompressor({ checksumFlag: true })(CONTENT);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type ArchivePage, archiveOwner, type Claim, type Plan } from "../../core/archive.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import { createTree } from "../log/tree.ts";
-import { CODEC, createDataFile } from "../part/data-file.ts";
+import { CODEC, createDataFile, createFrameMemory, type FrameMemory } from "../part/data-file.ts";
 import { lineNonceOf } from "../part/hashing.ts";
 import { encodeManifest, entryOf, type Line, type ManifestEntry } from "../part/manifest.ts";
 import { createSpool, type Spool, type SpooledEvent } from "./spool.ts";
@@ -35,11 +35,12 @@ export async function buildParts(
   try {
     const groups = await spoolPlans(plans, source, spool, signal);
     const built = new Map<number, Built>();
+    const frames = createFrameMemory(CODEC);
     const groupsOf = spool.groups()[Symbol.iterator]();
     let next = groupsOf.next();
     for (const [at, plan] of plans.entries()) {
       signal.throwIfAborted();
-      const writer = createPartWriter(plan, folder);
+      const writer = createPartWriter(plan, folder, frames);
       try {
         for (const [index, claim] of plan.organizations.entries()) {
           const isNext = !next.done && next.value.group === groups.start[at]! + index;
@@ -73,12 +74,10 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
   for (const number of [...pages].sort((a, b) => a - b)) {
     signal.throwIfAborted();
     const page = await source.page(number);
-    for (let index = 0; index < page.count; index++) {
-      const event = page.event(index);
-      const owner = archiveOwner(event.organization, event.provider, event.account);
-      const plan = page.planOf(owner, event);
-      const group = plan === undefined ? undefined : groupOf.get(plan)?.get(owner);
-      if (group !== undefined && !page.isErased(owner, event)) spool.add(group, event, page.isChanged);
+    try {
+      spoolPage(page, groupOf, spool);
+    } finally {
+      page.release();
     }
     // Reading a page takes milliseconds; polling and delivery have their turn in between.
     await new Promise((resolve) => setImmediate(resolve));
@@ -86,9 +85,23 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
   return { start };
 }
 
-function createPartWriter(plan: Plan, folder: string) {
+function spoolPage(
+  page: ArchivePage,
+  groupOf: ReadonlyMap<number, ReadonlyMap<string, number>>,
+  spool: Spool,
+): void {
+  for (let index = 0; index < page.count; index++) {
+    const event = page.event(index);
+    const owner = archiveOwner(event.organization, event.provider, event.account);
+    const plan = page.planOf(owner, event);
+    const group = plan === undefined ? undefined : groupOf.get(plan)?.get(owner);
+    if (group !== undefined && !page.isErased(owner, event)) spool.add(group, event, page.isChanged);
+  }
+}
+
+function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
   const dataFile = join(folder, `plan-${plan.id}.zst`);
-  const data = createDataFile(dataFile, CODEC);
+  const data = createDataFile(dataFile, CODEC, frames);
   const tree = createTree();
   const entries: ManifestEntry[] = [];
   let [events, rawBytes, incomplete, gaps] = [0, 0, 0, 0];
@@ -96,19 +109,18 @@ function createPartWriter(plan: Plan, folder: string) {
     add(claim: Claim, spooled: Iterable<SpooledEvent>): void {
       const secret = organizationSecret(plan, claim.organization);
       data.begin({ kind: "secret", secret });
-      let [first, last]: [Buffer | undefined, Buffer | undefined] = [undefined, undefined];
+      let [first, last]: [string | null, string | null] = [null, null];
       let changed = 0;
       for (const event of spooled) {
         data.event(event.slice, event.identity);
         if (event.timestamp.length > 0) {
-          first ??= event.timestamp;
-          last = event.timestamp;
+          last = event.timestamp.toString();
+          first ??= last;
         }
         if (event.isChanged) changed++;
       }
       const facts = data.end();
-      const times = { first: first?.toString() ?? null, last: last?.toString() ?? null };
-      const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, ...times, changed };
+      const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, first, last, changed };
       const entry = entryOf(line, lineNonceOf(secret));
       entries.push(entry);
       tree.append(Buffer.from(entry.leaf, "hex"));

@@ -25,7 +25,7 @@ export interface Spool {
 export interface SpooledEvent {
   readonly slice: Buffer;
   readonly identity: Buffer;
-  /** The timestamp as served; empty where there is none. Its memory stays valid. */
+  /** The timestamp as served; empty where there is none. */
   readonly timestamp: Buffer;
   readonly isChanged: boolean;
 }
@@ -119,18 +119,19 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
 
 type Reader = (offset: number, length: number) => Buffer;
 
-/** Reads one run in blocks. Each block has memory of its own. */
+/** Reads one run in blocks. The next block overwrites the last one. */
 function createReader(fd: number, size: number): Reader {
   let block = Buffer.alloc(0);
-  let start = 0;
+  let [start, filled] = [0, 0];
   return (offset, length) => {
-    if (offset < start || offset + length > start + block.length) {
-      block = Buffer.allocUnsafeSlow(Math.min(Math.max(length, BLOCK_BYTES), size - offset));
-      for (let at = 0; at < block.length; ) {
-        const got = readSync(fd, block, at, block.length - at, offset + at);
+    if (offset < start || offset + length > start + filled) {
+      const wanted = Math.min(Math.max(length, BLOCK_BYTES), size - offset);
+      if (block.length < wanted) block = Buffer.allocUnsafeSlow(wanted);
+      for (filled = 0; filled < wanted; ) {
+        const got = readSync(fd, block, filled, wanted - filled, offset + filled);
         if (got === 0)
           throw new Error("The temporary file of closing is shorter than what was written to it.");
-        at += got;
+        filled += got;
       }
       start = offset;
     }

@@ -1,6 +1,6 @@
 import { createHash, type Hash, hash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
-import { createCompressor } from "../../core/zstd.ts";
+import { type Compress, createFrameCompressor } from "../../core/zstd.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
 import { createEventHasher, type EventHasher, type NonceSource, noncesOf } from "./hashing.ts";
@@ -53,14 +53,29 @@ export interface DataFileWriter {
 
 const LINE_BREAK = 0x0a;
 
-export function createDataFile(path: string, codec: Codec): DataFileWriter {
+/** Memory for frames. One for many files: each would leave megabytes behind until the next garbage collection. */
+export interface FrameMemory {
+  readonly compress: Compress;
+  raw: Buffer;
+}
+
+export function createFrameMemory(codec: Codec): FrameMemory {
+  return {
+    compress: createFrameCompressor({ compressionLevel: codec.level, checksumFlag: true }),
+    raw: Buffer.allocUnsafeSlow(codec.frameBytes),
+  };
+}
+
+/** One file at a time can use a frame memory. */
+export function createDataFile(
+  path: string,
+  codec: Codec,
+  memory: FrameMemory = createFrameMemory(codec),
+): DataFileWriter {
   const fd = openSync(path, "w", 0o600);
   let isOpen = true;
-  const compress = createCompressor({ compressionLevel: codec.level, checksumFlag: true });
   const whole = createHash("sha256");
   const frames: FrameSizes[] = [];
-  // One for all ranges: with thousands of organizations, one for each would cost more than their compression.
-  let frame: Buffer = Buffer.allocUnsafeSlow(codec.frameBytes);
   let bytes = 0;
   let range: OpenRange | undefined;
 
@@ -74,9 +89,9 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
 
   function flush(open: OpenRange): void {
     if (open.used === 0) return;
-    const raw = frame.subarray(0, open.used);
+    const raw = memory.raw.subarray(0, open.used);
     open.raw.update(raw);
-    const stored = compress(raw);
+    const stored = memory.compress(raw);
     write(stored, raw.length);
     open.frames.push([stored.length, raw.length, open.events - open.framed]);
     open.framed = open.events;
@@ -87,9 +102,10 @@ export function createDataFile(path: string, codec: Codec): DataFileWriter {
   function line(open: OpenRange, slice: Uint8Array): void {
     const length = slice.length + 1;
     if (open.used > 0 && open.used + length > codec.frameBytes) flush(open);
-    if (frame.length < open.used + length) frame = grown(frame, open.used, open.used + length);
-    frame.set(slice, open.used);
-    frame[open.used + slice.length] = LINE_BREAK;
+    const end = open.used + length;
+    if (memory.raw.length < end) memory.raw = grown(memory.raw, open.used, end);
+    memory.raw.set(slice, open.used);
+    memory.raw[end - 1] = LINE_BREAK;
     if (slice.includes(LINE_BREAK)) open.breaks.push([open.events, open.rawBytes + open.used, slice.length]);
     open.used += length;
     open.events++;

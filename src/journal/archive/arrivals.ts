@@ -1,4 +1,4 @@
-import { type ArchiveBacklog, archiveOwner, dayOf } from "../../core/archive.ts";
+import { type ArchiveBacklog, type ArchivePage, archiveOwner, dayOf } from "../../core/archive.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
 import type { ArchivePages, PageOptions } from "./pages.ts";
@@ -39,18 +39,11 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
   /** The events of a page by organization and day. */
   async function countsOf(number: number, account: string): Promise<Counts> {
     const page = await pages.fetch(number);
-    const counts = new Map<string, { owner: string; day: string; events: number }>();
-    for (let index = 0; index < page.count; index++) {
-      const event = page.event(index);
-      const owner = archiveOwner(event.organization, event.provider, account);
-      const day = page.day(event);
-      const key = `${owner} ${day}`;
-      const count = counts.get(key) ?? { owner, day, events: 0 };
-      counts.set(key, count);
-      // A further version of an event is no further event.
-      if (!page.isChanged) count.events++;
+    try {
+      return countEvents(page, account);
+    } finally {
+      page.release();
     }
-    return counts;
   }
 
   function insertCounts({ number, account, fetchedMs }: Arrived, counts: Counts): void {
@@ -106,4 +99,19 @@ export function createArrivals(db: State, { name, retentionMs }: PageOptions, pa
       return { ...open, stagedPages };
     },
   };
+}
+
+function countEvents(page: ArchivePage, account: string): Counts {
+  const counts = new Map<string, { owner: string; day: string; events: number }>();
+  for (let index = 0; index < page.count; index++) {
+    const event = page.event(index);
+    const owner = archiveOwner(event.organization, event.provider, account);
+    const day = page.day(event);
+    const key = `${owner} ${day}`;
+    const count = counts.get(key) ?? { owner, day, events: 0 };
+    counts.set(key, count);
+    // A further version of an event is no further event.
+    if (!page.isChanged) count.events++;
+  }
+  return counts;
 }

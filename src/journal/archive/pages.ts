@@ -10,12 +10,12 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { type ArchivePage, dayOf, isUndated } from "../../core/archive.ts";
-import { ordinaryMemory } from "../../core/buffer-pool.ts";
-import { checksumOf, decodeBody } from "../../core/page-body.ts";
+import { ordinaryMemory, type PageMemory } from "../../core/buffer-pool.ts";
+import { checksumOf, contentSizeOf, decodeBody, decodeBodyInto } from "../../core/page-body.ts";
 import { eventTimeMs, type ScannedPage } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
-import { type PageRow, storedPage } from "../stored-page.ts";
+import { type Decoded, type PageRow, storedPage } from "../stored-page.ts";
 import { erasuresOf } from "./erasures.ts";
 
 export interface PageOptions {
@@ -25,6 +25,8 @@ export interface PageOptions {
   readonly stagingFolder: string;
   /** Takes the place of the folder in a cluster, where another machine may continue. */
   readonly staging?: PageStaging | undefined;
+  /** Where decoded pages go. */
+  readonly memory?: PageMemory | undefined;
 }
 
 /** A place outside the journal for the bytes of pages that only the archive holds. */
@@ -40,7 +42,7 @@ const COLUMNS =
 
 /** Pages as the archive reads them: from the journal, or from the file that they were moved to (A4). */
 export function createArchivePages(db: State, options: PageOptions) {
-  const { name, journal, retentionMs, stagingFolder } = options;
+  const { name, journal, retentionMs, stagingFolder, memory = ordinaryMemory } = options;
   const staging = options.staging ?? stageInFolder(stagingFolder);
   const rowOf = db.prepare(`SELECT ${COLUMNS} FROM pages WHERE number = ?`);
   const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
@@ -71,13 +73,26 @@ export function createArchivePages(db: State, options: PageOptions) {
   const forgetStaged = db.prepare("DELETE FROM archive_staged WHERE archive = ? AND page = ?");
   const fileOf = (number: number) => stagedFile(stagingFolder, number);
 
-  function load(row: PageRow, staged?: Buffer): ScannedPage {
+  /** The lease in the result is the caller's. */
+  function load(row: PageRow, staged?: Buffer): Decoded {
     const body = (bodyOf.get(row.number) as Buffer | undefined) ?? staged ?? readFileSync(fileOf(row.number));
-    if (!checksumOf(body).equals(row.checksum))
-      throw new Error(
-        `Page ${row.number} of the journal does not match its checksum: restore the state file from a backup.`,
-      );
-    return decodeBody(body);
+    const bytes = contentSizeOf(body);
+    // A damaged frame may declare any size, so no memory is taken for more than the page had.
+    if (bytes === undefined || bytes > row.bytes + 1) {
+      if (!checksumOf(body).equals(row.checksum)) throw damaged(row);
+      const scanned = decodeBody(body);
+      return { scanned, lease: memory.adopt(scanned.bytes) };
+    }
+    const room = memory.take(bytes);
+    try {
+      const stored = { bytes: body, checksum: row.checksum };
+      const scanned = decodeBodyInto(stored, room.bytes as Buffer<ArrayBuffer>);
+      if (scanned === undefined) throw damaged(row);
+      return { scanned, lease: room.lease };
+    } catch (error) {
+      room.lease.release();
+      throw error;
+    }
   }
 
   /** Read once for each page: most archives have none. */
@@ -103,9 +118,9 @@ export function createArchivePages(db: State, options: PageOptions) {
 
   function read(number: number, staged?: Buffer): ArchivePage {
     const row = rowOf.get(number) as PageRow;
-    const scanned = load(row, staged);
-    const page = storedPage(journal, row, { scanned, lease: ordinaryMemory.adopt(scanned.bytes) }, 0);
-    const dayAt = daysOf(scanned, row);
+    const decoded = load(row, staged);
+    const page = storedPage(journal, row, decoded, 0);
+    const dayAt = daysOf(decoded.scanned, row);
     const plans = new Map<string, number>();
     for (const { owner, day, plan } of assigned.all(name, number) as {
       owner: string;
@@ -120,6 +135,7 @@ export function createArchivePages(db: State, options: PageOptions) {
       isErased: erasedCheck(),
       day: (event) => dayAt(event.index),
       planOf: planLookup(plans, dayAt),
+      release: () => decoded.lease.release(),
     };
   }
 
@@ -155,6 +171,12 @@ export function createArchivePages(db: State, options: PageOptions) {
       });
     },
   };
+}
+
+function damaged({ number }: PageRow): Error {
+  return new Error(
+    `Page ${number} of the journal does not match its checksum: restore the state file from a backup.`,
+  );
 }
 
 /** Neighbours mostly share organization and day. */

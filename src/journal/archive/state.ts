@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { ArchiveHead, ArchiveState, Claim, NewPlan, Plan, ProposedEntry } from "../../core/archive.ts";
+import type { PageMemory } from "../../core/buffer-pool.ts";
 import type { State } from "../database.ts";
 import { createArrivals } from "./arrivals.ts";
 import { createClosable } from "./closable.ts";
@@ -15,6 +16,7 @@ export async function openArchiveState(
     /** Where pages go that only the archive holds. */
     readonly stagingFolder: string;
     readonly staging?: PageStaging | undefined;
+    readonly memory?: PageMemory | undefined;
   },
 ): Promise<ArchiveState> {
   const { name } = options;
