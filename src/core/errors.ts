@@ -6,7 +6,7 @@
 /** Delivery sends the same batch again, with back-off. */
 export class RetryableError extends Error {
   override readonly name = "RetryableError";
-  /** The delay that the destination asked for (Retry-After), if any. */
+  /** The delay before the next attempt: the destination asked for it (Retry-After), or the sink knows it. Absent: back-off. */
   readonly retryAfterMs: number | undefined;
   /** Indexes of the records that are not written yet. Absent: none was written. */
   readonly remaining: readonly number[] | undefined;

@@ -51,13 +51,21 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
   });
 }
 
-/** The service's name for an error and the status it came with. */
-export function s3Fault(error: unknown): { readonly name: string; readonly status: number | undefined } {
+export interface S3Fault {
+  readonly name: string;
+  readonly status: number | undefined;
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The service's name for an error, and the status and headers it came with. */
+export function s3Fault(error: unknown): S3Fault {
   const { name, Code, $metadata, $response } = error as {
     readonly name?: string;
     readonly Code?: string;
     readonly $metadata?: { readonly httpStatusCode?: number };
-    readonly $response?: { readonly statusCode?: number };
+    readonly $response?: { readonly statusCode?: number; readonly headers?: Record<string, string> };
   };
-  return { name: Code ?? name ?? "", status: $metadata?.httpStatusCode ?? $response?.statusCode };
+  const status = $metadata?.httpStatusCode ?? $response?.statusCode;
+  return { name: Code ?? name ?? "", status, headers: $response?.headers ?? {} };
 }

@@ -17,6 +17,7 @@ import {
 } from "../support/azurite.ts";
 import { skipUnless } from "../support/components.ts";
 import { makeBatch, makeEvents } from "../support/events.ts";
+import { startHttpProxy } from "../support/http-proxy.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const script = await findAzurite();
@@ -145,6 +146,28 @@ describe.skipIf(skip)("the azure_blob sink, against Azurite", () => {
     const others = events.map((event) => ({ ...event, bytes: Buffer.from('{"other":1}') }));
     expect(await attempt(sink, makeBatch(sink, others))).toBeInstanceOf(DecisionNeededError);
     await sink.close();
+    await destination.close();
+  });
+
+  test("an answer of 503 to one blob in ten does not end the attempt at many blobs", async () => {
+    const destination = await startDestination({
+      accountKey: { env: "KEY" },
+      partition: "org={organization}",
+    });
+    const proxy = await startHttpProxy(`http://127.0.0.1:${real.port}`);
+    proxy.decide(({ method, number }) =>
+      method === "PUT" && number % 10 === 0
+        ? { status: 503, headers: { "x-ms-error-code": "ServerBusy" } }
+        : "pass",
+    );
+    const events = makeEvents(60).map((event, at) => ({ ...event, organization: `tenant${at}` }));
+    const endpoint = `${proxy.url}/${AZURITE_ACCOUNT}`;
+    const target = { ...destination, config: { ...destination.config, endpoint } };
+    const driven = await drive(target, events, { batchEvents: events.length });
+    expect(driven.errors).toEqual([]);
+    expect(proxy.seen.filter(({ status }) => status === undefined)).toHaveLength(6);
+    expect(await linesOf(destination.container)).toHaveLength(60);
+    await proxy.close();
     await destination.close();
   });
 

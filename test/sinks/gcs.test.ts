@@ -9,6 +9,7 @@ import { type Received, type Reply, startServer } from "../stand-ins/server.ts";
 import { skipUnless } from "../support/components.ts";
 import { makeBatch, makeEvents } from "../support/events.ts";
 import { type FakeGcs, findFakeGcs, startFakeGcs } from "../support/fake-gcs.ts";
+import { startHttpProxy } from "../support/http-proxy.ts";
 
 const program = await findFakeGcs();
 const skip = skipUnless("fake_gcs", program, "run once with TIDEMARK_REQUIRE=fake_gcs to build it (Go)");
@@ -151,6 +152,22 @@ describe.skipIf(skip)("the gcs sink, against fake-gcs-server", () => {
     expect((await linesOf(destination.bucket)).toSorted()).toEqual(
       events.map(({ bytes }) => Buffer.from(bytes).toString()).toSorted(),
     );
+    await destination.close();
+  });
+
+  test("an answer of 503 to one upload in ten does not end the attempt at many objects", async () => {
+    const destination = await startDestination({ partition: "org={organization}" });
+    const proxy = await startHttpProxy(destination.config.endpoint);
+    proxy.decide(({ path, number }) =>
+      path.startsWith("/upload/") && number % 10 === 0 ? { status: 503, body: "{}" } : "pass",
+    );
+    const events = makeEvents(60).map((event, at) => ({ ...event, organization: `tenant${at}` }));
+    const target = { ...destination, config: { ...destination.config, endpoint: proxy.url } };
+    const driven = await drive(target, events, { batchEvents: events.length });
+    expect(driven.errors).toEqual([]);
+    expect(proxy.seen.filter(({ status }) => status === undefined).length).toBeGreaterThan(4);
+    expect(await linesOf(destination.bucket)).toHaveLength(60);
+    await proxy.close();
     await destination.close();
   });
 

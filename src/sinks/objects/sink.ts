@@ -4,16 +4,19 @@ import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
 import { type Batch, type Sink, type SinkContext, type SinkRecord, totalsOf } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
-import { inParallel } from "../shared/in-parallel.ts";
 import type { ObjectContent, ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
 import { EVENTS_DIGEST, type ObjectStore } from "./store.ts";
+import { storedObjects } from "./stored.ts";
+import { writeParts } from "./write-parts.ts";
 
 /**
  * Events as objects, each exactly once. The steps of a batch:
  *
  * 1. Delivery makes the batch's bounds durable (R19). They determine its partitions, keys and contents.
- * 2. Each part is created under its key, which must not exist yet. Parts are written side by side.
+ * 2. Each part is created under its key, which must not exist yet. Parts are written side by side, and one that fails
+ *    for the moment does not end the attempt (write-parts.ts). The next attempt goes on with the parts that are left
+ *    (stored.ts).
  * 3. A key that exists is done if its digest is ours; a part that an earlier attempt wrote is such a key. It is done too
  *    if it was made of the same events in another form: another version, or another format of the config, wrote it (C12).
  *    Anything else is another journal's object, and a person decides (R26).
@@ -41,17 +44,16 @@ export interface ObjectSinkParts {
 }
 
 const BREAK = Buffer.from("\n");
-/** Objects of one batch that are written at once: bounds the memory for encoded bodies. */
-const PUTS_AT_ONCE = 8;
 
 /** Opens a sink over the store, which it closes. */
 export async function openObjects(context: SinkContext<unknown>, parts: ObjectSinkParts): Promise<Sink> {
   const { store, settings, content, order } = parts;
   const template = settings.partition === undefined ? undefined : compileTemplate(settings.partition);
   const partitionOf = parts.partitionOf ?? (template && ((record: SinkRecord) => template(record.event)));
+  const stored = storedObjects(context.memory);
 
   /** One object without partitions takes the lines of the journal's pages as they are. */
-  function partsOf(batch: Batch): Iterable<Part> {
+  function partsOf(batch: Batch): readonly Part[] {
     const keepsBytes = context.format.keepsBytes === true;
     if (keepsBytes && batch.stretches !== undefined && partitionOf === undefined && order === undefined) {
       const lines = batch.stretches.map(({ lines: page, from, to }) => ({
@@ -68,22 +70,32 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     });
   }
 
-  async function writePart(
-    batch: Batch,
-    { partition, count, lines, eventsDigest }: Part,
-    signal: AbortSignal,
-  ) {
-    const digest = digestOf(lines);
+  /** False: an earlier attempt stored it. */
+  async function writePart(batch: Batch, part: Part, signal: AbortSignal): Promise<boolean> {
+    const digest = digestOf(part.lines);
     const { prefix } = settings;
-    const key = keyOf({ prefix, sink: context.name, extension: content.extension }, batch, partition);
+    const names = { prefix, sink: context.name, extension: content.extension };
+    const key = keyOf(names, batch, part.partition);
+    if (stored.has(key, digest)) return false;
+    await storePart(batch, part, { key, digest }, signal);
+    stored.add(key, digest);
+    return true;
+  }
+
+  async function storePart(
+    batch: Batch,
+    { count, lines, eventsDigest }: Part,
+    { key, digest }: { readonly key: string; readonly digest: string },
+    signal: AbortSignal,
+  ): Promise<void> {
     const body = await content.encode(lines);
     const metadata = metadataOf(batch, count, digest, eventsDigest ?? digest);
     const object = { key, body, contentType: content.contentType, metadata };
     if (await store.create(object, signal)) return;
-    const stored = await store.digestOf(key, signal);
-    if (stored === undefined)
+    const found = await store.digestOf(key, signal);
+    if (found === undefined)
       throw new RetryableError(`The object ${key} came and went while it was written.`);
-    if (stored === digest) return;
+    if (found === digest) return;
     if ((await store.digestOf(key, signal, EVENTS_DIGEST)) === (eventsDigest ?? digest)) return;
     throw foreignObject(store.place, key, context.name);
   }
@@ -95,7 +107,9 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
 
   try {
     await store.greet(context.signal);
+    stored.opened();
   } catch (error) {
+    stored.failed(error);
     await close();
     throw error;
   }
@@ -112,7 +126,13 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     }),
     async write(batch, signal) {
       signal.throwIfAborted();
-      await inParallel(partsOf(batch), PUTS_AT_ONCE, (part) => writePart(batch, part, signal));
+      try {
+        await writeParts(partsOf(batch), (part) => writePart(batch, part, signal));
+      } catch (error) {
+        stored.failed(error);
+        throw error;
+      }
+      stored.written();
       return undefined;
     },
     close,

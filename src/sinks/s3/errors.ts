@@ -1,5 +1,6 @@
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
 import { transportError } from "../../core/http/requester.ts";
+import { dateMsOf, retryAfterMsOf } from "../../core/http/retry-after.ts";
 import { s3Fault } from "../../core/s3-client.ts";
 import { saying } from "../over-http/status.ts";
 
@@ -16,6 +17,9 @@ const CODES_TO_RETRY = new Set([
   "ThrottlingException",
   "XAmzContentSHA256Mismatch",
 ]);
+
+/** A longer wait is asked for again after this. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
 
 const REMEDIES: Readonly<Record<string, string>> = {
   AccessDenied:
@@ -36,14 +40,19 @@ const REMEDIES: Readonly<Record<string, string>> = {
  * credentials or the request, and pauses. The service's error itself is not passed on, because it can repeat
  * parts of the signed request.
  */
-export function s3Error(error: unknown, place: string): Error {
+export function s3Error(error: unknown, place: string, nowMs: number): Error {
   if (error instanceof RetryableError || error instanceof PausedError) return error;
-  const { name, status } = s3Fault(error);
+  const { name, status, headers } = s3Fault(error);
   if (status === undefined && name !== "CredentialsProviderError") return transportError(place, error);
   const message = `${place} answered ${saying(status, name, (error as Error).message)}`;
   if (name === "EntityTooLarge" || status === 413) return new TooLargeError(message);
   const isTransient =
     status !== undefined && status !== 501 && (status >= 500 || [408, 409, 425, 429].includes(status));
-  if (isTransient || CODES_TO_RETRY.has(name)) return new RetryableError(message);
+  if (isTransient || CODES_TO_RETRY.has(name)) {
+    const atMs = dateMsOf(headers.date) ?? nowMs;
+    return new RetryableError(message, {
+      retryAfterMs: retryAfterMsOf(headers["retry-after"], atMs, RETRY_AFTER_MS_MAX),
+    });
+  }
   return new PausedError(message, REMEDIES[name] ?? "Correct this sink's config, or the bucket's settings.");
 }

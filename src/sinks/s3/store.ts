@@ -57,7 +57,7 @@ export async function openBucket(
       return head.Metadata?.[name] ?? "";
     } catch (error) {
       if (s3Fault(error).status === 404) return undefined;
-      throw signal.aborted ? signal.reason : s3Error(error, place);
+      throw signal.aborted ? signal.reason : s3Error(error, place, clock.now());
     }
   }
 
@@ -94,7 +94,7 @@ export async function openBucket(
         return true;
       } catch (error) {
         if (await isTaken(s3Fault(error).status, key, signal)) return false;
-        throw signal.aborted ? signal.reason : s3Error(error, place);
+        throw signal.aborted ? signal.reason : s3Error(error, place, clock.now());
       }
     },
     async greet(signal) {
@@ -104,7 +104,7 @@ export async function openBucket(
       } catch (error) {
         // Listing is not needed: a user who may only write is welcome.
         if (s3Fault(error).name === "AccessDenied") return;
-        throw signal.aborted ? signal.reason : s3Error(error, place);
+        throw signal.aborted ? signal.reason : s3Error(error, place, clock.now());
       }
     },
     async probe(key, signal) {
@@ -116,7 +116,8 @@ export async function openBucket(
         );
       } catch (error) {
         if (signal.aborted) throw signal.reason;
-        if (s3Fault(error).status !== 400 || !REFUSALS.test(s3Fault(error).name)) throw s3Error(error, place);
+        if (s3Fault(error).status !== 400 || !REFUSALS.test(s3Fault(error).name))
+          throw s3Error(error, place, clock.now());
       }
       return skewRemarks(dateMs, clock.now());
     },
