@@ -72,6 +72,7 @@ testSink("s3 in partitions, against a real gateway", {
   skip,
   can: ["unavailable", "hangs", "storesAndCuts", "missing", "dated"],
   unordered: true,
+  triesAgain: true,
   async start(): Promise<Destination> {
     const proxy = await startTcpProxy(Number(new URL(real.url).port));
     const target = await newTarget({}, `http://127.0.0.1:${proxy.port}`);
