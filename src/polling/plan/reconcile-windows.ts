@@ -1,6 +1,7 @@
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { closedWindow } from "../read/commit-page.ts";
+import { withCountsNow } from "../read/counts.ts";
 import { horizonMs } from "../read/forgotten.ts";
 import type { TimeStretch } from "./sweep-times.ts";
 
@@ -33,7 +34,7 @@ export async function compareAgain(
       count += closed.length;
     } else if (window.state === "read" || window.state === "sealed") {
       const sweeps = Math.min(window.sweeps, settings.sweepsMs.length - 1);
-      await journal.changeWindows({ put: [{ ...window, sweeps, nextMs: 0 }] });
+      await journal.changeWindows((now) => ({ put: [{ ...withCountsNow(now, window), sweeps, nextMs: 0 }] }));
       count++;
     }
   }

@@ -24,12 +24,16 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
   async function merge(): Promise<void> {
     for (const stream of swept) {
       const sealed = await journal.windows({ stream, states: ["sealed"] });
-      const change = mergedRuns(
-        sealed.filter((window) => !isRunning(window)),
-        settings,
-        serviceClock.now(),
-      );
-      if (change.put!.length > 0) await journal.changeWindows(change);
+      const nowMs = serviceClock.now();
+      const merged = (windows: readonly Window[]) =>
+        mergedRuns(
+          windows.filter((window) => !isRunning(window)),
+          settings,
+          nowMs,
+        );
+      if (merged(sealed).put.length === 0) continue;
+      // As they are stored then: other reads may add to their counts meanwhile.
+      await journal.changeWindows((now) => merged(sealed.flatMap(({ id }) => now.window(id) ?? [])));
     }
     swept.clear();
   }

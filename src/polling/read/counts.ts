@@ -1,4 +1,4 @@
-import type { HeldQuery } from "../../core/journal.ts";
+import type { HeldQuery, LedgerNow } from "../../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import type { MissingEvent, OwnerCounts, Stream, Window } from "../../core/window.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
@@ -70,6 +70,12 @@ export function countsFrom(
   for (const owner of new Set([...Object.keys(shown), ...held.keys()]))
     counts[owner] = [shown[owner] ?? 0, held.get(owner) ?? 0];
   return { apiCount, heldCount, counts };
+}
+
+/** The window with its counts as they are stored: other reads may have added to them since the caller looked. */
+export function withCountsNow(now: LedgerNow, window: Window): Window {
+  const { apiCount, heldCount, counts } = now.window(window.id) ?? window;
+  return { ...window, apiCount, heldCount, counts };
 }
 
 /** Both counts of every owner, combined; null where one side was not counted by owner. */

@@ -5,7 +5,7 @@ import { type NewWindow, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
-import { countsFrom, heldQuery } from "./counts.ts";
+import { countsFrom, heldQuery, withCountsNow } from "./counts.ts";
 import { skippedIn } from "./pass.ts";
 
 const EXPIRED = "the service had forgotten it before it was read";
@@ -89,11 +89,14 @@ export async function cutUnchecked(
   const nowMs = serviceClock.earlierNow();
   const edgeMs = Math.min(window.toMs, horizonMs(context, nowMs) + HORIZON_MARGIN_MS);
   if (edgeMs <= window.fromMs)
-    return journal.changeWindows({ put: [{ ...window, pass: null, nextMs: nowMs + CLOCKS_MS }] });
+    return journal.changeWindows((now) => ({
+      put: [{ ...withCountsNow(now, window), pass: null, nextMs: nowMs + CLOCKS_MS }],
+    }));
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
   const gaps = await uncheckedGaps(context, window, edgeMs, active);
   const left = { ...window, pass: null, reason, nextMs: null };
-  if (edgeMs === window.toMs) return journal.changeWindows({ put: [left], gaps });
+  if (edgeMs === window.toMs)
+    return journal.changeWindows((now) => ({ put: [withCountsNow(now, left)], gaps }));
   const { state, askedMs, sweeps } = window;
   await journal.changeWindows((now) => {
     const { first, rest } = countsOfParts(now, window, edgeMs);

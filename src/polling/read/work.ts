@@ -2,6 +2,7 @@ import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { BACKFILL, LIVE } from "../limits/pace.ts";
 import type { Work } from "../plan/agenda.ts";
+import { withCountsNow } from "./counts.ts";
 import { REFUSED_RETRY_MS } from "./meet-fault.ts";
 import { endForgotten, readWindow } from "./read-window.ts";
 import { halvesOf, replaceByGroups, separateLoners } from "./split-window.ts";
@@ -53,7 +54,7 @@ async function setInactiveAside(
   if (gone.length === 0 || window.fromMs < serviceClock.now() - settings.retentionMs) return false;
   if (gone.length === organizations.length) {
     const nextMs = serviceClock.earlierNow() + REFUSED_RETRY_MS;
-    await journal.changeWindows({ put: [{ ...window, nextMs }] });
+    await journal.changeWindows((now) => ({ put: [{ ...withCountsNow(now, window), nextMs }] }));
     return true;
   }
   const here = organizations.filter((id) => active.has(id));
