@@ -40,19 +40,60 @@ export interface ArchiveState {
   /** Moves pages that only archives hold to files of their own; true when there may be more (A4). */
   stage(limitPages: number): Promise<boolean>;
 
-  /** From now on such events are left out when their day is closed (A23). */
-  tombstone(
-    organization: string,
-    event: string | null,
-    from: string | null,
-    to: string | null,
-  ): Promise<void>;
+  /**
+   * From now on such events are left out when their day is closed, unless a hold is in force then (A22, A23).
+   * `reason` is the salted wording that the log names.
+   */
+  tombstone(scope: TombstoneScope, reason: string): Promise<void>;
+  /** The events of an erasure that wait to be closed. */
+  openEvents(scope: TombstoneScope): Promise<OpenEvents>;
+  /** Names the erasures and holds that parts are built under; empty where nothing is left out. */
+  erasureRules(): string;
   /** Deletes the dead letters of an organization, or of one event by id or identity; says how many. */
   eraseDeadLetters(organization: string, event: string | null): Promise<number>;
 
   /** Small facts of the archive under a name: the last verification, holds, due orders. */
   fact(key: string): string | undefined;
   setFact(key: string, value: string | null): Promise<void>;
+}
+
+/** What an erasure is about. */
+export interface TombstoneScope {
+  readonly organization: string;
+  /** An id or identity; null: all events of the organization. */
+  readonly event: string | null;
+  /** Days, both included; null: without a limit. */
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+export interface OpenEvents {
+  readonly leftOut: number;
+  /** On hold now, so they stay. */
+  readonly onHold: number;
+}
+
+/** What a hold is about. */
+export interface HoldScope {
+  /** Empty: all. */
+  readonly organizations: readonly string[];
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+/** Whether a hold reaches into these days of an organization. */
+export function isOnHold(
+  holds: readonly HoldScope[],
+  organization: string,
+  firstDay: string,
+  lastDay: string,
+): boolean {
+  return holds.some(
+    ({ organizations, from, to }) =>
+      (organizations.length === 0 || organizations.includes(organization)) &&
+      (from === null || lastDay >= from) &&
+      (to === null || firstDay <= to),
+  );
 }
 
 export interface ArchiveHead {
@@ -131,8 +172,8 @@ export interface ArchivePage {
   day(event: JournalEvent): string;
   /** The plan that an event of this organization goes into; undefined where it has none yet. */
   planOf(organization: string, event: JournalEvent): number | undefined;
-  /** Whether it was erased before it was closed. */
-  isErased(organization: string, event: JournalEvent): boolean;
+  /** The salted wording of the erasure that keeps the event out; undefined where it is to be archived. */
+  erasedBy(organization: string, event: JournalEvent): string | undefined;
   /** Gives the memory back. The page and its events are invalid from then on. */
   release(): void;
 }

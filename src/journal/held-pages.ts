@@ -1,6 +1,6 @@
-import { hash } from "node:crypto";
 import { archiveOwner } from "../core/archive.ts";
 import type { HeldPage, HeldPageContent } from "../core/holdings.ts";
+import { erasureRulesOf } from "./archive/erasures.ts";
 import { createArchivePages } from "./archive/pages.ts";
 import type { State } from "./database.ts";
 
@@ -40,9 +40,6 @@ export function openHeldPages(
      AND (EXISTS (SELECT 1 FROM bodies b WHERE b.page = p.number)
        OR EXISTS (SELECT 1 FROM archive_staged s WHERE s.page = p.number AND s.archive = @name)) ORDER BY number`,
   );
-  const tombstones = db.prepare(
-    "SELECT owner, event, from_day, to_day FROM archive_tombstones WHERE archive = ? ORDER BY 1, 2, 3, 4",
-  );
   const hasBytes = db
     .prepare(
       "SELECT 1 FROM bodies WHERE page = @page UNION SELECT 1 FROM archive_staged WHERE page = @page AND archive = @name",
@@ -69,7 +66,7 @@ export function openHeldPages(
           key: rolling,
           open: number > noted ? null : open.get(number)!,
         })),
-      erasures: hash("sha256", JSON.stringify(tombstones.all(name)), "hex").slice(0, 8),
+      erasures: erasureRulesOf(db, name),
     };
   });
 
@@ -86,7 +83,7 @@ export function openHeldPages(
           event: (index) => page.event(index),
           organization,
           day: (event) => page.day(event),
-          isErased: (event) => page.isErased(organization(event), event),
+          isErased: (event) => page.erasedBy(organization(event), event) !== undefined,
         };
       } catch (error) {
         // A staged page is removed once its events are closed, perhaps between the two lines above.

@@ -15,8 +15,10 @@ import { openS3 } from "../../src/archive/store/s3.ts";
 import type { ArchiveStore } from "../../src/archive/store/store.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { erasuresOf } from "../../src/journal/archive/erasures.ts";
+import { migrations } from "../../src/journal/migrations.ts";
 import { skipUnless } from "../support/components.ts";
 import { eventText, pageOf } from "../support/pages.ts";
 import {
@@ -55,6 +57,31 @@ async function closed(): Promise<void> {
   await world.seal([A, B, C], DAY, 12);
   await world.closeAll();
 }
+
+test("an erasure without an end that an earlier version stored ends with the upgrade, and says why", async () => {
+  world = await openWorld();
+  const db = new Sqlite(":memory:");
+  for (const { number, sql } of migrations()) {
+    if (number === 26) {
+      const insert = db.prepare("INSERT INTO archive_tombstones VALUES ('evidence', ?, ?, '', ?)");
+      insert.run(A, "", "9999-12-31");
+      insert.run(A, idOf(1), "9999-12-31");
+      insert.run(B, "", "2026-01-31");
+    }
+    db.exec(sql);
+  }
+  const rows = db.prepare("SELECT owner, event, to_day, reason FROM archive_tombstones").all() as {
+    to_day: string;
+    reason: string;
+  }[];
+  const [all, one, limited] = rows;
+  expect(all!.to_day).toMatch(/^20\d\d-\d\d-\d\d$/);
+  expect(Date.parse(all!.to_day)).toBeLessThanOrEqual(Date.now());
+  expect(one!.to_day).toBe("9999-12-31");
+  expect(limited!.to_day).toBe("2026-01-31");
+  expect(JSON.parse(all!.reason)).toMatchObject({ salt: expect.stringMatching(/^[0-9a-f]{32}$/) });
+  db.close();
+});
 
 const skipsS3 = skipUnless("versitygw", versitygw, "set TIDEMARK_REQUIRE=versitygw to build it with Go");
 
@@ -218,7 +245,7 @@ describe("a crash in the middle of a deletion", () => {
       { organization: "f".repeat(24), from: null, to: null, reason: "typo" },
       never,
     );
-    expect(none).toContain("Nothing that is closed matches");
+    expect(none).toContain("Nothing matches");
     expect(world.archive.leaves()).toHaveLength(before);
     expect((await world.verify()).findings).toEqual([]);
   });
@@ -282,6 +309,104 @@ describe("erase", () => {
     const text = await readAll();
     expect(text).not.toContain(idOf(99));
     expect(text).toContain(idOf(100));
+  });
+
+  const contractEnded = { organization: A, from: null, to: null, reason: "contract ended" };
+  const caseOf = (organization: string) => ({
+    ...{ case: "Case 17", organizations: [organization], from: null, to: null },
+  });
+
+  test("A22 events that are not closed yet stay while a hold is in force", async () => {
+    world = await openWorld();
+    for (const organization of [A, B]) await world.events(organization, DAY, organization === A ? 0 : 10, 4);
+    await deletions().hold(caseOf(A), never);
+    const said = await deletions().erase(contractEnded, never);
+    expect(said).toContain("4 events that are not closed yet are on hold and stay");
+    expect(said).toContain("0 events that are not closed yet are left out");
+    const one = await deletions().erase({ ...contractEnded, event: idOf(2) }, never);
+    expect(one).toContain("1 events that are not closed yet are on hold and stay");
+    await world.seal([A, B], DAY, 8);
+    await world.closeAll();
+    expect((await world.verify()).events).toBe(8);
+    // An addition to a closed day, too.
+    await world.events(A, DAY, 50, 3);
+    world.nowMs += 2 * DAY_MS;
+    await world.closeAll();
+    expect((await world.verify()).events).toBe(11);
+    expect(world.archive.leaves().filter(({ kind }) => kind === "erase")).toEqual([]);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A22 a hold that comes after the erasure, or after the files were built, still counts", async () => {
+    for (const isBuilt of [false, true]) {
+      world = await openWorld();
+      await world.events(A, DAY, 0, 4);
+      await deletions().erase(contractEnded, never);
+      await world.seal([A], DAY, 4);
+      if (isBuilt)
+        while (!world.state.plans().some(({ built }) => built !== undefined))
+          await world.archive.closeStep(never);
+      await deletions().hold(caseOf(A), never);
+      await world.closeAll();
+      expect((await world.verify()).events, String(isBuilt)).toBe(4);
+      expect((await world.verify()).findings).toEqual([]);
+      if (!isBuilt) world.end();
+    }
+  });
+
+  test("A23 an erasure that comes after the files were built still counts", async () => {
+    world = await openWorld();
+    await world.events(A, DAY, 0, 4);
+    await world.seal([A], DAY, 4);
+    while (!world.state.plans().some(({ built }) => built !== undefined))
+      await world.archive.closeStep(never);
+    await deletions().erase(contractEnded, never);
+    await world.closeAll();
+    expect(await readAll()).not.toContain(A);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A23 the log names the events that are left out when their day is closed, with the reason", async () => {
+    world = await openWorld();
+    for (const organization of [A, B]) await world.events(organization, DAY, organization === A ? 0 : 10, 4);
+    const said = await deletions().erase(contractEnded, never);
+    expect(said).toContain("4 events that are not closed yet are left out");
+    await world.seal([A, B], DAY, 8);
+    await world.closeAll();
+    const leaves = world.archive.leaves();
+    const part = leaves.findLast(({ kind }) => kind === "day")!;
+    expect(leaves.at(-1)).toMatchObject({ kind: "erase", leaf: part.index, removed_events: 4 });
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(4);
+    const { html, isValid } = await reportHtml(world.store, {
+      key: parseVerifier(world.key),
+      nowMs: world.nowMs,
+    });
+    expect(isValid).toBe(true);
+    expect(html).toContain("contract ended");
+    expect(html).toContain(`${DAY} to ${DAY}: 4 events`);
+    const [proof] = await proveEvent(world.store, { event: idOf(11) });
+    expect(checkProof(proof, parseVerifier(world.key)).line.organization).toBe(B);
+    // The part can be erased like any other.
+    await deletions().erase({ ...contractEnded, organization: B }, never);
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(0);
+  });
+
+  test("A23 an erasure without an end reaches up to its own day, and later events are archived", async () => {
+    world = await openWorld();
+    const today = new Date(world.nowMs).toISOString().slice(0, 10);
+    const tomorrow = new Date(world.nowMs + DAY_MS).toISOString().slice(0, 10);
+    expect(await deletions().erase(contractEnded, never)).toContain(`days up to ${today}`);
+    await world.events(A, today, 0, 2);
+    world.nowMs += 5 * DAY_MS;
+    await world.events(A, tomorrow, 20, 3);
+    await world.seal([A], today, 2);
+    await world.seal([A], tomorrow, 3);
+    await world.closeAll();
+    const text = await readAll();
+    expect(text).not.toContain(idOf(1));
+    for (const number of [20, 21, 22]) expect(text).toContain(idOf(number));
   });
 
   test.skipIf(skipsS3)("A23 in S3 all versions of an erased file are gone", async () => {

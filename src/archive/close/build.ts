@@ -17,11 +17,21 @@ export interface Built {
   readonly incomplete: number;
   /** Organizations with a stretch that is missing. */
   readonly gaps: number;
+  /** Events that erasures kept out, by the erasure's salted wording. */
+  readonly leftOut?: readonly LeftOut[];
+  /** The erasures and holds that it was built under. */
+  readonly rules?: string;
+}
+
+export interface LeftOut {
+  readonly reason: string;
+  readonly events: number;
 }
 
 export interface BuildSource {
   pagesOf(plan: number): readonly number[];
   page(number: number): Promise<ArchivePage>;
+  erasureRules(): string;
 }
 
 /** Builds the files of several parts with one pass over their pages. Nothing is written to the store. */
@@ -33,6 +43,7 @@ export async function buildParts(
 ): Promise<ReadonlyMap<number, Built>> {
   const spool = createSpool(join(folder, `spool-${plans[0]!.id}`));
   try {
+    const rules = source.erasureRules();
     const groups = await spoolPlans(plans, source, spool, signal);
     const built = new Map<number, Built>();
     const frames = createFrameMemory(CODEC);
@@ -47,7 +58,7 @@ export async function buildParts(
           writer.add(claim, isNext ? next.value!.events : []);
           if (isNext) next = groupsOf.next();
         }
-        built.set(plan.id, writer.finish());
+        built.set(plan.id, { ...writer.finish(), leftOut: groups.leftOut.of(plan.id), rules });
       } catch (error) {
         // An open file would keep its space on a full disk, also after it was removed.
         writer.abort();
@@ -65,6 +76,7 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
   const start: number[] = [];
   const groupOf = new Map<number, Map<string, number>>();
   const pages = new Set<number>();
+  const leftOut = createLeftOut();
   let groups = 0;
   for (const plan of plans) {
     start.push(groups);
@@ -75,27 +87,44 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
     signal.throwIfAborted();
     const page = await source.page(number);
     try {
-      spoolPage(page, groupOf, spool);
+      spoolPage(page, groupOf, spool, leftOut);
     } finally {
       page.release();
     }
     // Reading a page takes milliseconds; polling and delivery have their turn in between.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return { start };
+  return { start, leftOut };
+}
+
+/** Counts by plan and reason. */
+function createLeftOut() {
+  const counts = new Map<number, Map<string, number>>();
+  return {
+    add(plan: number, reason: string): void {
+      const own = counts.get(plan) ?? new Map<string, number>();
+      counts.set(plan, own.set(reason, (own.get(reason) ?? 0) + 1));
+    },
+    of: (plan: number): LeftOut[] =>
+      [...(counts.get(plan) ?? [])].map(([reason, events]) => ({ reason, events })),
+  };
 }
 
 function spoolPage(
   page: ArchivePage,
   groupOf: ReadonlyMap<number, ReadonlyMap<string, number>>,
   spool: Spool,
+  leftOut: ReturnType<typeof createLeftOut>,
 ): void {
   for (let index = 0; index < page.count; index++) {
     const event = page.event(index);
     const owner = archiveOwner(event.organization, event.provider, event.account);
     const plan = page.planOf(owner, event);
     const group = plan === undefined ? undefined : groupOf.get(plan)?.get(owner);
-    if (group !== undefined && !page.isErased(owner, event)) spool.add(group, event, page.isChanged);
+    if (group === undefined) continue;
+    const reason = page.erasedBy(owner, event);
+    if (reason === undefined) spool.add(group, event, page.isChanged);
+    else leftOut.add(plan!, reason);
   }
 }
 

@@ -3,9 +3,10 @@ import { existsSync, readFileSync } from "node:fs";
 import type { ArchiveState, Claim, ClosableDay, NewPlan, Plan } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Step } from "../../core/step.ts";
+import { addDue } from "../deletion/due.ts";
 import type { LogWriter, NewLeaf } from "../log/writer.ts";
-import type { ArchiveStore } from "../store/store.ts";
-import { type Built, buildParts, removeBuilt } from "./build.ts";
+import { type ArchiveStore, LockedFileError } from "../store/store.ts";
+import { type Built, buildParts, type LeftOut, removeBuilt } from "./build.ts";
 import { type CountEvents, createDayCounter } from "./count-days.ts";
 
 /*
@@ -52,7 +53,8 @@ export function createCloseStep(
 
   return async (signal) => {
     await log.recover(signal);
-    const plans = await Promise.all(state.plans().map(withoutLostFiles));
+    const plans: Plan[] = [];
+    for (const plan of state.plans()) plans.push(await withoutLostFiles(await withoutOldRules(plan)));
     if (plans.some(({ built }) => built !== undefined)) {
       await publishPlans(plans, signal);
       return "again";
@@ -72,6 +74,7 @@ export function createCloseStep(
   };
 
   async function publishPlans(plans: readonly Plan[], signal: AbortSignal): Promise<void> {
+    const first = state.entries().length;
     const leaves: NewLeaf[] = [];
     const done: Built[] = [];
     for (const plan of plans) {
@@ -79,12 +82,43 @@ export function createCloseStep(
       signal.throwIfAborted();
       const built = plan.built as Built;
       await publishFiles(built);
+      const leaf = first + leaves.length;
       leaves.push({ body: { kind: plan.kind, ...built.files, incomplete: built.incomplete }, plan: plan.id });
       if (built.gaps > 0) leaves.push({ body: gapOf(plan, built) });
+      for (const left of built.leftOut ?? []) leaves.push({ body: erasedBefore(leaf, built, left) });
       done.push(built);
     }
+    const texts = await publishReasons(done);
     await log.append(leaves, signal);
+    if (texts > 0) await state.setFact("rewrite", null);
     for (const built of done) removeBuilt(built);
+  }
+
+  /** Writes the wordings that no entry has named yet: one that was named may have been erased (A18). */
+  async function publishReasons(done: readonly Built[]): Promise<number> {
+    const reasons = new Set(done.flatMap(({ leftOut = [] }) => leftOut.map(({ reason }) => reason)));
+    const known = state.entries();
+    const fresh = [...reasons].filter((reason) => !known.some((entry) => entry.includes(digestOf(reason))));
+    if (fresh.length === 0) return 0;
+    const pathOf = (reason: string) => `texts/${digestOf(reason)}.json`;
+    // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
+    await state.setFact("rewrite", JSON.stringify(fresh.map(pathOf)));
+    for (const reason of fresh) await store.create(pathOf(reason), { bytes: Buffer.from(reason) });
+    return fresh.length;
+  }
+
+  /** A hold or an erasure that came after the building counts: the part is built again, from the same pages. */
+  async function withoutOldRules(plan: Plan): Promise<Plan> {
+    const built = plan.built as Built | undefined;
+    if (built === undefined || (built.rules ?? "") === state.erasureRules()) return plan;
+    // No entry names these files yet.
+    for (const path of [built.files.manifest, built.files.data])
+      await store.remove(path).catch(async (error) => {
+        if (!(error instanceof LockedFileError)) throw error;
+        await addDue(state, path, error.untilMs);
+      });
+    removeBuilt(built);
+    return { ...plan, built: undefined };
   }
 
   /** Files that another machine of a cluster has built count only where they are in the store already. */
@@ -116,6 +150,20 @@ export function createCloseStep(
 function isOnDisk({ files, manifestFile }: Built): boolean {
   if (!existsSync(manifestFile)) return false;
   return hash("sha256", readFileSync(manifestFile), "hex") === files.manifest_sha256;
+}
+
+const digestOf = (text: string) => hash("sha256", text, "hex");
+
+/** An erasure took these events before the part was closed: its files are those of the part. */
+function erasedBefore(leaf: number, { files }: Built, { reason, events }: LeftOut): NewLeaf["body"] {
+  return {
+    kind: "erase",
+    leaf,
+    reason_hash: digestOf(reason),
+    removed_lines: 0,
+    removed_events: events,
+    replacement: files,
+  };
 }
 
 function gapOf({ day, part }: Plan, { files, gaps }: Built) {

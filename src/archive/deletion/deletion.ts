@@ -1,4 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
+import { dayOf, type OpenEvents } from "../../core/archive.ts";
 import { UsageError } from "../../core/errors.ts";
 import { identityOf } from "../evidence/identity.ts";
 import { currentParts } from "../log/current-parts.ts";
@@ -50,6 +51,8 @@ export interface Erasure {
   readonly to: string | null;
   readonly reason: string;
 }
+
+const PAGES_NOTED_MAX = 20;
 
 export function createDeletions(parts: DeletionParts): Deletions {
   const { archive, store, state, config, clock } = parts;
@@ -133,12 +136,12 @@ export function createDeletions(parts: DeletionParts): Deletions {
           (leaf.kind !== "day" ||
             ((body.from === null || leaf.day >= body.from) && (body.to === null || leaf.day <= body.to))),
       );
-      await state.tombstone(
-        body.organization,
-        body.event === undefined ? null : body.event,
-        body.from,
-        body.to,
-      );
+      const scope = { organization: body.organization, event: body.event ?? null, from: body.from };
+      // Later events of an organization are archived again. One event needs no end: it does not come a second time.
+      const to = body.to ?? (body.event === undefined ? dayOf(clock.now()) : null);
+      await state.tombstone({ ...scope, to }, reason.bytes.toString());
+      while (await state.noteArrivals(PAGES_NOTED_MAX)) signal.throwIfAborted();
+      const open = await state.openEvents({ ...scope, to });
       const total = await removeParts(
         inside,
         async (line, index) =>
@@ -156,12 +159,28 @@ export function createDeletions(parts: DeletionParts): Deletions {
       );
       const letters = await state.eraseDeadLetters(body.organization, body.event ?? null);
       const nothing =
-        total.parts + total.kept + letters === 0
-          ? "Nothing that is closed matches: check the organization and the event's id. "
+        total.parts + total.kept + letters + open.leftOut + open.onHold === 0
+          ? "Nothing matches: check the organization and the event's id. "
           : "";
-      return `${nothing}${total.events} events of ${total.parts} parts were erased, and ${letters} dead letters. ${total.kept > 0 ? `${total.kept} days are on hold and stay. ` : ""}Events that are not closed yet are left out when their day is closed; the journal drops their bytes after that. Copies that sinks have delivered are out of reach: erase them there.${lockedUntil()}`;
+      return [
+        `${nothing}${total.events} events of ${total.parts} parts were erased, and ${letters} dead letters.`,
+        ...(total.kept > 0 ? [`${total.kept} days are on hold and stay.`] : []),
+        openText(open),
+        ...(to === null
+          ? []
+          : [`The erasure is about days up to ${to}: events of later days are archived as before.`]),
+        `Copies that sinks have delivered are out of reach: erase them there.${lockedUntil()}`,
+      ].join(" ");
     },
   };
+}
+
+function openText({ leftOut, onHold }: OpenEvents): string {
+  const held =
+    onHold === 0
+      ? ""
+      : ` ${onHold} events that are not closed yet are on hold and stay: they are archived if the hold is still in force when their day is closed.`;
+  return `${leftOut} events that are not closed yet are left out when their day is closed, unless a hold is in force then; the log gets an entry about them, and the journal drops their bytes.${held}`;
 }
 
 async function fateOfErased(

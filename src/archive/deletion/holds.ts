@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ArchiveState } from "../../core/archive.ts";
+import { type ArchiveState, isOnHold } from "../../core/archive.ts";
 import type { Line } from "../part/manifest.ts";
 
 const holdSchema = z.object({
@@ -19,6 +19,14 @@ export function holdsOf(state: Pick<ArchiveState, "fact">): Hold[] {
 
 /** The line's day is inside, or, for additions, its events reach into the time. */
 export function touches(line: Line, from: string | null, to: string | null): boolean {
-  const [first, last] = [line.first?.slice(0, 10) ?? line.day, line.last?.slice(0, 10) ?? line.day];
+  const [first, last] = reach(line);
   return (from === null || last >= from) && (to === null || first <= to);
+}
+
+export function isHeld(line: Line, holds: readonly Hold[]): boolean {
+  return isOnHold(holds, line.organization, ...reach(line));
+}
+
+function reach(line: Line): [first: string, last: string] {
+  return [line.first?.slice(0, 10) ?? line.day, line.last?.slice(0, 10) ?? line.day];
 }

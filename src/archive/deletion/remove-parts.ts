@@ -8,7 +8,8 @@ import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LeafBody, PartFiles } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
-import { type Hold, holdsOf, touches } from "./holds.ts";
+import { addDue, dueOrders } from "./due.ts";
+import { holdsOf, isHeld } from "./holds.ts";
 import { type Fate, rewritePart } from "./rewrite.ts";
 
 export interface DeletionParts {
@@ -37,13 +38,6 @@ export type RemovalBody = (
 /** Removes lines of parts and their files, with the steps of deletion.ts. */
 export function createPartRemoval({ archive, store, state, clock, workFolder }: DeletionParts) {
   mkdirSync(workFolder, { recursive: true, mode: 0o700 });
-
-  function isHeld(line: Line, list: readonly Hold[]): boolean {
-    return list.some(
-      ({ organizations, from, to }) =>
-        (organizations.length === 0 || organizations.includes(line.organization)) && touches(line, from, to),
-    );
-  }
 
   async function removeParts(
     parts: readonly CurrentPart[],
@@ -125,18 +119,10 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
         await store.remove(path);
       } catch (error) {
         if (!(error instanceof LockedFileError)) throw error;
-        await addDue(path, error.untilMs);
+        await addDue(state, path, error.untilMs);
       }
     }
   }
-
-  /** A locked file goes when its lock ends (A24). */
-  async function addDue(path: string, untilMs: number): Promise<void> {
-    const due = dueOrders().filter((order) => order.path !== path);
-    await state.setFact("due", JSON.stringify([...due, { path, untilMs }]));
-  }
-
-  const dueOrders = () => JSON.parse(state.fact("due") ?? "[]") as { path: string; untilMs: number }[];
 
   /** Files of deletions that a crash interrupted, and files whose lock has ended. */
   async function removeLeftovers(): Promise<void> {
@@ -145,18 +131,16 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
       return files === null ? [] : [files.data, files.manifest];
     });
     const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
-    const locked = new Set(
-      dueOrders()
-        .filter(({ untilMs }) => untilMs > clock.now())
-        .map(({ path }) => path),
-    );
-    await removeFiles([...new Set([...named, ...orphans])].filter((path) => !locked.has(path)));
-    await state.setFact("due", JSON.stringify(dueOrders().filter(({ path }) => locked.has(path))));
+    const due = dueOrders(state);
+    const locked = new Set(due.filter(({ untilMs }) => untilMs > clock.now()).map(({ path }) => path));
+    const paths = new Set([...named, ...orphans, ...due.map(({ path }) => path)]);
+    await removeFiles([...paths].filter((path) => !locked.has(path)));
+    await state.setFact("due", JSON.stringify(dueOrders(state).filter(({ path }) => locked.has(path))));
     await state.setFact("rewrite", null);
   }
 
   function lockedUntil(): string {
-    const due = dueOrders();
+    const due = dueOrders(state);
     if (due.length === 0) return "";
     const last = Math.max(...due.map(({ untilMs }) => untilMs));
     return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded, and \`archive prune\` carries it out then.`;

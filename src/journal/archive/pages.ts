@@ -16,7 +16,7 @@ import { eventTimeMs, type ScannedPage } from "../../core/scanner.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type { State } from "../database.ts";
 import { type Decoded, type PageRow, storedPage } from "../stored-page.ts";
-import { erasuresOf } from "./erasures.ts";
+import { openErasuresOf } from "./erasures.ts";
 
 export interface PageOptions {
   readonly name: string;
@@ -96,9 +96,13 @@ export function createArchivePages(db: State, options: PageOptions) {
   }
 
   /** Read once for each page: most archives have none. */
-  function erasedCheck(): ArchivePage["isErased"] {
-    const isErased = erasuresOf(db, name);
-    return (owner, event) => isErased(owner, dayOf(event.timestampMs), event);
+  function erasureLookup(dayAt: (index: number) => string, { fetchedMs }: PageRow): ArchivePage["erasedBy"] {
+    const erasedBy = openErasuresOf(db, name);
+    return (owner, event) => {
+      const day = dayAt(event.index);
+      const days = day === "" ? [dayOf(event.timestampMs), dayOf(fetchedMs)] : [day];
+      return erasedBy(owner, days, event);
+    };
   }
 
   /** The UTC day of each event; empty where its time cannot be read or is impossible (A6). */
@@ -132,7 +136,7 @@ export function createArchivePages(db: State, options: PageOptions) {
       count: row.events,
       event: (index) => page.event(index),
       isChanged: row.reader === name,
-      isErased: erasedCheck(),
+      erasedBy: erasureLookup(dayAt, row),
       day: (event) => dayAt(event.index),
       planOf: planLookup(plans, dayAt),
       release: () => decoded.lease.release(),

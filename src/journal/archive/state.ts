@@ -4,6 +4,8 @@ import type { PageMemory } from "../../core/buffer-pool.ts";
 import type { State } from "../database.ts";
 import { createArrivals } from "./arrivals.ts";
 import { createClosable } from "./closable.ts";
+import { erasureRulesOf } from "./erasures.ts";
+import { countOpenEvents } from "./open-events.ts";
 import { createArchivePages, type PageStaging } from "./pages.ts";
 
 /** The state of one archive in the state file; see core/archive.ts for what each method promises. */
@@ -137,12 +139,14 @@ export async function openArchiveState(
     oldestDay: () => oldestDay.get(name) as string | null,
     confirmedMs: () => confirmed.get() as number | null,
     stage: (limit) => pages.stage(limit),
-    tombstone: (organization, event, from, to) =>
+    tombstone: ({ organization, event, from, to }, reason) =>
       change(() => {
         db.prepare(
-          "INSERT OR IGNORE INTO archive_tombstones (archive, owner, event, from_day, to_day) VALUES (?, ?, ?, ?, ?)",
-        ).run(name, organization, event ?? "", from ?? "", to ?? "9999-12-31");
+          "INSERT OR IGNORE INTO archive_tombstones (archive, owner, event, from_day, to_day, reason) VALUES (?, ?, ?, ?, ?, ?)",
+        ).run(name, organization, event ?? "", from ?? "", to ?? "9999-12-31", reason);
       }),
+    openEvents: (scope) => countOpenEvents(db, name, pages, scope),
+    erasureRules: () => erasureRulesOf(db, name),
     eraseDeadLetters: (organization, event) =>
       change(() => {
         const rows = db
