@@ -67,8 +67,8 @@ const RECIPE_BYTES_MAX = 16_777_216;
 const KEPT_SHARE = 0.75;
 const PADDING_BYTES = 64;
 const SHORT_BYTES = 64;
-/** So many uses of a new recipe are checked; wasm/recipe/recipe.ts has the same number. */
-const CHECKED_FIRST = 3;
+/** The event that a recipe was learned from and three more are checked; wasm/recipe/recipe.ts has the same number. */
+const CHECKED_FIRST = 4;
 
 export function createRecipeEngine(reads: Reads): RecipeEngine {
   const { call, grow } = openRecipeModule(reads);

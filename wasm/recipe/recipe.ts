@@ -41,7 +41,7 @@ const LEAF: u32 = 1;
 const TIME_SPECIAL: i32 = 2;
 
 /** The first uses of a recipe are checked, then one in so many. */
-const CHECKED_FIRST: u32 = 3;
+const CHECKED_FIRST: u32 = 4;
 const CHECKED_EVERY: u32 = 1000;
 let isDue: bool = false;
 let declared: u64 = 0;
