@@ -17,8 +17,10 @@ import { takePart } from "./take-part.ts";
  * - *uncertain*: it is not known whether the service took any part. The schedule goes on after a deadline.
  * - *failed*: the service took nothing.
  *
- * An uncertain part is resolved as soon as exactly one job of unknown origin fits: the same source, begun when the
- * part was sent, and with none but the part's users where the offer is known. A person may resolve it too.
+ * An uncertain part is resolved if exactly one job of unknown origin fits: the same source, begun around the time
+ * when the part was sent, and with none but the part's users where the offer is known. That is asked when the events
+ * of the next two minutes have been read, because another job may show its events first. A job that began before the
+ * part was sent is not its job, unless the clocks differ; then only a person knows. A person may resolve it too.
  *
  * Jobs that were started elsewhere have no parts and begin as running.
  */
@@ -98,14 +100,18 @@ function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void 
 }
 
 function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): void {
-  const { store, readUntilMs } = context;
-  const idleMs = Math.min(nowMs, readUntilMs?.(job.account) ?? nowMs) - job.active_ms;
+  const { store } = context;
+  const idleMs = readTo(context, job, nowMs) - job.active_ms;
   if (idleMs >= job.finish_after_ms) {
     end(context, job, nowMs, silenceReason(context, job));
     return;
   }
   if (job.state === "running" && idleMs >= job.quiet_after_ms) store.jobs.move(job.id, "quiet", nowMs);
   if (job.state === "requested") store.jobs.move(job.id, "running", nowMs);
+}
+
+function readTo({ readUntilMs }: ProgressContext, { account }: JobRow, nowMs: number): number {
+  return Math.min(nowMs, readUntilMs?.(account) ?? nowMs);
 }
 
 function silenceReason({ store }: ProgressContext, job: JobRow): string {
@@ -141,7 +147,9 @@ function waitUncertain(
   log.warn(fields, "Import start still uncertain; its schedule goes on.");
 }
 
-function resolve({ store, log }: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
+function resolve(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
+  const { store, log } = context;
+  if (readTo(context, job, nowMs) < part.at_ms + EARLY_MS) return;
   const [fromMs, toMs] = [part.at_ms - EARLY_MS, part.at_ms + LATE_MS];
   const offered = store.users.names(job.id, part.part);
   const candidates = store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
@@ -152,6 +160,7 @@ function resolve({ store, log }: ProgressContext, job: JobRow, part: PartRow, no
   if (only === undefined || candidates.length > 1 || only.service_job === null) return;
   const isSure = offered.size > 0;
   const sentMs = only.first_event_ms ?? part.at_ms;
+  if (sentMs < part.at_ms) return;
   if (
     !isSure &&
     (only.source !== job.source || store.jobs.rivals(job, sentMs - LATE_MS, sentMs + EARLY_MS) > 1)

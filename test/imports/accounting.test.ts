@@ -287,6 +287,7 @@ describe("a process that ends in the middle", () => {
     const [job] = jobs.list({});
     expect(job!.parts.map(({ state }) => state)).toEqual(["taken", "uncertain", "taken"]);
     await imports.apply([created("unknown", "w150")]);
+    clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
     expect(jobs.list({})[0]!.parts[1]).toMatchObject({ state: "taken", serviceJob: "unknown" });
     expect(jobs.list({})).toHaveLength(1);

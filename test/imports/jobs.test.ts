@@ -158,13 +158,16 @@ describe("states", () => {
 });
 
 describe("an uncertain start", () => {
-  it("R28 is resolved by events as soon as its one candidate is seen", async () => {
+  it("R28 is resolved by its one candidate when the events of the next two minutes have been read", async () => {
     const imports = run(sourceOf([]), []);
     const { id } = await start(sourceOf([LOST]));
     await imports.step(forever);
     expect(jobs.row(id)!.state).toBe("uncertain");
     clock.advance(10_000);
     await imports.apply([event("j7", "anna"), event("j8", "ben", { application: { id: "app2" } })]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "uncertain", serviceJob: null });
+    clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
     expect(jobs.job(id)).toMatchObject({ serviceJob: "j7", counts: { created: 1 } });
     expect(
@@ -186,6 +189,31 @@ describe("an uncertain start", () => {
     const { id } = await start(sourceOf([LOST]));
     clock.advance(10_000);
     await imports.apply(candidates.map((more, at) => event(`j${at}`, "anna", more)));
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "uncertain", service_job: null });
+  });
+
+  it("R28 is not taken for a job that began a minute before it", async () => {
+    const imports = run(sourceOf([]), []);
+    const before = event("j1", "anna");
+    clock.advance(MINUTE_MS);
+    const { id } = await start(sourceOf([LOST]));
+    clock.advance(10_000);
+    await imports.apply([before]);
+    clock.advance(3 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "uncertain", service_job: null });
+  });
+
+  it("R28 is not taken for the first of two jobs whose events are seen, the second of which may be its own", async () => {
+    const imports = run(sourceOf([]), []);
+    const { id } = await start(sourceOf([LOST]));
+    clock.advance(10_000);
+    await imports.apply([event("j1", "anna")]);
+    await imports.step(forever);
+    clock.advance(10_000);
+    await imports.apply([event("j2", "ben")]);
     clock.advance(3 * MINUTE_MS);
     await imports.step(forever);
     expect(jobs.row(id)).toMatchObject({ state: "uncertain", service_job: null });
