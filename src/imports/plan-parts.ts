@@ -1,4 +1,5 @@
 import type { StartContext } from "./context.ts";
+import { hold } from "./hold.ts";
 import type { JobRow } from "./job.ts";
 import { type OfferRead, readOffer } from "./read-offer.ts";
 
@@ -13,19 +14,26 @@ export async function planParts(context: StartContext, job: JobRow, signal: Abor
   switch (offer.kind) {
     case "failed": {
       const { reason } = offer;
-      await store.change(() => store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs }));
+      await store.change(() => {
+        hold(context, job.id);
+        store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs });
+      });
       log.error({ ...fields, reason }, "Import failed before its start.");
       return;
     }
     case "unknown":
       await store.change(() => {
+        hold(context, job.id);
         store.parts.plan(job.id, job.account, nowMs);
         store.jobs.noteOffer(job.id, offer.note);
       });
       log.warn({ ...fields, reason: offer.note }, "The users on offer could not be read.");
       return;
     case "known":
-      await store.change(() => storeOffer(context, job, offer, nowMs));
+      await store.change(() => {
+        hold(context, job.id);
+        storeOffer(context, job, offer, nowMs);
+      });
       log.info({ ...fields, offered: offer.users.length }, "Import users read.");
   }
 }

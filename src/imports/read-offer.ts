@@ -79,7 +79,7 @@ async function listOffer(
   for await (const user of source(job.account).offered(job.organization ?? undefined, offer, signal)) {
     if (users.push(user) > OFFER_USERS_MAX) throw new Error(`more than ${OFFER_USERS_MAX} users are offered`);
     if (users.length % RENEW_USERS === 0)
-      await store.change(() => store.jobs.send(job.id, sender, clock.now() + ANSWER_BY_MS));
+      await store.change(() => store.jobs.renew(job.id, sender, clock.now() + ANSWER_BY_MS));
   }
   return users;
 }
@@ -101,7 +101,7 @@ export async function readMissingOffers(
     await store.change(() => {
       store.parts.polled(job.id, part.part, null, clock.now() + AGAIN_MS);
       if (offer.kind === "unknown") store.jobs.noteOffer(job.id, offer.note);
-      if (offer.kind !== "known") return;
+      if (offer.kind !== "known" || store.jobs.row(job.id)?.offered_ms !== null) return;
       store.users.offer(
         job.id,
         offer.users.map(({ user, skipped }) => ({

@@ -1,4 +1,5 @@
 import type { StartContext } from "./context.ts";
+import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
 import { sendJob, TRIES_MAX } from "./send-parts.ts";
 
@@ -18,10 +19,13 @@ export async function recoverJobs(
     const parts = store.parts.of(job.id);
     const lost = parts.filter(({ state }) => state === "sent");
     if (lost.length > 0) {
-      await store.change(() => {
+      const isTaken = await store.change(() => {
+        if (takeJob(context, job.id) === undefined) return false;
         const reason = "the process ended before the answer came";
         for (const { part } of lost) store.parts.move(job.id, part, { state: "uncertain", reason });
+        return true;
       });
+      if (!isTaken) continue;
       context.log.warn({ job: job.id, import: job.import, account: job.account }, "Import start uncertain.");
     }
     await planSilentParts(context, job, readUntilMs(job.account));
@@ -51,10 +55,4 @@ async function planSilentParts(
     await store.change(() => store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason }));
     log.warn({ job: job.id, import: job.import, account: job.account, part }, "Import part is sent again.");
   }
-}
-
-function hasEndedSender({ sender, clock }: StartContext, job: JobRow): boolean {
-  if (job.sender === null || clock.now() >= job.answer_by_ms) return true;
-  const isRun = (name: string) => name.startsWith("run:");
-  return isRun(sender) && isRun(job.sender) && job.sender !== sender;
 }

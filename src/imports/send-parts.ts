@@ -1,5 +1,6 @@
 import { timeoutSignal } from "../core/timeout.ts";
-import { ANSWER_BY_MS, type StartContext } from "./context.ts";
+import type { StartContext } from "./context.ts";
+import { hold, JobTakenOverError, takeJob } from "./hold.ts";
 import { type JobRow, requestSchema } from "./job.ts";
 import { planParts } from "./plan-parts.ts";
 import { settleJob } from "./progress.ts";
@@ -26,21 +27,25 @@ import { takePart } from "./take-part.ts";
  */
 export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
   const { store, clock, log, sender, sending } = context;
-  const job = store.jobs.row(id);
-  if (job === undefined || sending.has(id)) return;
+  if (sending.has(id)) return;
   sending.add(id);
-  await store.change(() => store.jobs.send(id, sender, clock.now() + ANSWER_BY_MS));
   try {
+    const job = await store.change(() => takeJob(context, id));
+    if (job === undefined) return;
     if (store.parts.of(id).length === 0 && job.offered_ms === null) await planParts(context, job, signal);
     for (;;) {
       const part = store.parts.of(id).find(({ state }) => state === "planned");
       if (part === undefined || part.at_ms > clock.now()) break;
       await sendPart(context, job, part, signal);
     }
+  } catch (error) {
+    if (!(error instanceof JobTakenOverError)) throw error;
+    log.warn({ job: id }, "Another process goes on with this import, because this one was silent for long.");
+    return;
   } finally {
     sending.delete(id);
     // Another process may go on from here.
-    await store.change(() => store.jobs.send(id, sender, clock.now()));
+    await store.change(() => store.jobs.renew(id, sender, clock.now()));
   }
   await store.change(() => settleJob({ store, log }, id, clock.now()));
 }
@@ -62,8 +67,8 @@ async function sendPart(
   const users = store.users.ofPart(job.id, part.part);
   const nowMs = clock.now();
   await store.change(() => {
+    hold(context, job.id);
     store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
-    store.jobs.send(job.id, sender, nowMs + ANSWER_BY_MS);
   });
   const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
   const source = context.source(job.account);
@@ -77,7 +82,15 @@ async function sendPart(
           requestSchema.parse(JSON.parse(job.request)),
           limited,
         );
-  await store.change(() => settlePart(context, job, { ...part, tries: part.tries + 1 }, users, answer));
+  const tries = part.tries + 1;
+  const isHeld = await store.change(() => {
+    // After a long silence another process may have taken over, but the answer is still about this request.
+    const now = store.parts.of(job.id).find((row) => row.part === part.part);
+    const isOpen = now?.tries === tries && (now.state === "sent" || now.state === "uncertain");
+    if (isOpen) settlePart(context, job, { ...part, tries }, users, answer);
+    return store.jobs.row(job.id)?.sender === sender;
+  });
+  if (!isHeld) throw new JobTakenOverError();
 }
 
 function postedOf(users: readonly PartUser[]): OfferedUser[] {

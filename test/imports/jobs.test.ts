@@ -157,6 +157,49 @@ describe("states", () => {
   });
 });
 
+describe("a command that was suspended for long", () => {
+  it("R28 sends nothing and stores no second offer when another process has started its import meanwhile", async () => {
+    let goOn = () => {};
+    const suspended = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const users = [worker("anna"), worker("ben")];
+    const slow: SourceScript = {
+      ...sourceOf([started("j2")], undefined, users),
+      async *offered() {
+        await suspended;
+        yield* users;
+      },
+    };
+    const command = start(slow);
+    await expect.poll(() => jobs.list({})).toHaveLength(1);
+    clock.advance(4 * MINUTE_MS);
+    const source = sourceOf([started("j1")], undefined, users);
+    await run(source, []).step(forever);
+    goOn();
+    const { id } = await command;
+    expect([source.starts.length, slow.starts.length]).toEqual([1, 0]);
+    expect(jobs.job(id)).toMatchObject({ state: "running", serviceJob: "j1", offered: 2 });
+  });
+
+  it("R28 still tells what the service answered, when another process has called its start uncertain", async () => {
+    let answer = (_: StartAnswer) => {};
+    const late = sourceOf([() => new Promise<StartAnswer>((resolve) => (answer = resolve))]);
+    const command = start(late);
+    await expect.poll(() => late.starts).toHaveLength(1);
+    clock.advance(4 * MINUTE_MS);
+    const other = sourceOf([started("j9")]);
+    const imports = run(other, []);
+    await imports.step(forever);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ state: "uncertain" }]);
+    answer(started("j1"));
+    const { id } = await command;
+    expect(jobs.job(id)).toMatchObject({ state: "running", serviceJob: "j1" });
+    expect(other.starts).toHaveLength(0);
+  });
+});
+
 describe("an uncertain start", () => {
   it("R28 is resolved by its one candidate when the events of the next two minutes have been read", async () => {
     const imports = run(sourceOf([]), []);

@@ -76,6 +76,8 @@ export interface JobRows {
   noteOffer(id: number, note: string): void;
   /** The sender, and until when it may be alive. */
   send(id: number, sender: string, answerByMs: number): void;
+  /** The same, if it is still the sender. */
+  renew(id: number, sender: string, answerByMs: number): boolean;
   /** An event or a result was seen. */
   touch(id: number, nowMs: number, eventMs: number | null, source: string | null): void;
   /** Takes the times of a found job over and removes it. */
@@ -215,6 +217,9 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     noteOffer(id, note) {
       db.prepare("UPDATE jobs SET offer_note = ? WHERE id = ?").run(note.slice(0, 500), id);
     },
+    renew: (id, sender, answerByMs) =>
+      db.prepare("UPDATE jobs SET answer_by_ms = ? WHERE id = ? AND sender = ?").run(answerByMs, id, sender)
+        .changes === 1,
     send(id, sender, answerByMs) {
       db.prepare("UPDATE jobs SET sender = ?, answer_by_ms = ? WHERE id = ?").run(sender, answerByMs, id);
     },
