@@ -12,7 +12,7 @@ import type { Account } from "./account.ts";
 import { archiveActions } from "./archive-operations.ts";
 import type { RunningArchive } from "./archives.ts";
 import { refuseOtherShards } from "./shard.ts";
-import { sinkConfigs } from "./sinks.ts";
+import { allSinks, sinkConfigs } from "./sinks.ts";
 
 export interface ActionParts {
   readonly archives: readonly RunningArchive[];
@@ -149,7 +149,7 @@ function noSuchSink(name: string, config: Config): UnknownNameError {
 }
 
 function refuseInUse(config: Config, name: string): void {
-  if (!sinkConfigs(config).some((sink) => sink.name === name)) return;
+  if (!allSinks(config).some((sink) => sink.name === name)) return;
   throw new UsageError(
     `The sink "${name}" is still in the config. Remove it there, or give it its new name, first.`,
   );

@@ -39,7 +39,7 @@ function mismatchAlarm(
 }
 
 /** With the archives, which read the journal in their own way. */
-function allSinks(config: Config): readonly SinkConfig[] {
+export function allSinks(config: Config): readonly SinkConfig[] {
   return config.sinks as unknown as readonly SinkConfig[];
 }
 

@@ -1,8 +1,9 @@
+import { ARCHIVE_PROMISE } from "../archive/config.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ViewOptions } from "../journal/view/view.ts";
 import { VERSION } from "../version.ts";
-import { DRIFT, definitionOf, ownConfig, sinkConfigs, TRACKER } from "./sinks.ts";
+import { allSinks, DRIFT, definitionOf, ownConfig, TRACKER } from "./sinks.ts";
 
 /** The parts of the config that a view needs. */
 export function viewOptions(config: Config, clock: Clock): ViewOptions {
@@ -13,7 +14,11 @@ export function viewOptions(config: Config, clock: Clock): ViewOptions {
     budgetBytes: config.journal.budget,
     sinkBehindMs: config.alarms.sinkBehind,
     accounts: config.accounts.map(({ name, retention }) => ({ name, retentionMs: retention })),
-    sinks: sinkConfigs(config).map((sink) => {
+    sinks: allSinks(config).map((sink) => {
+      if (sink.type === "archive") {
+        const { name, type } = sink;
+        return { name, type, guarantee: "exactly_once" as const, promise: ARCHIVE_PROMISE };
+      }
       const { type, guarantee, promise, promiseOf } = definitionOf(sink);
       // A promise that depends on the config is always the weaker one.
       const weaker = promiseOf?.(ownConfig(sink));

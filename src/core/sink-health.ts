@@ -50,8 +50,9 @@ function stateText({ state, sinceMs }: SinkView, nowMs: number): string {
   }
 }
 
-function behindText({ lagEvents, lagMs }: SinkView): string {
-  if (lagEvents === 0) return "up to date";
+function behindText({ type, lagEvents, lagMs }: SinkView): string {
+  if (lagEvents === 0)
+    return type === "archive" ? "up to date; an event is archived when its day is closed" : "up to date";
   const waiting = `${lagEvents.toLocaleString("en")} ${lagEvents === 1 ? "event" : "events"}`;
   return `behind by ${formatDuration(lagMs)} (${waiting})`;
 }

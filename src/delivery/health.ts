@@ -21,6 +21,12 @@ const BACK_OFF_MS_MAX = 60_000;
 const RETRY_MS_MIN = 100;
 const RETRY_AFTER_MS_MAX = 3_600_000;
 const PROBE_MS = 30_000;
+/** Each alarm, and the state that it is about. */
+const ALARMS = [
+  ["sink_failing", "retrying"],
+  ["sink_paused", "paused"],
+  ["sink_stopped", "stopped"],
+] as const;
 /** One attempt can take minutes, so an alarm is raised after so many failures or so much time. */
 const FAILURES_TO_ALARM = 5;
 const FAILING_MS_TO_ALARM = 120_000;
@@ -44,9 +50,11 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
   let failingSinceMs = 0;
 
   function become(next: DeliveryState, why: string | null, whatToDo: string | null): void {
-    if (next !== state) sinceMs = clock.now();
-    if (next === "running" && state !== "running") {
-      for (const kind of ["sink_failing", "sink_paused", "sink_stopped"] as const) alarms.clear(kind, name);
+    if (next !== state) {
+      sinceMs = clock.now();
+      // While it is opened again, nothing new is known.
+      if (next !== "opening")
+        for (const [kind, about] of ALARMS) if (about !== next) alarms.clear(kind, name);
     }
     state = next;
     reason = why;
@@ -86,6 +94,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
     },
     retrying(error: RetryableError, isUnexpected = false): void {
       if (failures++ === 0) failingSinceMs = steadyMs();
+      const wasRefused = state === "paused" || state === "stopped";
       const waitMs = retryMs(error);
       waitUntilMs = steadyMs() + waitMs;
       become("retrying", explain(error), isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
@@ -93,7 +102,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
       const isLong = steadyMs() - failingSinceMs >= FAILING_MS_TO_ALARM;
       if (isUnexpected) raise("sink_failing", "critical");
-      else if (failures >= FAILURES_TO_ALARM || isLong) raise("sink_failing", "warning");
+      else if (wasRefused || failures >= FAILURES_TO_ALARM || isLong) raise("sink_failing", "warning");
     },
     paused(why: string, whatToDo: string): void {
       waitUntilMs = steadyMs() + PROBE_MS;

@@ -22,3 +22,17 @@ test("the page promises what a sink's own config can hold, not the best that its
   ]);
   expect(shown[1]!.promise).toContain("At least once");
 });
+
+test("an archive is a sink of the config", () => {
+  const archive = { name: "evidence", type: "archive", origin: "example.com/a", key: { env: "KEY" } };
+  const config = parseConfig(
+    JSON.stringify({
+      accounts: [{ name: "acme", region: "us", apiKey: { env: "KEY" } }],
+      sinks: [{ ...archive, store: { directory: "/data/archive" } }],
+    }),
+    "test.yaml",
+  );
+  expect(viewOptions(config, systemClock).sinks).toMatchObject([
+    { name: "evidence", type: "archive", guarantee: "exactly_once" },
+  ]);
+});

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { joinGroup } from "../../src/cluster/membership.ts";
 import { refusedRight } from "../../src/cluster/rights.ts";
 import { checkTopics } from "../../src/cluster/topics.ts";
+import { removeAcls, setAcls } from "../support/kafka-acls.ts";
 import { useKafka } from "../support/kafka-suite.ts";
 import { newCluster } from "./kafka-support.ts";
 
@@ -33,11 +34,11 @@ describe.skipIf(suite.skip)("a user with too few rights", () => {
     };
     // A denial takes precedence; without the other one the resource would have no other right either.
     const acls = [acl, { ...acl, operation: ALL, permissionType: ALLOW }];
-    await suite.admin.createAcls({ acl: acls });
+    await setAcls(suite.admin, acls);
     try {
       await work();
     } finally {
-      await suite.admin.deleteAcls({ filters: acls });
+      await removeAcls(suite.admin, [acl]);
     }
   }
 

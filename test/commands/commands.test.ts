@@ -228,6 +228,19 @@ describe("on a state", () => {
     expect(world.lines(world.at("r14-b"))).toEqual([]);
   });
 
+  test("R14 the position of an archive in the config is not forgotten", async () => {
+    const key = world.at("r14.key");
+    await world.run(["archive", "keys", "new", key, "--origin", "example.com/r14"]);
+    const store = `store: { directory: ${world.at("r14-archive")} }`;
+    const archive = `{ name: evidence, type: archive, origin: example.com/r14, key: { file: ${key} }, ${store} }`;
+    const config = world.configure({ state: world.at("r14-archive.db"), sinks: [archive] });
+    await world.run(["run", "--once", "-c", config]);
+    expect(await world.run(["sinks", "forget", "evidence", "-c", config])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("is still in the config"),
+    });
+  });
+
   test("R14 a renamed sink goes on where it was, with nothing twice", async () => {
     const state = world.at("renamed.db");
     const directory = world.at("renamed");

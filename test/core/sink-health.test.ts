@@ -24,6 +24,12 @@ const healthy: SinkView = {
 test.each<[string, Partial<SinkView>, string, string]>([
   ["up to date", {}, "good", "delivering; up to date; last write 3s ago."],
   [
+    "an archive",
+    { type: "archive" },
+    "good",
+    "delivering; up to date; an event is archived when its day is closed;",
+  ],
+  [
     "R40 behind by time",
     { lagEvents: 55_804, lagMs: 372_000 },
     "degraded",

@@ -239,6 +239,25 @@ describe("delivery", () => {
       expect(alarms.list()).toEqual([]);
     });
 
+    test("an alarm about a refusal ends with it, when the destination fails in another way", async () => {
+      const { destination, append, start, alarms, clock } = make({ guarantee });
+      await append(eventTexts(0, 3));
+      const delivery = await start();
+      destination.script.push(
+        raise(new PausedError("no such bucket", "Make it.")),
+        raise(new RetryableError("cut off")),
+      );
+      await stepUntilIdle(delivery);
+      expect(alarms.list()).toMatchObject([{ kind: "sink_paused", message: "no such bucket" }]);
+      clock.advance(30_000);
+      await stepUntilIdle(delivery);
+      expect(delivery.status()).toMatchObject({ state: "retrying", reason: "cut off" });
+      expect(alarms.list()).toMatchObject([{ kind: "sink_failing", message: "cut off" }]);
+      clock.advance(60_000);
+      await stepUntilIdle(delivery);
+      expect(alarms.list()).toEqual([]);
+    });
+
     test("a refusal of few events, or of a small share of many, does not pause", async () => {
       const { destination, append, start } = make({ guarantee, limits: { recordsMax: 500 } });
       await append(eventTexts(0, 450));

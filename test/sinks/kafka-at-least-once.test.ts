@@ -8,6 +8,7 @@ import { drive } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { makeEvents, rawFormat } from "../support/events.ts";
 import { readTopic } from "../support/kafka.ts";
+import { removeAcls, setAcls } from "../support/kafka-acls.ts";
 import { API } from "../support/kafka-proxy.ts";
 import { bodies, useKafka } from "../support/kafka-suite.ts";
 
@@ -64,25 +65,16 @@ describe.skipIf(suite.skipOwn)("kafka's brokers that deny things", () => {
     // With any rule for a resource, everything that no rule allows is denied.
     const all = { operation: AclOperationTypes.ALL, permissionType: AclPermissionTypes.ALLOW };
     const one = { operation, permissionType: AclPermissionTypes.DENY };
-    await suite.admin.createAcls({
-      acl: [
-        { ...acl, ...all },
-        { ...acl, ...one },
-      ],
-    });
+    await setAcls(suite.admin, [
+      { ...acl, ...all },
+      { ...acl, ...one },
+    ]);
   }
 
   afterEach(async () => {
-    for (const { resourceType, resourceName } of denied.splice(0)) {
-      const filter = {
-        resourceType,
-        resourceName,
-        resourcePatternType: ResourcePatternTypes.LITERAL,
-        operation: AclOperationTypes.ANY,
-        permissionType: AclPermissionTypes.ANY,
-      };
-      await suite.admin.deleteAcls({ filters: [filter] });
-    }
+    const resourcePatternType = ResourcePatternTypes.LITERAL;
+    const resources = denied.splice(0).map((resource) => ({ ...resource, resourcePatternType }));
+    await removeAcls(suite.admin, resources);
   });
 
   test("a connection that is cut after the records were stored doubles nothing: the producer is idempotent", async () => {

@@ -10,6 +10,7 @@ import { describe as describeEvent } from "../../src/services/index.ts";
 import { attempt, drive } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { makeBatch, makeEvents, rawFormat } from "../support/events.ts";
+import { removeAcls, setAcls } from "../support/kafka-acls.ts";
 import { API } from "../support/kafka-proxy.ts";
 import { bodies, useKafka } from "../support/kafka-suite.ts";
 
@@ -65,18 +66,16 @@ async function deny(topic: string): Promise<void> {
     operation: kafkajs.AclOperationTypes.WRITE,
     permissionType: kafkajs.AclPermissionTypes.DENY,
   };
-  await suite.admin.createAcls({ acl: [acl] });
+  await setAcls(suite.admin, [acl]);
 }
 
 async function allow(topic: string): Promise<void> {
-  const filter = {
+  const resource = {
     resourceType: kafkajs.AclResourceTypes.TOPIC,
     resourceName: topic,
     resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
-    operation: kafkajs.AclOperationTypes.ANY,
-    permissionType: kafkajs.AclPermissionTypes.ANY,
   };
-  await suite.admin.deleteAcls({ filters: [filter] });
+  await removeAcls(suite.admin, [resource]);
 }
 
 describe.skipIf(suite.skipOwn)("R17 kafka is opened again after a connection that is cut", () => {
