@@ -150,4 +150,40 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 40 });
     expect(exchanges.length).toBeLessThan(400);
   });
+
+  test.each([
+    ["the same token again", (token: string) => token],
+    ["another token each time", (token: string, count: number) => JSON.stringify([count, token])],
+  ])(
+    "R33 a token that leads back to an earlier page ends the request, not the reading: %s",
+    async (_, write) => {
+      const { it, proxy } = await openBehindProxy(10);
+      const { exchanges } = proxy;
+      /** The tokens of each request so far; that of its third page is replaced by that of its first. */
+      const trails = new Map<unknown, string[]>();
+      proxy.ask = (query) => {
+        if (query.search_after === undefined) trails.set(query.start_time, []);
+        const [, token] = (query.search_after ?? []) as [unknown, unknown?];
+        const isWrapped = typeof token === "string" && token.startsWith("[");
+        return isWrapped ? { ...query, search_after: JSON.parse(token) } : query;
+      };
+      let turns = 0;
+      proxy.change = ({ headers, query }) => {
+        const token = headers["x-search_after"];
+        const trail = trails.get((query as { start_time?: unknown }).start_time);
+        if (token === undefined || trail === undefined) return;
+        if (trail.length < 3 && !trail.includes(token)) trail.push(token);
+        const isBack = token === trail[2];
+        if (isBack) turns++;
+        headers["x-search_after"] = write(isBack ? trail[0]! : token, exchanges.length);
+      };
+      const times = Array.from({ length: 70 }, (_, at) => START_MS - 30 * HOUR + at * SECOND);
+      const events = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+      it.simulator.control.append(it.organizations[0]!, events);
+      await it.pass(30 * MINUTE, MINUTE);
+      expect(turns).toBeGreaterThan(0);
+      expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 70 });
+      expect(exchanges.length).toBeLessThan(600);
+    },
+  );
 });

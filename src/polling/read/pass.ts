@@ -1,5 +1,6 @@
-import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
+import type { PreparedPage } from "../../core/prepare-page.ts";
 import type { Pass, PassBegin } from "../../core/window.ts";
+import { nameOf } from "./page-names.ts";
 import { RepeatedPageError } from "./source.ts";
 
 /** The names of so many skipped events are stored with a pass. */
@@ -92,14 +93,6 @@ export function begunAnew(pass: Pass, edge: readonly string[], fresh: number): P
   const { endMs, limit, isUnordered } = pass;
   const anew = { ...beginPass(ownStartMs(pass), endMs, limit, pass), edge, fresh };
   return isUnordered === true ? { ...anew, isUnordered } : anew;
-}
-
-/** Undefined where all events have one time: such pages of a service may look alike. */
-function nameOf({ identities, scanned: { count, timesMs } }: PreparedPage): string | undefined {
-  if (count === 0 || !(timesMs[0]! < timesMs[count - 1]!)) return undefined;
-  const identityAt = (index: number) =>
-    identities.toString("hex", index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
-  return `${count} ${identityAt(0)} ${identityAt(count - 1)}`;
 }
 
 function ownStartMs({ firstMs, startMs }: Pass): number {

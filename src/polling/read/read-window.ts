@@ -15,6 +15,7 @@ import {
 } from "./fetch-page.ts";
 import { cutForgotten, horizonMs, warnOfGaps } from "./forgotten.ts";
 import { isUnordered } from "./order.ts";
+import { createPageTrail, type PageTrail } from "./page-names.ts";
 import { beginPass } from "./pass.ts";
 import { canSkip, commitSkip, retriedSingle, type SkippedEvent } from "./skip-event.ts";
 
@@ -43,6 +44,7 @@ export async function readWindow(
 ): Promise<boolean> {
   let window: Window = start.pass === null ? { ...start, pass: firstPass(context, start) } : start;
   const coming: Coming[] = [];
+  const trail = createPageTrail();
   let over = false;
 
   function add(request: PageRequest, page: Promise<Fetched>, mayBeCut: boolean): void {
@@ -87,6 +89,7 @@ export async function readWindow(
       if (await endForgotten(context, window, fetched.answeredMs)) return false;
       try {
         const ready = await served;
+        noteIn(trail, cursor, ready);
         const { searchAfter } = fetched.page.head;
         const next =
           "skipped" in ready
@@ -108,11 +111,25 @@ export async function readWindow(
   }
 }
 
+function noteIn(trail: PageTrail, cursor: string | null, ready: Served | Skipped): void {
+  const served = "skipped" in ready ? undefined : ready;
+  try {
+    trail.add(cursor, served?.page);
+  } catch (error) {
+    served?.lease.release();
+    throw error;
+  }
+}
+
+interface Skipped {
+  readonly skipped: SkippedEvent;
+}
+
 /** A page that was asked for, and what becomes of it once it has come. */
 interface Coming {
   readonly request: PageRequest;
   readonly page: Promise<Fetched>;
-  readonly served: Promise<Served | { readonly skipped: SkippedEvent }>;
+  readonly served: Promise<Served | Skipped>;
   /** The request after it, once its headers say that there is more. */
   next: PageRequest | undefined;
 }
@@ -167,7 +184,7 @@ async function skipped(
   request: PageRequest,
   { page }: Fetched,
   error: unknown,
-): Promise<Served | { readonly skipped: SkippedEvent }> {
+): Promise<Served | Skipped> {
   const { searchAfter } = page.head;
   if (!canSkip(context, request, searchAfter, error)) throw error;
   return retriedSingle(context, request, searchAfter!, error);

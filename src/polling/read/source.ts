@@ -74,7 +74,7 @@ export class InconsistentPageError extends Error {
   override readonly name: string = "InconsistentPageError";
 }
 
-/** The page of a token is the page before it: the service ignored the token. The consequence is that of a refused one. */
+/** The page of a token came before: the service ignored the token, or it leads back. The consequence is that of a refused one. */
 export class RepeatedPageError extends InconsistentPageError {
   override readonly name = "RepeatedPageError";
 

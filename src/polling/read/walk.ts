@@ -7,6 +7,7 @@ import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./f
 import { horizonMs } from "./forgotten.ts";
 import { digest } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
+import { createPageTrail } from "./page-names.ts";
 import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
 import { canSkip, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
@@ -46,6 +47,7 @@ export async function* pagesOf(
   let isBegunAnew = false;
   let isForgotten = false;
   let hasShown = false;
+  const trail = createPageTrail();
   for (;;) {
     const { cursor } = pass;
     const query = queryOf(window, pass, fields);
@@ -75,6 +77,7 @@ export async function* pagesOf(
       });
       if (served === null) continue;
       if ("skipped" in served) {
+        trail.add(cursor, undefined);
         const passed = { ...window, toMs: stretch.toMs, pass };
         await recordSkip(context, passed, served.skipped);
         const gap = await skipGap(context, passed, served.skipped, searchAfter!);
@@ -85,6 +88,7 @@ export async function* pagesOf(
       const againMs = cursor === null && hasShown ? pass.startMs : undefined;
       hasShown = true;
       try {
+        trail.add(cursor, served.page);
         const moved = movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize);
         pass = { ...moved, pages: pass.pages + 1 };
       } catch (error) {
