@@ -37,6 +37,8 @@ export interface Rejection {
   readonly reason: string;
   /** The destination's own answer as it came, without secrets. */
   readonly answer?: string | undefined;
+  /** It is too old for the destination: no repair of the destination or the config changes that. */
+  readonly isOld?: boolean | undefined;
 }
 
 /** These records become dead letters with their reasons. Delivery continues with the others. */

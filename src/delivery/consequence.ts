@@ -16,7 +16,7 @@ import {
  *   RetryableError, a full disk    retry: the batch, or what is left of it, is written again after a wait
  *   TooLargeError                  halve: smaller batches; a single record is buried
  *   RejectedEventsError            bury: these records become dead letters, the others go on
- *     … of most events             pause: the destination is misconfigured, not the events
+ *     … of most events             pause: the destination is misconfigured, not the events; old ones do not count
  *   PausedError                    pause: probed every 30 seconds
  *   UsageError, DecisionNeeded     stop: until the operator decides
  *   anything else                  retry with an alarm: unexpected, but never final (R38)
@@ -60,10 +60,12 @@ function rejection(
   records: number,
   refusals: Pick<Refusals, "areMost">,
 ): Consequence {
-  if (refusals.areMost(rejected.length, records))
+  // Old events never become younger, so waiting for the operator would only make more of them.
+  const wrong = rejected.filter(({ isOld }) => isOld !== true);
+  if (wrong.length > 0 && refusals.areMost(wrong.length, records))
     return {
       kind: "pause",
-      reason: `The destination refuses most events: ${rejected[0]?.reason ?? message}`,
+      reason: `The destination refuses most events: ${wrong[0]?.reason ?? message}`,
       remedy:
         "Fix the destination or this sink's config. Delivery then continues automatically; nothing is lost.",
     };

@@ -202,7 +202,7 @@ export function createDelivery(options: DeliveryOptions) {
     await bury(
       refused.map(({ index, reason, answer }) => ({ event: batch.records[index]!.event, reason, answer })),
     );
-    refusals.refused(refused.length);
+    refusals.refused(refused.filter(({ isOld }) => isOld !== true).length);
     progress.leave(batch, again);
     if (again.length > 0) return;
     const gone = new Set(refused.map(({ index }) => index));

@@ -138,7 +138,10 @@ function refuseOld(batch: Batch, nowMs: number): void {
   const remaining: number[] = [];
   for (const [index, { event }] of batch.records.entries()) {
     if (nowMs - event.timestampMs <= AGE_MS_MAX) remaining.push(index);
-    else rejected.push({ index, reason: "the event is more than 18 hours old, which Datadog drops" });
+    else {
+      const reason = "the event is more than 18 hours old, which Datadog drops";
+      rejected.push({ index, reason, isOld: true });
+    }
   }
   if (rejected.length > 0)
     throw new RejectedEventsError("Events are too old for Datadog.", rejected, { remaining });

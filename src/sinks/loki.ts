@@ -166,7 +166,7 @@ function refuseEarly(
   const remaining: number[] = [];
   for (const [index, { event, size }] of batch.records.entries()) {
     if (limits.nowMs - event.timestampMs > limits.ageMs)
-      rejected.push({ index, reason: "the event is older than ageMax, which Loki refuses" });
+      rejected.push({ index, reason: "the event is older than ageMax, which Loki refuses", isOld: true });
     else if (size > limits.lineBytesMax)
       rejected.push({ index, reason: "the event is larger than lineBytesMax" });
     else remaining.push(index);

@@ -40,6 +40,15 @@ test("rejected records are buried, and those that are neither rejected nor writt
   expect(consequenceOf(error, 5, { areMost: () => true })).toMatchObject({ kind: "pause" });
 });
 
+test("events that are too old are buried, however many they are", () => {
+  const old = Array.from({ length: 500 }, (_, index) => ({ index, reason: "too old", isOld: true }));
+  const error = new RejectedEventsError("old", old, { remaining: [500] });
+  expect(consequenceOf(error, 501, createRefusals())).toMatchObject({ kind: "bury", again: [500] });
+  const mixed = [...old, { index: 500, reason: "mapping" }];
+  const most = consequenceOf(new RejectedEventsError("mixed", mixed), 501, { areMost: (few) => few === 1 });
+  expect(most).toMatchObject({ kind: "pause", reason: expect.stringContaining("mapping") });
+});
+
 test("R38 an unknown error is retried as unexpected; a full disk is retried and expected", () => {
   expect(consequenceOf(new TypeError("x"), 5, few)).toMatchObject({ kind: "retry", isUnexpected: true });
   expect(consequenceOf("text", undefined, few)).toMatchObject({ kind: "retry", isUnexpected: true });

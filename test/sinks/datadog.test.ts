@@ -84,6 +84,7 @@ describe("the datadog sink, against a stand-in", () => {
     expect(error).toBeInstanceOf(RejectedEventsError);
     expect(error.rejected.map(({ index }) => index)).toEqual([0, 2]);
     expect(error.rejected[0]!.reason).toContain("18 hours");
+    expect(error.rejected[0]!.isOld).toBe(true);
     expect(error.remaining).toEqual([1, 3]);
     expect(destination.standIn.server.received).toHaveLength(0);
     expect(await attempt(opened, makeBatch(opened, [events[1]!, events[3]!]))).toBeUndefined();
