@@ -157,7 +157,7 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
   ])(
     "R33 a token that leads back to an earlier page ends the request, not the reading: %s",
     async (_, write) => {
-      const { it, proxy } = await openBehindProxy(10);
+      const { it, proxy } = await openBehindProxy(2);
       const { exchanges } = proxy;
       /** The tokens of each request so far; that of its third page is replaced by that of its first. */
       const trails = new Map<unknown, string[]>();
@@ -172,8 +172,10 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
         const token = headers["x-search_after"];
         const trail = trails.get((query as { start_time?: unknown }).start_time);
         if (token === undefined || trail === undefined) return;
-        if (trail.length < 3 && !trail.includes(token)) trail.push(token);
-        const isBack = token === trail[2];
+        // The simulator writes another token for the same place each time; they begin with its time.
+        const placeOf = (one: string) => (JSON.parse(one) as unknown[])[0];
+        if (trail.length < 3 && !trail.some((one) => placeOf(one) === placeOf(token))) trail.push(token);
+        const isBack = trail[2] !== undefined && placeOf(token) === placeOf(trail[2]);
         if (isBack) turns++;
         headers["x-search_after"] = write(isBack ? trail[0]! : token, exchanges.length);
       };
@@ -183,7 +185,7 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
       await it.pass(30 * MINUTE, MINUTE);
       expect(turns).toBeGreaterThan(0);
       expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 70 });
-      expect(exchanges.length).toBeLessThan(600);
+      expect(exchanges.length).toBeLessThan(1500);
     },
   );
 });
