@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { ConnectKafka, KafkaClient, KafkaProducer } from "../core/kafka.ts";
+import { withoutLostLanes } from "./owners.ts";
 import { readPartition } from "./read-partition.ts";
 import { topicsOf } from "./topic-names.ts";
 
@@ -115,12 +116,14 @@ export function createMachineBoard(name: string, connect: ConnectKafka) {
     },
     /** Another process has lately reported under this machine's name: each hides the other's report. */
     hasRival: (): boolean => performance.now() - rivalMs < GONE_MS,
-    /** Machines with a recent report, by name. */
+    /** Machines with a recent report, by name. A lane runs on one of them at most. */
     list: (nowMs: number): readonly MachineSummary[] =>
-      [...known.values()]
-        .filter(({ timeMs }) => nowMs + aheadMs - timeMs < GONE_MS)
-        .map((reported) => byOwnClock(reported, aheadMs))
-        .toSorted((a, b) => (a.machine < b.machine ? -1 : 1)),
+      withoutLostLanes(
+        [...known.values()]
+          .filter(({ timeMs }) => nowMs + aheadMs - timeMs < GONE_MS)
+          .map((reported) => byOwnClock(reported, aheadMs))
+          .toSorted((a, b) => (a.machine < b.machine ? -1 : 1)),
+      ),
     end,
   };
 }

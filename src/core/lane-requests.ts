@@ -19,19 +19,29 @@ export const routeCallSchema = z.strictObject({
 });
 export type RouteCall = z.output<typeof routeCallSchema>;
 
+/** The lanes that a look is about: the answer is a LanesAnswer. Without it, all lanes of the machine, and the bare value. */
+const lanes = z.array(z.int().min(0)).readonly().optional();
+
+/** A lane that the machine does not run is not in the answer. */
+export interface LanesAnswer {
+  readonly lanes: readonly number[];
+  readonly found?: unknown;
+}
+
 export const laneRequestSchema = z.discriminatedUnion("kind", [
   /** One of the actions of a person. */
   z.strictObject({ kind: z.literal("action"), ...common, action: z.string(), body: z.unknown().optional() }),
   /** An operation of the HTTP API that changes something. */
   z.strictObject({ kind: z.literal("route"), ...common, call: routeCallSchema }),
   /** A reading operation of the HTTP API. */
-  z.strictObject({ kind: z.literal("look_route"), ...common, call: routeCallSchema }),
+  z.strictObject({ kind: z.literal("look_route"), ...common, call: routeCallSchema, lanes }),
   /** A part of the view. */
   z.strictObject({
     kind: z.literal("look"),
     ...common,
     part: z.string(),
     values: z.array(z.unknown()).readonly(),
+    lanes,
   }),
 ]);
 export type LaneRequest = z.output<typeof laneRequestSchema>;

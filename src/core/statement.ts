@@ -13,6 +13,8 @@ export interface Facts {
   readonly unreadWindows: number;
   /** A sink whose oldest undelivered event is older than this is behind. */
   readonly sinkBehindMs: number;
+  /** Says what the numbers are without, where they are a part. */
+  readonly missing?: string | undefined;
 }
 
 export interface Statement {
@@ -31,10 +33,12 @@ const POINTS_SHOWN = 3;
 
 /** The headline of page and `status`, and the health of `/readyz`: problems first, by their weight. */
 export function statementOf(facts: Facts): Statement {
-  const points = [
+  const points: Point[] = [
     ...facts.sinks.flatMap((sink) => sinkPoints(sink, facts.sinkBehindMs)),
     ...facts.accounts.flatMap(accountPoints),
   ].sort((a, b) => weight(b) - weight(a));
+  // First, because everything else is said of the rest only.
+  if (facts.missing !== undefined) points.unshift({ health: "degraded", text: facts.missing });
   const named = points.length;
   const starting = startingText(facts);
   const critical = facts.alarms.filter(({ severity }) => severity === "critical").length;

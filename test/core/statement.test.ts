@@ -50,6 +50,16 @@ describe("R40 the statement of health", () => {
     });
   });
 
+  test("names first what the numbers are without, and is not good then", () => {
+    const missing = "No machine answers for lane 2";
+    expect(statementOf({ ...fine, missing })).toEqual({ health: "degraded", headline: `${missing}.` });
+    const stopped = { ...sink, state: "stopped" as const };
+    expect(statementOf({ ...fine, missing, sinks: Array(4).fill(stopped) })).toMatchObject({
+      health: "bad",
+      headline: expect.stringMatching(/^No machine answers for lane 2\./),
+    });
+  });
+
   test("says nothing about accounts that are not read yet, and sinks that are not open yet", () => {
     const unread = { accounts: [{ ...account, liveLagMs: null }] };
     expect(statementOf({ ...fine, ...unread })).toEqual({

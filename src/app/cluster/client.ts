@@ -58,7 +58,7 @@ export async function openClusterClient(
   const routes = clusterImportRoutes({ config, lanes, messenger, running, lookElsewhere });
   return {
     actions: createClusterActions({ lanes, messenger, running, providers: providersOf(config) }),
-    view: viewOfLanes(config, alarms, remote.views),
+    view: viewOfLanes(config, alarms, { startedMs: undefined, laneCount: lanes, lanes: remote.views }),
     async call(method, path, { params, query, body, caller = "command line" }) {
       const route = routes.find((one) => one.method === method && one.path === path);
       if (route === undefined) throw new RouteError(404, `There is no ${method} ${path}.`);

@@ -95,14 +95,12 @@ function createMachine(
     }),
     log,
   );
+  const startedMs = systemClock.now();
   const running = () => runningLanes(set.statuses());
   const messenger = createMessenger({
     ...{ lanes, log, topic: createRequestTopic(cluster.name, connect) },
     open: () => set.statuses().flatMap(({ lane, app }) => (app === undefined ? [] : [{ lane, app }])),
-    look: createLook(
-      viewOfLanes(config, alarms, () => running().map(({ lane, app }) => ({ lane, view: app.view }))),
-      running,
-    ),
+    look: createLook((ofLanes) => viewOfLanes(config, alarms, { startedMs, lanes: ofLanes }), running),
   });
   const limits = options.limits ?? FITNESS_LIMITS;
   const member = createMember({

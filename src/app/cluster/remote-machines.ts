@@ -1,60 +1,120 @@
-import type { MachineBoard } from "../../cluster/machines.ts";
+import type { LaneSummary, MachineBoard } from "../../cluster/machines.ts";
+import { type ReportedLane, withoutLostLanes } from "../../cluster/owners.ts";
 import type { Alarms } from "../../core/alarms.ts";
-import type { LaneQuestion, RouteCall } from "../../core/lane-requests.ts";
-import type { RatesView } from "../../core/view/status.ts";
+import type { LaneQuestion, LanesAnswer, RouteCall } from "../../core/lane-requests.ts";
+import type { RatesView, StatusView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
 import { errorOf } from "../requests.ts";
 import type { Messenger } from "./messenger.ts";
+import type { LaneView } from "./view.ts";
 
 /** Answers of other machines are used for this time. */
 const FRESH_MS = 4000;
 const ANSWER_MS = 5000;
 const KEPT_ANSWERS = 500;
+/** An alarm ends when no question has gone without an answer for so long: nobody may look at the page any more. */
+const SILENT_MS = 60_000;
+const SETTLE_MS = 5000;
+
+type OwnLane = Pick<LaneSummary, "lane" | "sinceMs">;
 
 export interface RemoteMachinesOptions {
   /** This machine's name; undefined: a command, which runs no lanes. */
   readonly own: string | undefined;
+  /** The lanes that run here. */
+  running?(): readonly OwnLane[];
   readonly board: Pick<MachineBoard, "list">;
   readonly messenger: Pick<Messenger, "ask">;
   readonly alarms?: Pick<Alarms, "raise" | "clear"> | undefined;
 }
 
-/** The other machines that run lanes, each asked through one of its lanes. */
-export function createRemoteMachines({ own, board, messenger, alarms }: RemoteMachinesOptions) {
-  const answers = new Map<string, { readonly atMs: number; readonly answer: Promise<unknown> }>();
-  const rates = new Map<string, RatesView>();
-  const never = new AbortController().signal;
+interface Remote {
+  readonly machine: string;
+  /** At least one. */
+  readonly lanes: readonly number[];
+}
 
-  function list(): readonly { readonly machine: string; readonly lane: number }[] {
-    return board.list(Date.now()).flatMap(({ machine, lanes }) => {
-      const lane = lanes.find(({ state }) => state === "running")?.lane;
-      return machine === own || lane === undefined ? [] : [{ machine, lane }];
+type Look = Extract<LaneQuestion, { readonly lanes?: unknown }>;
+
+/** The other machines that run lanes, each asked through one of its lanes. Each lane is asked of one machine. */
+export function createRemoteMachines(options: RemoteMachinesOptions) {
+  const { own, board, messenger, alarms } = options;
+  const answers = new Map<string, { readonly atMs: number; readonly answer: Promise<LanesAnswer> }>();
+  const rates = new Map<string, RatesView>();
+  const silentMs = new Map<string, number>();
+  const never = new AbortController().signal;
+  let settling: NodeJS.Timeout | undefined;
+
+  /** Machines with the lanes that they run now. Of this machine, its own word is newer than its report. */
+  function owners(): readonly Remote[] {
+    const here = (options.running?.() ?? []).map(({ lane, sinceMs }) => ({
+      lane,
+      sinceMs,
+      state: "running",
+    }));
+    const others = board.list(Date.now()).filter(({ machine }) => machine !== own);
+    const all = [...others, ...(own === undefined ? [] : [{ machine: own, lanes: here }])];
+    return withoutLostLanes<{ machine: string; lanes: readonly ReportedLane[] }>(all).map(
+      ({ machine, lanes }) => ({
+        machine,
+        lanes: lanes.filter(({ state }) => state === "running").map(({ lane }) => lane),
+      }),
+    );
+  }
+
+  function list(): readonly Remote[] {
+    settle();
+    return owners().filter(({ machine, lanes }) => machine !== own && lanes.length > 0);
+  }
+
+  /** Ends the alarms of machines that have no lanes to answer for any more, or were not asked for a while. */
+  function settle(): void {
+    for (const [machine, atMs] of silentMs)
+      if (performance.now() - atMs > SILENT_MS || !hasLanes(machine)) answered(machine);
+  }
+
+  function hasLanes(machine: string): boolean {
+    return owners().some((one) => one.machine === machine && one.lanes.length > 0);
+  }
+
+  function silent(machine: string): void {
+    silentMs.set(machine, performance.now());
+    settling ??= setInterval(settle, SETTLE_MS).unref();
+    alarms?.raise({
+      kind: "cluster_silent",
+      subject: machine,
+      message: `The machine ${machine} does not answer: what its lanes have is missing on this page.`,
+      remedy: "If it stays silent, the group gives its lanes to others within the session timeout.",
+      severity: "warning",
     });
   }
 
-  async function ask(machine: string, lane: number, question: LaneQuestion): Promise<unknown> {
-    const answer = await messenger.ask(lane, question, ANSWER_MS, never);
+  function answered(machine: string): void {
+    silentMs.delete(machine);
+    alarms?.clear("cluster_silent", machine);
+    if (silentMs.size > 0) return;
+    clearInterval(settling);
+    settling = undefined;
+  }
+
+  async function ask({ machine, lanes }: Remote, question: Look): Promise<LanesAnswer> {
+    const answer = await messenger.ask(lanes[0]!, { ...question, lanes }, ANSWER_MS, never);
     if (answer === undefined) {
-      alarms?.raise({
-        kind: "cluster_silent",
-        subject: machine,
-        message: `The machine ${machine} does not answer: what its lanes have is missing on this page.`,
-        remedy: "If it stays silent, the group gives its lanes to others within the session timeout.",
-        severity: "warning",
-      });
+      // Its lanes may have moved while we waited.
+      if (hasLanes(machine)) silent(machine);
       throw new Error(`The machine ${machine} does not answer.`);
     }
-    alarms?.clear("cluster_silent", machine);
+    answered(machine);
     if (!answer.ok) throw errorOf(answer);
-    return answer.value;
+    return answer.value as LanesAnswer;
   }
 
   /** The same question within a few seconds gets the same answer. */
-  function look(machine: string, lane: number, question: LaneQuestion): Promise<unknown> {
-    const key = JSON.stringify([machine, question]);
+  function look(remote: Remote, question: Look): Promise<LanesAnswer> {
+    const key = JSON.stringify([remote, question]);
     const known = answers.get(key);
     if (known !== undefined && Date.now() - known.atMs < FRESH_MS) return known.answer;
-    const answer = ask(machine, lane, question);
+    const answer = ask(remote, question);
     answer.catch(() => answers.delete(key));
     answers.delete(key);
     answers.set(key, { atMs: Date.now(), answer });
@@ -62,10 +122,13 @@ export function createRemoteMachines({ own, board, messenger, alarms }: RemoteMa
     return answer;
   }
 
-  function viewOf(machine: string, lane: number): View {
-    const part = (name: keyof View, values: readonly unknown[] = []) =>
-      look(machine, lane, { kind: "look", part: name, values: [...values] }) as Promise<never>;
-    return {
+  function viewOf(remote: Remote): LaneView {
+    const { machine } = remote;
+    const ofLanes = (name: keyof View, values: readonly unknown[] = []) =>
+      look(remote, { kind: "look", part: name, values: [...values] });
+    const part = async (name: keyof View, values?: readonly unknown[]) =>
+      (await ofLanes(name, values)).found as never;
+    const view: View = {
       status: () => part("status"),
       rates() {
         part("rates")
@@ -85,11 +148,22 @@ export function createRemoteMachines({ own, board, messenger, alarms }: RemoteMa
       // Its page numbers are this process' own; the page shows the newest events of its own lanes.
       recent: () => Promise.reject(new Error("The newest events are those of this machine.")),
     };
+    return {
+      lane: undefined,
+      view,
+      async status() {
+        const { lanes, found } = await ofLanes("status");
+        return { lanes, status: found as StatusView };
+      },
+    };
   }
 
   return {
-    views: () => list().map(({ machine, lane }) => ({ lane: undefined, view: viewOf(machine, lane) })),
+    /** The lanes that run here and that no other machine has taken since. */
+    here: (): readonly number[] => owners().find(({ machine }) => machine === own)?.lanes ?? [],
+    views: () => list().map(viewOf),
     look: (call: RouteCall) =>
-      list().map(({ machine, lane }) => look(machine, lane, { kind: "look_route", call })),
+      list().map(async (remote) => (await look(remote, { kind: "look_route", call })).found),
+    settle,
   };
 }

@@ -43,12 +43,18 @@ export async function runMachine(options: RunMachineOptions, signal: AbortSignal
 function pageOf(machine: Machine, config: Config) {
   const { name, lanes, alarms, board, messenger } = machine;
   const clock = systemClock;
-  const running = () => runningLanes(machine.statuses());
-  const remote = createRemoteMachines({ own: name, board, messenger, alarms });
-  const view = viewOfLanes(config, alarms, () => [
-    ...running().map(({ lane, app }) => ({ lane, view: app.view })),
-    ...remote.views(),
-  ]);
+  const remote = createRemoteMachines({
+    ...{ own: name, board, messenger, alarms },
+    running: () => runningLanes(machine.statuses()),
+  });
+  const running = () => {
+    const here = remote.here();
+    return runningLanes(machine.statuses()).filter(({ lane }) => here.includes(lane));
+  };
+  const view = viewOfLanes(config, alarms, {
+    ...{ startedMs: clock.now(), laneCount: lanes },
+    lanes: () => [...running().map(({ lane, app }) => ({ lane, view: app.view })), ...remote.views()],
+  });
   const providers = providersOf(config);
   const actions = createClusterActions({ lanes, messenger, providers, running });
   const lookElsewhere = remote.look;

@@ -1,7 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
-import type { AlarmView } from "../../core/view/status.ts";
+import type { AlarmView, StatusView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
 import {
   mergeCalendars,
@@ -12,18 +12,28 @@ import {
   numberInAll,
   numberInLane,
 } from "./merge-lists.ts";
-import { addRecords, mergeSinks, mergeStatuses } from "./merge-status.ts";
+import { addRecords, extreme, mergeSinks, mergeStatuses } from "./merge-status.ts";
 
-/** One running lane, or without a number all lanes of another machine. */
+/** One running lane, or without a number lanes of another machine. */
 export interface LaneView {
   readonly lane: number | undefined;
   readonly view: View;
+  /** Of another machine: its status, and the lanes that it is about. They may be fewer than it was asked for. */
+  status?(): Promise<LanesStatus>;
+}
+
+export interface LanesStatus {
+  readonly lanes: readonly number[];
+  readonly status: StatusView;
 }
 
 export interface MachineViewOptions {
   readonly version: string;
   readonly clock: Clock;
-  readonly startedMs: number;
+  /** undefined: this is a command; the machine that has run longest counts. */
+  readonly startedMs: number | undefined;
+  /** The lanes of the cluster, where the whole cluster is shown: lanes without an answer are named. */
+  readonly laneCount?: number | undefined;
   readonly sinkBehindMs: number;
   /** The lanes that run here now, and the other machines where the whole cluster is shown. */
   lanes(): readonly LaneView[];
@@ -31,7 +41,10 @@ export interface MachineViewOptions {
   alarms(): readonly AlarmView[];
 }
 
-/** Several lanes as one view. A lane that closes while it is asked is left out of that answer. */
+/**
+ * Several lanes as one view. A lane that closes while it is asked, and a machine that does not answer, are left out of that
+ * answer; the status names them.
+ */
 export function createMachineView(options: MachineViewOptions): View {
   const { clock } = options;
   let seen: { readonly token: number; readonly ends: ReadonlyMap<number | undefined, number> } = {
@@ -40,42 +53,48 @@ export function createMachineView(options: MachineViewOptions): View {
   };
 
   async function all<Result>(
-    ask: (view: View) => Promise<Result>,
+    ask: (view: View, one: LaneView) => Promise<Result>,
   ): Promise<{ lane: number | undefined; found: Result }[]> {
     const asked = await Promise.all(
-      options.lanes().map(async ({ lane, view }) => {
+      options.lanes().map(async (one) => {
+        const { lane, view } = one;
         try {
-          return [{ lane, found: await ask(view) }];
+          return [{ lane, found: await ask(view, one) }];
         } catch (error) {
-          if (options.lanes().some((one) => one.lane === lane && one.view === view)) throw error;
+          const runsHere = options.lanes().some((other) => other.lane === lane && other.view === view);
+          if (lane !== undefined && runsHere) throw error;
           return [];
         }
       }),
     );
     return asked.flat();
   }
-  const found = async <Result>(ask: (view: View) => Promise<Result>) =>
+  const found = async <Result>(ask: (view: View, one: LaneView) => Promise<Result>) =>
     (await all(ask)).map((one) => one.found);
 
   const view: View = {
     async status() {
-      const statuses = await found((one) => one.status());
+      // At once: a silent machine is waited for only once.
+      const [answers, sinks] = await Promise.all([found((_, one) => statusOfLanes(one)), view.sinks()]);
+      const statuses = answers.map(({ status }) => status);
       const merged = mergeStatuses(statuses);
       const alarms = [...options.alarms(), ...statuses.flatMap((one) => one.alarms)];
+      const nowMs = clock.now();
       const statement = statementOf({
-        startedMs: options.startedMs,
+        startedMs: options.startedMs ?? nowMs,
         alarms,
         accounts: merged.accounts,
-        sinks: await view.sinks(),
+        sinks,
         gaps: merged.totals.gaps,
         unreadWindows: merged.totals.windows.unread,
         sinkBehindMs: options.sinkBehindMs,
+        missing: missingText(answers, options.laneCount),
       });
       return {
         version: options.version,
         shard: null,
-        nowMs: clock.now(),
-        startedMs: options.startedMs,
+        nowMs,
+        startedMs: options.startedMs ?? longestStart(statuses, nowMs),
         ...(statuses.length === 0 && statement.health === "good" ? NO_LANES : statement),
         alarms,
         ...merged,
@@ -138,6 +157,38 @@ export function createMachineView(options: MachineViewOptions): View {
 }
 
 const NO_LANES = { health: "degraded" as const, headline: "No lane runs that could be asked." };
+
+async function statusOfLanes(one: LaneView): Promise<LanesStatus> {
+  if (one.status !== undefined) return one.status();
+  return { lanes: one.lane === undefined ? [] : [one.lane], status: await one.view.status() };
+}
+
+/** Names the lanes of which no status has come. */
+function missingText(answers: readonly LanesStatus[], laneCount = 0): string | undefined {
+  const known = new Set(answers.flatMap(({ lanes }) => lanes));
+  const missing = Array.from({ length: laneCount }, (_, lane) => lane).filter((lane) => !known.has(lane));
+  if (missing.length === 0) return undefined;
+  const [which, whose] = missing.length === 1 ? ["lane", "its"] : ["lanes", "their"];
+  return `No machine answers for ${which} ${rangesText(missing)}: ${whose} organizations are missing in all numbers`;
+}
+
+/** `0-3, 7` */
+function rangesText(ascending: readonly number[]): string {
+  const ranges: { readonly from: number; to: number }[] = [];
+  for (const number of ascending) {
+    const last = ranges.at(-1);
+    if (last?.to === number - 1) last.to = number;
+    else ranges.push({ from: number, to: number });
+  }
+  return ranges.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
+}
+
+/** When the machine that has run longest was started, by our clock. */
+function longestStart(statuses: readonly StatusView[], nowMs: number): number | null {
+  const upMs = statuses.map((one) => (one.startedMs === null ? null : one.nowMs - one.startedMs));
+  const longestMs = extreme(Math.max, ...upMs);
+  return longestMs === null ? null : nowMs - longestMs;
+}
 
 function mergeGaps(list: readonly GapsView[], { limit }: GapsQuery): GapsView {
   const none = {

@@ -65,7 +65,10 @@ export const statusSchema = z.strictObject({
     .nullable()
     .meta({ description: "`i/n`, counted from 0: the share of the organizations in this state; null: all." }),
   nowMs: ms,
-  startedMs: ms.nullable().meta({ description: "null: no process is running, only its file was read." }),
+  startedMs: ms.nullable().meta({
+    description:
+      "null: no process is running, only its file was read. A command in a cluster gives the start of the machine that has run longest.",
+  }),
   health: z.enum(["good", "degraded", "bad"]).meta({
     description:
       "bad: a critical alarm, or a sink or account that is refused. degraded: a warning, a sink that is behind or refused events, or no running process.",
