@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import { RouteError } from "../core/route.ts";
+import type { RecentView } from "../core/view/events.ts";
 import type { RatesView } from "../core/view/status.ts";
 import type { View } from "../core/view.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
@@ -43,20 +44,27 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
 
   async function tick(): Promise<void> {
     try {
-      broadcast(await snapshot(seenPage));
+      const recent = await view.recent(seenPage, RECENT_MAX);
+      broadcast(await snapshot(recent));
+      seenPage = recent.endPage;
     } catch (error) {
       log.warn({ err: error }, "The live stream could not be written; trying again.");
     }
   }
 
-  async function snapshot(afterPage: number): Promise<string> {
-    const recent = await view.recent(afterPage, RECENT_MAX);
-    seenPage = recent.endPage;
+  /** What a new client is shown. The others go on where they are. */
+  async function firstLook(): Promise<string> {
+    const recent = await view.recent(0, RECENT_MAX);
+    if (!looping) seenPage = recent.endPage;
+    return snapshot(recent);
+  }
+
+  async function snapshot(recent: RecentView): Promise<string> {
     return [
       message("status", await view.status()),
       message("sinks", { sinks: await view.sinks() }),
       message("rates", lastBuckets(view.rates())),
-      ...(recent.events.length > 0 ? [message("recent", recent)] : []),
+      ...(recent.events.length + recent.more > 0 ? [message("recent", recent)] : []),
     ].join("");
   }
 
@@ -83,7 +91,7 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
         "x-accel-buffering": "no",
       });
       response.write("retry: 3000\n\n");
-      const first = await snapshot(0).catch((error: unknown) => {
+      const first = await firstLook().catch((error: unknown) => {
         log.warn({ err: error }, "The live stream could not be written; trying again.");
         return "";
       });

@@ -201,7 +201,23 @@ describe("the view of a small state file", () => {
     expect(recent.events.at(-1)).toMatchObject({ name: "Borealis Bank", page: 2 });
     expect(recent.events[0]).toMatchObject({ name: "Aurora Labs", page: 1 });
     expect(JSON.stringify(recent)).not.toContain("must not be shown");
-    expect((await view.recent(recent.endPage, 15)).events).toEqual([]);
+    expect(recent.more).toBe(0);
+    expect(await view.recent(recent.endPage, 15)).toMatchObject({ more: 0, events: [] });
+  });
+
+  it("names how many events it cannot show: there are more, or their pages are delivered and gone", async () => {
+    const last = await view.recent(1, 3);
+    const all = last.events.length + last.more;
+    expect(last.events).toHaveLength(3);
+    expect(last.more).toBeGreaterThan(0);
+    state.db.exec(
+      "CREATE TEMP TABLE kept AS SELECT * FROM bodies WHERE page > 1; DELETE FROM bodies WHERE page > 1",
+    );
+    try {
+      expect(await view.recent(1, 3)).toMatchObject({ more: all, events: [] });
+    } finally {
+      state.db.exec("INSERT INTO bodies SELECT * FROM kept; DROP TABLE kept");
+    }
   });
 });
 

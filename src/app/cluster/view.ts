@@ -150,7 +150,10 @@ export function createMachineView(options: MachineViewOptions): View {
         token: seen.token + 1,
         ends: new Map(known.map(({ lane, recent }) => [lane, recent.endPage])),
       };
-      return { endPage: seen.token, events: events.slice(-limit) };
+      const shown = events.slice(-limit);
+      const cut = before.size === 0 ? 0 : events.length - shown.length;
+      const more = known.reduce((sum, { recent }) => sum + recent.more, cut);
+      return { endPage: seen.token, more, events: shown };
     },
   };
   return view;

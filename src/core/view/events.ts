@@ -19,6 +19,9 @@ export type DriftView = Readonly<z.output<typeof driftSchema>>;
 
 export const recentSchema = z.strictObject({
   endPage: count,
+  more: count.meta({
+    description: "Events after the page that was asked for, up to `endPage`, that are not in `events`.",
+  }),
   events: z.array(
     z.strictObject({
       page: count,

@@ -25,6 +25,9 @@ export function createRecent(db: State) {
      FROM pages p JOIN bodies b ON b.page = p.number
      WHERE p.number > ? AND p.reader IS NULL AND p.bytes <= ${PAGE_BYTES_MAX} ORDER BY p.number DESC LIMIT ${PAGES_MAX}`,
   );
+  const arrived = db
+    .prepare("SELECT COALESCE(SUM(events), 0) FROM pages WHERE number > ? AND number <= ? AND reader IS NULL")
+    .pluck();
   const nameOf = db.prepare("SELECT name FROM organizations WHERE account = ? AND id = ?").pluck();
 
   return (afterPage: number, limit: number): RecentView => {
@@ -36,7 +39,9 @@ export function createRecent(db: State) {
         if (events.length >= limit) break;
       }
     }
-    return { endPage: end, events: events.map(named) };
+    // Delivered pages may be gone already. What was there before the first look is not counted.
+    const all = afterPage === 0 ? events.length : (arrived.get(afterPage, end) as number);
+    return { endPage: end, more: all - events.length, events: events.map(named) };
   };
 
   function lastOf(row: PageRow, limit: number) {

@@ -7,9 +7,11 @@ const SHOWN = 12;
 export function createRecent() {
   const list = byId("recent");
   let last = { page: 0, index: -1 };
+  let hidden = 0;
   const isNew = ({ page, index }) => page > last.page || (page === last.page && index > last.index);
   return {
-    add({ events }) {
+    add({ events, more }) {
+      hidden += more;
       const fresh = events.filter(isNew);
       last = fresh.at(-1) ?? last;
       for (const event of fresh.slice(-SHOWN)) {
@@ -27,10 +29,13 @@ export function createRecent() {
     },
     rate(perSecond) {
       say(byId("recent-count"), `${brief(perSecond)} a second`);
-      say(
-        byId("recent-note"),
-        list.children.length === 0 ? "No event has arrived since this page was opened." : "",
-      );
+      say(byId("recent-note"), noteOf(list.children.length, hidden));
     },
   };
+}
+
+function noteOf(shown, hidden) {
+  if (hidden > 0)
+    return `${brief(hidden)} more arrived and were too many to show, or delivered before they could be shown.`;
+  return shown === 0 ? "No event has arrived since this page was opened." : "";
 }
