@@ -5,6 +5,8 @@ export interface Request {
   readonly path: string;
   /** Every x-org-id line. */
   readonly organizations: readonly string[];
+  /** x-provider-id */
+  readonly provider: string | undefined;
   readonly key: string | undefined;
   readonly body: string;
 }

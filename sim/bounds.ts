@@ -1,5 +1,5 @@
 import type { Violation } from "./findings.ts";
-import type { Plan } from "./plan.ts";
+import { type Plan, sourcesOf } from "./plan.ts";
 
 const STATE_BYTES_MAX = 60_000_000;
 const STEPS_MAX = 400_000;
@@ -24,7 +24,7 @@ export function judgeBounds(
 /** Polls, sweeps, retries and probes for each organization with every tick, and every page several times over. */
 function requestsMax(plan: Plan, livedMs: number, events: number): number {
   const pageEvents = Math.min(plan.settings.pageSize, plan.service.cap);
-  const eachTick = 12 + 12 * plan.organizations.length;
+  const eachTick = 12 + 12 * sourcesOf(plan).length;
   const usual = 500 + (livedMs / plan.tickMs) * eachTick + (events / pageEvents) * 12;
   return usual + plan.faults.length * 1000 + asAskedFor(plan);
 }

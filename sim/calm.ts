@@ -2,7 +2,7 @@ import type { ModelEvent } from "./events.ts";
 import { type Fault, recoveryMs } from "./faults.ts";
 import { endMs } from "./generate.ts";
 import type { History, Interval, SinkLife } from "./history.ts";
-import { type Plan, START_MS } from "./plan.ts";
+import { isConfigured, type Plan, START_MS, sourcesOf } from "./plan.ts";
 
 /** When nothing was wrong: the times for which the program makes its promises. */
 export interface Calm {
@@ -41,11 +41,11 @@ function calmOf(
     downSinceMs = toMs;
   }
   troubles.push({ fromMs: nowMs, toMs: Number.POSITIVE_INFINITY });
-  const { joinsMs, leavesMs } = plan.organizations.find(({ index }) => index === organization)!;
+  const { joinsMs, leavesMs } = sourcesOf(plan).find(({ index }) => index === organization)!;
   troubles.push({ fromMs: Number.NEGATIVE_INFINITY, toMs: START_MS + joinsMs });
   if (leavesMs !== null) troubles.push({ fromMs: START_MS + leavesMs, toMs: Number.POSITIVE_INFINITY });
   for (const [at, { sinceMs, settings }] of history.settingsSince.entries()) {
-    if (settings.only === null || settings.only.includes(organization)) continue;
+    if (isConfigured(settings, organization)) continue;
     troubles.push({
       fromMs: sinceMs,
       toMs: history.settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY,

@@ -1,7 +1,7 @@
 import { type Config, configSchema } from "../src/config/schema.ts";
 import { secretOf } from "../src/core/secret.ts";
 import type { ConfigChange } from "./faults.ts";
-import { organizationId, type Settings } from "./plan.ts";
+import { organizationId, PROVIDER_ID, type Settings } from "./plan.ts";
 
 /** The settings as a config, the way a person would write it. */
 export function configOf(settings: Settings, state: string): Config {
@@ -13,6 +13,7 @@ export function configOf(settings: Settings, state: string): Config {
         managementUrl: "http://localhost:1/api",
         apiKey: { env: "KEY" },
         organizations: settings.only === null ? "all" : settings.only.map(organizationId),
+        ...(settings.portal ? { provider: PROVIDER_ID } : {}),
         services: settings.services,
         since: duration(settings.sinceMs),
         retention: duration(settings.retentionMs),
@@ -58,6 +59,8 @@ export function changed(settings: Settings, change: ConfigChange): Settings {
       return { ...settings, pageSize: change.pageSize };
     case "organizations":
       return { ...settings, only: change.only };
+    case "portal":
+      return { ...settings, portal: change.isRead };
     case "add_sink": {
       const { name } = change;
       const added = {

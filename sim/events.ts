@@ -1,11 +1,23 @@
-import { type OddKind, type OrganizationPlan, organizationId, type Plan, START_MS } from "./plan.ts";
+import {
+  type OddKind,
+  type OrganizationPlan,
+  organizationId,
+  type Plan,
+  PORTAL,
+  type PortalPlan,
+  START_MS,
+} from "./plan.ts";
+import { sharedEvents } from "./portal.ts";
 import { type Random, randomOf } from "./random.ts";
 
-/** An event of the model: what the service will show, and from when on. */
+/** An event of the model as one source shows it, and from when on. What a portal shows too is there twice. */
 export interface ModelEvent {
   /** Its place in the life; the service orders events of one moment by it. */
   readonly number: number;
+  /** The source: an organization or the portal. */
   readonly organization: number;
+  /** It has the identity fields of the event before it, and other bytes. */
+  readonly isTwin?: boolean;
   readonly service: string;
   /** The event's own time, in whole milliseconds, as its stamp says. */
   readonly timeMs: number;
@@ -29,14 +41,19 @@ const TYPES: Readonly<Record<string, readonly string[]>> = {
 /** All events of a life, by organization, in the order in which the service gives them. */
 export function eventsOf(plan: Plan): ReadonlyMap<number, readonly ModelEvent[]> {
   const byOrganization = new Map<number, readonly ModelEvent[]>();
+  const ofPortal: ModelEvent[] = [];
   for (const organization of plan.organizations) {
     const events = organizationEvents(plan, organization);
-    byOrganization.set(
-      organization.index,
-      events.sort((a, b) => a.timeMs - b.timeMs || a.number - b.number),
-    );
+    if (plan.portal) ofPortal.push(...sharedEvents(plan, plan.portal, organization.index, events));
+    byOrganization.set(organization.index, events.sort(inOrder));
   }
+  if (plan.portal !== undefined)
+    byOrganization.set(PORTAL, [...ofPortal, ...organizationEvents(plan, plan.portal)].sort(inOrder));
   return byOrganization;
+}
+
+function inOrder(a: ModelEvent, b: ModelEvent): number {
+  return a.timeMs - b.timeMs || a.number - b.number;
 }
 
 function organizationEvents(plan: Plan, organization: OrganizationPlan): ModelEvent[] {
@@ -98,6 +115,7 @@ function createMaker(organization: OrganizationPlan, random: Random) {
       shownMs: shownMs + (random.chance(0.5) ? 0 : lateBy()),
       text: textOf(twin),
       odd: null,
+      isTwin: true,
     });
   }
 
@@ -149,13 +167,20 @@ function fieldsOf(
     isUntimed ? `"timestamp":"never"` : `"timestamp":"${stampOf(timeMs, random)}"`,
     `"service":"${service}"`,
     `"event_type":"${random.pick(TYPES[service]!)}"`,
-    `"organization":"${organizationId(organization.index)}"`,
+    `"organization":${ownerOf(organization, random)}`,
   );
   if (random.chance(0.2)) fields.push(`"success":${random.chance(0.9)}`);
   if (random.chance(0.1)) fields.push(`"username":"J\\u00f6rg \\"Ü\\" 🦊"`);
   if (random.chance(0.1)) fields.push(`"big":12345678901234567890.0`);
   fields.push(`"n":"${number}"`);
   return fields;
+}
+
+/** An event of the portal's own names one of its organizations, or none. */
+function ownerOf(source: OrganizationPlan | PortalPlan, random: Random): string {
+  if (source.index !== PORTAL) return `"${organizationId(source.index)}"`;
+  const { named } = source as PortalPlan;
+  return named.length === 0 || random.chance(0.5) ? "null" : `"${organizationId(random.pick(named))}"`;
 }
 
 function idOf(number: number, random: Random): string {

@@ -40,6 +40,7 @@ export type ConfigChange =
   | { readonly type: "page_size"; readonly pageSize: number }
   /** Indexes of organizations; null: all. */
   | { readonly type: "organizations"; readonly only: readonly number[] | null }
+  | { readonly type: "portal"; readonly isRead: boolean }
   | { readonly type: "add_sink"; readonly name: string }
   | { readonly type: "rename_sink"; readonly index: number; readonly name: string }
   | { readonly type: "services"; readonly services: readonly string[] }

@@ -5,6 +5,8 @@ import {
   MINUTE_MS,
   type OrganizationPlan,
   type Plan,
+  PORTAL,
+  type PortalPlan,
   type ServiceHabits,
   type Settings,
 } from "./plan.ts";
@@ -16,6 +18,8 @@ export interface Focus {
   readonly events?: Partial<OrganizationPlan>;
   readonly settings?: Partial<Settings>;
   readonly service?: Partial<ServiceHabits>;
+  /** Absent: there is none. */
+  readonly portal?: Partial<PortalPlan>;
   readonly faults?: readonly Fault[];
 }
 
@@ -26,9 +30,10 @@ export function focused(seed: number, focus: Focus): Plan {
     seed,
     lengthMs: hours * HOUR_MS,
     tickMs: 10 * MINUTE_MS,
-    settings: { ...PLAIN, ...settings },
+    settings: { ...PLAIN, ...(focus.portal && { portal: true }), ...settings },
     service: { ...FAITHFUL, ...service },
     organizations: Array.from({ length: organizations }, (_, index) => ({ ...QUIET, index, ...events })),
+    ...(focus.portal && { portal: { ...SHARING, ...focus.portal } }),
     faults,
   };
 }
@@ -76,4 +81,13 @@ const QUIET: OrganizationPlan = {
   untimedShare: 0,
   bursts: [],
   odd: [],
+};
+
+const SHARING: PortalPlan = {
+  ...QUIET,
+  index: PORTAL,
+  eventsPerDay: 30,
+  named: [0],
+  sharedShare: 0.5,
+  addsBytes: false,
 };

@@ -2,6 +2,7 @@ import { calmMs } from "./events.ts";
 import { FAMILIES, type Family, type FaultMaker, faultsBeside, SERVICE_SETS } from "./families.ts";
 import { type Fault, recoveryMs } from "./faults.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, type OrganizationPlan, type Plan, type Settings } from "./plan.ts";
+import { withPortal } from "./portal.ts";
 import { type Random, randomOf } from "./random.ts";
 
 export interface GenerateOptions {
@@ -39,16 +40,16 @@ export function generate(seed: number, options: GenerateOptions): Plan {
     latencyMs: random.pick([20, 200, 2000]),
     ...moreHabits(randomOf(seed, "more habits")),
   };
+  const { life, faults: ofPortal } = withPortal({ seed, lengthMs, settings, organizations }, options.long);
+  faults.push(...ofPortal);
   const possible = faults.filter((fault) => isNoticeable(fault, service));
   return {
-    seed,
+    ...life,
     lengthMs: lastFaultMs(faults, lengthMs),
     tickMs,
     workTakesTime: random.chance(0.2),
     idleTickMs: idleTickMs(random, options.long, isDense, tickMs),
-    settings,
     service,
-    organizations,
     faults: possible.sort((a, b) => a.fromMs - b.fromMs),
   };
 }

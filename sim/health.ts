@@ -5,7 +5,7 @@ import type { History } from "./history.ts";
 import { countsIn } from "./known.ts";
 import { readLedger } from "./ledger.ts";
 import { keptApart, promiseFor } from "./oracle.ts";
-import type { Plan } from "./plan.ts";
+import { isConfigured, type Plan } from "./plan.ts";
 
 /**
  * Looks at what the program says of itself while it runs: "good" is false when an event that has been
@@ -47,10 +47,8 @@ export async function judgeHealth(
   return found.slice(0, 3);
 
   function isReadableNow(organization: number, timeMs: number): boolean {
-    const { only } = history.settings;
-    const isWanted = only === null || only.includes(organization);
     return (
-      isWanted &&
+      isConfigured(history.settings, organization) &&
       history.service.isListed(organization, nowMs) &&
       timeMs > nowMs - plan.settings.retentionMs + 3_600_000
     );

@@ -1,7 +1,7 @@
 import type { App } from "../src/app.ts";
 import { preparePage } from "../src/core/prepare-page.ts";
 import type { ModelEvent } from "./events.ts";
-import { organizationId } from "./plan.ts";
+import { organizationId, PORTAL, PROVIDER_ID } from "./plan.ts";
 
 /** The events whose identity the state file holds, whether or not a sink got them. */
 export async function heldInState(
@@ -10,12 +10,12 @@ export async function heldInState(
 ): Promise<ReadonlySet<ModelEvent>> {
   const held = new Set<ModelEvent>();
   for (const event of events) {
-    const organization = organizationId(event.organization);
-    const { identities, timesMs } = preparePage(Buffer.from(`[${event.text}]`), {
-      organizations: [organization],
-      provider: null,
-    });
-    const known = await journal.held([organization], timesMs[0]!, timesMs[0]! + 1);
+    const attribution =
+      event.organization === PORTAL
+        ? { organizations: [], provider: PROVIDER_ID }
+        : { organizations: [organizationId(event.organization)], provider: null };
+    const { identities, timesMs, organizations } = preparePage(Buffer.from(`[${event.text}]`), attribution);
+    const known = await journal.held(organizations, timesMs[0]!, timesMs[0]! + 1);
     if (known.has(identities)) held.add(event);
   }
   return held;

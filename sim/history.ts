@@ -38,7 +38,8 @@ export interface History {
   ended(nowMs: number): void;
   readonly service: ModelService;
   readonly disk: Disk;
-  readonly byText: ReadonlyMap<string, ModelEvent>;
+  /** What the sources show of an event, by its text: a portal and an organization may show the same one. */
+  readonly byText: ReadonlyMap<string, readonly ModelEvent[]>;
   /** The lines of a file, and what follows the last of them. The disk never changes contents in place. */
   linesOf(content: Buffer): Lines;
 }
@@ -46,6 +47,12 @@ export interface History {
 export interface Lines {
   readonly lines: readonly string[];
   readonly rest: string;
+}
+
+function shownByText(events: readonly ModelEvent[]): Map<string, readonly ModelEvent[]> {
+  const byNumber = new Map<number, ModelEvent[]>();
+  for (const event of events) byNumber.set(event.number, [...(byNumber.get(event.number) ?? []), event]);
+  return new Map(events.map(({ text, number }) => [text, byNumber.get(number)!]));
 }
 
 export function createHistory(plan: Plan, service: ModelService, disk: Disk): History {
@@ -65,7 +72,7 @@ export function createHistory(plan: Plan, service: ModelService, disk: Disk): Hi
     settingsSince: [{ sinceMs: START_MS, settings: plan.settings }],
     service,
     disk,
-    byText: new Map(service.events.map((event) => [event.text, event])),
+    byText: shownByText(service.events),
     linesOf(content) {
       const before = known.get(content);
       if (before !== undefined) return before;

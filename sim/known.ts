@@ -30,13 +30,13 @@ export function countsIn(history: History, sink: SinkLife, violations: Violation
     const { lines, rest } = history.linesOf(bytes);
     if (rest !== "") violations.push({ rule: "exactly once", message: `${path} ends within a line` });
     for (const line of lines) {
-      const event = history.byText.get(line);
-      if (event === undefined)
+      const shown = history.byText.get(line);
+      if (shown === undefined)
         violations.push({
           rule: "exactly once",
           message: `${path} holds a line that the service never sent: ${line.slice(0, 100)}`,
         });
-      else counts.set(event, (counts.get(event) ?? 0) + 1);
+      else for (const event of shown) counts.set(event, (counts.get(event) ?? 0) + 1);
     }
   }
   return counts;

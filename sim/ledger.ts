@@ -4,7 +4,7 @@ import type { Window } from "../src/core/window.ts";
 import { returnedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, timeText, type Violation } from "./findings.ts";
-import { organizationId, type Plan } from "./plan.ts";
+import { type Plan, sourceId, sourcesOf } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
 
 /** The program's statements about an event's time: its windows and its gaps. */
@@ -17,12 +17,16 @@ export interface LedgerFacts {
 
 export async function readLedger(app: App): Promise<LedgerFacts> {
   const windows = await app.journal.windows();
-  const gapsOf = grouped(await app.journal.gaps(), ({ organization }) => [organization ?? ""]);
-  const windowsOf = grouped(windows, ({ stream }) => stream.organizations);
+  const gapsOf = grouped(await app.journal.gaps(), ({ organization, provider }) => [
+    organization ?? provider ?? "",
+  ]);
+  const windowsOf = grouped(windows, ({ stream }) =>
+    stream.provider === null ? stream.organizations : [stream.provider],
+  );
   const covering = (event: ModelEvent) =>
-    (windowsOf.get(organizationId(event.organization)) ?? []).filter((window) => covers(window, event));
+    (windowsOf.get(sourceId(event.organization)) ?? []).filter((window) => covers(window, event));
   const gaps = (event: ModelEvent) =>
-    (gapsOf.get(organizationId(event.organization)) ?? []).filter(
+    (gapsOf.get(sourceId(event.organization)) ?? []).filter(
       ({ fromMs, toMs, services }) =>
         fromMs <= event.timeMs && event.timeMs < toMs && isAskedFor(event, services),
     );
@@ -38,7 +42,7 @@ export async function readLedger(app: App): Promise<LedgerFacts> {
   };
 }
 
-function covers({ fromMs, toMs, live, stream }: Window, event: ModelEvent): boolean {
+export function covers({ fromMs, toMs, live, stream }: Window, event: ModelEvent): boolean {
   return fromMs <= event.timeMs && (event.timeMs < toMs || live) && isAskedFor(event, stream.services);
 }
 
@@ -78,6 +82,12 @@ export interface Whereabouts {
   isWaiting(event: ModelEvent): boolean;
 }
 
+/** Whether the source of a window showed the event when it was last compared. */
+export function isShownTo({ settings }: Plan, { askedMs }: Window, { shownMs, timeMs }: ModelEvent): boolean {
+  if (askedMs === null) return false;
+  return shownMs <= askedMs - MOMENT_MS && timeMs >= askedMs - settings.retentionMs + MOMENT_MS;
+}
+
 /**
  * A sealed window has everything that the service showed when it was last compared, and its counts are those
  * of the events that are there.
@@ -90,18 +100,16 @@ export function judgeLedger(
 ): Violation[] {
   const found: Violation[] = [];
   const isNamed = (event: ModelEvent) => returnedMs(plan, event) > event.shownMs && isGap(event);
-  const indexes = new Map(plan.organizations.map(({ index }) => [organizationId(index), index]));
+  const shownBy = new Map<number, number>();
+  for (const { number } of events) shownBy.set(number, (shownBy.get(number) ?? 0) + 1);
+  const indexes = new Map(sourcesOf(plan).map(({ index }) => [sourceId(index), index]));
   for (const window of windows) {
     if (window.state !== "sealed" || window.live || window.askedMs === null || window.reader !== null)
       continue;
-    const asked = new Set(window.stream.organizations.map((id) => indexes.get(id)));
+    const { organizations, provider } = window.stream;
+    const asked = new Set((provider === null ? organizations : [provider]).map((id) => indexes.get(id)));
     const inside = events.filter((event) => asked.has(event.organization) && covers(window, event));
-    const askedMs = window.askedMs;
-    const shown = inside.filter(
-      (event) =>
-        event.shownMs <= askedMs - MOMENT_MS &&
-        event.timeMs >= askedMs - plan.settings.retentionMs + MOMENT_MS,
-    );
+    const shown = inside.filter((event) => isShownTo(plan, window, event));
     // An event that identities show and reads do not return is named by a gap.
     for (const event of shown)
       if (!isHeld(event) && event.odd === null && !isWaiting(event) && !isNamed(event))
@@ -113,7 +121,8 @@ export function judgeLedger(
     // One of a foreign organization is kept apart and belongs to no count.
     const uncounted = inside.filter(({ odd }) => odd === "untimed" || odd === "foreign").length;
     const held = inside.filter(isHeld).length;
-    const known = inside.filter(isKnown).length;
+    // The other source of an event may have brought it before this one shows it.
+    const known = inside.filter((event) => isKnown(event) && !isBroughtByOther(window, event)).length;
     const waiting = inside.filter(isWaiting).length;
     const { heldCount, apiCount } = window;
     if (heldCount !== null && (heldCount > held + waiting || heldCount < known - uncounted))
@@ -122,6 +131,10 @@ export function judgeLedger(
       report(`says that the service has ${apiCount} of between ${shown.length} and ${inside.length}`, window);
   }
   return found;
+
+  function isBroughtByOther(window: Window, event: ModelEvent): boolean {
+    return shownBy.get(event.number)! > 1 && !isShownTo(plan, window, event);
+  }
 
   function report(what: string, window: Window): void {
     found.push({ rule: "ledger", message: `a sealed window ${what}: ${windowText(window)}` });

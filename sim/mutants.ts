@@ -234,4 +234,20 @@ export const MUTANTS: readonly Mutant[] = [
       "if (stream.organizations.length === 1) return { apiCount, heldCount: apiCount, counts: null };",
     focus: { organizations: 1, events: { odd: [{ atMs: 2 * HOUR_MS, kind: "broken" }] } },
   },
+  {
+    rule: "R36",
+    what: "an event that two sources show counts for one of them",
+    file: "src/journal/held-counts.ts",
+    text: "FROM also_seen WHERE",
+    replacement: "FROM also_seen WHERE 0 AND",
+    focus: { portal: {} },
+  },
+  {
+    rule: "R36",
+    what: "an event that two sources show counts twice in the totals",
+    file: "src/journal/view/overlaps.ts",
+    text: "resultOf(lines.values(), await alsoSeen.excess())",
+    replacement: "resultOf(lines.values(), [])",
+    focus: { portal: {} },
+  },
 ];

@@ -37,14 +37,15 @@ export function createNetwork({ world, service, latencyMs, isDead }: NetworkOpti
 function requestOf(options: Dispatcher.DispatchOptions): Request {
   const lines = options.headers as readonly string[];
   const organizations: string[] = [];
-  let key: string | undefined;
+  let [key, provider]: (string | undefined)[] = [];
   for (let at = 0; at < lines.length; at += 2) {
     const name = lines[at]!.toLowerCase();
     if (name === "x-org-id") organizations.push(lines[at + 1]!);
+    if (name === "x-provider-id") provider = lines[at + 1]!;
     if (name === "x-api-key") key = lines[at + 1]!;
   }
   const body = options.body === null || options.body === undefined ? "" : options.body.toString();
-  return { method: options.method, path: options.path, organizations, key, body };
+  return { method: options.method, path: options.path, organizations, provider, key, body };
 }
 
 function createExchange(handler: Dispatcher.DispatchHandler) {

@@ -10,7 +10,7 @@ import type { Fault } from "./faults.ts";
 import type { History } from "./history.ts";
 import { forgetSince, knownEvents } from "./known.ts";
 import { namedIn } from "./oracle.ts";
-import { type SinkPlan, START_MS } from "./plan.ts";
+import { isConfigured, type SinkPlan, START_MS } from "./plan.ts";
 import { createLane, type Replica } from "./process.ts";
 import type { Tally } from "./tally.ts";
 import { createProcessClock, type WorldClock } from "./world-clock.ts";
@@ -103,12 +103,12 @@ export function createOperator(options: OperatorOptions): Operator {
 
   /** Whether the program has to find the event once more after the restore. */
   function isReadAgain(event: ModelEvent, backupMs: number): boolean {
-    const { only, retentionMs } = history.settings;
+    const { retentionMs } = history.settings;
     const untilMs = world.nowMs + REREAD_MS;
     return (
       event.timeMs >= START_MS + backupMs &&
       event.timeMs > untilMs - retentionMs &&
-      (only === null || only.includes(event.organization)) &&
+      isConfigured(history.settings, event.organization) &&
       history.service.isListed(event.organization, untilMs)
     );
   }

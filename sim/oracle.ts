@@ -7,8 +7,9 @@ import { heldInState } from "./held.ts";
 import type { History, Interval, SinkLife } from "./history.ts";
 import { countsIn, knownEvents } from "./known.ts";
 import { judgeLedger, readLedger } from "./ledger.ts";
-import { type Plan, START_MS } from "./plan.ts";
+import { isConfigured, type Plan, START_MS, sourcesOf } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
+import { judgeTotals } from "./totals.ts";
 
 export interface Judgement {
   readonly violations: readonly Violation[];
@@ -28,7 +29,7 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
   let delivered = 0;
   for (const sink of history.sinks) {
     const counts = countsIn(history, sink, violations);
-    delivered += counts.size;
+    delivered += new Set([...counts.keys()].map(({ number }) => number)).size;
     for (const event of history.service.events) {
       const count = counts.get(event) ?? 0;
       digest.update(`${sink.plan.folder} ${event.number} ${count}\n`);
@@ -56,7 +57,9 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
   const isWaiting = await waitingInState(plan, history, app, isHeld, nowMs);
   const known = knownEvents(history, nowMs);
   const isKnown = (event: ModelEvent) => known.has(event);
-  violations.push(...judgeLedger(plan, ledger, history.service.events, { isHeld, isKnown, isWaiting }));
+  const where = { isHeld, isKnown, isWaiting };
+  violations.push(...judgeLedger(plan, ledger, history.service.events, where));
+  violations.push(...(await judgeTotals(plan, history, app, ledger, where)));
   digest.update(JSON.stringify(ledger.windows));
   return { violations, digest: digest.digest("hex").slice(0, 16), delivered };
 
@@ -137,17 +140,15 @@ function sinceFor(history: History, atMs: number): number {
 
 /** Whether the config had the organization while the event could be read. */
 function isEverConfigured({ settingsSince }: History, organization: number, readable: Interval): boolean {
-  return settingsSince.some(({ sinceMs, settings: { only } }, at) => {
+  return settingsSince.some(({ sinceMs, settings }, at) => {
     const untilMs = settingsSince[at + 1]?.sinceMs ?? Number.POSITIVE_INFINITY;
-    return (
-      (only === null || only.includes(organization)) && sinceMs < readable.toMs && readable.fromMs < untilMs
-    );
+    return isConfigured(settings, organization) && sinceMs < readable.toMs && readable.fromMs < untilMs;
   });
 }
 
 /** The service answers nothing about an organization that has left. Events from just before that cannot be read in time. */
 function isEverServed(plan: Plan, event: ModelEvent, stated: number): boolean {
-  const { joinsMs, leavesMs } = plan.organizations.find(({ index }) => index === event.organization)!;
+  const { joinsMs, leavesMs } = sourcesOf(plan).find(({ index }) => index === event.organization)!;
   const fromMs = Math.max(event.shownMs, event.timeMs, START_MS + joinsMs);
   return leavesMs === null || fromMs + stated < START_MS + leavesMs;
 }

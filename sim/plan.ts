@@ -21,6 +21,7 @@ export interface Plan {
   readonly settings: Settings;
   readonly service: ServiceHabits;
   readonly organizations: readonly OrganizationPlan[];
+  readonly portal?: PortalPlan;
   readonly faults: readonly Fault[];
 }
 
@@ -41,6 +42,8 @@ export interface Settings {
   readonly order: "newest_first" | "oldest_first";
   /** `null`: all that the service lists. Otherwise indexes of organizations. */
   readonly only: readonly number[] | null;
+  /** The config names the provider; absent: it does not. */
+  readonly portal?: boolean;
   readonly sinks: readonly SinkPlan[];
 }
 
@@ -102,6 +105,35 @@ export interface OrganizationPlan {
  * broken: no JSON (its value is NaN). deep: nested beyond any limit.
  */
 export type OddKind = "huge" | "foreign" | "nameless" | "broken" | "deep";
+
+/** A provider's portal: a source of events like an organization. */
+export interface PortalPlan extends OrganizationPlan {
+  /** Organizations that its own events may name; an event of its own may also name none. */
+  readonly named: readonly number[];
+  /** The share of the organizations' events that it shows too. */
+  readonly sharedShare: number;
+  /** It shows them with a member more. */
+  readonly addsBytes: boolean;
+}
+
+/** The index of the portal, where organizations have theirs. */
+export const PORTAL = 1000;
+export const PROVIDER_ID = "5f0c8a1b2c3d4e5f60718293";
+
+/** Everything that shows events. */
+export function sourcesOf({ organizations, portal }: Plan): readonly OrganizationPlan[] {
+  return portal === undefined ? organizations : [...organizations, portal];
+}
+
+/** Whether a config asks for the events of this source. */
+export function isConfigured({ only, portal }: Settings, source: number): boolean {
+  return source === PORTAL ? portal === true : only === null || only.includes(source);
+}
+
+/** The name of a source in the program's ledger. */
+export function sourceId(index: number): string {
+  return index === PORTAL ? PROVIDER_ID : organizationId(index);
+}
 
 export function organizationId(index: number): string {
   return (0x5f0c1a2b3c00 + index * 0x1111).toString(16).padStart(24, "a");

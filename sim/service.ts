@@ -1,6 +1,6 @@
 import { type Answer, json, type Request } from "./answer.ts";
 import { eventsOf, type ModelEvent } from "./events.ts";
-import { organizationId, type Plan, START_MS } from "./plan.ts";
+import { organizationId, type Plan, PORTAL, PROVIDER_ID, START_MS, sourcesOf } from "./plan.ts";
 import { randomOf } from "./random.ts";
 import type { Tally } from "./tally.ts";
 import { createTroubles } from "./troubles.ts";
@@ -35,7 +35,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
   const { habits, retentionMs } = { habits: plan.service, retentionMs: plan.settings.retentionMs };
 
   function isListed(index: number, atMs: number): boolean {
-    const organization = plan.organizations.find((candidate) => candidate.index === index)!;
+    const organization = sourcesOf(plan).find((candidate) => candidate.index === index)!;
     const relative = atMs - START_MS;
     return (
       organization.joinsMs <= relative && (organization.leavesMs === null || relative < organization.leavesMs)
@@ -52,7 +52,13 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
   }
 
   /** A refusal of any of the organizations is one of the whole request. */
-  function refusalOf({ organizations }: Request, query: Query): Answer | undefined {
+  function refusalOf({ organizations, provider }: Request, query: Query): Answer | undefined {
+    if (provider !== undefined) {
+      if (organizations.length > 0) return json(400, { message: "x-org-id and x-provider-id" });
+      if (plan.portal === undefined || provider !== PROVIDER_ID)
+        return json(404, { message: "Provider not found" });
+      return troubles.refusal(PORTAL, Date.parse(query.start_time));
+    }
     for (const id of organizations) {
       const organization = known.get(id.toLowerCase());
       if (organization === undefined || !isListed(organization.index, nowMs()))
@@ -94,7 +100,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
   }
 
   function matching(
-    { organizations }: Request,
+    request: Request,
     query: Query,
     startMs: number,
     endMs: number,
@@ -102,10 +108,10 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
   ): ModelEvent[] {
     const token = query.search_after;
     const indexedMs = query.fields === undefined ? nowMs() - troubles.lagMs() : nowMs();
-    const isSame = token === undefined || token[2] === queryKey(organizations, query);
+    const isSame = token === undefined || token[2] === queryKey(request, query);
     const found: ModelEvent[] = [];
-    for (const id of organizations) {
-      for (const event of byOrganization.get(known.get(id.toLowerCase())!.index)!) {
+    for (const source of sourcesIn(request)) {
+      for (const event of byOrganization.get(source)!) {
         if (
           event.timeMs < startMs ||
           event.timeMs > endMs ||
@@ -121,6 +127,10 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     found.sort((a, b) => a.timeMs - b.timeMs || a.number - b.number);
     if (habits.descending) found.reverse();
     return isSame ? found.slice(0, limit) : found.slice(3, 3 + limit);
+  }
+
+  function sourcesIn({ organizations, provider }: Request): readonly number[] {
+    return provider === undefined ? organizations.map((id) => known.get(id.toLowerCase())!.index) : [PORTAL];
   }
 
   function page(found: readonly ModelEvent[], query: Query, limit: number): Answer {
@@ -148,7 +158,7 @@ export function createService(plan: Plan, nowMs: () => number, tally: Tally): Mo
     if (request.path.startsWith("/api/organizations")) return troubles.listAnswer() ?? list(request.path);
     if (request.path === `${EVENTS_PATH}/count` && habits.hasCount) return count(request);
     if (request.path !== EVENTS_PATH) return json(404, { message: "Not found" });
-    keyOfLast = queryKey(request.organizations, JSON.parse(request.body) as Query);
+    keyOfLast = queryKey(request, JSON.parse(request.body) as Query);
     const answer = events(request);
     return answer.kind === "answer" && troubles.hits("cut_body") ? { ...answer, kind: "cut_body" } : answer;
   }
@@ -196,8 +206,9 @@ function isAfter(
   return descending ? order < 0 : order > 0;
 }
 
-function queryKey(organizations: readonly string[], { service, start_time, end_time }: Query): string {
-  return JSON.stringify([organizations.map((id) => id.toLowerCase()).sort(), service, start_time, end_time]);
+function queryKey({ organizations, provider }: Request, { service, start_time, end_time }: Query): string {
+  const whom = provider ?? organizations.map((id) => id.toLowerCase()).sort();
+  return JSON.stringify([whom, service, start_time, end_time]);
 }
 
 /** Organizations are renamed now and then. */

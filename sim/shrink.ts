@@ -1,6 +1,7 @@
 import type { Violation } from "./findings.ts";
 import { reduced } from "./generate.ts";
 import type { OrganizationPlan, Plan } from "./plan.ts";
+import { withoutPortal } from "./portal.ts";
 
 /** Lives a plan and says what is broken. */
 export type Try = (plan: Plan) => Promise<readonly Violation[]>;
@@ -40,6 +41,7 @@ function* smallerThan(plan: Plan): Generator<Plan> {
   }
   for (const fault of faults)
     yield reduced(plan, { faults: faults.filter((other) => other !== fault), organizations, lengthMs });
+  if (plan.portal !== undefined) yield withoutPortal(plan);
   if (organizations.length > 1)
     for (const organization of organizations)
       yield reduced(plan, {
@@ -50,6 +52,9 @@ function* smallerThan(plan: Plan): Generator<Plan> {
   if (plan.settings.sinks.length > 1)
     yield { ...plan, settings: { ...plan.settings, sinks: plan.settings.sinks.slice(0, 1) } };
   for (const simpler of simplerOrganizations(organizations)) yield { ...plan, organizations: simpler };
+  if (plan.portal !== undefined)
+    for (const [simpler] of simplerOrganizations([plan.portal]))
+      yield { ...plan, portal: { ...plan.portal, ...simpler } };
   yield* withPlainerService(plan);
   if (lengthMs > 7_200_000)
     yield reduced(plan, { faults, organizations, lengthMs: Math.floor(lengthMs / 2) });

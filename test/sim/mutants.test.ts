@@ -9,7 +9,7 @@ function numbered(first: number, last: number): string[] {
 }
 
 test("every rule that lives can notice has a mutant", () => {
-  expect(MUTANTS.map(({ rule }) => rule)).toEqual(NAMED);
+  expect([...new Set(MUTANTS.map(({ rule }) => rule))]).toEqual(NAMED);
 });
 
 test.each(MUTANTS.map((mutant) => [mutant.rule, mutant] as const))(
