@@ -83,6 +83,7 @@ async function verify(flags: Flags, io: Io): Promise<void> {
     samplePercent: flags.sample,
     maxAgeMs: flags.maxAge,
     nowMs: systemClock.now(),
+    sleep: systemClock.sleep,
     isDone: receipt.isDone,
     signal: io.signal,
     onPart(_index, isValid, leaf) {
@@ -104,6 +105,7 @@ function isNothing({ days, lines, size }: Verification, flags: Flags): boolean {
 }
 
 const GAPS_SHOWN = 50;
+const CLOSING_SHOWN = 50;
 
 function textOf(result: Verification, flags: Flags): string {
   const { days, findings, findingsLeftOut, gaps, size, events, isPinned, newestMs, witnessedMs } = result;
@@ -115,6 +117,7 @@ function textOf(result: Verification, flags: Flags): string {
   return [
     ...findings.map(({ subject, message }) => `${subject}: ${message}`),
     ...(findingsLeftOut > 0 ? [`… and ${number(findingsLeftOut)} more findings`] : []),
+    ...closingText(result.closing),
     ...gaps
       .slice(0, GAPS_SHOWN)
       .map(
@@ -137,6 +140,17 @@ function textOf(result: Verification, flags: Flags): string {
       : []),
     "",
   ].join("\n");
+}
+
+/** No finding: the archive's own key has signed the names of these files. */
+function closingText(closing: Verification["closing"]): string[] {
+  if (closing === undefined) return [];
+  const { sinceMs, paths } = closing;
+  return [
+    ...paths.slice(0, CLOSING_SHOWN).map((path) => `${path}: BEING CLOSED`),
+    ...(paths.length > CLOSING_SHOWN ? [`… and ${paths.length - CLOSING_SHOWN} more files`] : []),
+    `${paths.length} files are being closed, since ${new Date(sinceMs).toISOString()}. They count with the next checkpoint and were not checked: verify again then.`,
+  ];
 }
 
 function percentOption(text: string): number {

@@ -14,7 +14,8 @@ import { type CountEvents, createDayCounter } from "./count-days.ts";
  * and never loses one:
  *
  *   recover   an append to the log that was proposed is published and confirmed
- *   publish   plans whose files are built: data file, then manifest, go to the store; then their log entries
+ *   publish   plans whose files are built: they are announced; data file, then manifest, go to the store; then their
+ *             log entries
  *   build     plans without files: one pass over their pages writes data files and manifests to the local disk;
  *             also again, where another machine of a cluster has built them and this one continues
  *   note      new pages of the journal are noted: which organizations and days they hold
@@ -77,6 +78,11 @@ export function createCloseStep(
     const first = state.entries().length;
     const leaves: NewLeaf[] = [];
     const done: Built[] = [];
+    const all = plans.flatMap(({ built }) => (built === undefined ? [] : [built as Built]));
+    await log.announce([
+      ...all.flatMap(({ files }) => [files.data, files.manifest]),
+      ...all.flatMap(({ leftOut = [] }) => leftOut.map(({ reason }) => textPath(reason))),
+    ]);
     for (const plan of plans) {
       if (plan.built === undefined) continue;
       signal.throwIfAborted();
@@ -100,10 +106,9 @@ export function createCloseStep(
     const known = state.entries();
     const fresh = [...reasons].filter((reason) => !known.some((entry) => entry.includes(digestOf(reason))));
     if (fresh.length === 0) return 0;
-    const pathOf = (reason: string) => `texts/${digestOf(reason)}.json`;
     // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
-    await state.setFact("rewrite", JSON.stringify(fresh.map(pathOf)));
-    for (const reason of fresh) await store.create(pathOf(reason), { bytes: Buffer.from(reason) });
+    await state.setFact("rewrite", JSON.stringify(fresh.map(textPath)));
+    for (const reason of fresh) await store.create(textPath(reason), { bytes: Buffer.from(reason) });
     return fresh.length;
   }
 
@@ -153,6 +158,7 @@ function isOnDisk({ files, manifestFile }: Built): boolean {
 }
 
 const digestOf = (text: string) => hash("sha256", text, "hex");
+const textPath = (reason: string) => `texts/${digestOf(reason)}.json`;
 
 /** An erasure took these events before the part was closed: its files are those of the part. */
 function erasedBefore(leaf: number, { files }: Built, { reason, events }: LeftOut): NewLeaf["body"] {

@@ -80,6 +80,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
       await setHolds([...holds(), { id, caseHash, ...body, organizations: [...body.organizations] }]);
       const organizationsHash = hash("sha256", `${caseHash} ${body.organizations.join(" ")}`, "hex");
       await state.setFact("rewrite", JSON.stringify([text.path]));
+      await archive.log.announce([text.path]);
       await store.create(text.path, { bytes: text.bytes });
       await archive.log.append(
         [

@@ -5,7 +5,7 @@ import type { Archive } from "../archive.ts";
 import type { ArchiveConfig } from "../config.ts";
 import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
-import type { LeafBody, PartFiles } from "../log/leaf.ts";
+import { filesNamedBy, type LeafBody, type PartFiles } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
 import { addDue, dueOrders } from "./due.ts";
@@ -91,6 +91,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     const made = [...(text ? [text.path] : []), ...(now ? [now.data, now.manifest] : [])];
     // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
     await state.setFact("rewrite", JSON.stringify(made));
+    await archive.log.announce(made);
     if (text !== undefined) await store.create(text.path, { bytes: text.bytes });
     if (rewritten.files !== undefined) {
       const { data, data_bytes: length, data_sha256: sha256 } = rewritten.files;
@@ -108,10 +109,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     const leaves = archive.leaves();
     const current = new Set([
       ...currentParts(leaves).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
-      ...leaves.flatMap((leaf) => {
-        const digest = "reason_hash" in leaf ? leaf.reason_hash : "case_hash" in leaf ? leaf.case_hash : null;
-        return digest === null ? [] : [`texts/${digest}.json`];
-      }),
+      ...leaves.flatMap(filesNamedBy).filter((path) => path.startsWith("texts/")),
     ]);
     for (const path of paths) {
       if (current.has(path)) continue;
@@ -126,10 +124,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
 
   /** Files of deletions that a crash interrupted, and files whose lock has ended. */
   async function removeLeftovers(): Promise<void> {
-    const named = archive.leaves().flatMap((leaf) => {
-      const files = "replacement" in leaf ? leaf.replacement : "data" in leaf ? leaf : null;
-      return files === null ? [] : [files.data, files.manifest];
-    });
+    const named = archive.leaves().flatMap(filesNamedBy);
     const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
     const due = dueOrders(state);
     const locked = new Set(due.filter(({ untilMs }) => untilMs > clock.now()).map(({ path }) => path));

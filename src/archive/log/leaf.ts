@@ -133,6 +133,16 @@ export function isPart<Any extends LeafBody>(leaf: Any): leaf is Any & PartLeaf 
   return leaf.kind === "day" || leaf.kind === "late" || leaf.kind === "undated";
 }
 
+/** The files that a leaf names: data files, manifests, and wordings beside the log. */
+export function filesNamedBy(leaf: LeafBody): string[] {
+  const parts = [isPart(leaf) ? leaf : null, "replacement" in leaf ? leaf.replacement : null];
+  const digest = "reason_hash" in leaf ? leaf.reason_hash : "case_hash" in leaf ? leaf.case_hash : undefined;
+  return [
+    ...parts.flatMap((files) => (files === null ? [] : [files.data, files.manifest])),
+    ...(digest === undefined ? [] : [`texts/${digest}.json`]),
+  ];
+}
+
 /** zod gives keys in the order of the schema. */
 function inOrder(content: LeafBody): LeafBody {
   return body.parse(content);

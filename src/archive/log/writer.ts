@@ -3,7 +3,8 @@ import type { Clock } from "../../core/clock.ts";
 import { DecisionNeededError } from "../../core/errors.ts";
 import { type ArchiveStore, ForeignFileError } from "../store/store.ts";
 import { checkSigned, parseCheckpoint, type SignedCheckpoint, signCheckpoint } from "./checkpoint.ts";
-import { encodeLeaf, type LeafBody } from "./leaf.ts";
+import { CLOSING_FILE, signClosing } from "./closing.ts";
+import { encodeLeaf, filesNamedBy, type LeafBody, parseLeaf } from "./leaf.ts";
 import type { Signer } from "./note.ts";
 import { createTiler } from "./tiles.ts";
 import { leafHash, leavesOf, rootOf } from "./tree.ts";
@@ -12,10 +13,10 @@ import { leafHash, leavesOf, rootOf } from "./tree.ts";
  * Appends to the log. Each step can be repeated after a crash, with the same bytes:
  *
  *   1. entries, with their times, are durable in the state (propose)
- *   2. tiles and entry bundles are created in the store
+ *   2. `log/closing` names the new files, and tiles and entry bundles are created in the store
  *   3. the checkpoint is signed, cosigned by witnesses that answer, and durable in the state (setProposal)
  *   4. `log/checkpoint.<size>` is created; other bytes there are a fork, and everything stops (A19)
- *   5. `log/checkpoint` and `log/leaves.jsonl` are replaced
+ *   5. `log/leaves.jsonl` and `log/checkpoint` are replaced, and `log/closing` is removed
  *   6. the state confirms, and releases what the entries were about
  *
  * Before 2 the store's checkpoint must be the one that the state knows, or the proposed one. An older one of the same
@@ -26,6 +27,8 @@ export interface LogWriter {
   readonly origin: string;
   /** Ends an append that a crash interrupted. */
   recover(signal: AbortSignal): Promise<void>;
+  /** Names the files that are about to be written for the next entries. */
+  announce(paths: readonly string[]): Promise<void>;
   append(leaves: readonly NewLeaf[], signal: AbortSignal): Promise<void>;
 }
 
@@ -60,7 +63,13 @@ export function createLogWriter(
     const leaves = leavesOf(Buffer.concat(entries.map((entry) => leafHash(entry))));
     const tiler = createTiler(leaves, (index) => entries[index]!);
     tiler.grow(size);
-    for (const { path, bytes } of tiler.grow(entries.length)) {
+    const tiles = tiler.grow(entries.length);
+    await announce(entries, [
+      ...entries.slice(size).flatMap((entry, at) => filesNamedBy(parseLeaf(entry, origin, size + at))),
+      ...tiles.map(({ path }) => `log/${path}`),
+      `log/checkpoint.${entries.length}`,
+    ]);
+    for (const { path, bytes } of tiles) {
       signal.throwIfAborted();
       await createOwn(`log/${path}`, bytes);
     }
@@ -69,7 +78,17 @@ export function createLogWriter(
     const bytes = Buffer.from(checkpoint);
     await createOwn(`log/checkpoint.${entries.length}`, bytes);
     await point(entries, bytes);
+    // Its time is over with the checkpoint, so it may stay where files cannot be removed.
+    await store.remove(CLOSING_FILE).catch(() => {});
     await state.confirm({ size: entries.length, root: root.toString("hex"), checkpoint });
+  }
+
+  async function announce(entries: readonly Buffer[], paths: readonly string[]): Promise<void> {
+    const size = state.head()?.size;
+    // Before the first checkpoint there is nothing to verify.
+    if (size === undefined) return;
+    const closing = { origin, size, timeMs: clock.now(), paths };
+    await store.replace(CLOSING_FILE, Buffer.from(signClosing(closing, settings.signers(entries))));
   }
 
   async function sign(entries: readonly Buffer[], root: Buffer, signal: AbortSignal): Promise<string> {
@@ -143,6 +162,7 @@ export function createLogWriter(
       await checkHead();
       if (state.entries().length > (state.head()?.size ?? 0)) await publish(signal);
     },
+    announce: (paths) => announce([], paths),
     async append(leaves, signal) {
       await checkHead();
       const first = state.entries().length;

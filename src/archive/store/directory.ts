@@ -101,7 +101,21 @@ async function* listFiles(directory: string, prefix: string): AsyncIterable<Stor
     if (path === WORK_FOLDER) continue;
     if (entry.isDirectory()) yield* listFiles(directory, path);
     // A link or a device is nothing that an archive writes: reported as a file that does not belong here.
-    else yield { path, bytes: entry.isFile() ? (await stat(join(directory, path))).size : 0 };
+    else if (!entry.isFile()) yield { path, bytes: 0 };
+    else {
+      const bytes = await sizeOf(join(directory, path));
+      if (bytes !== undefined) yield { path, bytes };
+    }
+  }
+}
+
+/** Undefined when the file was removed meanwhile. */
+async function sizeOf(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
   }
 }
 

@@ -5,6 +5,7 @@ import { parseVerifier, type Verifier } from "../log/note.ts";
 import { entriesOf, TILE_WIDTH, tilePath } from "../log/tiles.ts";
 import { leafHash, leavesOf } from "../log/tree.ts";
 import type { ArchiveStore } from "../store/store.ts";
+import { type FoundClosing, readClosing } from "./closing.ts";
 import type { Findings } from "./findings.ts";
 import { checkFiles } from "./log-files.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
@@ -20,6 +21,7 @@ export interface CheckedLog {
   readonly leaves: readonly LogLeaf[];
   /** Every file that the log has, with those of its tiles. */
   readonly files: ReadonlySet<string>;
+  readonly closing: FoundClosing | undefined;
   /** When a witness last cosigned the newest checkpoint. */
   readonly witnessedMs: number | undefined;
 }
@@ -47,11 +49,16 @@ export async function verifyLog(
   const trusted = scope.key ?? keys[0]?.verifier;
   checkSignature(checkpoint, "log/checkpoint", checkpoint.size, trusted, keys, findings);
   if (scope.since !== undefined) checkSince(scope.since, checkpoint, hashes, trusted, keys, findings);
-  const files = await checkFiles(store, checkpoint, entries, leaves, hashes, trusted, keys, findings);
+  const closing = await readClosing(store, checkpoint, keys, findings);
+  const isGrowing = closing?.isCurrent === true;
+  const files = await checkFiles(
+    ...([store, checkpoint, entries, leaves, hashes, trusted, keys, isGrowing, findings] as const),
+  );
   return {
     checkpoint,
     leaves,
     files,
+    closing,
     witnessedMs: checkCosignatures(checkpoint, "log/checkpoint", leaves, scope, findings),
   };
 }

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { CLOSING_FILE } from "../log/closing.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LogLeaf, PartFiles } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
@@ -7,6 +8,7 @@ import type { GapInDay, PartResult } from "./check-part.ts";
 import { type Checkers, createCheckers } from "./checkers.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
+import { checkStrangers, type Strangers } from "./strangers.ts";
 
 /**
  * Checks a whole archive, or a part of it, with nothing but the store and a key. What it says is relative to the
@@ -26,6 +28,8 @@ export interface VerifyOptions {
   readonly samplePercent?: number | undefined;
   readonly maxAgeMs?: number | undefined;
   readonly nowMs: number;
+  /** For a second look at files that are about to be removed; without it there is none. */
+  sleep?(ms: number, signal: AbortSignal): Promise<void>;
   /** Whether an earlier verification has checked these files. */
   isDone?(files: CheckedFiles): boolean;
   onPart?(index: number, isValid: boolean, files: CheckedFiles): void;
@@ -41,6 +45,8 @@ export interface Verification {
   readonly findings: readonly Finding[];
   /** Further findings, which are not listed. */
   readonly findingsLeftOut: number;
+  /** Files that the archive has announced and that no checkpoint covers yet. They are not checked. */
+  readonly closing: { readonly sinceMs: number; readonly paths: readonly string[] } | undefined;
   readonly origin: string | undefined;
   readonly size: number;
   readonly root: string | undefined;
@@ -57,22 +63,62 @@ export interface Verification {
   readonly isPinned: boolean;
 }
 
+/*
+ * An archive may grow while it is verified: a day is closed, an organization is erased. The log says at every moment
+ * which files belong to it, so findings count only if the log is still the one that they were judged by. Otherwise
+ * there is another look, by the new log: parts that were sound are not read again, and only the files that were
+ * strangers before can be strangers still.
+ */
 export async function verifyArchive(store: ArchiveStore, options: VerifyOptions): Promise<Verification> {
+  const memory: Memory = { sound: new Map(), strangers: undefined };
+  for (let looks = 1; ; looks++) {
+    const { verification, log, mayPass } = await look(store, options, memory);
+    if (verification.isValid || log === undefined || looks === LOOKS_MAX) return verification;
+    if (!(await isSameLog(store, log))) continue;
+    if (!mayPass || options.sleep === undefined) return verification;
+    await options.sleep(LOOK_AGAIN_MS, options.signal ?? NEVER);
+  }
+}
+
+const LOOKS_MAX = 10;
+const LOOK_AGAIN_MS = 1000;
+const NEVER = new AbortController().signal;
+
+/** Kept from one look to the next. */
+interface Memory {
+  /** Parts without findings, by the hashes of their files; undefined where an earlier verification has checked it. */
+  readonly sound: Map<string, PartResult | undefined>;
+  strangers: readonly string[] | undefined;
+}
+
+interface Look {
+  readonly verification: Verification;
+  readonly log: CheckedLog | undefined;
+  /** Whether something was found that a change of the archive leaves for a moment after its checkpoint. */
+  readonly mayPass: boolean;
+}
+
+async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory): Promise<Look> {
   const findings = createFindings(options.disabled);
   const { key, since, witnesses = [] } = options;
   const log = await verifyLog(store, { key, since, witnesses }, findings);
   const parts = currentParts(log?.leaves ?? []);
-  const total = await checkParts(store, parts, log, options, findings);
+  const total = await checkParts(store, parts, log, options, memory, findings);
+  let strangers: Strangers | undefined;
   if (log !== undefined) {
     await checkPolicy(store, log.leaves, findings);
-    await checkStrangers(store, log, parts, findings);
+    strangers = await checkStrangers(store, log, parts, memory.strangers, findings);
+    memory.strangers = strangers.paths;
     checkAge(log, options, findings);
   }
   const newest = log?.leaves.at(-1);
-  return {
+  const verification: Verification = {
     isValid: findings.list.length === 0,
     findings: findings.list,
     findingsLeftOut: findings.leftOut + total.findingsLeftOut,
+    closing: strangers?.closing.length
+      ? { sinceMs: log!.closing!.timeMs, paths: strangers.closing }
+      : undefined,
     origin: log?.checkpoint.origin,
     size: log?.checkpoint.size ?? 0,
     root: log?.checkpoint.root.toString("hex"),
@@ -86,6 +132,16 @@ export async function verifyArchive(store: ArchiveStore, options: VerifyOptions)
     witnessedMs: log?.witnessedMs,
     isPinned: key !== undefined,
   };
+  const mayPass =
+    strangers?.isRemoving === true ||
+    findings.list.some(({ check }) => check === "policy.json" || check === "keys.txt");
+  return { verification, log, mayPass };
+}
+
+async function isSameLog(store: ArchiveStore, { checkpoint, closing }: CheckedLog): Promise<boolean> {
+  const [newest, note] = [await store.read("log/checkpoint"), await store.read(CLOSING_FILE)];
+  const isSameNote = closing === undefined ? note === undefined : note?.equals(closing.bytes) === true;
+  return newest?.equals(checkpoint.bytes) === true && isSameNote;
 }
 
 interface Totals {
@@ -104,6 +160,7 @@ async function checkParts(
   parts: readonly CurrentPart[],
   log: CheckedLog | undefined,
   options: VerifyOptions,
+  { sound }: Memory,
   findings: Findings,
 ): Promise<Totals> {
   const wanted = parts.filter(({ leaf }) => isInside(leaf.day, options));
@@ -115,14 +172,17 @@ async function checkParts(
   const started: Promise<PartResult | undefined>[] = [];
   const start = (part: CurrentPart | undefined) => {
     if (part === undefined) return;
-    const result = checkOne(checkers, part, log!, options);
+    const result = sound.has(nameOf(part))
+      ? Promise.resolve(sound.get(nameOf(part)))
+      : checkOne(checkers, part, log!, options);
     // It is awaited in its turn, which may be after it failed.
     result.catch(() => {});
     started.push(result);
   };
   try {
     for (let at = 0; at < checkers.width; at++) start(wanted[at]);
-    for (const [at, { leaf, files }] of wanted.entries()) {
+    for (const [at, part] of wanted.entries()) {
+      const { leaf, files } = part;
       options.signal?.throwIfAborted();
       const result = await started.shift();
       start(wanted[at + checkers.width]);
@@ -137,6 +197,8 @@ async function checkParts(
       }
       const isValid = result === undefined || result.findings.length === 0;
       days.set(leaf.day, (days.get(leaf.day) ?? true) && isValid);
+      if (isValid && sound.has(nameOf(part))) continue;
+      if (isValid) sound.set(nameOf(part), result);
       options.onPart?.(leaf.index, isValid, { ...(files ?? leaf), index: leaf.index });
     }
   } finally {
@@ -144,6 +206,9 @@ async function checkParts(
   }
   return { days, events, rawBytes, checked, lines, gaps, findingsLeftOut };
 }
+
+const nameOf = ({ leaf, files }: CurrentPart) =>
+  `${leaf.index} ${files?.manifest_sha256} ${files?.data_sha256}`;
 
 /** Undefined where all of the part is gone, or an earlier verification has checked it. */
 async function checkOne(
@@ -186,33 +251,6 @@ async function checkPolicy(
   const bytes = (await store.read("policy.json")) ?? Buffer.alloc(0);
   const isSame = hash("sha256", bytes, "hex") === newest.policy_sha256;
   findings.expect("policy.json", isSame, "policy.json", "INVALID: it is not the policy of the log");
-}
-
-/** Files that nothing in the log explains: `zstdcat` would print what somebody put there. */
-async function checkStrangers(
-  store: ArchiveStore,
-  log: CheckedLog,
-  parts: readonly CurrentPart[],
-  findings: Findings,
-): Promise<void> {
-  const known = new Set([
-    ...log.files,
-    "policy.json",
-    ...parts.flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
-  ]);
-  for await (const { path } of store.list(""))
-    findings.expect(
-      "unexpected files",
-      known.has(path) || isText(path, log.leaves),
-      path,
-      "UNEXPECTED: nothing in the log explains this file",
-    );
-}
-
-/** The texts of cases and reasons are beside the log and can be erased (A18). */
-function isText(path: string, leaves: readonly LogLeaf[]): boolean {
-  const match = /^texts\/([0-9a-f]{64})\.json$/.exec(path);
-  return match !== null && leaves.some((leaf) => JSON.stringify(leaf).includes(match[1]!));
 }
 
 function checkAge(log: CheckedLog, { maxAgeMs, nowMs }: VerifyOptions, findings: Findings): void {
