@@ -49,9 +49,14 @@ export async function judgeTotals(
   const { totals } = await app.view.status();
   check("the totals", totals, () => true);
   for (const { day, ...shown } of (await app.view.calendar()).days)
-    check(`the day ${day}`, shown, ({ timeMs }) => Math.floor(timeMs / DAY_MS) * DAY_MS === Date.parse(day));
-  for (const { id, ...shown } of (await app.view.organizations(EVERYTHING)).rows)
-    check(`the row of ${id}`, shown, ({ organization }) => sourceId(organization) === id);
+    check(`the day ${day}`, shown, (event) => isOn(day, event));
+  for (const { id, account, ...shown } of (await app.view.organizations(EVERYTHING)).rows) {
+    const isOfRow = ({ organization }: ModelEvent) => sourceId(organization) === id;
+    check(`the row of ${id}`, shown, isOfRow);
+    const own = await app.view.windows({ account, organization: id, limit: 1 });
+    for (const { day, ...counts } of own?.days ?? [])
+      check(`the day ${day} of ${id}`, counts, (event) => isOfRow(event) && isOn(day, event));
+  }
   return found;
 
   function check(name: string, { heldCount, apiCount }: Shown, isOf: (event: ModelEvent) => boolean): void {
@@ -69,6 +74,10 @@ export async function judgeTotals(
   function report(message: string): void {
     found.push({ rule: "ledger", message });
   }
+}
+
+function isOn(day: string, { timeMs }: ModelEvent): boolean {
+  return Math.floor(timeMs / DAY_MS) * DAY_MS === Date.parse(day);
 }
 
 /** Closed windows that were counted, by the source that they were read from. */

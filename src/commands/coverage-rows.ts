@@ -14,7 +14,7 @@ export interface CoverageRow {
   /** Deleted by the service before it was read. */
   readonly gapHours: number;
   readonly late: number;
-  /** null: not counted by day. Nothing was read as a whole, or a window with counts crosses midnight. */
+  /** null: not counted by day. Nothing was read as a whole, or a window that crosses midnight differs from the service. */
   readonly apiCount: number | null;
   readonly heldCount: number | null;
   /** How many organizations are read together with it in one query. */

@@ -60,7 +60,7 @@ export function createDays(nowMs: number) {
   };
 }
 
-function hasCounts({ state, apiCount, heldCount }: LedgerStretch): boolean {
+export function hasCounts({ state, apiCount, heldCount }: LedgerStretch): boolean {
   return state !== "live" && apiCount !== null && heldCount !== null;
 }
 

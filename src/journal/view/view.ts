@@ -16,6 +16,7 @@ import { liveFrom, readStoredLive } from "./live.ts";
 import { createOrganizationsView } from "./organizations.ts";
 import { createBacklogs, type ReaderRow } from "./readers.ts";
 import { createRecent } from "./recent.ts";
+import { createWindowDays } from "./window-days.ts";
 import { windowsOf } from "./windows.ts";
 
 export interface ViewOptions {
@@ -49,6 +50,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const known = () =>
     live ?? (options.isRunning === false ? null : liveFrom(readStoredLive(db), clock.now()));
   const ledger = createLedgerView(db, clock);
+  const windowDays = createWindowDays(db);
   const backlogs = createBacklogs(db);
   const deadLetters = createDeadLettersView(db);
   const gaps = createGapQueries(db);
@@ -227,7 +229,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     },
     async windows(query) {
       const { overlaps } = await ledger.survey();
-      return windowsOf(db, ledger.streams, query, clock.now(), overlaps);
+      return windowsOf(db, ledger.streams, query, clock.now(), overlaps, windowDays);
     },
     async gaps({ organization, ...query }) {
       const found = { ...query, owner: organization };

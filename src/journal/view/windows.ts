@@ -4,6 +4,7 @@ import type { State } from "../database.ts";
 import { createDays } from "./days.ts";
 import type { createLedgerView } from "./ledger.ts";
 import { type Overlaps, rowKey } from "./overlaps.ts";
+import type { WindowDays } from "./window-days.ts";
 
 interface Row extends Omit<WindowView, "state" | "services" | "groupSize"> {
   readonly counts: string | null;
@@ -19,6 +20,7 @@ export function windowsOf(
   { account, organization, limit }: WindowsQuery,
   nowMs: number,
   overlaps: Overlaps,
+  daysOf: WindowDays,
 ): WindowsView | undefined {
   const owner = organization.toLowerCase();
   const ids = [...new Set([...streams.of(account, owner), ...streams.of(account, organization)])];
@@ -45,9 +47,17 @@ export function windowsOf(
     };
   });
   const days = createDays(nowMs);
-  for (const window of windows) if (window.reader === null) days.add(window, 1);
-  for (const id of new Set([owner, organization]))
-    for (const excess of overlaps.byRow.get(rowKey(account, id)) ?? []) days.lessen(excess);
+  const excess = [...new Set([owner, organization])].flatMap(
+    (id) => overlaps.byRow.get(rowKey(account, id)) ?? [],
+  );
+  for (const [at, window] of windows.entries()) {
+    if (window.reader !== null) continue;
+    const { stream, counts } = rows[at]!;
+    const query = streams.get(stream)!;
+    const owners = query.organizations.length > 0 ? [owner] : ownersIn(counts);
+    for (const part of daysOf(window, query, owners, excess)) days.add(part, 1);
+  }
+  for (const one of excess) days.lessen(one);
   return {
     account,
     organization,
@@ -56,6 +66,11 @@ export function windowsOf(
     total: windows.length,
     windows: windows.slice(0, limit),
   };
+}
+
+/** A query without organizations is counted for the owners of its events. */
+function ownersIn(text: string | null): string[] {
+  return text === null ? [] : Object.keys(JSON.parse(text) as OwnerCounts);
 }
 
 /** One organization's part of a group's counts; unknown where the group was counted as a whole only. */
