@@ -1,10 +1,16 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { createView } from "../../src/journal/view/view.ts";
 import { eventText, pageOf } from "../support/pages.ts";
+import { openProxied } from "./proxied.ts";
+import type { AnswerProxy } from "./proxy.ts";
 import { DAY, HOUR, MINUTE, openWorld, type World, type WorldOptions } from "./support.ts";
 
 let world: World | undefined;
-afterEach(async () => await world?.close());
+let proxy: AnswerProxy | undefined;
+afterEach(async () => {
+  await world?.close();
+  await proxy?.close();
+});
 
 const EVERYTHING = { search: "", problems: false, sort: "lag" as const, offset: 0, limit: 1000 };
 const SIMULATOR = { organizations: 2, events: 100, liveEventsPerSecond: 0.002 };
@@ -133,6 +139,40 @@ describe("R36 a portal that several accounts read", () => {
     await it.pass(DAY, 6 * HOUR);
     await everyCountIsTrue(it);
   });
+});
+
+test("R36 a comparison counts the held events of an owner that the portal no longer shows", async () => {
+  const account = { since: "2d" };
+  ({ world, proxy } = await openProxied({ simulator: { organizations: 2, events: 0 }, account }));
+  const [first, second] = world.organizations as [string, string];
+  for (const [at, organization] of [first, first, second, second, second].entries()) {
+    const timestamp = new Date(world.clock.now() - (at + 3) * HOUR).toISOString();
+    const event = { id: `${at}`.padEnd(24, "b"), timestamp, organization, service: "directory" };
+    world.simulator.control.append("provider", [JSON.stringify({ ...event, event_type: "user_update" })]);
+  }
+  const provider = world.simulator.providerId;
+  await world.restart({ account: { ...account, insightsUrl: proxy.url, provider } });
+  await world.drain();
+  const ofPortal = async () =>
+    (await world!.windows()).filter(
+      ({ live, stream, apiCount }) => !live && stream.provider !== null && apiCount !== 0,
+    );
+  const countsNow = async () => (await ofPortal()).map(({ apiCount, heldCount }) => [apiCount, heldCount]);
+  expect(await countsNow()).toEqual([[5, 5]]);
+  let hidden = 0;
+  proxy.change = (exchange) => {
+    if (!exchange.path.endsWith("/events") || exchange.organizations.length > 0) return;
+    const events = JSON.parse(exchange.body.toString()) as { organization?: string }[];
+    const left = events.filter(({ organization }) => organization !== second);
+    hidden += events.length - left.length;
+    exchange.body = Buffer.from(JSON.stringify(left));
+    exchange.headers["x-result-count"] = String(left.length);
+  };
+  const nowMs = world.clock.now();
+  await world.account.poller.reconcile({ fromMs: nowMs - 2 * DAY, toMs: nowMs }, world.signal);
+  await world.drain();
+  expect(hidden).toBeGreaterThan(0);
+  expect(await countsNow()).toEqual([[5, 5]]);
 });
 
 test("R36 the own organization of a renamed account, whose events name no organization", async () => {
