@@ -11,12 +11,10 @@ const dayShares = {
   live: z.number(),
   read: z.number(),
   sealed: z.number(),
-  apiCount: count
-    .nullable()
-    .meta({
-      description:
-        "What the service said of the windows of this day. null: there is none, or a window covers several days and cannot be counted by day.",
-    }),
+  apiCount: count.nullable().meta({
+    description:
+      "What the service said of the windows of this day. null: there is none, or a window covers several days and cannot be counted by day.",
+  }),
   heldCount: count.nullable().meta({ description: "What was held of those windows right after." }),
   late: count,
   askedMs: ms.nullable().meta({ description: "When the oldest of those answers was given." }),
