@@ -1,5 +1,6 @@
 import { Agent } from "node:https";
 import type { S3Client } from "@aws-sdk/client-s3";
+import { type AnswerParts, isConfirmed, isWebPage } from "./http/confirmed.ts";
 import { readTls, type TlsConfig } from "./http/tls.ts";
 import type { Secret } from "./secret.ts";
 
@@ -28,7 +29,7 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
   const { S3Client } = await import("@aws-sdk/client-s3");
   const { accessKeyId, secretAccessKey, sessionToken, timeout } = connection;
   const tls = await readTls(connection.tls);
-  return new S3Client({
+  const client = new S3Client({
     region: connection.region,
     forcePathStyle: connection.pathStyle,
     maxAttempts: 1,
@@ -49,6 +50,35 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
       httpsAgent: new Agent({ keepAlive: true, maxSockets: use.connections, ...tls }),
     },
   });
+  client.middlewareStack.add(
+    (next, { commandName = "" }) =>
+      async (args) => {
+        const result = await next(args);
+        const { statusCode, headers } = result.response as Response;
+        isConfirmed({ status: statusCode, headers }, confirmationOf(commandName, connection.endpoint));
+        return result;
+      },
+    { step: "deserialize", priority: "low" },
+  );
+  return client;
+}
+
+interface Response {
+  readonly statusCode: number;
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The service answers these with the object's ETag, which a proxy or a sign-in page does not know. */
+const ABOUT_ONE_OBJECT = ["PutObjectCommand", "HeadObjectCommand", "GetObjectCommand"];
+
+function confirmationOf(commandName: string, endpoint: string | undefined) {
+  const hasEtag = ABOUT_ONE_OBJECT.includes(commandName);
+  return {
+    destination: endpoint ?? "S3",
+    expected: hasEtag ? "the service's answer with an ETag" : "the service's answer",
+    isGiven: (answer: AnswerParts) => !isWebPage(answer) && (!hasEtag || answer.headers.etag !== undefined),
+  };
 }
 
 export interface S3Fault {

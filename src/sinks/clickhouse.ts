@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
@@ -69,7 +70,7 @@ export const clickhouse = defineSink({
       });
       const body = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
-      if (isSuccess(answer)) return undefined;
+      if (isInserted(answer, destination)) return undefined;
       const error = clickhouseError(answer, destination);
       if (error) throw error;
       return { reason: `ClickHouse answered ${saidOf(answer)}`, answer: answer.text };
@@ -148,9 +149,23 @@ async function connect(config: ClickhouseConfig, clock: Clock) {
   return { requester, destination, table: `${config.database}.${config.table}`, headers, addressOf };
 }
 
+/** Every answer of the server carries headers such as X-ClickHouse-Query-Id and X-ClickHouse-Summary. */
+function isClickhouse(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "an answer with headers of ClickHouse (X-ClickHouse-…)",
+    isGiven: ({ headers }) => Object.keys(headers).some((name) => name.startsWith("x-clickhouse-")),
+  });
+}
+
+/** The server may begin its answer with a 200 and meet the error later: an insert that worked has no words. */
+function isInserted(answer: Answer, destination: string): boolean {
+  return codeOf(answer) === undefined && isClickhouse(answer, destination);
+}
+
 /** The error in the answer to DESCRIBE TABLE. A user who may only insert is not allowed to see the columns. */
 function tableError(answer: Answer, destination: string): Error | undefined {
-  if (isSuccess(answer) || codeOf(answer) === CODES.notEnoughPrivileges) return undefined;
+  if (codeOf(answer) === CODES.notEnoughPrivileges || isClickhouse(answer, destination)) return undefined;
   return clickhouseError(answer, destination) ?? new PausedError(`${destination}: ${saidOf(answer)}`, REMEDY);
 }
 

@@ -3,13 +3,15 @@ import type { Clock } from "../core/clock.ts";
 import { RejectedEventsError, type Rejection } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { isEmptyOrObject } from "./over-http/confirmations.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -50,7 +52,7 @@ export const datadog = defineSink({
     "At least once for events of the last 18 hours, with the identity as an attribute; Datadog drops older ones, so they become dead letters.",
 
   async open({ config, format, clock }) {
-    const { requester, destination, url, headers } = await connect(config, clock);
+    const { requester, destination, url, headers, isTaken } = await connect(config, clock);
     const fixed = JSON.stringify({
       ddsource: config.source,
       service: config.service,
@@ -61,7 +63,7 @@ export const datadog = defineSink({
     async function send(records: readonly SinkRecord[], signal: AbortSignal) {
       const body = joinElements("[", records, "]");
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer)) return undefined;
       const error = datadogError(answer, destination);
       if (error) throw error;
       return {
@@ -91,8 +93,8 @@ export const datadog = defineSink({
   },
 
   async probe({ config, clock, signal }) {
-    const { requester, destination, url, headers } = await connect(config, clock);
-    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : datadogError(answer, destination));
+    const { requester, destination, url, headers, isTaken } = await connect(config, clock);
+    const judge = (answer: Answer) => (isTaken(answer) ? undefined : datadogError(answer, destination));
     // An array without events stores nothing; the key is checked before the content.
     return probeOver({ requester, clock, signal, requests: [{ url, headers, body: "[]", judge }] });
   },
@@ -113,7 +115,15 @@ async function connect(config: DatadogConfig, clock: Clock) {
     secrets: [config.apiKey],
   });
   const headers = { "dd-api-key": config.apiKey.reveal(), "content-type": "application/json" };
-  return { requester, destination, url: `${base.replace(/\/+$/, "")}/api/v2/logs`, headers };
+  // The intake answers 202. Proxies of other makers, which `url` may name, answer 200.
+  const statuses = config.url === undefined ? [202] : [200, 202];
+  const isTaken = (answer: Answer) =>
+    isConfirmed(answer, {
+      destination,
+      expected: "the intake's 202",
+      isGiven: (given) => statuses.includes(given.status) && isEmptyOrObject(given),
+    });
+  return { requester, destination, url: `${base.replace(/\/+$/, "")}/api/v2/logs`, headers, isTaken };
 }
 
 function datadogError(answer: Answer, destination: string): Error | undefined {

@@ -2,6 +2,7 @@ import { createHmac, hash } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed, isWebPage } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
@@ -10,7 +11,7 @@ import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
 
@@ -91,7 +92,7 @@ export const http = defineSink({
         { url: config.url, headers: headersOf(body, key), body, gzip: config.gzip },
         signal,
       );
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer, destination)) return undefined;
       const said = saidOf(answer);
       const error = statusError(answer, { destination, said, remedy: REMEDY });
       if (error) throw error;
@@ -135,8 +136,13 @@ export const http = defineSink({
       isAnswer(answer)
         ? undefined
         : statusError(answer, { destination, said: saidOf(answer), remedy: REMEDY });
-    const remark = ({ status }: Answer) =>
-      status < 300 ? [] : [`It answered ${status} to HEAD, so only its address was checked.`];
+    const remark = (answer: Answer) => {
+      if (answer.status >= 300)
+        return [`It answered ${answer.status} to HEAD, so only its address was checked.`];
+      return isWebPage(answer)
+        ? ["It answered HEAD with a web page: check that the address takes events."]
+        : [];
+    };
     const request = { method: "HEAD", url: config.url, headers: fixedHeaders, judge, remark } as const;
     return probeOver({ requester, clock, signal, requests: [request] });
   },
@@ -160,6 +166,15 @@ async function connect(config: HttpConfig, clock: Clock) {
   for (const [name, value] of Object.entries(config.headers))
     fixedHeaders[name.toLowerCase()] = value instanceof Secret ? value.reveal() : value;
   return { requester, destination, fixedHeaders };
+}
+
+/** The receiver is anyone's own, so any 2xx counts. A whole page for a browser is a sign-in page or a wrong address. */
+function isTaken(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "the receiver's own 2xx",
+    isGiven: ({ text }) => !/^\s*<(!doctype\s+html|html)\b/i.test(text),
+  });
 }
 
 function saidOf(answer: Answer): string | undefined {

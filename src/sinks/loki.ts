@@ -3,6 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import { RejectedEventsError, type Rejection } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretOf, secretSchema } from "../core/secret.ts";
@@ -62,7 +63,7 @@ export const loki = defineSink({
     async function send(records: readonly SinkRecord[], signal: AbortSignal) {
       const body = bodyOf(records, config.labels);
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer, destination)) return undefined;
       const error = lokiError(answer, destination);
       if (error) throw error;
       return { reason: `Loki answered ${answer.status}`, answer: answer.text };
@@ -90,8 +91,11 @@ export const loki = defineSink({
   async probe({ config, clock, signal }) {
     const { requester, destination, url, headers } = await connect(config, clock);
     // Loki answers 422 (or 400) to a push without streams, after it has checked the login; nothing is stored.
-    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : lokiError(answer, destination));
-    const request = { url, headers, body: '{"streams":[]}', judge };
+    const judge = (answer: Answer) =>
+      isTaken(answer, destination) ? undefined : lokiError(answer, destination);
+    const remark = (answer: Answer) =>
+      isSuccess(answer) ? ["It took a push without streams, which Loki refuses: check that it is Loki."] : [];
+    const request = { url, headers, body: '{"streams":[]}', judge, remark };
     return probeOver({ requester, clock, signal, requests: [request] });
   },
 
@@ -117,6 +121,15 @@ async function connect(config: LokiConfig, clock: Clock) {
     ...(config.password && { authorization: `Basic ${login}` }),
   };
   return { requester, destination, url: `${base}/loki/api/v1/push`, headers };
+}
+
+/** Loki answers 204; some servers with its push API answer 200 without a body. */
+function isTaken(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "Loki's 204",
+    isGiven: ({ status, text }) => status === 204 || (status === 200 && text === ""),
+  });
 }
 
 function lokiError(answer: Answer, destination: string): Error | undefined {

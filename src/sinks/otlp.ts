@@ -3,14 +3,16 @@ import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { defineSink, type SinkRecord } from "../core/sink.ts";
+import { isEmptyOrObject } from "./over-http/confirmations.ts";
 import { halveUntilNamed, type UnnamedRefusal } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -60,7 +62,7 @@ export const otlp = defineSink({
     ): Promise<UnnamedRefusal | undefined> {
       const body = joinElements(head, records, tail);
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
-      if (!isSuccess(answer)) {
+      if (!isTaken(answer, destination)) {
         const error = otlpError(answer, destination);
         if (error) throw error;
         return {
@@ -80,7 +82,7 @@ export const otlp = defineSink({
 
     try {
       const answer = await requester.send({ url, headers, body: NO_RECORDS }, signal);
-      const error = isSuccess(answer) ? undefined : otlpError(answer, destination);
+      const error = isTaken(answer, destination) ? undefined : otlpError(answer, destination);
       if (error) throw error;
     } catch (error) {
       await requester.close();
@@ -106,7 +108,8 @@ export const otlp = defineSink({
 
   async probe({ config, clock, signal }) {
     const { requester, destination, url, headers } = await connect(config, clock);
-    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : otlpError(answer, destination));
+    const judge = (answer: Answer) =>
+      isTaken(answer, destination) ? undefined : otlpError(answer, destination);
     return probeOver({ requester, clock, signal, requests: [{ url, headers, body: NO_RECORDS, judge }] });
   },
 });
@@ -168,6 +171,19 @@ function attributesOf(values: Readonly<Record<string, string>>): string {
     .filter(([, value]) => value !== "")
     .map(([key, stringValue]) => ({ key, value: { stringValue } }));
   return JSON.stringify(attributes);
+}
+
+/**
+ * The specification asks for a 200 and a message in the encoding of the request. Some receivers answer 204 without a
+ * body, and some answer in protobuf, whose empty message has no bytes.
+ */
+function isTaken(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "an answer by the specification of OTLP",
+    isGiven: (given) =>
+      isEmptyOrObject(given) || /protobuf/i.test(String(given.headers["content-type"] ?? "")),
+  });
 }
 
 /** The counts are 64-bit integers, which JSON carries as strings. */

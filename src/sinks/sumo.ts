@@ -2,13 +2,15 @@ import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { PausedError, RejectedEventsError, type Rejection } from "../core/errors.ts";
 import { connectionFields } from "../core/http/config.ts";
+import { isConfirmed } from "../core/http/confirmed.ts";
 import { isSafeAddress } from "../core/http/plain-http.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { secretOf, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
+import { isEmptyOrObject } from "./over-http/confirmations.ts";
 import { halveUntilNamed } from "./over-http/halve.ts";
 import { probeOver } from "./over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "./over-http/status.ts";
+import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember } from "./shared/body.ts";
 
@@ -51,7 +53,7 @@ export const sumo = defineSink({
     async function send(records: readonly SinkRecord[], signal: AbortSignal) {
       const body = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer)) return undefined;
       const error = sumoError(answer);
       if (error) throw error;
       return {
@@ -86,7 +88,7 @@ export const sumo = defineSink({
 
   async probe({ config, clock, signal }) {
     const { requester, url, headers } = await connect(config, clock);
-    const judge = (answer: Answer) => (isSuccess(answer) ? undefined : sumoError(answer));
+    const judge = (answer: Answer) => (isTaken(answer) ? undefined : sumoError(answer));
     // A body without a message stores nothing.
     return probeOver({ requester, clock, signal, requests: [{ url, headers, body: "", judge }] });
   },
@@ -121,6 +123,15 @@ async function connect(config: SumoConfig, clock: Clock) {
 function saidOf(answer: Answer): string | undefined {
   const json = jsonOf(answer);
   return saying(json?.code, json?.message);
+}
+
+/** An HTTP source answers 200 and nothing more. */
+function isTaken(answer: Answer): boolean {
+  return isConfirmed(answer, {
+    destination: DESTINATION,
+    expected: "an empty 200",
+    isGiven: (given) => given.status === 200 && isEmptyOrObject(given),
+  });
 }
 
 function sumoError(answer: Answer): Error | undefined {

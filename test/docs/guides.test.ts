@@ -105,6 +105,8 @@ describe("the commands of the guides", () => {
       const given = tokens.answer(received);
       if (given) return given;
       if (!tokens.isAuthorized(received)) return { status: 401 };
+      if (!received.path.endsWith("/iam/testPermissions"))
+        return { status: 200, body: { name: "example-audit" } };
       return { status: 200, body: { permissions: ["storage.objects.create", "storage.objects.get"] } };
     });
     open.push(server);
@@ -122,7 +124,7 @@ describe("the commands of the guides", () => {
       if (headers.authorization !== "Bearer token") return { status: 401 };
       // A probe is sent with a wrong digest, so that nothing is stored.
       if (method === "PUT") return { status: 400, headers: { "x-ms-error-code": "Md5Mismatch" } };
-      return { status: 200 };
+      return { status: 200, headers: { "x-ms-request-id": "1" } };
     });
     open.push(server);
     const entra = {

@@ -179,6 +179,9 @@ describe.skipIf(skip)("the azure_blob sink, against Azurite", () => {
   });
 });
 
+/** In every answer of the service. */
+const OWN = { "x-ms-request-id": "5b7a0f4e-0000-4000-8000-000000000000" };
+
 describe("azure_blob with Entra, against a stand-in", () => {
   test("logs in as an application, and asks for a new token once when it is refused", async () => {
     let issued = 0;
@@ -191,9 +194,9 @@ describe("azure_blob with Entra, against a stand-in", () => {
       }
       if (headers.authorization === revoked || !/^Bearer token-/.test(headers.authorization ?? ""))
         return { status: 401, headers: { "x-ms-error-code": "InvalidAuthenticationInfo" } };
-      if (method !== "PUT") return { status: 200 };
+      if (method !== "PUT") return { status: 200, headers: OWN };
       blobs.set(path, body);
-      return { status: 201 };
+      return { status: 201, headers: OWN };
     });
     const target = {
       definition: azureBlob,
@@ -223,7 +226,8 @@ describe("azure_blob with Entra, against a stand-in", () => {
   ])("%i %s has its meaning", async (status, code, kind) => {
     let isOpen = false;
     const server = await startServer(
-      (): Reply => (isOpen ? { status, headers: { "x-ms-error-code": code } } : { status: 200 }),
+      (): Reply =>
+        isOpen ? { status, headers: { "x-ms-error-code": code } } : { status: 200, headers: OWN },
     );
     const target = {
       definition: azureBlob,

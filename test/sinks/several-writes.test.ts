@@ -35,6 +35,7 @@ async function startReceiver(atOnce: number) {
       // The sender was killed amid its request.
       return;
     }
+    response.setHeader("x-clickhouse-query-id", "1");
     if (request.method === "GET") return void response.end();
     const key = String(
       request.headers["idempotency-key"] ?? url.searchParams.get("insert_deduplication_token"),

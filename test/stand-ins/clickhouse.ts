@@ -4,7 +4,8 @@ export type ClickhouseRow = Readonly<Record<string, string>>;
 
 /**
  * A stand-in for ClickHouse's HTTP interface, written from its documentation: JSONEachRow inserts that are
- * taken or refused as a whole, deduplication by insert_deduplication_token, errors as `Code: N. DB::Exception`.
+ * taken or refused as a whole, deduplication by insert_deduplication_token, errors as `Code: N. DB::Exception`. Every
+ * answer has headers of the server.
  */
 export async function startClickhouse(options: { readonly password: string; readonly table: string }) {
   const state = { password: options.password, refusedIds: [] as readonly string[], mayInsert: true };
@@ -32,7 +33,13 @@ export async function startClickhouse(options: { readonly password: string; read
     return { status: 200, body: "" };
   }
 
-  const server = await startServer(answer);
+  const server = await startServer((received) => ({
+    ...answer(received),
+    headers: {
+      "x-clickhouse-query-id": "6f1d2c1e-0000-4000-8000-000000000000",
+      "x-clickhouse-timezone": "UTC",
+    },
+  }));
   return {
     server,
     state,

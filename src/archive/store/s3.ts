@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { GetObjectCommandOutput, PutObjectCommandInput } from "@aws-sdk/client-s3";
 import type { Clock } from "../../core/clock.ts";
+import { RetryableError } from "../../core/errors.ts";
 import { openS3Client, s3Fault } from "../../core/s3-client.ts";
 import { DAY_MS } from "../../core/time.ts";
 import type { S3StoreConfig } from "../config.ts";
@@ -185,6 +186,8 @@ function statusOf(error: unknown): number | undefined {
 /** The service's own error can repeat parts of the signed request, so only its words are kept. */
 function failure(place: string, path: string, error: unknown): Error {
   const { name, message } = error as Error;
+  // Our own words, about an answer that is not the service's.
+  if (error instanceof RetryableError) return new Error(`${place}/${path}: ${message}`);
   return new Error(
     `${place}/${path}: the store answered ${statusOf(error) ?? "nothing"} ${name}: ${message}`,
   );

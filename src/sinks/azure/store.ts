@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
+import { isConfirmed } from "../../core/http/confirmed.ts";
 import {
   type Answer,
   makeRequester,
@@ -97,7 +98,7 @@ export async function openContainer(
         ...(config.tier && { "x-ms-access-tier": config.tier }),
       };
       const answer = await send({ method: "PUT", path: pathOf(key), headers, body }, signal);
-      if (isSuccess(answer)) return true;
+      if (isAzure(answer, place, 201)) return true;
       if (TAKEN.includes(codeOf(answer))) return false;
       // A signature with the right to create is refused like this for a blob that exists.
       if (answer.status === 403 && (await isStored(key, signal))) return false;
@@ -108,7 +109,7 @@ export async function openContainer(
       const path = `?restype=container&comp=list&maxresults=1&prefix=${encodeURIComponent(prefix)}`;
       const answer = await send({ method: "GET", path, headers: {} }, signal);
       // Listing is not needed: a user who may only write is welcome.
-      if (isSuccess(answer) || MAY_NOT_LIST.includes(codeOf(answer))) return;
+      if (isAzure(answer, place, 200) || MAY_NOT_LIST.includes(codeOf(answer))) return;
       throw azureError(answer, place);
     },
     async probe(key, signal) {
@@ -129,6 +130,15 @@ const MAY_NOT_LIST: readonly string[] = ["AuthorizationPermissionMismatch", "Aut
 async function signed({ ...request }: SignableRequest, account: string, key: Secret) {
   const authorization = sharedKeyAuthorization(request, account, key.reveal());
   return { ...request.headers, authorization };
+}
+
+/** Every answer of the service carries its own id of the request. */
+function isAzure(answer: Answer, destination: string, expected: number): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: `the service's ${expected} with x-ms-request-id`,
+    isGiven: ({ status, headers }) => status === expected && headers["x-ms-request-id"] !== undefined,
+  });
 }
 
 /** Names of metadata are identifiers here: a hyphen becomes an underscore. */

@@ -1,5 +1,6 @@
 import { hash, randomUUID } from "node:crypto";
 import { PausedError, RetryableError } from "../../core/errors.ts";
+import { isConfirmed } from "../../core/http/confirmed.ts";
 import { type Answer, makeRequester, type Outgoing } from "../../core/http/requester.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import { DIGEST, type ObjectStore } from "../objects/store.ts";
@@ -47,7 +48,7 @@ export async function openGoogleBucket(
         ...(config.storageClass && { storageClass: config.storageClass }),
       };
       const answer = await send(uploadRequest(base, config.bucket, about, body), signal);
-      if (isSuccess(answer)) return true;
+      if (isNamed(answer, place, key)) return true;
       if (answer.status === 412) return false;
       throw gcsError(answer, place);
     },
@@ -62,7 +63,7 @@ export async function openGoogleBucket(
     async greet(signal) {
       const answer = await send({ method: "GET", url: `${bucketUrl}?fields=name`, headers: {} }, signal);
       // A user who may only create objects is not allowed to see the bucket.
-      if (isSuccess(answer) || answer.status === 403) return;
+      if (answer.status === 403 || isNamed(answer, place)) return;
       throw gcsError(answer, place);
     },
     async probe(_, signal) {
@@ -80,6 +81,18 @@ export async function openGoogleBucket(
     },
     close: () => requester.close(),
   };
+}
+
+/** The API answers with the bucket or the object, and its name. */
+function isNamed(answer: Answer, destination: string, name?: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "the API's JSON with the name of the bucket or object",
+    isGiven(given) {
+      const found = jsonOf(given)?.name;
+      return name === undefined ? typeof found === "string" : found === name;
+    },
+  });
 }
 
 const NEEDED = ["storage.objects.create", "storage.objects.get"];

@@ -3,13 +3,15 @@ import type { Clock } from "../../core/clock.ts";
 import { PausedError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { connectionFields } from "../../core/http/config.ts";
+import { isConfirmed } from "../../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { defineSink, type SinkRecord } from "../../core/sink.ts";
+import { isJsonObject } from "../over-http/confirmations.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
 import { skewRemarks } from "../over-http/probe.ts";
-import { isSuccess, jsonOf, statusError } from "../over-http/status.ts";
+import { jsonOf, statusError } from "../over-http/status.ts";
 import { WRITES_MAX } from "../over-http/writes.ts";
 import { bytesOf } from "../shared/body.ts";
 import { googleFields, googleSecrets, googleTokens } from "./auth.ts";
@@ -72,7 +74,7 @@ export const googleSecops = defineSink({
 
     async function send(records: readonly SinkRecord[], abort: AbortSignal) {
       const answer = await connection.post(joinElements(connection.head, records, TAIL), abort);
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer, destination)) return undefined;
       const error = secopsError(answer, destination);
       if (error) throw error;
       return {
@@ -110,7 +112,8 @@ export const googleSecops = defineSink({
     const connection = await connect(config, clock);
     try {
       const answer = await connection.post(`${connection.head}${TAIL}`, signal);
-      const error = isSuccess(answer) ? undefined : secopsError(answer, connection.destination);
+      const { destination } = connection;
+      const error = isTaken(answer, destination) ? undefined : secopsError(answer, destination);
       if (error) throw error;
       return skewRemarks(answer.dateMs, clock.now());
     } finally {
@@ -168,6 +171,11 @@ function logOf(event: JournalEvent, body: Uint8Array, namespace: string | undefi
       ...(event.service !== "" && { service: label(event.service) }),
     },
   });
+}
+
+/** The API answers with an object that has no members. */
+function isTaken(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, { destination, expected: "the API's JSON object", isGiven: isJsonObject });
 }
 
 function secopsError(answer: Answer, destination: string): Error | undefined {

@@ -1,4 +1,5 @@
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
+import { unconfirmed } from "../../core/http/confirmed.ts";
 import { transportError } from "../../core/http/requester.ts";
 import { dateMsOf, retryAfterMsOf } from "../../core/http/retry-after.ts";
 import { s3Fault } from "../../core/s3-client.ts";
@@ -44,6 +45,9 @@ export function s3Error(error: unknown, place: string, nowMs: number): Error {
   if (error instanceof RetryableError || error instanceof PausedError) return error;
   const { name, status, headers } = s3Fault(error);
   if (status === undefined && name !== "CredentialsProviderError") return transportError(place, error);
+  // The client could not read an answer of success.
+  if (status !== undefined && status >= 200 && status < 300)
+    return unconfirmed({ status, headers }, { destination: place, expected: "the service's XML" });
   const message = `${place} answered ${saying(status, name, (error as Error).message)}`;
   if (name === "EntityTooLarge" || status === 413) return new TooLargeError(message);
   const isTransient =

@@ -3,6 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { PausedError, RejectedEventsError, type Rejection } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { connectionFields } from "../../core/http/config.ts";
+import { isConfirmed } from "../../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../../core/http/requester.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../../core/sink.ts";
@@ -10,7 +11,7 @@ import { entraTokens } from "../azure/entra.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { arrayOverheads, joinElements } from "../over-http/json-array.ts";
 import { probeOver } from "../over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
+import { jsonOf, saying, statusError } from "../over-http/status.ts";
 import { WRITES_MAX } from "../over-http/writes.ts";
 import { isJson, textOf } from "../shared/body.ts";
 
@@ -79,7 +80,7 @@ export const sentinel = defineSink({
         tokens.forget(token);
         answer = await post(body, await tokens.get(abort), abort);
       }
-      if (isSuccess(answer)) return undefined;
+      if (isTaken(answer, destination)) return undefined;
       const said = saidOf(answer);
       const error = sentinelError(answer, destination, said);
       if (error) throw error;
@@ -119,7 +120,7 @@ export const sentinel = defineSink({
       const authorization = `Bearer ${await tokens.get(signal)}`;
       const headers = { authorization, "content-type": "application/json" };
       const judge = (answer: Answer) =>
-        isSuccess(answer) ? undefined : sentinelError(answer, destination, saidOf(answer));
+        isTaken(answer, destination) ? undefined : sentinelError(answer, destination, saidOf(answer));
       // An array without rows stores nothing; the role, the rule and the stream are checked before the rows.
       return await probeOver({ requester, clock, signal, requests: [{ url, headers, body: "[]", judge }] });
     } finally {
@@ -166,6 +167,14 @@ function refuseTooLarge(batch: Batch): void {
   }
   if (rejected.length > 0)
     throw new RejectedEventsError("Events are too large for Azure Monitor.", rejected, { remaining });
+}
+
+function isTaken(answer: Answer, destination: string): boolean {
+  return isConfirmed(answer, {
+    destination,
+    expected: "Azure Monitor's 204",
+    isGiven: ({ status }) => status === 204,
+  });
 }
 
 function sentinelError(answer: Answer, destination: string, said: string | undefined): Error | undefined {
