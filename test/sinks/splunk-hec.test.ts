@@ -195,6 +195,20 @@ describe("the splunk_hec sink, against a stand-in", () => {
     expect(destination.splunk.events()).toHaveLength(3);
   });
 
+  /** The ids that were asked for. */
+  const questions = () =>
+    destination.splunk.server.received
+      .filter(({ path }) => path === "/services/collector/ack")
+      .map(({ body }) => (JSON.parse(body.toString()) as { acks: number[] }).acks);
+
+  /** Tries until the batch is taken. Its events must be stored then. */
+  async function deliver(opened: Sink, events: ReturnType<typeof makeEvents>): Promise<void> {
+    const batch = makeBatch(opened, events);
+    while ((await attempt(opened, batch)) !== undefined);
+    const stored = destination.splunk.events();
+    for (const { bytes } of events) expect(stored).toContain(Buffer.from(bytes).toString());
+  }
+
   test("many batches wait for their acknowledgements at once, and one request asks for all of them", async () => {
     const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
     expect(opened.writesMax).toBe(32);
@@ -205,16 +219,61 @@ describe("the splunk_hec sink, against a stand-in", () => {
     const writes = Array.from({ length: 20 }, (_, at) =>
       opened.write(makeBatch(opened, events.slice(2 * at, 2 * at + 2)), signal),
     );
-    const questions = () =>
-      splunk.server.received
-        .filter(({ path }) => path === "/services/collector/ack")
-        .map(({ body }) => (JSON.parse(body.toString()) as { acks: number[] }).acks);
-    await expect.poll(() => questions().at(-1)).toHaveLength(20);
+    await expect.poll(() => questions().at(-1)?.length).toBe(20);
     const asked = questions().length;
     splunk.state.acknowledges = true;
     await Promise.all(writes);
     expect(splunk.events()).toHaveLength(40);
     expect(questions().length).toBeLessThanOrEqual(asked + 2);
+  });
+
+  test("a receiver that restarts and numbers from 0 again: what it lost is sent again", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "2s" } });
+    const { splunk } = destination;
+    const events = makeEvents(16);
+    const some = (from: number) =>
+      Array.from({ length: 4 }, (_, at) => events.slice(from + 2 * at, from + 2 * at + 2));
+    splunk.state.acknowledges = false;
+    const early = some(0).map((each) => deliver(opened, each));
+    await expect.poll(() => new Set(questions().flat()).size, { timeout: 60_000 }).toBeGreaterThanOrEqual(4);
+    splunk.restart();
+    splunk.state.acknowledges = true;
+    await Promise.all([...early, ...some(8).map((each) => deliver(opened, each))]);
+  });
+
+  test("a batch whose answer was lost is not taken for the batch that had its number before", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    const { splunk } = destination;
+    splunk.state.acknowledges = false;
+    const early = deliver(opened, makeEvents(3));
+    await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    splunk.restart();
+    splunk.server.cutNext();
+    const late = makeBatch(opened, makeEvents(6).slice(3));
+    expect(await attempt(opened, late)).toBeInstanceOf(RetryableError);
+    splunk.state.acknowledges = true;
+    await early;
+  });
+
+  test("an acknowledgement does not count while the id of another batch is not known", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    const { splunk } = destination;
+    splunk.state.acknowledges = false;
+    const early = deliver(opened, makeEvents(3));
+    await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    splunk.restart();
+    let answer = () => {};
+    splunk.state.delay = new Promise((resolve) => {
+      answer = resolve;
+    });
+    const late = deliver(opened, makeEvents(6).slice(3));
+    // The restarted receiver holds the late batch under the id of the early one, and its answer is on the way.
+    await expect.poll(() => splunk.pending(), { timeout: 60_000 }).toBe(1);
+    splunk.state.acknowledges = true;
+    await expect.poll(() => splunk.events().length, { timeout: 60_000 }).toBe(3);
+    answer();
+    splunk.state.delay = undefined;
+    await Promise.all([early, late]);
   });
 
   test("a question for acknowledgements that fails is asked again, and no batch is sent twice", async () => {

@@ -14,7 +14,8 @@ export async function startSplunk(options: {
 }) {
   const { path = "/services/collector/event", scheme = "Splunk" } = options;
   const stored: string[] = [];
-  const pending: { readonly ackId: number; readonly events: readonly string[] }[] = [];
+  /** By channel; the index is the number of the acknowledgement. */
+  const channels = new Map<string, (readonly string[] | undefined)[]>();
   const state = {
     tokenDisabled: false,
     token: options.token,
@@ -24,17 +25,21 @@ export async function startSplunk(options: {
     allowedIndexes: undefined as readonly string[] | undefined,
     acknowledges: true,
     isBusy: false,
+    /** Answers to events wait for it. */
+    delay: undefined as Promise<void> | undefined,
   };
-  let nextAckId = 0;
 
-  const server = await startServer((received): Reply => {
+  const server = await startServer(async (received): Promise<Reply> => {
     const denied = authorize(received);
     if (denied) return denied;
     if (state.isBusy) return reply(503, 9, "Server is busy");
     if (options.acknowledgement && !channelOf(received)) return reply(400, 10, "Data channel is missing");
     switch (received.path) {
-      case path:
-        return takeEvents(received);
+      case path: {
+        const answer = takeEvents(received);
+        await state.delay;
+        return answer;
+      }
       case "/services/collector/ack":
         return tellAcks(received);
       default:
@@ -70,8 +75,10 @@ export async function startSplunk(options: {
       stored.push(...envelopes);
       return reply(200, 0, "Success");
     }
-    pending.push({ ackId: nextAckId, events: envelopes });
-    return reply(200, 0, "Success", { ackId: nextAckId++ });
+    const channel = channelOf(received)!;
+    const pending = channels.get(channel) ?? [];
+    channels.set(channel, pending);
+    return reply(200, 0, "Success", { ackId: pending.push(envelopes) - 1 });
   }
 
   function problemOf(envelope: string): { code: number; text: string } | undefined {
@@ -93,11 +100,13 @@ export async function startSplunk(options: {
     if (!options.acknowledgement) return reply(400, 14, "ACK is disabled");
     const { acks } = JSON.parse(received.body.toString()) as { acks: number[] };
     const told: Record<string, boolean> = {};
+    const pending = channels.get(channelOf(received)!) ?? [];
     for (const ackId of acks) {
-      const at = pending.findIndex((entry) => entry.ackId === ackId);
-      told[ackId] = state.acknowledges && at >= 0;
+      const events = pending[ackId];
+      told[ackId] = state.acknowledges && events !== undefined;
       // An acknowledgement is reported once and then forgotten.
-      if (told[ackId]) stored.push(...pending.splice(at, 1)[0]!.events);
+      pending[ackId] = told[ackId] ? undefined : events;
+      if (told[ackId]) stored.push(...events!);
     }
     return { status: 200, body: { acks: told } };
   }
@@ -109,6 +118,10 @@ export async function startSplunk(options: {
     envelopes: () => stored,
     /** The `event` members of what is stored, as they were sent. */
     events: () => stored.map((envelope) => memberSlices(envelope).get("event")!),
+    /** Batches that are not acknowledged are lost, and the numbers of every channel begin again at 0. */
+    restart: () => channels.clear(),
+    /** Batches that are not acknowledged. */
+    pending: () => [...channels.values()].flat().filter((events) => events !== undefined).length,
   };
 }
 

@@ -4,16 +4,17 @@ import type { Clock } from "../../core/clock.ts";
 import { PausedError, RejectedEventsError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { connectionFields } from "../../core/http/config.ts";
+import { isConfirmed } from "../../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../../core/http/requester.ts";
 import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { secretSchema } from "../../core/secret.ts";
 import { defineSink, type SinkRecord } from "../../core/sink.ts";
 import { halveUntilNamed } from "../over-http/halve.ts";
 import { probeOver } from "../over-http/probe.ts";
-import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
+import { jsonOf, saying, statusError } from "../over-http/status.ts";
 import { WRITES_MAX } from "../over-http/writes.ts";
 import { isJson, textOf } from "../shared/body.ts";
-import { createAcknowledgements } from "./acknowledgements.ts";
+import { channelHeader, createAcknowledgements } from "./acknowledgements.ts";
 
 const ackSchema = z
   .strictObject({
@@ -72,25 +73,26 @@ export const splunkHec = defineSink({
     "At least once, once the collector has answered; with `acknowledge`, once the indexers hold it. The identity is an indexed field of every event.",
 
   async open({ config, format, clock, signal }) {
-    const { requester, origin, base, url, channel, headers } = await connect(config, clock);
+    const { requester, origin, base, url, headers } = await connect(config, clock);
     const isJsonFormat = isJson(format);
     const head = envelopeHead(config, isJsonFormat);
     const acknowledgements =
       config.acknowledge &&
       createAcknowledgements({
         ...{ requester, clock, headers, ...config.acknowledge },
-        url: `${base}/services/collector/ack?channel=${channel}`,
+        destination: `Splunk at ${origin}`,
+        url: `${base}/services/collector/ack`,
         meaningOf: (answer) => meaningOf(answer, origin),
       });
 
     async function send(records: readonly SinkRecord[], abort: AbortSignal) {
       const body = Buffer.concat(records.map((record) => record.body));
-      const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
-      const { code, text, "invalid-event-number": invalid, ackId } = jsonOf(answer) ?? {};
-      if (isSuccess(answer)) {
-        await acknowledgements?.of(ackId, abort);
-        return undefined;
-      }
+      const post = (more: Readonly<Record<string, string>>) =>
+        requester.send({ url, headers: { ...headers, ...more }, body, gzip: config.gzip }, abort);
+      const taken = (answer: Answer) => isTaken(answer, origin);
+      const answer = acknowledgements ? await acknowledgements.send(post, taken, abort) : await post({});
+      if (taken(answer)) return undefined;
+      const { code, text, "invalid-event-number": invalid } = jsonOf(answer) ?? {};
       const error = meaningOf(answer, origin);
       if (error) throw error;
       const reason = `Splunk answered ${saying(text, `(code ${String(code)})`)}`;
@@ -158,13 +160,13 @@ async function connect(config: SplunkConfig, clock: Clock) {
     tls: config.tls,
     secrets: [config.token],
   });
-  const channel = randomUUID();
   const headers = {
     authorization: `${config.scheme} ${config.token.reveal()}`,
     "content-type": "application/json",
-    ...(config.acknowledge && { "x-splunk-request-channel": channel }),
+    // For requests without events.
+    ...channelHeader(config.acknowledge && randomUUID()),
   };
-  return { requester, origin, base, url: `${base}${config.path}`, channel, headers };
+  return { requester, origin, base, url: `${base}${config.path}`, headers };
 }
 
 class NamedRefusal extends Error {
@@ -223,11 +225,23 @@ function meaningOf(answer: Answer, destination: string): Error | undefined {
   });
 }
 
+/** The collector answers with code 0; some receivers of the protocol say "Success" with a code of their own. */
+function isTaken(answer: Answer, origin: string): boolean {
+  return isConfirmed(answer, {
+    destination: `Splunk at ${origin}`,
+    expected: 'the collector\'s {"text":"Success","code":0}',
+    isGiven(given) {
+      const { code, text } = jsonOf(given) ?? {};
+      return code === 0 || (typeof text === "string" && /^success/i.test(text));
+    },
+  });
+}
+
 /** The answers to a request without events when address, token and index are right: no data, no event field. */
 const CODES_WITHOUT_EVENTS: readonly unknown[] = [5, 12];
 
 /** The error in the answer to a request without events, which stores nothing. */
 function probed(answer: Answer, destination: string): Error | undefined {
-  if (isSuccess(answer) || CODES_WITHOUT_EVENTS.includes(jsonOf(answer)?.code)) return undefined;
+  if (CODES_WITHOUT_EVENTS.includes(jsonOf(answer)?.code) || isTaken(answer, destination)) return undefined;
   return meaningOf(answer, destination);
 }
