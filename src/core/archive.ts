@@ -49,8 +49,8 @@ export interface ArchiveState {
   openEvents(scope: TombstoneScope): Promise<OpenEvents>;
   /** Names the erasures and holds that parts are built under; empty where nothing is left out. */
   erasureRules(): string;
-  /** Deletes the dead letters of an organization, or of one event by id or identity; says how many. */
-  eraseDeadLetters(organization: string, event: string | null): Promise<number>;
+  /** Deletes the dead letters that an erasure is about; those on hold stay. */
+  eraseDeadLetters(scope: TombstoneScope): Promise<ErasedLetters>;
 
   /** Small facts of the archive under a name: the last verification, holds, due orders. */
   fact(key: string): string | undefined;
@@ -71,6 +71,14 @@ export interface OpenEvents {
   readonly leftOut: number;
   /** On hold now, so they stay. */
   readonly onHold: number;
+}
+
+export interface ErasedLetters {
+  readonly erased: number;
+  /** On hold, so they stay. */
+  readonly onHold: number;
+  /** The names of the holds that keep them. */
+  readonly holds: readonly string[];
 }
 
 /** What a hold is about. */

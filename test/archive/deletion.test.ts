@@ -293,6 +293,56 @@ describe("erase", () => {
     expect((await world.verify()).events).toBe(10);
   });
 
+  test("A23 dead letters of the erased days are gone; those on hold, of other days and of others stay", async () => {
+    world = await openWorld();
+    const letter = (id: number, organization: string | null, day: string, more: object = {}) =>
+      world.db
+        .prepare(
+          `INSERT INTO dead_letters (id, reader, page, event, identity, reason, stored_ms, account, organization,
+             provider, service, event_type, timestamp, fetched_ms, bytes, reason_group)
+           VALUES (?, 'siem', 1, ?, ?, 'refused', 0, 'acme', ?, ?, 'sso', 'login', ?, ?, ?, 'refused')`,
+        )
+        .run(
+          ...[id, id, String(id).padStart(32, "0"), organization, organization === null ? "portal" : null],
+          ...[
+            day && `${day}T10:00:00.123456Z`,
+            Date.parse("2026-03-12"),
+            JSON.stringify({ id: `id-${id}`, ...more }),
+          ],
+        );
+    letter(1, A, DAY);
+    letter(2, A, "2026-03-11");
+    letter(3, B, DAY);
+    letter(4, A, DAY, { about: "id-5" });
+    letter(5, A, DAY);
+    // Without a usable time the day of arrival counts.
+    letter(6, A, "");
+    letter(7, null, DAY);
+    const left = () => world.db.prepare("SELECT id FROM dead_letters ORDER BY id").pluck().all();
+    const erase = (more: object) =>
+      deletions().erase({ organization: A, from: null, to: null, reason: "asked", ...more }, never);
+
+    expect(await erase({ event: "id-5" })).toContain("and 1 dead letters.");
+    expect(left()).toEqual([1, 2, 3, 4, 6, 7]);
+    const hold = await deletions().hold(
+      { case: "Case 17", organizations: [A], from: "2026-03-11", to: "2026-03-11" },
+      never,
+    );
+    const said = await erase({ to: "2026-03-11" });
+    expect(said).toContain("and 2 dead letters.");
+    expect(said).toContain(`1 dead letters are on hold (${hold}) and stay.`);
+    expect(left()).toEqual([2, 3, 6, 7]);
+    await deletions().release(hold, never);
+    const all = await deletions().hold(
+      { case: "All", organizations: [], from: "2026-03-12", to: null },
+      never,
+    );
+    expect(await erase({})).toContain(`1 dead letters are on hold (${all}) and stay.`);
+    expect(left()).toEqual([3, 6, 7]);
+    expect(await erase({ organization: "provider:portal" })).toContain("and 1 dead letters.");
+    expect(left()).toEqual([3, 6]);
+  });
+
   test("A23 a tombstone keeps what is still in the journal, or comes again, out of the archive", async () => {
     world = await openWorld();
     await closed();

@@ -158,14 +158,17 @@ export function createDeletions(parts: DeletionParts): Deletions {
         signal,
         reason,
       );
-      const letters = await state.eraseDeadLetters(body.organization, body.event ?? null);
+      const letters = await state.eraseDeadLetters({ ...scope, to });
       const nothing =
-        total.parts + total.kept + letters + open.leftOut + open.onHold === 0
+        total.parts + total.kept + letters.erased + letters.onHold + open.leftOut + open.onHold === 0
           ? "Nothing matches: check the organization and the event's id. "
           : "";
       return [
-        `${nothing}${total.events} events of ${total.parts} parts were erased, and ${letters} dead letters.`,
+        `${nothing}${total.events} events of ${total.parts} parts were erased, and ${letters.erased} dead letters.`,
         ...(total.kept > 0 ? [`${total.kept} days are on hold and stay.`] : []),
+        ...(letters.onHold > 0
+          ? [`${letters.onHold} dead letters are on hold (${letters.holds.join(", ")}) and stay.`]
+          : []),
         openText(open),
         ...(to === null
           ? []

@@ -54,6 +54,16 @@ export function holdsIn(db: State, archive: string): HoldScope[] {
   return JSON.parse(text ?? "[]") as HoldScope[];
 }
 
+/** A hold with the name that commands show. */
+export interface NamedHold extends HoldScope {
+  readonly id: string;
+}
+
+export function allHoldsIn(db: State): NamedHold[] {
+  const texts = db.prepare("SELECT value FROM archive_facts WHERE key = 'holds'").pluck().all() as string[];
+  return texts.flatMap((text) => JSON.parse(text) as NamedHold[]);
+}
+
 function tombstonesOf(db: State, archive: string): Tombstone[] {
   return db
     .prepare(

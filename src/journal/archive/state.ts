@@ -4,6 +4,7 @@ import type { PageMemory } from "../../core/buffer-pool.ts";
 import type { State } from "../database.ts";
 import { createArrivals } from "./arrivals.ts";
 import { createClosable } from "./closable.ts";
+import { eraseDeadLetters } from "./erase-dead-letters.ts";
 import { erasureRulesOf } from "./erasures.ts";
 import { countOpenEvents } from "./open-events.ts";
 import { createArchivePages, type PageStaging } from "./pages.ts";
@@ -147,17 +148,7 @@ export async function openArchiveState(
       }),
     openEvents: (scope) => countOpenEvents(db, name, pages, scope),
     erasureRules: () => erasureRulesOf(db, name),
-    eraseDeadLetters: (organization, event) =>
-      change(() => {
-        const rows = db
-          .prepare("SELECT id, identity, bytes FROM dead_letters WHERE organization = ?")
-          .all(organization) as { id: number; identity: string; bytes: Buffer }[];
-        const gone = rows.filter(
-          ({ identity, bytes }) => event === null || identity === event || bytes.includes(`"${event}"`),
-        );
-        for (const { id } of gone) db.prepare("DELETE FROM dead_letters WHERE id = ?").run(id);
-        return gone.length;
-      }),
+    eraseDeadLetters: (scope) => change(() => eraseDeadLetters(db, options.retentionMs, scope)),
     fact: (key) =>
       db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
         | string
