@@ -9,7 +9,12 @@ import {
 } from "@aws-sdk/client-s3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createAlarms } from "../../src/core/alarms.ts";
-import { DecisionNeededError, PausedError, RetryableError } from "../../src/core/errors.ts";
+import {
+  DecisionNeededError,
+  PausedError,
+  RejectedEventsError,
+  RetryableError,
+} from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
@@ -177,6 +182,81 @@ describe.skipIf(skip)("a batch of many objects, against a real gateway with faul
     expect(putsWith(412)).toBeGreaterThanOrEqual(60);
     expect(putsWith(200)).toBe(OBJECTS);
     expect(await linesOf()).toEqual(LINES);
+  });
+
+  describe("objects that are refused as too large", () => {
+    const LARGE = error(413, "EntityTooLarge");
+    /** Ten objects of 1 to 19 events; a proxy in front of the service refuses bodies beyond a size. */
+    const events = makeEvents(100).map((event, at) => ({
+      ...event,
+      organization: `tenant${Math.floor(Math.sqrt(at))}`,
+    }));
+    const texts = textsOf(events);
+    const allowing =
+      (bytesMax: number, puts = Number.POSITIVE_INFINITY) =>
+      ({ method, bytes }: ProxiedRequest): Fate => {
+        if (method !== "PUT") return "pass";
+        if (bytes > bytesMax) return LARGE;
+        return puts-- > 0 ? "pass" : SLOW_DOWN;
+      };
+    const plain = () => {
+      const target = newTarget();
+      return { ...target, config: { ...(target.config as object), compression: "none" } };
+    };
+    const largest = Math.max(...events.map(({ bytes }) => bytes.length)) + 1;
+    const plainLines = async () => {
+      const lines: string[] = [];
+      for (const Key of await keysOf()) {
+        const { Body } = await reader.send(new GetObjectCommand({ Bucket: bucket, Key }));
+        lines.push(...(await Body!.transformToString()).split("\n").slice(0, -1));
+      }
+      return lines.toSorted();
+    };
+
+    test("they are stored in pieces, and no other object is stored again", async () => {
+      proxy.decide(allowing(largest * 4));
+      const { errors } = await drive(plain(), events, { batchEvents: events.length });
+      expect(errors).toEqual([]);
+      expect(await plainLines()).toEqual(texts);
+    });
+
+    test("cut off after each request, and then with another limit: every event is there once", async () => {
+      for (const next of [allowing(largest * 4), allowing(largest * 2), allowing(Number.POSITIVE_INFINITY)])
+        for (let [puts, isOver] = [1, false]; !isOver; puts += 5) {
+          bucket = `faults-${++bucketNumber}`;
+          await reader.send(new CreateBucketCommand({ Bucket: bucket }));
+          proxy.decide(allowing(largest * 4, puts));
+          const sink = await openSink(plain());
+          const failure = await attempt(sink, makeBatch(sink, events));
+          isOver = failure === undefined;
+          if (!isOver) expect(failure).toBeInstanceOf(RetryableError);
+          await sink.close();
+          // Nothing is remembered: this is a new process.
+          proxy.decide(next);
+          const again = await openSink(plain());
+          expect(await attempt(again, makeBatch(again, events))).toBeUndefined();
+          await again.close();
+          expect(await plainLines(), `after ${puts} requests`).toEqual(texts);
+        }
+    });
+
+    test("an event that is too large alone is refused, also again after a restart, and the others are stored", async () => {
+      const odd = events.map((event, at) =>
+        at % 20 === 9 ? { ...event, bytes: Buffer.concat([event.bytes, Buffer.alloc(5000, 32)]) } : event,
+      );
+      proxy.decide(allowing(largest * 4));
+      for (let attempts = 0; attempts < 2; attempts++) {
+        const sink = await openSink(plain());
+        const failure = (await attempt(sink, makeBatch(sink, odd))) as RejectedEventsError;
+        expect(failure).toBeInstanceOf(RejectedEventsError);
+        expect(failure.remaining).toBeUndefined();
+        expect(failure.rejected.map(({ index }) => index).toSorted((a, b) => a - b)).toEqual([
+          9, 29, 49, 69, 89,
+        ]);
+        await sink.close();
+        expect(await plainLines()).toEqual(textsOf(odd.filter((_, at) => at % 20 !== 9)));
+      }
+    });
   });
 
   test("a service that is down ends the attempt after a few objects", async () => {

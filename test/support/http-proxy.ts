@@ -7,6 +7,8 @@ export interface ProxiedRequest {
   readonly path: string;
   /** From 1, among the requests with this method. */
   readonly number: number;
+  /** Of the body. */
+  readonly bytes: number;
 }
 
 /** pass: forwarded · cut: forwarded, and the connection is cut instead of answered · otherwise this answer instead */
@@ -36,15 +38,16 @@ export async function startHttpProxy(target: string): Promise<HttpProxy> {
     const { method = "", url: path = "" } = incoming;
     const number = (numbers.get(method) ?? 0) + 1;
     numbers.set(method, number);
-    const fate = fateOf({ method, path, number });
+    const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
+    const fate = fateOf({ method, path, number, bytes });
     if (typeof fate === "object") {
-      seen.push({ method, path, number, status: undefined });
+      seen.push({ method, path, number, bytes, status: undefined });
       response.writeHead(fate.status, fate.headers).end(fate.body);
       return;
     }
     const headers = without(incoming.headers, "expect");
     const outgoing = request({ hostname, port, method, path, headers }, (answer) => {
-      seen.push({ method, path, number, status: answer.statusCode });
+      seen.push({ method, path, number, bytes, status: answer.statusCode });
       if (fate === "cut") {
         answer.resume();
         incoming.socket.destroy();

@@ -9,10 +9,13 @@ export function keyOf(
   names: { readonly prefix: string; readonly sink: string; readonly extension: string },
   batch: Batch,
   partition: string | undefined,
+  first = 0,
 ): string {
   const { prefix, extension } = names;
   const [sink, journal] = [encodeName(names.sink), encodeName(batch.from.journal)];
-  const bounds = `${place(batch.from)}-${place(batch.to)}.${extension}`;
+  // A piece of an object that was too large is named after its first record.
+  const piece = first === 0 ? "" : `+${String(first).padStart(6, "0")}`;
+  const bounds = `${place(batch.from)}-${place(batch.to)}${piece}.${extension}`;
   return partition === undefined
     ? `${prefix}${sink}/${journal}/${bounds}`
     : `${prefix}${partition}/${sink}.${journal}.${bounds}`;

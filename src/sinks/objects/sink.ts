@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { RetryableError } from "../../core/errors.ts";
+import { RejectedEventsError, RetryableError, type TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { compileTemplate } from "../../core/names.ts";
 import { type Batch, type Sink, type SinkContext, type SinkRecord, totalsOf } from "../../core/sink.ts";
@@ -7,6 +7,7 @@ import { bytesOf, singleLine } from "../shared/body.ts";
 import type { ObjectContent, ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
 import { EVENTS_DIGEST, type ObjectStore } from "./store.ts";
+import { type RecordRange, storeRange } from "./store-range.ts";
 import { storedObjects } from "./stored.ts";
 import { writeParts } from "./write-parts.ts";
 
@@ -20,6 +21,7 @@ import { writeParts } from "./write-parts.ts";
  * 3. A key that exists is done if its digest is ours; a part that an earlier attempt wrote is such a key. It is done too
  *    if it was made of the same events in another form: another version, or another format of the config, wrote it (C12).
  *    Anything else is another journal's object, and a person decides (R26).
+ *    An object of a partition that is too large is stored in pieces (store-range.ts).
  * 4. `write` returns, and delivery commits the position.
  */
 export const OBJECTS_PROMISE =
@@ -60,44 +62,83 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
         pieces: [page.bytes(from, to)],
         frames: page.frames?.(from, to),
       }));
-      return [{ partition: undefined, count: totalsOf(batch).count, lines }];
+      return [{ partition: undefined, count: totalsOf(batch).count, objectOf: () => ({ lines }) }];
     }
-    return Array.from(partsBy(batch.records, partitionOf), ([partition, records]) => {
-      const ordered = order ? records.toSorted((a, b) => order(a.event, b.event)) : records;
-      const pieces = ordered.flatMap(({ body }) => [body, BREAK]);
-      const eventsDigest = digestOf([{ pieces: records.flatMap(({ event }) => [event.bytes, BREAK]) }]);
-      return { partition, count: records.length, lines: [{ pieces }], eventsDigest };
-    });
+    return Array.from(partsBy(batch.records, partitionOf), ([partition, records]) => ({
+      partition,
+      count: records.length,
+      records,
+      objectOf({ from, to }: RecordRange) {
+        const own = records.slice(from, to);
+        const ordered = order ? own.toSorted((a, b) => order(a.event, b.event)) : own;
+        const pieces = ordered.flatMap(({ body }) => [body, BREAK]);
+        const eventsDigest = digestOf([{ pieces: own.flatMap(({ event }) => [event.bytes, BREAK]) }]);
+        return { lines: [{ pieces }], eventsDigest };
+      },
+    }));
   }
 
-  /** False: an earlier attempt stored it. */
-  async function writePart(batch: Batch, part: Part, signal: AbortSignal): Promise<boolean> {
-    const digest = digestOf(part.lines);
-    const { prefix } = settings;
-    const names = { prefix, sink: context.name, extension: content.extension };
-    const key = keyOf(names, batch, part.partition);
+  /** False: an earlier attempt stored it. Adds the records that are too large even alone. */
+  async function writePart(
+    batch: Batch,
+    part: Part,
+    refused: RefusedEvent[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const store = rangesOf(batch, part, signal);
+    const whole = { from: 0, to: part.count };
+    const { key, digest } = store.named(whole);
     if (stored.has(key, digest)) return false;
-    await storePart(batch, part, { key, digest }, signal);
+    // Delivery halves a batch of one object. Its bounds are durable, and nothing of it is stored.
+    if (partitionOf === undefined) {
+      if (!(await store.create(whole)) && !(await store.isStored(whole))) throw store.foreign(whole);
+    } else {
+      const alone = await storeRange(store, whole);
+      refused.push(...alone.map(({ index, error }) => ({ record: part.records![index]!, error })));
+      // Not remembered with refused records: the next attempt has to report them again.
+      if (alone.length > 0) return true;
+    }
     stored.add(key, digest);
     return true;
   }
 
-  async function storePart(
-    batch: Batch,
-    { count, lines, eventsDigest }: Part,
-    { key, digest }: { readonly key: string; readonly digest: string },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const body = await content.encode(lines);
-    const metadata = metadataOf(batch, count, digest, eventsDigest ?? digest);
-    const object = { key, body, contentType: content.contentType, metadata };
-    if (await store.create(object, signal)) return;
-    const found = await store.digestOf(key, signal);
-    if (found === undefined)
-      throw new RetryableError(`The object ${key} came and went while it was written.`);
-    if (found === digest) return;
-    if ((await store.digestOf(key, signal, EVENTS_DIGEST)) === (eventsDigest ?? digest)) return;
-    throw foreignObject(store.place, key, context.name);
+  function rangesOf(batch: Batch, part: Part, signal: AbortSignal) {
+    const names = { prefix: settings.prefix, sink: context.name, extension: content.extension };
+    const keyAt = (from: number) => keyOf(names, batch, part.partition, from);
+    const nameOf = (range: RecordRange) => {
+      const { lines, eventsDigest } = part.objectOf(range);
+      const digest = digestOf(lines);
+      return { range, key: keyAt(range.from), lines, digest, eventsDigest: eventsDigest ?? digest };
+    };
+    // Hashing takes its time, and a range is asked for more than once.
+    let last: ReturnType<typeof nameOf> | undefined;
+    const named = (range: RecordRange) => {
+      if (last?.range.from !== range.from || last.range.to !== range.to) last = nameOf(range);
+      return last;
+    };
+    const holds = async (range: RecordRange): Promise<boolean | undefined> => {
+      const { key, digest, eventsDigest } = named(range);
+      const found = await store.digestOf(key, signal);
+      if (found === undefined) return undefined;
+      return found === digest || (await store.digestOf(key, signal, EVENTS_DIGEST)) === eventsDigest;
+    };
+    return {
+      named,
+      async create(range: RecordRange): Promise<boolean> {
+        const { key, lines, digest, eventsDigest } = named(range);
+        const body = await content.encode(lines);
+        const metadata = metadataOf(batch, range.to - range.from, digest, eventsDigest);
+        return store.create({ key, body, contentType: content.contentType, metadata }, signal);
+      },
+      holds,
+      async isStored(range: RecordRange): Promise<boolean> {
+        const isHere = await holds(range);
+        if (isHere === undefined)
+          throw new RetryableError(`The object ${keyAt(range.from)} came and went while it was written.`);
+        return isHere;
+      },
+      foreign: ({ from }: RecordRange) => foreignObject(store.place, keyAt(from), context.name),
+    };
   }
 
   async function close(): Promise<void> {
@@ -127,7 +168,9 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     async write(batch, signal) {
       signal.throwIfAborted();
       try {
-        await writeParts(partsOf(batch), (part) => writePart(batch, part, signal));
+        const refused: RefusedEvent[] = [];
+        await writeParts(partsOf(batch), (part) => writePart(batch, part, refused, signal));
+        if (refused.length > 0) throw rejectionOf(batch, refused);
       } catch (error) {
         stored.failed(error);
         throw error;
@@ -143,9 +186,24 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
 interface Part {
   readonly partition: string | undefined;
   readonly count: number;
-  readonly lines: readonly ObjectLines[];
-  /** Of the events as the service sent them; absent where the lines are that. */
-  readonly eventsDigest?: string;
+  /** Absent where the lines are those of pages; then the object is never cut. */
+  readonly records?: readonly SinkRecord[];
+  /** `eventsDigest` is of the events as the service sent them; absent where the lines are that. */
+  objectOf(range: RecordRange): { readonly lines: readonly ObjectLines[]; readonly eventsDigest?: string };
+}
+
+interface RefusedEvent {
+  readonly record: SinkRecord;
+  readonly error: TooLargeError;
+}
+
+/** All others are stored. */
+function rejectionOf({ records }: Batch, refused: readonly RefusedEvent[]): RejectedEventsError {
+  const rejected = refused.map(({ record, error }) => ({
+    index: records.indexOf(record),
+    reason: error.message,
+  }));
+  return new RejectedEventsError("Events are too large for the destination.", rejected);
 }
 
 /** Of the uncompressed content (R26). */
