@@ -50,7 +50,7 @@ export function registerDeadLetters(program: Command, io: Io): void {
         if (!Object.values(filter).some((value) => value !== undefined) && !flags.all)
           throw new UsageError("Name the dead letters: an id, --group, --sink, --reason, or --all.");
         const { config } = loadConfig(flags.config, io.env);
-        // In a cluster each lane has its own pages, and sets the bound itself.
+        // In a cluster each lane has its own letters: the request over all lanes has a bound and checks names.
         const bound = config.cluster === undefined ? boundOf(kind, config, filter) : {};
         await change(io, config, kind, { ...filter, ...bound });
       });

@@ -6,6 +6,7 @@ import { numberInAll } from "../../src/app/cluster/merge-lists.ts";
 import { createMachineView, type LaneView } from "../../src/app/cluster/view.ts";
 import type { MachineSummary } from "../../src/cluster/machines.ts";
 import type { Actions } from "../../src/core/actions.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import type { LaneQuestion } from "../../src/core/lane-requests.ts";
 import { shareOf } from "../../src/core/shard.ts";
 import { createView } from "../../src/journal/view/view.ts";
@@ -92,12 +93,18 @@ describe("the page of a machine of a cluster", () => {
     };
     const own = (number: number) => ({ lane: number, app: { actions: actionsOf(number) } });
     const actions = createClusterActions({
-      ...{ lanes: 2, providers: [], messenger: { ask } },
+      ...{
+        lanes: 2,
+        providers: [],
+        sinks: ["lake"],
+        messenger: { ask },
+        clock: { ...systemClock, now: () => 99 },
+      },
       running: () => [own(0), own(1)],
     });
     const signal = new AbortController().signal;
     await actions.replay({ ids: [numberInAll(1, 7)] }, signal);
-    expect(asked.splice(0)).toEqual([[1, "replay", { ids: [7] }]]);
+    expect(asked.splice(0)).toEqual([[1, "replay", { ids: [7], untilMs: 99 }]]);
     expect(await actions.poll({}, signal)).toMatchObject({ count: 2 });
     expect(await actions.retry({ sink: "lake" }, signal)).toMatchObject({
       count: 1,
@@ -105,7 +112,7 @@ describe("the page of a machine of a cluster", () => {
     });
     asked.splice(0);
     const wider = createClusterActions({
-      ...{ lanes: 4, providers: [], messenger: { ask } },
+      ...{ lanes: 4, providers: [], sinks: ["lake"], messenger: { ask } },
       running: () => [own(0), own(1)],
     });
     const { count, message } = await wider.poll({}, signal);
@@ -117,6 +124,35 @@ describe("the page of a machine of a cluster", () => {
     expect(asked.map((entry) => (entry as unknown[])[0]).sort()).toEqual(
       [...new Set(organizations.map((id) => shareOf(id, 4)))].sort(),
     );
+  });
+
+  it("C3 a request about dead letters ends with its own time, and a name that matches none is an error", async () => {
+    const asked: unknown[] = [];
+    let [count, isSilent] = [0, false];
+    const drop = async (body: unknown) => {
+      asked.push(body);
+      return { count, message: "Done." };
+    };
+    const app = { actions: { drop, replay: drop } as unknown as Actions };
+    const actions = createClusterActions({
+      ...{ lanes: 2, providers: [], sinks: ["lake"], clock: { ...systemClock, now: () => 99 } },
+      messenger: { ask: async () => undefined },
+      running: () => (isSilent ? [{ lane: 0, app }] : [0, 1].map((number) => ({ lane: number, app }))),
+    });
+    const signal = new AbortController().signal;
+    for (const kind of ["drop", "replay"] as const) {
+      for (const named of [{ sink: "laek" }, { group: "3f2a91c0" }, { ids: [numberInAll(1, 7)] }])
+        await expect(actions[kind](named, signal)).rejects.toThrow("No dead letter matches");
+      for (const open of [{ sink: "lake" }, { reason: "x" }, {}])
+        expect(await actions[kind](open, signal)).toMatchObject({ count: 0 });
+      isSilent = true;
+      expect((await actions[kind]({ sink: "laek" }, signal)).message).toContain("not answered yet");
+      isSilent = false;
+      count = 3;
+      expect(await actions[kind]({ group: "3f2a91c0" }, signal)).toMatchObject({ count: 6 });
+      count = 0;
+    }
+    for (const body of asked) expect(body).toMatchObject({ untilMs: 99 });
   });
 
   describe.skipIf(skipBrowser())("in the browser", () => {

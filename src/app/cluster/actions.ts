@@ -1,6 +1,7 @@
 import type { App } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
 import { ACTIONS, type ActionKind, type ActionResult, type Actions } from "../../core/actions.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
 import { explain, UsageError } from "../../core/errors.ts";
 import { shareOf } from "../../core/shard.ts";
 import { errorOf } from "../requests.ts";
@@ -18,9 +19,12 @@ export interface ClusterActionsOptions {
   readonly messenger: Pick<Messenger, "ask">;
   /** The provider's own stream is read by lane 0, whatever its id. */
   readonly providers: readonly string[];
+  /** The names of the sinks in the config. */
+  readonly sinks: readonly string[];
   /** The lanes that run here now. */
   running(): readonly { readonly lane: number; readonly app: Pick<App, "actions"> }[];
   readonly answerMs?: number | undefined;
+  readonly clock?: Clock | undefined;
 }
 
 type AnyAction = (body: unknown, signal: AbortSignal) => Promise<ActionResult>;
@@ -34,7 +38,7 @@ interface LaneResult {
 }
 
 export function createClusterActions(options: ClusterActionsOptions): Actions {
-  const { lanes, messenger, running, answerMs = ANSWER_MS } = options;
+  const { lanes, messenger, running, answerMs = ANSWER_MS, clock = systemClock } = options;
 
   async function inLane(
     lane: number,
@@ -58,13 +62,17 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
 
   const act =
     (kind: ActionKind): AnyAction =>
-    async (body, signal) => {
+    async (asked, signal) => {
+      const body = isAboutLetters(kind) ? { untilMs: clock.now(), ...(asked as LettersBody) } : asked;
       const parts = Array.from({ length: lanes }, (_, lane) => ({
         lane,
         body: partOf(lane, body as AnyBody, options),
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
-      return kind === "archive" ? mergeArchives(results) : mergeResults(results);
+      if (kind === "archive") return mergeArchives(results);
+      const merged = mergeResults(results);
+      if (isAboutLetters(kind)) checkMatched(body as LettersBody, options, results, merged);
+      return merged;
     };
   return Object.fromEntries(
     (Object.keys(ACTIONS) as ActionKind[]).map((kind) => [kind, act(kind)]),
@@ -73,6 +81,35 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
 
 export function providersOf({ accounts }: Pick<Config, "accounts">): readonly string[] {
   return accounts.flatMap(({ provider }) => (provider === undefined ? [] : [provider.toLowerCase()]));
+}
+
+export function sinkNamesOf({ sinks }: Pick<Config, "sinks">): readonly string[] {
+  return sinks.map(({ name }) => String(name));
+}
+
+interface LettersBody extends AnyBody {
+  readonly sink?: string | undefined;
+  readonly group?: string | undefined;
+  /** A lane may carry the request out later: letters that are refused by then are not part of it. */
+  readonly untilMs?: number | undefined;
+}
+
+function isAboutLetters(kind: ActionKind): boolean {
+  return kind === "replay" || kind === "drop";
+}
+
+/** A mistyped name is an error, once all lanes have answered. A sink of the config may have no letters. */
+function checkMatched(
+  { ids, group, sink }: LettersBody,
+  { sinks }: Pick<ClusterActionsOptions, "sinks">,
+  results: readonly LaneResult[],
+  { count }: ActionResult,
+): void {
+  const isNamed = ids !== undefined || group !== undefined || (sink !== undefined && !sinks.includes(sink));
+  if (!isNamed || count > 0 || results.some(({ result }) => result === undefined)) return;
+  throw new UsageError(
+    'No dead letter matches, so nothing was changed. "tidemark dead-letters list" shows them.',
+  );
 }
 
 interface AnyBody {

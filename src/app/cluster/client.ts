@@ -9,7 +9,7 @@ import { systemClock } from "../../core/clock.ts";
 import type { Log } from "../../core/log.ts";
 import { type Route, RouteError } from "../../core/route.ts";
 import type { View } from "../../core/view.ts";
-import { createClusterActions, providersOf } from "./actions.ts";
+import { createClusterActions, providersOf, sinkNamesOf } from "./actions.ts";
 import { connectKafka } from "./connect-kafka.ts";
 import { clusterImportRoutes } from "./import-routes.ts";
 import { createMessenger } from "./messenger.ts";
@@ -57,7 +57,9 @@ export async function openClusterClient(
   const lookElsewhere = remote.look;
   const routes = clusterImportRoutes({ config, lanes, messenger, running, lookElsewhere });
   return {
-    actions: createClusterActions({ lanes, messenger, running, providers: providersOf(config) }),
+    actions: createClusterActions({
+      ...{ lanes, messenger, running, providers: providersOf(config), sinks: sinkNamesOf(config) },
+    }),
     view: viewOfLanes(config, alarms, { startedMs: undefined, laneCount: lanes, lanes: remote.views }),
     async call(method, path, { params, query, body, caller = "command line" }) {
       const route = routes.find((one) => one.method === method && one.path === path);

@@ -7,7 +7,7 @@ import type { Encoder } from "../../core/page-slice.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { serve } from "../serve.ts";
-import { createClusterActions, providersOf } from "./actions.ts";
+import { createClusterActions, providersOf, sinkNamesOf } from "./actions.ts";
 import type { FitnessLimits } from "./fitness.ts";
 import { clusterImportRoutes } from "./import-routes.ts";
 import { type Machine, openMachine } from "./machine.ts";
@@ -56,7 +56,7 @@ function pageOf(machine: Machine, config: Config) {
     lanes: () => [...running().map(({ lane, app }) => ({ lane, view: app.view })), ...remote.views()],
   });
   const providers = providersOf(config);
-  const actions = createClusterActions({ lanes, messenger, providers, running });
+  const actions = createClusterActions({ lanes, messenger, providers, running, sinks: sinkNamesOf(config) });
   const lookElsewhere = remote.look;
   const routes = clusterImportRoutes({ config, lanes, messenger, running, lookElsewhere });
   const others = async () => machinesView(board.list(clock.now()), name, lanes, clock.now());
