@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterEach, describe, expect, test } from "vitest";
 import { readLog } from "../../src/archive/evidence/read.ts";
 import { isPart } from "../../src/archive/log/leaf.ts";
@@ -10,7 +9,13 @@ import { systemClock } from "../../src/core/clock.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { skipUnless } from "../support/components.ts";
-import { findVersitygw, S3_ACCESS_KEY, S3_SECRET_KEY, startVersitygw } from "../support/versitygw.ts";
+import {
+  findVersitygw,
+  openBucket,
+  S3_ACCESS_KEY,
+  S3_SECRET_KEY,
+  startVersitygw,
+} from "../support/versitygw.ts";
 import { openRunning } from "./running.ts";
 import { A, DAY, openWorld, type World } from "./world.ts";
 
@@ -76,12 +81,7 @@ async function startLine(url: string) {
 async function open() {
   const gateway = await startVersitygw(versitygw!);
   closers.push(() => gateway.close());
-  const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
-  const client = new S3Client({
-    ...{ region: "us-east-1", endpoint: gateway.url, forcePathStyle: true, credentials },
-  });
-  await client.send(new CreateBucketCommand({ Bucket: "evidence" }));
-  client.destroy();
+  (await openBucket(gateway, "evidence")).destroy();
   const line = await startLine(gateway.url);
   const world = await openWorld();
   closers.push(() => world.end());

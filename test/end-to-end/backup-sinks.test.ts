@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { gunzipSync } from "node:zlib";
-import { GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import { GetObjectCommand, ListObjectsV2Command, type S3Client } from "@aws-sdk/client-s3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { LONG_VALUES } from "../../src/sinks/bulk/mappings.ts";
 import { programOnPath, skipUnless } from "../support/components.ts";
@@ -14,6 +14,7 @@ import {
 } from "../support/kafka.ts";
 import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
 import {
+  clientOf,
   findVersitygw,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
@@ -209,12 +210,7 @@ describe.skipIf(skipUnless("versitygw", versitygw, "TIDEMARK_REQUIRE=versitygw b
     let client: S3Client;
     beforeAll(async () => {
       server = await startVersitygw(versitygw!);
-      client = new S3Client({
-        endpoint: server.url,
-        region: "us-east-1",
-        forcePathStyle: true,
-        credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-      });
+      client = clientOf(server);
     });
     afterAll(async () => {
       client?.destroy();

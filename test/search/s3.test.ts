@@ -1,8 +1,8 @@
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { skipUnless } from "../support/components.ts";
 import {
   findVersitygw,
+  openBucket,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
   startVersitygw,
@@ -25,12 +25,7 @@ describe.skipIf(skips)("search over an archive in S3", () => {
   beforeAll(async () => {
     world = await openWorld();
     gateway = await startVersitygw(versitygw!);
-    const client = new S3Client({
-      ...{ region: "us-east-1", endpoint: gateway.url, forcePathStyle: true },
-      credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-    });
-    await client.send(new CreateBucketCommand({ Bucket: "evidence" }));
-    client.destroy();
+    (await openBucket(gateway, "evidence")).destroy();
     const key = world.at("archive.key");
     await world.run(["archive", "keys", "new", key, "--origin", "example.com/evidence"]);
     world.configure({

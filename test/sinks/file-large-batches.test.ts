@@ -1,29 +1,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { totalsOf } from "../../src/core/sink.ts";
 import { formBatch } from "../../src/delivery/batching.ts";
 import { everything } from "../../src/delivery/filter.ts";
-import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { ORGANIZATION, pageOf, timeText } from "../support/pages.ts";
-import { countersOf, makeFolder, namesIn, openFile } from "./file-support.ts";
+import { countersOf, namesIn, openFile, useDisk } from "./file-support.ts";
 
 /* Batches of as many bytes as the sink takes at once, from a real journal into one file. */
 
 const LIMIT_BYTES = 24 << 20;
 const EVENT_BYTES = 64_000;
 
-let folder: ReturnType<typeof makeFolder>;
-let fixture: JournalFixture;
-
-beforeEach(() => {
-  folder = makeFolder();
-  fixture = openFixture();
-});
-afterEach(() => {
-  fixture.close();
-  folder.remove();
-});
+const disk = useDisk();
 
 test("no batch is larger than 24 MB, small pages share one, a larger page is split, and every byte is in its place", async () => {
   const texts: string[] = [];
@@ -32,11 +21,11 @@ test("no batch is larger than 24 MB, small pages share one, a larger page is spl
     const from = texts.length;
     const count = Math.ceil((megabytes << 20) / EVENT_BYTES);
     for (let number = from; number < from + count; number++) texts.push(textOf(number));
-    await fixture.journal.append(pageOf(texts.slice(from)));
+    await disk.fixture.journal.append(pageOf(texts.slice(from)));
   }
 
-  const sink = await openFile(folder.path, { path: "all" }, { journal: fixture.journal.id });
-  const reader = await fixture.journal.reader("disk");
+  const sink = await openFile(disk.folder.path, { path: "all" }, { journal: disk.fixture.journal.id });
+  const reader = await disk.fixture.journal.reader("disk");
   const sizes: number[] = [];
   for (let at = reader.position; ; ) {
     const { batch } = await formBatch({
@@ -54,10 +43,10 @@ test("no batch is larger than 24 MB, small pages share one, a larger page is spl
   expect(Math.max(...sizes)).toBeLessThanOrEqual(LIMIT_BYTES);
   const perMegabyte = sizes.map((bytes) => Math.round(bytes / (1 << 20)));
   expect(perMegabyte).toEqual([24, 2 + 9 + 9, 9]);
-  const [name, ...others] = namesIn(folder.path);
+  const [name, ...others] = namesIn(disk.folder.path);
   expect(others).toEqual([]);
   const wanted = Buffer.from(`${texts.join("\n")}\n`);
-  expect(readFileSync(join(folder.path, name!)).equals(wanted)).toBe(true);
+  expect(readFileSync(join(disk.folder.path, name!)).equals(wanted)).toBe(true);
 });
 
 function textOf(number: number): string {

@@ -1,29 +1,18 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Batch } from "../../src/core/sink.ts";
 import { formBatch } from "../../src/delivery/batching.ts";
-import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { ORGANIZATION, OTHER_ORGANIZATION, pageOf, timeText } from "../support/pages.ts";
-import { linesIn, linesOf, makeFolder, namesIn, openFile } from "./file-support.ts";
+import { linesIn, linesOf, makeFolder, namesIn, openFile, useDisk } from "./file-support.ts";
 
 /*
  * Stretches of lines that delivery hands over, from a real journal: large ones are written from the page's
  * own memory, small ones through a buffer.
  */
 
-let folder: ReturnType<typeof makeFolder>;
-let fixture: JournalFixture;
-
-beforeEach(() => {
-  folder = makeFolder();
-  fixture = openFixture();
-});
-afterEach(() => {
-  fixture.close();
-  folder.remove();
-});
+const disk = useDisk();
 
 const organizations = [ORGANIZATION, OTHER_ORGANIZATION];
 const bothOf = (number: number) => organizations[number % 2]!;
@@ -44,10 +33,10 @@ test.each([
     }),
   );
   for (let from = 0; from < texts.length; from += 2000)
-    await fixture.journal.append(pageOf(texts.slice(from, from + 2000), { organizations }));
+    await disk.fixture.journal.append(pageOf(texts.slice(from, from + 2000), { organizations }));
 
-  const sink = await openFile(folder.path, config, { journal: fixture.journal.id });
-  const reader = await fixture.journal.reader("disk");
+  const sink = await openFile(disk.folder.path, config, { journal: disk.fixture.journal.id });
+  const reader = await disk.fixture.journal.reader("disk");
   for (let at = reader.position; ; ) {
     const { recordsMax } = sink.limits;
     const { batch } = await formBatch({
@@ -66,8 +55,8 @@ test.each([
   const wanted = texts.filter((_, number) => number !== 7);
   const ofEach = (lines: readonly string[]) =>
     organizations.map((organization) => lines.filter((line) => line.includes(organization)));
-  expect(ofEach(linesIn(folder.path))).toEqual(ofEach(wanted));
-  if ("rotateSize" in config) expect(namesIn(folder.path).length).toBeGreaterThan(6);
+  expect(ofEach(linesIn(disk.folder.path))).toEqual(ofEach(wanted));
+  if ("rotateSize" in config) expect(namesIn(disk.folder.path).length).toBeGreaterThan(6);
 });
 
 test.each([
@@ -99,11 +88,11 @@ test.each([
         fc.array(event, { minLength: 1, maxLength: 12 }),
         fc.nat(12),
         async (events, unwanted) => {
-          const from = fixture.journal.end();
+          const from = disk.fixture.journal.end();
           const texts = events.map((fields) => JSON.stringify({ ...fields, id: `n${number++}` }));
-          await fixture.journal.append(pageOf(texts, { organizations }));
+          await disk.fixture.journal.append(pageOf(texts, { organizations }));
           const { batch } = await formBatch({
-            ...{ reader: await fixture.journal.reader("disk"), from, limits: LIMITS, recordsMax: 1000 },
+            ...{ reader: await disk.fixture.journal.reader("disk"), from, limits: LIMITS, recordsMax: 1000 },
             ...{ bound: undefined, keepsBytes: true, encode: ({ bytes }) => bytes },
             wants: ({ index }) => index !== unwanted,
           });
@@ -129,7 +118,7 @@ const LIMITS = { recordsMax: 1000, bytesMax: 1_000_000, ageMsMax: 0 };
 
 /** The files of a directory after one batch. */
 async function writtenTo(directory: string, path: string, batch: Batch): Promise<Record<string, string[]>> {
-  const sink = await openFile(directory, { path, rotateSize: "1KB" }, { journal: fixture.journal.id });
+  const sink = await openFile(directory, { path, rotateSize: "1KB" }, { journal: disk.fixture.journal.id });
   await sink.write(batch, new AbortController().signal);
   await sink.close();
   return Object.fromEntries(namesIn(directory).map((name) => [name, linesOf(join(directory, name))]));

@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format } from "../../src/core/format.ts";
@@ -12,11 +13,37 @@ import type { FileSettings } from "../../src/sinks/file/config.ts";
 import { file, openFileSink } from "../../src/sinks/file/sink.ts";
 import type { FileSystem } from "../../src/sinks/file/system.ts";
 import { type Committed, nothingCommitted } from "../contract/drive.ts";
+import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { makeBatch, rawFormat, TEST_JOURNAL } from "../support/events.ts";
 
 export function makeFolder(): { readonly path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), "tidemark-file-"));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** A folder and a journal, new for each test of the file. */
+export function useDisk(): {
+  readonly folder: ReturnType<typeof makeFolder>;
+  readonly fixture: JournalFixture;
+} {
+  let folder: ReturnType<typeof makeFolder>;
+  let fixture: JournalFixture;
+  beforeEach(() => {
+    folder = makeFolder();
+    fixture = openFixture();
+  });
+  afterEach(() => {
+    fixture.close();
+    folder.remove();
+  });
+  return {
+    get folder() {
+      return folder;
+    },
+    get fixture() {
+      return fixture;
+    },
+  };
 }
 
 export interface Opening {

@@ -1,5 +1,10 @@
 import { gunzipSync } from "node:zlib";
-import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  type S3Client,
+} from "@aws-sdk/client-s3";
 import { describe, expect, test } from "vitest";
 import { decompress } from "../../src/core/zstd.ts";
 import { googleTokenStandIn } from "../stand-ins/google-tokens.ts";
@@ -14,7 +19,13 @@ import {
 import { skipUnless } from "../support/components.ts";
 import { findFakeGcs, startFakeGcs } from "../support/fake-gcs.ts";
 import { findOpenSearch, type OpenSearch, startOpenSearch } from "../support/opensearch.ts";
-import { findVersitygw, S3_ACCESS_KEY, S3_SECRET_KEY, startVersitygw } from "../support/versitygw.ts";
+import {
+  clientOf,
+  findVersitygw,
+  S3_ACCESS_KEY,
+  S3_SECRET_KEY,
+  startVersitygw,
+} from "../support/versitygw.ts";
 import { KILLS, runCampaign } from "./kill-campaign.ts";
 
 const opensearch = await findOpenSearch();
@@ -62,12 +73,7 @@ describe.skipIf(skipVersitygw)("s3 under kills of the writer and of the server",
     "R19 R26 the objects hold every event exactly once, byte for byte, in the journal's order: %s",
     async (compress, unpack) => {
       const server = await startVersitygw(versitygw!);
-      const client = new S3Client({
-        endpoint: server.url,
-        region: "us-east-1",
-        forcePathStyle: true,
-        credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-      });
+      const client = clientOf(server);
       try {
         await client.send(new CreateBucketCommand({ Bucket: "campaign" }));
         const { events, ...figures } = await runCampaign({

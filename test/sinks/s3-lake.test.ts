@@ -1,5 +1,10 @@
 import { gunzipSync } from "node:zlib";
-import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  type S3Client,
+} from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DecisionNeededError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
@@ -11,6 +16,7 @@ import { skipUnless } from "../support/components.ts";
 import { makeBatch, makeEvent, makeEvents, TEST_JOURNAL } from "../support/events.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import {
+  clientOf,
   findVersitygw,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
@@ -30,10 +36,7 @@ let bucketNumber = 0;
 beforeAll(async () => {
   if (skip) return;
   real = await startVersitygw(program!);
-  reader = new S3Client({
-    ...{ endpoint: real.url, region: "us-east-1", forcePathStyle: true },
-    credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-  });
+  reader = clientOf(real);
 });
 afterAll(async () => {
   reader?.destroy();

@@ -6,7 +6,7 @@ import {
   HeadObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  S3Client,
+  type S3Client,
 } from "@aws-sdk/client-s3";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { DecisionNeededError, PausedError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
@@ -20,6 +20,7 @@ import { skipUnless } from "../support/components.ts";
 import { cefFormat, makeBatch, makeEvents, TEST_JOURNAL } from "../support/events.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import {
+  clientOf,
   findVersitygw,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
@@ -40,12 +41,7 @@ let bucketNumber = 0;
 beforeAll(async () => {
   if (skip) return;
   real = await startVersitygw(program!);
-  reader = new S3Client({
-    endpoint: real.url,
-    region: "us-east-1",
-    forcePathStyle: true,
-    credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-  });
+  reader = clientOf(real);
 });
 
 afterAll(async () => {
@@ -225,12 +221,7 @@ describe.skipIf(skip)("the s3 sink, against a real service", () => {
   test("where the service answers 403 for a locked object, a repeated batch is done all the same", async () => {
     const other = await startVersitygw(program!, { versioning: false });
     const to = { ...target("locked"), config: { ...configOf("locked"), endpoint: other.url } };
-    const client = new S3Client({
-      endpoint: other.url,
-      region: "us-east-1",
-      forcePathStyle: true,
-      credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-    });
+    const client = clientOf(other);
     try {
       await client.send(new CreateBucketCommand({ Bucket: "locked", ObjectLockEnabledForBucket: true }));
       sink = await openSink({

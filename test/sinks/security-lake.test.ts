@@ -6,7 +6,7 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
-  S3Client,
+  type S3Client,
 } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { configSchema } from "../../src/config/schema.ts";
@@ -25,6 +25,7 @@ import { makeEvents } from "../support/events.ts";
 import { findDuckdb } from "../support/parquet-readers.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import {
+  clientOf,
   findVersitygw,
   S3_ACCESS_KEY,
   S3_SECRET_KEY,
@@ -52,10 +53,7 @@ beforeAll(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), "tidemark-lake-"));
   real = await startVersitygw(program!);
-  reader = new S3Client({
-    ...{ endpoint: real.url, region: "us-east-1", forcePathStyle: true },
-    credentials: { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY },
-  });
+  reader = clientOf(real);
 });
 afterAll(async () => {
   reader?.destroy();

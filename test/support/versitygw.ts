@@ -34,10 +34,14 @@ export function startVersitygw(program: string, options: { versioning?: boolean 
   return inTemporaryFolder("tidemark-s3-", (root) => startIn(root, program, options.versioning !== false));
 }
 
-/** Makes a bucket; gives a client for its service. */
-export async function openBucket({ url }: Versitygw, bucket: string): Promise<S3Client> {
+export function clientOf({ url }: Pick<Versitygw, "url">): S3Client {
   const credentials = { accessKeyId: S3_ACCESS_KEY, secretAccessKey: S3_SECRET_KEY };
-  const client = new S3Client({ endpoint: url, region: "us-east-1", forcePathStyle: true, credentials });
+  return new S3Client({ endpoint: url, region: "us-east-1", forcePathStyle: true, credentials });
+}
+
+/** Makes a bucket; gives a client for its service. */
+export async function openBucket(gateway: Versitygw, bucket: string): Promise<S3Client> {
+  const client = clientOf(gateway);
   await client.send(new CreateBucketCommand({ Bucket: bucket }));
   return client;
 }
