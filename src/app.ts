@@ -143,6 +143,7 @@ async function assemble(
     pagesInFlight: config.polling.pagesInFlight,
     disk: keeper,
     memory: { ...memory, dropOldest: untraced.pages.dropOldest },
+    readers: untraced.pages,
     clock,
   });
   const preparer = traces === undefined ? options.preparer : traces.preparer(options.preparer);

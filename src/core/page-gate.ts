@@ -2,8 +2,9 @@
 export type PagePriority = 0 | 1 | 2;
 
 /**
- * Decides whether another page may be read now. The journal owns it: its inputs are the disk budget and the
- * memory of pages in flight. Polling asks before every request and knows nothing of the reasons.
+ * Decides whether another page may be read now, and when it may be committed. The journal owns it: its inputs are the
+ * disk budget, the memory of pages in flight and how far the readers are. Polling asks before every request and
+ * every commit, and knows nothing of the reasons.
  */
 export interface PageGate {
   /**
@@ -13,6 +14,8 @@ export interface PageGate {
   enter(events: number, priority: PagePriority, signal: AbortSignal): Promise<() => void>;
   /** The same without waiting; undefined when the page may not be read now. */
   tryEnter(events: number): (() => void) | undefined;
+  /** Commits a page by `work`: a live page at once, any other when it delays no live page. Gives what `work` gives. */
+  commit<Result>(priority: PagePriority, signal: AbortSignal, work: () => Promise<Result>): Promise<Result>;
 }
 
 /** The most events that the service puts into one page. */

@@ -1,4 +1,5 @@
 import type { Position } from "../core/position.ts";
+import { createReadersLag } from "./readers-lag.ts";
 import type { Decoded } from "./stored-page.ts";
 
 /** Pages that were decoded again from disk are kept up to this. */
@@ -16,6 +17,7 @@ export function createDecodedPages() {
   const pages = new Map<number, Decoded>();
   /** How far each reader has read, as of its last call. */
   const positions = new Map<string, Position>();
+  const lag = createReadersLag(positions);
   const reread = new Set<number>();
   let rereadBytes = 0;
 
@@ -48,10 +50,11 @@ export function createDecodedPages() {
 
   return {
     get: (number: number) => pages.get(number),
-    /** A page that was just appended. Takes over the lease. */
-    putNew(number: number, page: Decoded): void {
+    /** A page that was just appended, for all readers or for one alone. Takes over the lease. */
+    putNew(number: number, page: Decoded, isForAll: boolean): void {
       remove(number);
       pages.set(number, page);
+      if (isForAll) lag.appended(number, page.scanned.count);
       dropUnwanted();
     },
     /** A page that was read from disk for a reader. Takes over the lease. */
@@ -68,10 +71,14 @@ export function createDecodedPages() {
     passed(reader: string, position: Position): void {
       positions.set(reader, position);
       dropUnwanted();
+      lag.moved();
     },
+    isBehind: lag.isBehind,
+    onMove: lag.onMove,
     forgetReader(reader: string): void {
       positions.delete(reader);
       dropUnwanted();
+      lag.moved();
     },
     /**
      * Drops the oldest page that no reader is about to read; false when there is none. A page that a slow reader is

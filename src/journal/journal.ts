@@ -143,7 +143,7 @@ export function createJournal(
       if (stored !== null) {
         const isWholePage = stored.scanned === commit.page.scanned;
         const lease = isWholePage ? commit.lease.retain() : memory.adopt(stored.scanned.bytes);
-        pages.keepDecoded(stored.number, { ...stored, lease });
+        pages.keepDecoded(stored.number, { ...stored, lease }, commit.reader === null);
         for (const listener of listeners) listener();
       }
       return appended;

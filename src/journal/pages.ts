@@ -70,6 +70,9 @@ export function createPages(
     /** Whether the bytes of the first page, and perhaps of more, are gone. */
     isTrimmed: (): boolean => lastRow.get() !== undefined && oldestBody.get() !== 1,
 
+    isBehind: decoded.isBehind,
+    onMove: decoded.onMove,
+
     /** Drops the oldest decoded page; false when there is none. */
     dropOldest: decoded.dropOldest,
 

@@ -16,6 +16,8 @@ describe("the gate for pages", () => {
   let freeDisk: () => void;
   let pool: ReturnType<typeof createBufferPool>;
   let decoded: (() => void)[];
+  let isBehind: boolean;
+  let goOn: () => void;
   let gate: PageGate;
 
   beforeEach(() => {
@@ -35,7 +37,14 @@ describe("the gate for pages", () => {
       drop?.();
       return drop !== undefined;
     };
-    gate = createPageGate({ pagesInFlight: 1, disk, memory: { ...pool, dropOldest }, clock });
+    isBehind = false;
+    const readers = {
+      isBehind: () => isBehind,
+      onMove(listener: () => void) {
+        goOn = listener;
+      },
+    };
+    gate = createPageGate({ pagesInFlight: 1, disk, memory: { ...pool, dropOldest }, readers, clock });
   });
 
   /** Whether a promise has resolved by now. */
@@ -126,6 +135,80 @@ describe("the gate for pages", () => {
     await clock.settle();
     clock.advance(1000);
     expect(await isDone(next)).toBe(true);
+  });
+
+  describe("commits", () => {
+    const committed: string[] = [];
+    const commit = (name: string, priority: PagePriority, signal = forever) =>
+      gate.commit(priority, signal, async () => {
+        committed.push(name);
+        return name;
+      });
+
+    beforeEach(() => {
+      committed.length = 0;
+    });
+
+    test("a live page is committed at once, another waits for the readers that keep up", async () => {
+      isBehind = true;
+      const backfill = commit("backfill", BACKFILL);
+      expect(await commit("live", LIVE)).toBe("live");
+      expect(await isDone(backfill)).toBe(false);
+      isBehind = false;
+      goOn();
+      expect(await backfill).toBe("backfill");
+      expect(committed).toEqual(["live", "backfill"]);
+    });
+
+    test("one page is let through at a time: the next waits for the readers again", async () => {
+      const first = gate.commit(SWEEP, forever, async () => {
+        isBehind = true;
+      });
+      const second = commit("second", BACKFILL);
+      await first;
+      expect(await isDone(second)).toBe(false);
+      isBehind = false;
+      goOn();
+      await second;
+    });
+
+    test("a reader that takes too long for a page delays it no further", async () => {
+      isBehind = true;
+      const backfill = commit("backfill", BACKFILL);
+      await clock.settle();
+      clock.advance(999);
+      expect(await isDone(backfill)).toBe(false);
+      clock.advance(1);
+      expect(await isDone(backfill)).toBe(true);
+    });
+
+    test("a page waits for a live page on its way, until that is committed or too slow", async () => {
+      const leave = await gate.enter(10, LIVE, forever);
+      const first = commit("first", BACKFILL);
+      expect(await isDone(first)).toBe(false);
+      leave();
+      leave();
+      expect(await isDone(first)).toBe(true);
+      await gate.enter(10, LIVE, forever);
+      const second = commit("second", BACKFILL);
+      expect(await isDone(second)).toBe(false);
+      clock.advance(200);
+      expect(await isDone(second)).toBe(true);
+    });
+
+    test("a wait that is aborted, or a commit that fails, leaves the way free", async () => {
+      isBehind = true;
+      const stop = new AbortController();
+      const aborted = commit("aborted", BACKFILL, stop.signal);
+      await clock.settle();
+      stop.abort(new Error("enough"));
+      await expect(aborted).rejects.toThrow("enough");
+      isBehind = false;
+      const failing = gate.commit(BACKFILL, forever, () => Promise.reject(new Error("disk full")));
+      await expect(failing).rejects.toThrow("disk full");
+      await commit("next", BACKFILL);
+      expect(committed).toEqual(["next"]);
+    });
   });
 });
 

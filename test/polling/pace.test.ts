@@ -352,6 +352,7 @@ describe("pages of a pass", () => {
     return {
       enter: (_: number, priority: 0 | 1 | 2, signal: AbortSignal) => gate.enter(10_000, priority, signal),
       tryEnter: () => gate.tryEnter(10_000),
+      commit: gate.commit,
     };
   }
 
@@ -374,6 +375,7 @@ describe("pages of a pass", () => {
           const release = gate.tryEnter(events);
           return release && counting(release);
         },
+        commit: gate.commit,
       },
     });
     await world.account.poller.once(world.signal);

@@ -197,12 +197,13 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
   }
 }
 
-/** A gate with room on disk and in memory. */
+/** A gate with room on disk and in memory, and no reader behind. */
 export function openGate(pagesInFlight: number, clock: Clock): PageGate {
   return createPageGate({
     pagesInFlight,
     disk: { hasRoom: () => true, room: async () => {} },
     memory: { heldBytes: () => 0, onFree: () => {}, dropOldest: () => false },
+    readers: { isBehind: () => false, onMove: () => {} },
     clock,
   });
 }

@@ -94,9 +94,9 @@ export async function readWindow(
         const next =
           "skipped" in ready
             ? await commitSkip(context, window, ready.skipped, searchAfter!)
-            : await commitPage(context, window, ready, searchAfter ?? null).finally(() =>
-                ready.lease.release(),
-              );
+            : await context.gate
+                .commit(priority, signal, () => commitPage(context, window, ready, searchAfter ?? null))
+                .finally(() => ready.lease.release());
         if (next === null) return true;
         window = next;
       } finally {

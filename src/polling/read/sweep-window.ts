@@ -259,7 +259,9 @@ async function readSlice(
             ownerAt(page, index),
           );
       const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
-      const appended = await append(context, window, served, commit);
+      const appended = await context.gate.commit(SWEEP, signal, () =>
+        append(context, window, served, commit),
+      );
       fresh += appended.fresh;
       edge = appended.edge;
       first = appended.againWith;

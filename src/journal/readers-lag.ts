@@ -1,0 +1,45 @@
+import { FULL_PAGE_EVENTS } from "../core/page-gate.ts";
+import type { Position } from "../core/position.ts";
+
+/** A reader is behind with so many events before it, since then they take longer than a live page should wait. */
+const BEHIND_EVENTS = FULL_PAGE_EVENTS / 2;
+/** A reader with more than that before it is too slow to be waited for. */
+const FAR_EVENTS = 4 * FULL_PAGE_EVENTS;
+
+/** How many events the readers have before them, counted from the pages that were appended since the start. */
+export function createReadersLag(positions: ReadonlyMap<string, Position>) {
+  /** By page: its events, and all that were appended up to its end. Pages further back than a reader may be are gone. */
+  const ends = new Map<number, { readonly events: number; readonly total: number }>();
+  let total = 0;
+  let listener = () => {};
+
+  /** Undefined: far behind, or it has not read a page since the start. */
+  function eventsBefore({ page, event }: Position): number | undefined {
+    const end = ends.get(page);
+    return end && total - end.total + end.events - event;
+  }
+
+  return {
+    appended(number: number, events: number): void {
+      total += events;
+      ends.set(number, { events, total });
+      for (const [oldest, end] of ends) {
+        if (total - end.total <= FAR_EVENTS) break;
+        ends.delete(oldest);
+      }
+    },
+    /** Whether a reader that keeps up has many events before it. */
+    isBehind(): boolean {
+      for (const position of positions.values()) {
+        const events = eventsBefore(position) ?? 0;
+        if (events >= BEHIND_EVENTS && events <= FAR_EVENTS) return true;
+      }
+      return false;
+    },
+    moved: () => listener(),
+    /** Called whenever a reader goes on. */
+    onMove(called: () => void): void {
+      listener = called;
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { beforeEach, expect, test } from "vitest";
+import type { Position } from "../../src/core/position.ts";
+import { createReadersLag } from "../../src/journal/readers-lag.ts";
+
+let positions: Map<string, Position>;
+let lag: ReturnType<typeof createReadersLag>;
+
+beforeEach(() => {
+  positions = new Map();
+  lag = createReadersLag(positions);
+});
+
+function place(reader: string, page: number, event: number): void {
+  positions.set(reader, { journal: "j", page, event, hash: "" });
+}
+
+test("a reader is behind with half a full page of events before it, in one page or in many", () => {
+  lag.appended(1, 100);
+  place("disk", 1, 100);
+  expect(lag.isBehind()).toBe(false);
+  for (let page = 2; page <= 50; page++) lag.appended(page, 100);
+  expect(lag.isBehind()).toBe(false);
+  lag.appended(51, 100);
+  expect(lag.isBehind()).toBe(true);
+  place("disk", 2, 50);
+  expect(lag.isBehind()).toBe(false);
+  lag.appended(52, 10_000);
+  expect(lag.isBehind()).toBe(true);
+});
+
+test("events before its place inside a page do not count", () => {
+  lag.appended(1, 10_000);
+  place("disk", 1, 5000);
+  expect(lag.isBehind()).toBe(true);
+  place("disk", 1, 5001);
+  expect(lag.isBehind()).toBe(false);
+});
+
+test("a reader that is far behind, or has read nothing since the start, is not waited for", () => {
+  place("new", 7, 3);
+  lag.appended(8, 10_000);
+  expect(lag.isBehind()).toBe(false);
+  place("slow", 8, 0);
+  expect(lag.isBehind()).toBe(true);
+  for (let page = 9; page <= 12; page++) lag.appended(page, 10_000);
+  expect(lag.isBehind()).toBe(false);
+  place("slow", 9, 0);
+  expect(lag.isBehind()).toBe(true);
+});
