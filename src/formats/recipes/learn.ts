@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../../core/event.ts";
 import { type EventSlice, type RecipePart, SPECIAL } from "../../core/recipe-engine.ts";
 import { timestampMsOf } from "../../core/time.ts";
-import { createMarkers, type Markers } from "./markers.ts";
+import { createMarkers, createRandom, type Markers, WORD_LENGTH } from "./markers.ts";
 
 export type Encode = (event: JournalEvent) => string;
 
@@ -10,30 +10,74 @@ const MARKER_LENGTH_MIN = 10;
 
 /**
  * Finds out how the converter makes its output for an event. It converts a copy whose slices are replaced by
- * markers, and looks for the markers in the output. Undefined if the output cannot be made by copying. The caller
+ * markers, and looks for the markers in the output. Gives undefined if the output cannot be made by copying. The caller
  * compares the recipe with the converter on the event itself, whose values all differ from the markers.
  */
-export function learn(
-  event: JournalEvent,
-  slices: readonly EventSlice[],
-  encode: Encode,
-): RecipePart[] | undefined {
-  const { buffer, byteOffset, length } = event.bytes;
-  const text = Buffer.from(buffer, byteOffset, length).toString("latin1");
-  const markers = createMarkers();
-  const marked = mark(event, slices, text, markers);
-  if (marked === undefined || text.includes(markers.prefix)) return undefined;
-  for (const marker of marked.parts.keys()) {
-    if (marker.length < MARKER_LENGTH_MIN) return undefined;
-    if (!marker.includes(markers.prefix) && text.includes(marker)) return undefined;
-  }
-  return partsOf(encode(marked.event), marked.parts);
+export function createLearner(encode: Encode) {
+  const random = createRandom();
+  return (event: JournalEvent, slices: readonly EventSlice[]): RecipePart[] | undefined => {
+    const { buffer, byteOffset, length } = event.bytes;
+    const text = Buffer.from(buffer, byteOffset, length).toString("latin1");
+    const markers = createMarkers(random);
+    const marked = mark(event, slices, text, markers);
+    if (marked === undefined || text.includes(markers.prefix)) return undefined;
+    for (const marker of marked.parts.keys()) if (marker.length < MARKER_LENGTH_MIN) return undefined;
+    const { words, others } = sorted(marked.parts, markers.prefix);
+    for (const [marker] of others) if (text.includes(marker)) return undefined;
+    const output = encode(marked.event);
+    const places = [...wordsIn(output, words, markers.prefix), ...othersIn(output, others)];
+    return partsOf(output, places);
+  };
 }
 
 interface Marked {
   readonly event: JournalEvent;
   /** By the text to look for in the output. */
   readonly parts: ReadonlyMap<string, RecipePart>;
+}
+
+interface Word {
+  readonly marker: string;
+  /** How much of the marker is before its first word. */
+  readonly before: number;
+  readonly part: RecipePart;
+}
+
+interface Place {
+  readonly from: number;
+  readonly to: number;
+  readonly part: RecipePart;
+}
+
+/** Most markers have a word. All words begin alike, so one pass over the output finds them; the others need one each. */
+function sorted(parts: Marked["parts"], prefix: string) {
+  const words = new Map<string, Word>();
+  const others: (readonly [string, RecipePart])[] = [];
+  for (const [marker, part] of parts) {
+    const before = marker.indexOf(prefix);
+    if (before < 0) others.push([marker, part]);
+    else words.set(marker.slice(before, before + WORD_LENGTH), { marker, before, part });
+  }
+  return { words, others };
+}
+
+function* wordsIn(output: string, words: ReadonlyMap<string, Word>, prefix: string): Iterable<Place> {
+  for (let at = output.indexOf(prefix); at >= 0; ) {
+    const word = words.get(output.slice(at, at + WORD_LENGTH));
+    let to = at + prefix.length;
+    if (word !== undefined && output.startsWith(word.marker, at - word.before)) {
+      const from = at - word.before;
+      to = from + word.marker.length;
+      yield { from, to, part: word.part };
+    }
+    at = output.indexOf(prefix, to);
+  }
+}
+
+function* othersIn(output: string, others: readonly (readonly [string, RecipePart])[]): Iterable<Place> {
+  for (const [marker, part] of others)
+    for (let from = output.indexOf(marker); from >= 0; from = output.indexOf(marker, from + marker.length))
+      yield { from, to: from + marker.length, part };
 }
 
 /**
@@ -114,11 +158,7 @@ function plain(event: JournalEvent) {
 }
 
 /** Cuts the output at its markers. */
-function partsOf(output: string, markers: ReadonlyMap<string, RecipePart>): RecipePart[] {
-  const places: { from: number; to: number; part: RecipePart }[] = [];
-  for (const [marker, part] of markers)
-    for (let from = output.indexOf(marker); from >= 0; from = output.indexOf(marker, from + marker.length))
-      places.push({ from, to: from + marker.length, part });
+function partsOf(output: string, places: Place[]): RecipePart[] {
   places.sort((a, b) => a.from - b.from);
   const parts: RecipePart[] = [];
   let at = 0;

@@ -17,17 +17,18 @@ export interface Markers {
   identity(): string;
 }
 
-/** Bytes of randomness for one event; when they are used up, more are made. */
-const POOL_BYTES = 1024;
+/** The length of a word in a marker. */
+export const WORD_LENGTH = 12;
+/** Bytes of randomness that are made at once: enough for dozens of events. */
+const POOL_BYTES = 8192;
 
-export function createMarkers(): Markers {
+/** A random whole number below the limit. */
+export type Random = (limit: number) => number;
+
+export function createRandom(): Random {
   let pool = randomBytes(POOL_BYTES);
   let used = 0;
-  let runs = 0;
-  let words = 0;
-  const prefix = letters(below(26 ** 6));
-
-  function below(limit: number): number {
+  return (limit) => {
     if (used + 4 > POOL_BYTES) {
       pool = randomBytes(POOL_BYTES);
       used = 0;
@@ -35,7 +36,14 @@ export function createMarkers(): Markers {
     const value = pool.readUInt32LE(used) % limit;
     used += 4;
     return value;
-  }
+  };
+}
+
+/** Markers for one event. */
+export function createMarkers(below: Random): Markers {
+  let runs = 0;
+  let words = 0;
+  const prefix = letters(below(26 ** 6));
 
   /** Twelve letters, lower case: the random ones that all words share, and a number. */
   function word(): string {

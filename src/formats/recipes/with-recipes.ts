@@ -3,7 +3,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import type { Reads } from "../../core/reads.ts";
 import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
-import { type Encode, learn, specialsOf } from "./learn.ts";
+import { createLearner, type Encode, specialsOf } from "./learn.ts";
 
 /** Fingerprints without a recipe whose events are counted. When there are more, all are forgotten. */
 const SEEN_MAX = 8192;
@@ -46,6 +46,7 @@ export function fast(
  */
 export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
   const engine = createRecipeEngine(reads);
+  const learn = createLearner(encode);
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
   /** Events so far, by the fingerprint. */
   const seen = new Map<string, number>();
@@ -82,7 +83,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
   /** Learns a recipe for the fingerprint that the engine has just made, and tries it on this event. */
   function learnFrom(event: JournalEvent, bytes: Uint8Array): string {
     const output = slow(event);
-    const parts = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices(), encode);
+    const parts = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices());
     engine.add(parts ?? []);
     const length = parts === undefined ? "dropped" : engine.convert(bytes, event.timestampMs);
     if (typeof length === "number" && engine.out(length).toString("utf8") === output) counts.learned++;
