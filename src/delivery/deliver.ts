@@ -14,6 +14,7 @@ import { createPipeline } from "./pipeline.ts";
 import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
 import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
+import { without } from "./records.ts";
 
 /*
  * Delivers the journal to one sink. One step is one of these:
@@ -116,21 +117,8 @@ export function createDelivery(options: DeliveryOptions) {
     const { position } = reader;
     const state = readerState().sink;
     return definition.open({
-      ...{
-        name,
-        config,
-        format,
-        journal,
-        earlierJournals,
-        position,
-        state,
-        clock,
-        log,
-        signal,
-        stdout,
-        memory,
-      },
-      limited: health.limited,
+      ...{ name, config, format, journal, earlierJournals, position, state },
+      ...{ clock, log, signal, stdout, memory, limited: health.limited },
     });
   }
 
@@ -176,7 +164,7 @@ export function createDelivery(options: DeliveryOptions) {
     switch (consequence.kind) {
       case "retry":
         if (batch !== undefined && consequence.error.remaining !== undefined)
-          progress.leave(batch, consequence.error.remaining);
+          leave(batch, consequence.error.remaining);
         health.retrying(consequence.error, consequence.isUnexpected);
         break;
       case "halve":
@@ -203,17 +191,19 @@ export function createDelivery(options: DeliveryOptions) {
       refused.map(({ index, reason, answer }) => ({ event: batch.records[index]!.event, reason, answer })),
     );
     refusals.refused(refused.filter(({ isOld }) => isOld !== true).length);
+    const gone = refused.map(({ index }) => index);
+    if (again.length > 0) return leave(batch, again, gone);
     progress.leave(batch, again);
-    if (again.length > 0) return;
-    const gone = new Set(refused.map(({ index }) => index));
-    const others = batch.records.filter((_, index) => !gone.has(index));
-    if (others.length === 0) return pass(batch.to);
-    const { from, to } = batch;
-    await written(
-      { records: others, from, to },
-      readerState().sink,
-      sink?.limits.recordsMax ?? Number.POSITIVE_INFINITY,
-    );
+    const others = without(batch, gone);
+    if (others.records.length === 0) return pass(batch.to);
+    await written(others, readerState().sink, sink?.limits.recordsMax ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Only these records are written again. All others were taken now, but for the refused ones. */
+  function leave(batch: Batch, again: readonly number[], refused: readonly number[] = []): void {
+    progress.leave(batch, again);
+    const taken = without(batch, [...again, ...refused]);
+    if (taken.records.length > 0) count(taken);
   }
 
   async function bury(letters: readonly DeadLetter[]): Promise<void> {

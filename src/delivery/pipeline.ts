@@ -7,6 +7,7 @@ import type { EncodedMemory } from "./encoded-memory.ts";
 import { createFlights, type Landed } from "./flights.ts";
 import { type createNextBatch, release } from "./next-batch.ts";
 import type { Progress } from "./progress.ts";
+import { without } from "./records.ts";
 
 interface PipelineParts {
   readonly clock: Clock;
@@ -17,8 +18,8 @@ interface PipelineParts {
   readonly encodedMemory: EncodedMemory;
   /** Commits a write, or throws its error. */
   landed(flight: Landed): Promise<void>;
-  /** Called for a write that succeeded behind one that failed. */
-  wroteAhead(batch: NonNullable<Landed["batch"]>): void;
+  /** Called for what was written behind a write that failed. */
+  wroteAhead(batch: Batch): void;
 }
 
 /**
@@ -73,10 +74,12 @@ export function createPipeline(parts: PipelineParts) {
     for (let other = await flights.land(); other !== undefined; other = await flights.land()) {
       const { batch, outcome } = other;
       if (batch === undefined) continue;
-      if ("state" in outcome) {
-        progress.wroteAhead(batch);
-        wroteAhead(batch);
-      } else progress.wroteAhead(batch, writtenBefore(outcome.error, batch));
+      const isWhole = "state" in outcome;
+      const written = isWhole ? batch : without(batch, leftBy(outcome.error, batch));
+      if (isWhole || written.records.length > 0) {
+        progress.wroteAhead(written, isWhole);
+        wroteAhead(written);
+      }
       release(batch.leases);
     }
   }
@@ -101,11 +104,10 @@ export function createPipeline(parts: PipelineParts) {
   };
 }
 
-/** The records of a batch that were written although its write failed. Its error comes again when the rest is written. */
-function writtenBefore(error: unknown, { records }: Batch): readonly number[] {
+/** The records of a batch that its failed write left. Its error comes again when they are written. */
+function leftBy(error: unknown, { records }: Batch): Iterable<number> {
   const isPartial = error instanceof RetryableError || error instanceof RejectedEventsError;
-  if (!isPartial || (error instanceof RetryableError && error.remaining === undefined)) return [];
+  if (!isPartial || (error instanceof RetryableError && error.remaining === undefined)) return records.keys();
   const rejected = error instanceof RejectedEventsError ? error.rejected.map(({ index }) => index) : [];
-  const left = new Set([...rejected, ...(error.remaining ?? [])]);
-  return records.map((_, index) => index).filter((index) => !left.has(index));
+  return [...rejected, ...(error.remaining ?? [])];
 }

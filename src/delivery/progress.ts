@@ -53,9 +53,9 @@ export function createProgress(start: Position) {
       moveTo(to);
       recordsMax = recordsMax * 2 > limit ? Number.POSITIVE_INFINITY : recordsMax * 2;
     },
-    /** These records of a batch behind a failed one are written already; by default all. */
-    wroteAhead({ records, from, to }: Batch, indexes?: readonly number[]): void {
-      const keys = indexes && new Set(indexes.map((index) => keyOf(records[index]!.event)));
+    /** The records of a batch behind a failed one are written already; with `isWhole` all events of its stretch are. */
+    wroteAhead({ records, from, to }: Batch, isWhole: boolean): void {
+      const keys = isWhole ? undefined : new Set(records.map(({ event }) => keyOf(event)));
       ahead = [...ahead, { from, to, keys }];
     },
     /** The batch is written again, whole. */

@@ -81,3 +81,9 @@ class EncodedRecord implements SinkRecord {
 export function recordOf(event: JournalEvent, body: Uint8Array | string, size: number): SinkRecord {
   return { event, body: typeof body === "string" ? Buffer.from(body) : body, size };
 }
+
+/** The batch without these records. */
+export function without({ records, from, to }: Batch, indexes: Iterable<number>): Batch {
+  const gone = new Set(indexes);
+  return { records: records.filter((_, index) => !gone.has(index)), from, to };
+}

@@ -149,6 +149,7 @@ describe("delivery", () => {
       await deliverAll(harness, delivery);
       expect(destination.held.toSorted()).toEqual(eventTexts(0, 10).toSorted());
       expect(texts(destination.batches[1]!).slice(0, 2)).toEqual([eventText(1), eventText(3)]);
+      expect(delivery.status().sentEvents).toBe(10);
     });
 
     test("a batch that is too large is halved until it fits; nothing is lost or sent twice", async () => {
@@ -184,11 +185,13 @@ describe("delivery", () => {
       const { destination, append, start } = make({ guarantee, limits: { recordsMax: 3 } });
       await append(eventTexts(0, 9));
       const delivery = await start();
-      destination.script.push(() => {
-        throw new RejectedEventsError("refused", [{ index: 1, reason: "mapping" }], { remaining: [0, 2] });
+      destination.script.push((_, store) => {
+        store([0]);
+        throw new RejectedEventsError("refused", [{ index: 1, reason: "mapping" }], { remaining: [2] });
       });
       await deliverAll(harness, delivery);
       expect(destination.held).toEqual(eventTexts(0, 9).filter((text) => text !== eventText(1)));
+      expect(delivery.status().sentEvents).toBe(8);
       expect(
         letters()
           .list({}, 10)

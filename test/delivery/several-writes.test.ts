@@ -384,6 +384,7 @@ describe("a sink that takes several writes at once", () => {
             }
             await stepUntilIdle(delivery);
             expect(tried.destination.held.toSorted()).toEqual(wanted.toSorted());
+            expect(delivery.status().sentEvents).toBe(wanted.length);
             expect(tried.fixture.memory.heldBytes()).toBe(0);
           } finally {
             await tried.close();
