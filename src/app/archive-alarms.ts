@@ -1,3 +1,4 @@
+import type { DifferingPart } from "../archive/close/differing.ts";
 import type { Verification } from "../archive/verify/verify.ts";
 import type { Alarms } from "../core/alarms.ts";
 import type { ArchiveBacklog } from "../core/archive.ts";
@@ -66,6 +67,24 @@ export function createArchiveAlarms(alarms: Alarms, clock: Clock, name: string) 
         message: `The day ${oldestDay} is not closed: the windows of some of its organizations are not sealed. ${events} events wait in the journal.`,
         remedy:
           "See `tidemark coverage` for windows that are refused or unread, and the alarms of their accounts.",
+      });
+    },
+
+    /** Days that have left the service cannot be compared any more, so they end the alarm. */
+    differing(parts: readonly DifferingPart[], retentionMs: number): void {
+      const own = parts.filter(({ day }) => clock.now() - Date.parse(day) < retentionMs);
+      if (own.length === 0) {
+        alarms.clear("archive_differs", name);
+        return;
+      }
+      const days = own.map(({ day }) => day).toSorted();
+      const lines = own.reduce((sum, part) => sum + part.lines, 0);
+      alarms.raise({
+        kind: "archive_differs",
+        subject: name,
+        severity: "warning",
+        message: `For ${lines} closed days of organizations, from ${days[0]} to ${days.at(-1)}, the service returned or counted another number of events than is held.`,
+        remedy: `\`tidemark archive verify\` names them. \`tidemark reconcile --since ${days[0]}\` compares that time once more, and what it finds is archived. If it finds nothing, ask the vendor why the counts and the events differ.`,
       });
     },
 

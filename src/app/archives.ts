@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path";
 import type { Archive } from "../archive/archive.ts";
+import { differingOf } from "../archive/close/differing.ts";
 import type { ArchiveConfig } from "../archive/config.ts";
 import { createDeletions } from "../archive/deletion/deletion.ts";
 import { openConfigured, openStore, signerOf } from "../archive/open.ts";
@@ -202,6 +203,7 @@ export async function openRunningArchive(
   }
 
   function count(archive: Archive, before: number): void {
+    alarmed.differing(differingOf(state), retentionMs);
     if ((state.head()?.size ?? 0) === before) return;
     lastWriteMs = clock.now();
     for (const leaf of archive.leaves().slice(before)) {

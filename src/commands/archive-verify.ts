@@ -105,10 +105,12 @@ function isNothing({ days, lines, size }: Verification, flags: Flags): boolean {
 }
 
 const GAPS_SHOWN = 50;
+const DIFFERING_SHOWN = 50;
 const CLOSING_SHOWN = 50;
 
 function textOf(result: Verification, flags: Flags): string {
-  const { days, findings, findingsLeftOut, gaps, size, events, isPinned, newestMs, witnessedMs } = result;
+  const { days, findings, findingsLeftOut, gaps, differing, size, events, isPinned, newestMs, witnessedMs } =
+    result;
   const number = (value: number) => value.toLocaleString("en-US");
   const age =
     newestMs === undefined
@@ -124,10 +126,14 @@ function textOf(result: Verification, flags: Flags): string {
         ({ day, organization, from, to, reason }) =>
           `${day} ${organization}: GAP from ${from} to ${to}: ${reason}`,
       ),
+    ...differing.slice(0, DIFFERING_SHOWN).map(differingText),
     ...(isNothing(result, flags)
       ? ["NOTHING CHECKED: the archive has no closed day of these organizations in this time."]
       : []),
     ...(gaps.length > GAPS_SHOWN ? [`… and ${number(gaps.length - GAPS_SHOWN)} more gaps`] : []),
+    ...(differing.length > DIFFERING_SHOWN
+      ? [`… and ${number(differing.length - DIFFERING_SHOWN)} more days that differ`]
+      : []),
     `${number(days.valid)}/${number(days.total)} days valid, ${flags.quick ? "data files not read" : `${number(events)} events read`}, ${number(size)} log entries`,
     `Newest log entry: ${age}, by the operator's clock. ${witnessedMs === undefined ? "No witness has cosigned the checkpoint." : `A witness cosigned the checkpoint at ${new Date(witnessedMs).toISOString()}.`}`,
     isPinned
@@ -140,6 +146,19 @@ function textOf(result: Verification, flags: Flags): string {
       : []),
     "",
   ].join("\n");
+}
+
+function differingText({
+  day,
+  organization,
+  held,
+  returned,
+  counted,
+}: Verification["differing"][number]): string {
+  const returnedText = returned === null ? "" : `returned ${returned}`;
+  const countedText = counted === null ? "" : `counted ${counted}`;
+  const service = [returnedText, countedText].filter((text) => text !== "").join(" and ");
+  return `${day} ${organization}: DIFFERS: the service ${service} events, ${held} are held`;
 }
 
 /** No finding: the archive's own key has signed the names of these files. */

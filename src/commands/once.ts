@@ -7,6 +7,7 @@ import type { GapTotals } from "../core/gap.ts";
 import { formatDuration } from "../core/time.ts";
 import type { SinkView } from "../core/view/sinks.ts";
 import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
+import { createArchivesView } from "../journal/view/archives.ts";
 import { createLedgerView } from "../journal/view/ledger.ts";
 import type { Io } from "./io.ts";
 import { showProgress } from "./progress.ts";
@@ -22,6 +23,8 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   const progress = createReadProgress(app.db);
   const before = progress();
   const gapsBefore = (await app.view.status()).totals.gaps;
+  const differing = createDiffering(app.db);
+  const differingBefore = differing();
   const bar = io.interactive ? showProgress(io, app) : undefined;
   let failure: unknown;
   try {
@@ -41,10 +44,11 @@ export async function runOnce(app: App, io: Io): Promise<void> {
     ...problemsOf(sinks, after, failure, io),
     ...unexplained(short - gaps.events),
     ...lost.now,
+    ...differingText(differing() - differingBefore),
   ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
   (isOutputFree ? io.stdout : io.stderr).write(
-    `${[...report, ...missingText(problems, [...openOf(gaps), ...lost.before])].join("\n")}\n`,
+    `${[...report, ...missingText(problems, [...openOf(gaps), ...lost.before, ...differingText(differingBefore)])].join("\n")}\n`,
   );
   if (problems.length > 0) io.setExitCode(1);
 }
@@ -136,6 +140,19 @@ function lostOf(before: Lost, after: Lost): { readonly now: string[]; readonly b
       ...apartText(after.unattributed - since("unattributed")),
     ],
   };
+}
+
+/** How many closed days of organizations differ from what the service says. */
+function createDiffering(db: App["db"]): () => number {
+  const archives = createArchivesView(db);
+  return () => archives().reduce((sum, archive) => sum + archive.differing, 0);
+}
+
+function differingText(days: number): string[] {
+  if (days <= 0) return [];
+  return [
+    `For ${count(days, "archived day")} of organizations the service returned or counted another number of events than is held: "tidemark archive verify" names them, and "tidemark reconcile --since" compares again.`,
+  ];
 }
 
 function missingText(problems: readonly string[], known: readonly string[]): string[] {

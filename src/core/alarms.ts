@@ -26,6 +26,7 @@ export const ALARM_KINDS = [
   "archive_stopped",
   "archive_behind",
   "archive_invalid",
+  "archive_differs",
   "witness_away",
   "index_failing",
   "sink_behind",

@@ -87,4 +87,24 @@ describe("the alarms of an archive", () => {
     alarmed.verified({ isValid: true, findings: [] } as unknown as Verification, "/archive");
     expect(list()).toEqual([]);
   });
+
+  test("days that differ are named while the service still has them", () => {
+    const { alarmed, list } = open();
+    const parts = [
+      { day: "2026-03-02", part: "001", lines: 2 },
+      { day: "2026-01-10", part: "001", lines: 1 },
+    ];
+    alarmed.differing(parts, 90 * DAY_MS);
+    expect(list()).toMatchObject([
+      {
+        kind: "archive_differs",
+        message: expect.stringContaining("For 3 closed days of organizations, from 2026-01-10 to 2026-03-02"),
+        remedy: expect.stringContaining("tidemark reconcile --since 2026-01-10"),
+      },
+    ]);
+    alarmed.differing(parts, 20 * DAY_MS);
+    expect(list()).toMatchObject([{ message: expect.stringContaining("For 2 closed days") }]);
+    alarmed.differing(parts, DAY_MS);
+    expect(list()).toEqual([]);
+  });
 });

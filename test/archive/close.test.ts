@@ -3,6 +3,7 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { NoCountsError } from "../../src/archive/close/count-days.ts";
+import { differingOf } from "../../src/archive/close/differing.ts";
 import { readEntries } from "../../src/archive/evidence/read.ts";
 import { isPart, type PartLeaf } from "../../src/archive/log/leaf.ts";
 import { type Line, parseManifest } from "../../src/archive/part/manifest.ts";
@@ -387,7 +388,10 @@ describe("closing days", () => {
       ["differs", "identities", 3],
       ["complete", "identities", 2],
     ]);
-    expect((await world.verify()).findings).toEqual([]);
+    expect(differingOf(world.state)).toEqual([{ day: DAY, part: "001", lines: 1 }]);
+    const { findings, differing } = await world.verify();
+    expect(findings).toEqual([]);
+    expect(differing).toEqual([{ day: DAY, organization: B, held: 2, returned: 2, counted: 3 }]);
   });
 
   test("A10 days are closed without a count where the service refuses it, or the day's number of counts is used up", async () => {

@@ -2,6 +2,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { CreateBucketCommand, ListObjectVersionsCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterEach, describe, expect, test } from "vitest";
+import { differingOf } from "../../src/archive/close/differing.ts";
 import { archiveSchema } from "../../src/archive/config.ts";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
 import { identityOf } from "../../src/archive/evidence/identity.ts";
@@ -426,6 +427,8 @@ describe("erase", () => {
     const leaves = world.archive.leaves();
     const part = leaves.findLast(({ kind }) => kind === "day")!;
     expect(leaves.at(-1)).toMatchObject({ kind: "erase", leaf: part.index, removed_events: 4 });
+    // The erasure explains why the line differs from what the service returned.
+    expect(differingOf(world.state)).toEqual([]);
     expect((await world.verify()).findings).toEqual([]);
     expect((await world.verify()).events).toBe(4);
     const { html, isValid } = await reportHtml(world.store, {

@@ -5,12 +5,15 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { SimulatorOptions } from "../../simulator/index.ts";
 import { parseManifest } from "../../src/archive/part/manifest.ts";
 import { skipUnless } from "../support/components.ts";
+import { startHttpProxy } from "../support/http-proxy.ts";
 import { findFsck, findPython, PYTHON_REMEDY } from "../support/tessera.ts";
 import { openWorld, type World } from "../support/world.ts";
 
 const fsck = await findFsck();
 const python = await findPython();
 const skipsPython = skipUnless("python", python, PYTHON_REMEDY);
+
+const JSON_BODY = { "content-type": "application/json" };
 
 let world: World;
 afterEach(() => world.close());
@@ -36,6 +39,38 @@ async function archived(more = "", options: SimulatorOptions = {}): Promise<stri
   expect(ran.stderr).toBe("");
   return made.stdout.trim();
 }
+
+test("days for which the service counts more than it returns are named by the run and by verify", async () => {
+  world = await openWorld({ optionalEndpoints: true });
+  const proxy = await startHttpProxy(world.simulator.insightsUrl);
+  try {
+    proxy.decide(({ path }) =>
+      path.endsWith("/events/count") ? { status: 200, headers: JSON_BODY, body: '{"count":99999}' } : "pass",
+    );
+    const key = ["archive", "keys", "new", world.at("archive.key"), "--origin", "example.com/evidence"];
+    expect((await world.run(key)).code).toBe(0);
+    const file = world.configure({
+      sinks: [
+        `{ name: evidence, type: archive, origin: example.com/evidence, key: { file: ${world.at("archive.key")} }, store: { directory: ${world.at("archive")} }, settle: 0s }`,
+      ],
+    });
+    const { origin } = new URL(world.simulator.insightsUrl);
+    writeFileSync(file, readFileSync(file, "utf8").replace(`'${origin}`, `'${proxy.url}`));
+    const ran = await world.run(["run", "--once", "--config", file]);
+    expect(ran.code).toBe(1);
+    expect(ran.stdout).toMatch(/For \d+ archived days of organizations the service returned or counted/);
+    expect(ran.stderr).toContain('"kind":"archive_differs"');
+    const again = await world.run(["run", "--once", "--config", file]);
+    expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("Known to be missing:")]);
+    const verified = await world.run(["archive", "verify", "--store", world.at("archive")]);
+    expect(verified.code).toBe(0);
+    expect(verified.stdout).toMatch(
+      /: DIFFERS: the service returned \d+ and counted 99999 events, \d+ are held/,
+    );
+  } finally {
+    await proxy.close();
+  }
+});
 
 describe("an archive of the simulated service", () => {
   test("holds every event of the closed days, and `archive verify` says so", async () => {

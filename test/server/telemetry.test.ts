@@ -39,6 +39,7 @@ describe("what can be scraped", () => {
       checkpointMs: state.clock.now() - 120_000,
       verifiedMs: state.clock.now() - 60_000,
       findings: 0,
+      differing: 0,
       holds: 1,
       dueRemovals: 0,
     };

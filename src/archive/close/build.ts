@@ -17,6 +17,8 @@ export interface Built {
   readonly incomplete: number;
   /** Organizations with a stretch that is missing. */
   readonly gaps: number;
+  /** Organizations for which the service returned or counted another number of events. */
+  readonly differing?: number;
   /** Events that erasures kept out, by the erasure's salted wording. */
   readonly leftOut?: readonly LeftOut[];
   /** The erasures and holds that it was built under. */
@@ -55,7 +57,11 @@ export async function buildParts(
       try {
         for (const [index, claim] of plan.organizations.entries()) {
           const isNext = !next.done && next.value.group === groups.start[at]! + index;
-          writer.add(claim, isNext ? next.value!.events : []);
+          writer.add(
+            claim,
+            isNext ? next.value!.events : [],
+            groups.leftOut.has(plan.id, claim.organization),
+          );
           if (isNext) next = groupsOf.next();
         }
         built.set(plan.id, { ...writer.finish(), leftOut: groups.leftOut.of(plan.id), rules });
@@ -97,14 +103,17 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
   return { start, leftOut };
 }
 
-/** Counts by plan and reason. */
+/** Counts by plan and reason, and whose events they are. */
 function createLeftOut() {
   const counts = new Map<number, Map<string, number>>();
+  const owners = new Set<string>();
   return {
-    add(plan: number, reason: string): void {
+    add(plan: number, reason: string, owner: string): void {
       const own = counts.get(plan) ?? new Map<string, number>();
       counts.set(plan, own.set(reason, (own.get(reason) ?? 0) + 1));
+      owners.add(`${plan} ${owner}`);
     },
+    has: (plan: number, owner: string): boolean => owners.has(`${plan} ${owner}`),
     of: (plan: number): LeftOut[] =>
       [...(counts.get(plan) ?? [])].map(([reason, events]) => ({ reason, events })),
   };
@@ -124,7 +133,7 @@ function spoolPage(
     if (group === undefined) continue;
     const reason = page.erasedBy(owner, event);
     if (reason === undefined) spool.add(group, event, page.isChanged);
-    else leftOut.add(plan!, reason);
+    else leftOut.add(plan!, reason, owner);
   }
 }
 
@@ -133,9 +142,10 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
   const data = createDataFile(dataFile, CODEC, frames);
   const tree = createTree();
   const entries: ManifestEntry[] = [];
-  let [events, rawBytes, incomplete, gaps] = [0, 0, 0, 0];
+  let [events, rawBytes, incomplete, gaps, differing] = [0, 0, 0, 0, 0];
   return {
-    add(claim: Claim, spooled: Iterable<SpooledEvent>): void {
+    /** `isErased`: an erasure keeps events of this organization out, which explains a difference. */
+    add(claim: Claim, spooled: Iterable<SpooledEvent>, isErased: boolean): void {
       const secret = organizationSecret(plan, claim.organization);
       data.begin({ kind: "secret", secret });
       let [first, last]: [string | null, string | null] = [null, null];
@@ -157,6 +167,7 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
       rawBytes += facts.raw_bytes;
       if (line.state !== "complete" && line.state !== "addition") incomplete++;
       if (line.missing.length > 0) gaps++;
+      if (line.state === "differs" && !isErased) differing++;
     },
     finish(): Built {
       const whole = data.finish();
@@ -180,7 +191,7 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
         events,
         raw_bytes: rawBytes,
       };
-      return { files, dataFile, manifestFile, incomplete, gaps };
+      return { files, dataFile, manifestFile, incomplete, gaps, differing };
     },
     abort: () => data.abort(),
   };

@@ -8,6 +8,7 @@ import type { LogWriter, NewLeaf } from "../log/writer.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
 import { type Built, buildParts, type LeftOut, removeBuilt } from "./build.ts";
 import { type CountEvents, createDayCounter } from "./count-days.ts";
+import { noteDiffering } from "./differing.ts";
 
 /*
  * Closes days. One turn does the first of these that there is to do, so that a crash at any line repeats a step
@@ -95,6 +96,7 @@ export function createCloseStep(
       done.push(built);
     }
     const texts = await publishReasons(done);
+    await noteDiffering(state, done);
     await log.append(leaves, signal);
     if (texts > 0) await state.setFact("rewrite", null);
     for (const built of done) removeBuilt(built);

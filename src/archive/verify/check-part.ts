@@ -24,6 +24,16 @@ export interface PartResult {
   readonly events: number;
   readonly rawBytes: number;
   readonly gaps: readonly GapInDay[];
+  readonly differing: readonly DifferingDay[];
+}
+
+/** A line whose organization has another number of events at the service than in the archive, by its own claim. */
+export interface DifferingDay {
+  readonly day: string;
+  readonly organization: string;
+  readonly held: number;
+  readonly returned: number | null;
+  readonly counted: number | null;
 }
 
 export interface GapInDay {
@@ -46,21 +56,23 @@ export async function checkFilesOf(store: ReadableStore, order: PartOrder): Prom
   });
   if (entries === undefined) {
     await (isQuick ? checkQuickly : checkDataFile)(store, files, findings);
-    return result({ isRead: false, lines: 0, events: 0, rawBytes: 0, gaps: [] });
+    return result({ isRead: false, lines: 0, events: 0, rawBytes: 0, gaps: [], differing: [] });
   }
   const gaps: GapInDay[] = [];
+  const differing: DifferingDay[] = [];
   let lines = 0;
   for (const entry of entries) {
     if ("gone" in entry) continue;
-    const { organization, missing } = entry.line;
+    const { organization, missing, state, held, returned, counted } = entry.line;
     if (organizations.size > 0 && !organizations.has(organization)) continue;
     lines++;
     gaps.push(...missing.map((stretch) => ({ day: files.day, organization, ...stretch })));
+    if (state === "differs") differing.push({ day: files.day, organization, held, returned, counted });
   }
   let total = { events: 0, rawBytes: 0 };
   if (isQuick) await checkQuickly(store, files, findings);
   else total = await checkPart(store, files, entries, { organizations }, findings);
-  return result({ isRead: true, lines, gaps, ...total });
+  return result({ isRead: true, lines, gaps, differing, ...total });
 }
 
 async function checkQuickly(store: ReadableStore, files: PartFiles, findings: Findings): Promise<void> {

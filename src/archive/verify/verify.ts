@@ -4,7 +4,7 @@ import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LogLeaf, PartFiles } from "../log/leaf.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import type { GapInDay, PartResult } from "./check-part.ts";
+import type { DifferingDay, GapInDay, PartResult } from "./check-part.ts";
 import { type Checkers, createCheckers } from "./checkers.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
@@ -57,6 +57,8 @@ export interface Verification {
   readonly events: number;
   readonly rawBytes: number;
   readonly gaps: readonly GapInDay[];
+  /** No finding: the archive says so itself. */
+  readonly differing: readonly DifferingDay[];
   readonly newestMs: number | undefined;
   readonly witnessedMs: number | undefined;
   /** False without a pinned key: then the archive only agrees with itself (A20). */
@@ -128,6 +130,7 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
     events: total.events,
     rawBytes: total.rawBytes,
     gaps: total.gaps,
+    differing: total.differing,
     newestMs: newest === undefined ? undefined : Date.parse(newest.time),
     witnessedMs: log?.witnessedMs,
     isPinned: key !== undefined,
@@ -151,6 +154,7 @@ interface Totals {
   readonly checked: number;
   readonly lines: number;
   readonly gaps: readonly GapInDay[];
+  readonly differing: readonly DifferingDay[];
   readonly findingsLeftOut: number;
 }
 
@@ -168,6 +172,7 @@ async function checkParts(
   const checkers = createCheckers(store, options.quick || wanted.length < 2 ? 1 : undefined);
   const days = new Map<string, boolean>();
   const gaps: GapInDay[] = [];
+  const differing: DifferingDay[] = [];
   let [events, rawBytes, checked, lines, findingsLeftOut] = [0, 0, 0, 0, 0];
   const started: Promise<PartResult | undefined>[] = [];
   const start = (part: CurrentPart | undefined) => {
@@ -194,6 +199,7 @@ async function checkParts(
         lines += result.lines;
         findingsLeftOut += result.findingsLeftOut;
         gaps.push(...result.gaps);
+        differing.push(...result.differing);
       }
       const isValid = result === undefined || result.findings.length === 0;
       days.set(leaf.day, (days.get(leaf.day) ?? true) && isValid);
@@ -204,7 +210,7 @@ async function checkParts(
   } finally {
     await checkers.close();
   }
-  return { days, events, rawBytes, checked, lines, gaps, findingsLeftOut };
+  return { days, events, rawBytes, checked, lines, gaps, differing, findingsLeftOut };
 }
 
 const nameOf = ({ leaf, files }: CurrentPart) =>

@@ -16,6 +16,10 @@ export const archiveViewSchema = z.strictObject({
   checkpointMs: ms.nullable().meta({ description: "When the newest entry of the log was made." }),
   verifiedMs: ms.nullable().meta({ description: "The last daily verification of this process; null: none." }),
   findings: count.nullable().meta({ description: "What it found; 0: the archive is valid." }),
+  differing: count.meta({
+    description:
+      "Closed days of organizations for which the service returned or counted another number of events than is held.",
+  }),
   holds: count.meta({ description: "Legal holds in force." }),
   dueRemovals: count.meta({ description: "Files that go when their lock in the store ends." }),
 });

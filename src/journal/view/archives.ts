@@ -38,6 +38,10 @@ export function createArchivesView(db: State): () => ArchiveView[] {
       checkpointMs: newest === undefined ? null : timeOf(newest),
       verifiedMs: verifiedMs === undefined ? null : Number(verifiedMs),
       findings: verified?.findings ?? null,
+      differing: (JSON.parse(factOf("differing") ?? "[]") as { lines: number }[]).reduce(
+        (sum, { lines }) => sum + lines,
+        0,
+      ),
       holds: lengthOf(factOf("holds")),
       dueRemovals: lengthOf(factOf("due")),
     };
