@@ -40,4 +40,7 @@ await main(process.argv.slice(2), {
     code = next;
   },
 });
+// `exit` drops what a pipe has not taken yet.
+for (const stream of [process.stdout, process.stderr])
+  await new Promise<void>((resolve) => stream.write("", () => resolve()));
 process.exit(code);

@@ -51,6 +51,24 @@ describe("the program as real processes", () => {
       if (Date.now() > deadline) throw new Error(`It never came to this: ${what}`);
   }
 
+  test("a reader that takes its time gets all of the output", async () => {
+    const event = { id: "", service: "sso", event_type: "sso_auth", timestamp: "2026-11-01T00:00:00.000Z" };
+    const lines = Array.from({ length: 110 }, (_, at) =>
+      JSON.stringify({ ...event, id: `e${at}`, note: "x".repeat(500) }),
+    );
+    const file = world.at("events.jsonl");
+    writeFileSync(file, `${lines.join("\n")}\n`);
+    // A pipe holds 64 KiB; the rest is still in the program when it has nothing more to do.
+    const command = `"${process.execPath}" dist/src/main.js convert --format raw < "${file}" | (sleep 3; cat)`;
+    const child = spawn("sh", ["-c", command], { stdio: ["ignore", "pipe", "inherit"] });
+    let read = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      read += chunk.toString();
+    });
+    await once(child, "close");
+    expect(read.trimEnd().split("\n")).toEqual(lines);
+  });
+
   test("R15 a second run on the same state is refused clearly with 2; reading and changing commands work beside the first", async () => {
     const config = world.configure({
       sinks: [`{ name: disk, type: file, directory: ${world.at("events")} }`, DEAD],
