@@ -12,7 +12,6 @@ describe("the answer to a bulk request", () => {
   test.each([
     ["took first", `{"took":12,"errors":false,"items":[${items(201)}]}`, 12],
     ["errors first", `{"errors":false,"took":7,"items":[${items(201)}]}`, 7],
-    ["no items at all", `{"took":3,"errors":false}`, 3],
     ["no time", `{"errors":false,"items":[${items(201)}]}`, 0],
   ])("without errors is not parsed: %s", (_, text, tookMs) => {
     // The items are not valid JSON, so a parser would refuse the text.
@@ -22,7 +21,13 @@ describe("the answer to a bulk request", () => {
 
   test("without errors is parsed where its members come in another order", () => {
     const text = `{"items":[${items(201)}],"errors":false,"took":9}`;
-    expect(resultsOf(answerOf(text), 1)).toEqual({ items: [], tookMs: 9 });
+    const taken = { status: 201, type: "", reason: "" };
+    expect(resultsOf(answerOf(text), 1)).toEqual({ items: [taken], tookMs: 9 });
+  });
+
+  test("that denies errors which its items have is judged by the items", () => {
+    const { items: found } = resultsOf(answerOf(`{"took":1,"errors":false,"items":[${items(201, 400)}]}`), 2);
+    expect(found.map(({ status }) => status)).toEqual([201, 400]);
   });
 
   test("with errors has every item's status and error", () => {
@@ -48,6 +53,12 @@ describe("the answer to a bulk request", () => {
   test.each([
     ["cut amid its items", `{"took":1,"errors":false,"items":[{"create":{"status":201`, true],
     ["longer than what is kept of answers", `{"took":1,"errors":false,"items":[{"create":{}`, false],
+    ["without errors and without items", `{"took":3,"errors":false}`, true],
+    [
+      "without errors, with fewer items than were sent",
+      `{"took":3,"errors":false,"items":[${items(201)}]}`,
+      true,
+    ],
     ["with fewer items than were sent", `{"took":1,"errors":true,"items":[${items(201)}]}`, true],
     ["no JSON", "<html>busy</html>", true],
     ["empty", "", true],

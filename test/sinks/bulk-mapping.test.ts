@@ -201,7 +201,9 @@ describe("a cluster that does not take the template", () => {
     problems.length = 0;
     server = await startServer((received) => {
       if (received.path.startsWith("/_index_template/")) return refusal;
-      return { status: 200, body: received.path === "/_bulk" ? { errors: false, items: [] } : {} };
+      const documents = received.body.toString().split("\n").length >> 1;
+      const items = Array.from({ length: documents }, () => ({ create: { status: 201 } }));
+      return { status: 200, body: received.path === "/_bulk" ? { errors: false, items } : {} };
     });
     sink = await openSink({
       definition: elasticsearch,

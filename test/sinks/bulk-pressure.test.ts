@@ -82,7 +82,8 @@ describe("opensearch signed for AWS", () => {
   test("every request carries a signature over its compressed body", async () => {
     process.env.AWS_ACCESS_KEY_ID = "AKIDEXAMPLE";
     process.env.AWS_SECRET_ACCESS_KEY = "secret-of-the-test";
-    server = await startServer(() => ({ status: 200, body: { took: 1, errors: false } }));
+    const items = Array.from({ length: 5 }, () => ({ create: { status: 201 } }));
+    server = await startServer(() => ({ status: 200, body: { took: 1, errors: false, items } }));
     const sink = await openSink({
       definition: opensearch,
       config: { url: server.url, aws: { region: "eu-west-1" } },

@@ -22,20 +22,28 @@ export interface BulkResults {
   readonly tookMs: number;
 }
 
-/** Both products write these members before the items, so an answer without errors need not be parsed. */
+/** Both products write these members before the items, so an answer without errors need not be parsed, only counted. */
 const WITHOUT_ERRORS = /^\{(?:"took":(\d+),"errors":false|"errors":false(?:,"took":(\d+))?)[,}]/;
 
 /** HTTP 200 hides failures: each item has its own status, in the order of sending. */
 export function resultsOf(answer: Answer, count: number): BulkResults {
   const quick = WITHOUT_ERRORS.exec(answer.text);
-  if (quick !== null && answer.isWhole && answer.text.endsWith("}"))
+  if (quick !== null && answer.isWhole && answer.text.endsWith("}") && takenIn(answer.text) === count)
     return { items: [], tookMs: Number(quick[1] ?? quick[2] ?? 0) };
-  const { errors, items, took } = jsonOf(answer) ?? {};
+  const { items, took } = jsonOf(answer) ?? {};
   const tookMs = Number(took ?? 0);
-  if (errors === false) return { items: [], tookMs };
   if (!answer.isWhole || !Array.isArray(items) || items.length !== count)
     throw new RetryableError("The answer to a bulk request is not complete.");
   return { items: items.map(itemOf), tookMs };
+}
+
+const TAKEN = '"status":2';
+
+/** A gateway or a compatible product may say that there are no errors and have fewer items, or others. */
+function takenIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(TAKEN); at >= 0; at = text.indexOf(TAKEN, at + TAKEN.length)) count++;
+  return count;
 }
 
 function itemOf(item: Record<string, { status?: number; error?: Record<string, unknown> }>): BulkItem {
