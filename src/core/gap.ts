@@ -38,6 +38,7 @@ export interface Gap {
   readonly detail: string;
   /** How many events are missing, where that is known. */
   readonly events: number | null;
+  /** When it was found, or last grew. */
   readonly foundMs: number | null;
   /** Open: refused now, or not asked for, but the service may still hold it. */
   readonly open: boolean;
@@ -73,7 +74,7 @@ export interface GapQuery {
   readonly fromMs?: number | undefined;
   readonly toMs?: number | undefined;
   readonly reasons?: readonly GapReason[] | undefined;
-  /** Only those that were found at or after this time; leaves out open ones. */
+  /** Only those that were found, or grew, at or after this time; leaves out open ones. */
   readonly foundSinceMs?: number | undefined;
   readonly limit?: number | undefined;
 }

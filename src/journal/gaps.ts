@@ -53,7 +53,8 @@ export function createGaps(db: State, clock: Clock) {
       from_ms: Math.min(fromMs, ...same.map(({ from_ms }) => from_ms)),
       to_ms: Math.max(toMs, ...same.map(({ to_ms }) => to_ms)),
       events: all.includes(null) ? null : all.reduce((sum, count) => sum! + count!, 0),
-      found_ms: Math.min(clock.now(), ...same.map(({ found_ms }) => found_ms)),
+      // A gap that still grows is a new loss every day, and its alarm must not end.
+      found_ms: clock.now(),
     });
   }
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { GapReason, NewGap } from "../../src/core/gap.ts";
+import { DAY_MS } from "../../src/core/time.ts";
 import { newWindow, type Stream } from "../../src/core/window.ts";
 import { openState, type State } from "../../src/journal/database.ts";
 import { createJournal, type SqliteJournal } from "../../src/journal/journal.ts";
@@ -12,9 +13,11 @@ let folder: string;
 let db: State;
 let journal: SqliteJournal;
 let group: Stream;
-const clock = { now: () => 1000, sleep: async () => {} };
+let nowMs: number;
+const clock = { now: () => nowMs, sleep: async () => {} };
 
 beforeEach(async () => {
+  nowMs = 1000;
   folder = mkdtempSync(join(tmpdir(), "tidemark-gaps-"));
   reopen();
   group = await streamOf(["a", "b"]);
@@ -67,6 +70,15 @@ test("R36 an event that two accounts lack is one missing event, also of a portal
   expect(await add("second", "9d9d", [])).toBe(3);
   expect(await add("acme", null, [])).toBe(4);
   expect(await add("second", null, [])).toBe(5);
+});
+
+test("R40 a gap that grows counts as found when it last grew, and one that does not keeps its time", async () => {
+  await journal.changeWindows({ gaps: [gap(group, 1, 2), gap(group, 5, 6)] });
+  nowMs += 8 * DAY_MS;
+  const recent = () => journal.gapTotals({ foundSinceMs: nowMs - 7 * DAY_MS });
+  expect(await recent()).toMatchObject({ gaps: 0 });
+  await journal.changeWindows({ gaps: [gap(group, 2, 3), gap(group, 5, 6)] });
+  expect(await recent()).toMatchObject({ gaps: 2, durationMs: 4 * HOUR });
 });
 
 test("neighbours of one cause are one gap, and the same one again is not recorded twice", async () => {

@@ -246,6 +246,9 @@ describe("R34 a refusal is never final", () => {
     expect(gaps).toMatchObject([{ reason: "refused", detail: expect.stringContaining("403") }]);
     expect((gaps[0]!.toMs - gaps[0]!.fromMs) / DAY).toBeGreaterThan(2.5);
     expect(it.alarms().find(({ kind }) => kind === "expired")?.severity).toBe("critical");
+    // The loss goes on, and so does its alarm.
+    await it.pass(9 * DAY, 12 * HOUR);
+    expect(it.alarms().map(({ kind }) => kind)).toContain("expired");
   });
 });
 
