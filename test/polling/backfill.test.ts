@@ -233,6 +233,38 @@ describe("backfill", () => {
     expect(await dueAt(START_MS + DAY, START_MS + DAY)).toBe("sweep");
   });
 
+  test("R36 a window that is merged with its neighbour while work is looked for is taken as it is then", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 0 } });
+    const { journal } = it;
+    const stream = await journal.stream({
+      account: "acme",
+      provider: null,
+      organizations: it.organizations,
+      services: ["all"],
+    });
+    const sealed = { state: "sealed", nextMs: START_MS } as const;
+    const middleMs = START_MS - DAY - HOUR;
+    await journal.changeWindows({
+      add: [
+        newWindow(stream, middleMs - HOUR, middleMs, sealed),
+        newWindow(stream, middleMs, middleMs + HOUR, sealed),
+      ],
+    });
+    const windows = async (filter: Parameters<typeof journal.windows>[0]) => {
+      const found = await journal.windows(filter);
+      const [left, right] = found;
+      // What upkeep does, after the look and before the window is marked as under way.
+      if (left !== undefined && right !== undefined)
+        await journal.changeWindows({ put: [{ ...left, toMs: right.toMs }], remove: [right.id] });
+      return found;
+    };
+    const agenda = agendaOf({ journal: { ...journal, windows }, clock: it.clock }, HOUR, 2);
+    // With a window that waits, the agenda looks at more than one.
+    agenda.failed({ kind: "sweep", window: { id: 99 } as Window }, true);
+    const work = await agenda.next();
+    expect(work?.window).toMatchObject({ fromMs: middleMs - HOUR, toMs: middleMs + HOUR });
+  });
+
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
     const it = await open({
       simulator: { organizations: 2, events: 400, days: 10 },

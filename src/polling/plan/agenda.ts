@@ -119,26 +119,35 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     return best;
   }
 
+  async function next(onceOnly = false): Promise<Work | undefined> {
+    const finders = [
+      ["live", () => nextLive(onceOnly)],
+      ["sweep", nextSweep],
+      ["history", () => nextHistory(onceOnly)],
+    ] as const;
+    for (const [kind, find] of finders) {
+      const found = await find();
+      // Another step may have taken it while this one was looking.
+      if (found === undefined || running.has(found.id)) continue;
+      running.set(found.id, { kind, window: found });
+      // Upkeep merges windows that are not under way, and may have merged this one before it was marked.
+      const [window] = await journal.windows({ id: found.id });
+      if (window === undefined || !isSame(window, found)) {
+        running.delete(found.id);
+        return next(onceOnly);
+      }
+      const work = { kind, window };
+      running.set(window.id, work);
+      if (kind === "live" && window.pass === null) begun.add(window.id);
+      return work;
+    }
+    await forgetReplaced();
+    return undefined;
+  }
+
   return {
     /** The most urgent piece of work, marked as under way. `onceOnly` leaves out live windows that were polled already. */
-    async next(onceOnly = false): Promise<Work | undefined> {
-      const finders = [
-        ["live", () => nextLive(onceOnly)],
-        ["sweep", nextSweep],
-        ["history", () => nextHistory(onceOnly)],
-      ] as const;
-      for (const [kind, find] of finders) {
-        const window = await find();
-        // Another step may have taken it while this one was looking.
-        if (window === undefined || running.has(window.id)) continue;
-        const work = { kind, window };
-        running.set(window.id, work);
-        if (kind === "live" && window.pass === null) begun.add(window.id);
-        return work;
-      }
-      await forgetReplaced();
-      return undefined;
-    },
+    next,
 
     finished({ window }: Work): void {
       running.delete(window.id);
@@ -195,6 +204,11 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       return Math.max(IDLE_MS_MIN, nextMs - nowMs);
     },
   };
+}
+
+function isSame(left: Window, right: Window): boolean {
+  const hasSameTime = left.fromMs === right.fromMs && left.toMs === right.toMs;
+  return hasSameTime && left.stream.id === right.stream.id && left.state === right.state;
 }
 
 /**
