@@ -1,5 +1,5 @@
 import { isSetAside, NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.ts";
-import { type NewWindow, newWindow, type Stream, type Window } from "../../core/window.ts";
+import { type NewWindow, newWindow, StaleWindowError, type Stream, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { isHistoryLimit } from "../limits/history-limit.ts";
 import { endedWindow } from "../read/commit-page.ts";
@@ -58,7 +58,13 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
       for (const id of organizations.filter((id) => !active.has(id)))
         add.push(await part(context, window, [id], reasons.get(id) ?? NOT_IN_CONFIG));
     }
-    await journal.changeWindows({ remove: [window.id], add });
+    await journal.changeWindows((now) => {
+      const stored = now.window(window.id);
+      // It was read on meanwhile: the plan is made anew, or its time would be in two windows.
+      if (stored?.fromMs !== window.fromMs || stored.toMs !== window.toMs)
+        throw new StaleWindowError(window.id);
+      return { remove: [window.id], add };
+    });
   }
 }
 
@@ -125,7 +131,12 @@ async function closeStragglers(context: PollContext, nowMs: number): Promise<voi
   const { journal, account } = context;
   for (const window of await journal.windows({ account, live: true })) {
     if (nowMs - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
-    await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window, window.toMs) });
+    await journal.changeWindows((now) => {
+      // Its read may have come to an end meanwhile.
+      const stored = now.window(window.id);
+      if (stored === undefined || nowMs - stored.toMs <= LIVE_BEHIND_MS_MAX) return {};
+      return { remove: [stored.id], add: endedWindow(context, stored, stored.toMs) };
+    });
   }
 }
 
@@ -138,7 +149,11 @@ async function placeLive(context: PollContext, scope: AccountScope, nowMs: numbe
   for (const window of live) {
     // A regrouping may have left two live windows of one stream: the first is enough.
     if (wanted.has(window.stream.id) && !kept.has(window.stream.id)) kept.add(window.stream.id);
-    else await journal.changeWindows({ remove: [window.id], add: endedWindow(context, window, nowMs) });
+    else
+      await journal.changeWindows((now) => {
+        const stored = now.window(window.id);
+        return stored === undefined ? {} : { remove: [stored.id], add: endedWindow(context, stored, nowMs) };
+      });
   }
   const add = [...wanted.values()]
     .filter((stream) => !kept.has(stream.id))

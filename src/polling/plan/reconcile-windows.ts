@@ -1,7 +1,6 @@
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { closedWindow } from "../read/commit-page.ts";
-import { withCountsNow } from "../read/counts.ts";
 import { horizonMs } from "../read/forgotten.ts";
 import type { TimeStretch } from "./sweep-times.ts";
 
@@ -25,19 +24,23 @@ export async function compareAgain(
   const wanted = organizations && new Set(organizations);
   const edgeMs = horizonMs(context);
   let count = await reopenRefused(context, { fromMs, toMs, organizations });
-  for (const window of await journal.windows({ account, fromMs, toMs })) {
-    if (!isAskedFor(window, wanted) || window.fromMs < edgeMs || isRunning(window)) continue;
-    if (window.live) {
-      const closed = closedWindow(context, window).map((read) => ({ ...read, nextMs: 0 }));
-      const moved = { ...window, fromMs: window.toMs, late: 0, repeated: 0, changed: 0 };
-      await journal.changeWindows({ put: [moved], add: closed });
-      count += closed.length;
-    } else if (window.state === "read" || window.state === "sealed") {
-      const sweeps = Math.min(window.sweeps, settings.sweepsMs.length - 1);
-      await journal.changeWindows((now) => ({ put: [{ ...withCountsNow(now, window), sweeps, nextMs: 0 }] }));
+  for (const { id } of await journal.windows({ account, fromMs, toMs }))
+    await journal.changeWindows((now) => {
+      // Reads and merges go on meanwhile, so each window is looked at as it is now.
+      const window = now.window(id);
+      if (window === undefined || isRunning(window)) return {};
+      if (!isAskedFor(window, wanted) || window.fromMs < edgeMs) return {};
+      if (window.live) {
+        const closed = closedWindow(context, window).map((read) => ({ ...read, nextMs: 0 }));
+        count += closed.length;
+        return { put: [{ ...window, fromMs: window.toMs, late: 0, repeated: 0, changed: 0 }], add: closed };
+      }
+      if (window.state !== "read" && window.state !== "sealed") return {};
       count++;
-    }
-  }
+      return {
+        put: [{ ...window, sweeps: Math.min(window.sweeps, settings.sweepsMs.length - 1), nextMs: 0 }],
+      };
+    });
   return count;
 }
 
