@@ -265,6 +265,40 @@ describe("backfill", () => {
     expect(work?.window).toMatchObject({ fromMs: middleMs - HOUR, toMs: middleMs + HOUR });
   });
 
+  test("R36 a live window whose read ends while a plan is made leaves no time in two windows", async () => {
+    const it = await open({ simulator: { organizations: 1, events: 50 } });
+    await it.drain();
+    it.simulator.control.clock.advance(3 * HOUR);
+    const { windows, changeWindows } = it.journal;
+    let looks = 0;
+    const journal = it.journal as { windows: typeof windows };
+    journal.windows = async (filter) => {
+      const found = await windows(filter);
+      const [live] = found;
+      // The end of the read, after the plan has looked for live windows that are far behind.
+      if (filter?.live === true && live !== undefined && looks++ === 0) {
+        const nowMs = it.clock.now();
+        const read = { ...live, fromMs: nowMs, toMs: nowMs, askedMs: nowMs };
+        const closed = newWindow(live.stream, live.fromMs, nowMs, {
+          state: "read",
+          askedMs: nowMs,
+          nextMs: nowMs,
+        });
+        await changeWindows({ put: [read], add: [closed] });
+      }
+      return found;
+    };
+    await it.drain();
+    journal.windows = windows;
+    expect(looks).toBeGreaterThan(0);
+    const all = (await it.windows()).toSorted((a, b) => a.fromMs - b.fromMs);
+    const overlapping = all.filter(
+      (window, at) =>
+        at > 0 && all[at - 1]!.stream.id === window.stream.id && all[at - 1]!.toMs > window.fromMs,
+    );
+    expect(overlapping).toEqual([]);
+  });
+
   test("a one-off stretch is read once, and for one reader alone it is read again", async () => {
     const it = await open({
       simulator: { organizations: 2, events: 400, days: 10 },
