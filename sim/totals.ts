@@ -32,8 +32,9 @@ export async function judgeTotals(
     (counted.get(sourceId(event.organization)) ?? []).filter((window) => covers(window, event));
   const listed = events.filter((event) => countedIn(event).length > 0);
   const may = listed.filter((event) => isHeld(event) || isWaiting(event));
-  // An event that cannot be read has no identity: it counts for each source that shows it.
-  const unread = listed.filter((event) => !isHeld(event) && !isWaiting(event));
+  // An event that is not held has no identity: it counts for each source that shows it.
+  const held = listed.filter((event) => isHeld(event));
+  const unheld = listed.filter((event) => !isHeld(event));
   // Where the services of an account were changed, counts of windows over the same time may be too low.
   const isExact = history.settingsSince.every(
     ({ settings: { services } }) => `${services}` === `${plan.settings.services}`,
@@ -64,7 +65,7 @@ export async function judgeTotals(
     const count = (list: readonly ModelEvent[]) =>
       new Set(list.filter(isOf).map(({ number }) => number)).size;
     const [least, most] = [count(must), count(may)];
-    const all = most + unread.filter(isOf).length;
+    const all = count(held) + unheld.filter(isOf).length;
     if (heldCount < least || heldCount > most)
       report(`${name} say that ${heldCount} are held of between ${least} and ${most}`);
     if (apiCount < least || apiCount > all)
