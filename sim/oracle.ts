@@ -27,8 +27,9 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
   const digest = createHash("sha256");
   const held = new Set<ModelEvent>();
   let delivered = 0;
-  for (const sink of history.sinks) {
-    const counts = countsIn(history, sink, violations);
+  const folders = history.sinks.map((sink) => ({ sink, counts: countsIn(history, sink, violations) }));
+  const shownFirstMs = firstShown(folders.flatMap(({ counts }) => [...counts.keys()]));
+  for (const { sink, counts } of folders) {
     delivered += new Set([...counts.keys()].map(({ number }) => number)).size;
     for (const event of history.service.events) {
       const count = counts.get(event) ?? 0;
@@ -37,6 +38,8 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
       if (count > 1) report("exactly once", `${nameOf(event)} is ${count} times in ${sink.plan.name}`);
       if (count > 0 || kept.has(event.text)) continue;
       if (sink.untilMs <= nowMs && history.namedBefore.has(event)) continue;
+      // Another source has shown it before this sink was there, and another sink has it.
+      if ((shownFirstMs.get(event.number) ?? Number.POSITIVE_INFINITY) <= sink.sinceMs) continue;
       const promise = promiseFor(plan, history, calm, event, sink, nowMs);
       if (promise === "nothing") continue;
       const isGap = ledger.isGap(event);
@@ -66,6 +69,14 @@ export async function judge(plan: Plan, history: History, app: App, nowMs: numbe
   function report(rule: Violation["rule"], message: string): void {
     violations.push({ rule, message });
   }
+}
+
+/** When each event was first shown by any source. */
+function firstShown(events: readonly ModelEvent[]): ReadonlyMap<number, number> {
+  const firstMs = new Map<number, number>();
+  for (const { number, shownMs } of events)
+    firstMs.set(number, Math.min(shownMs, firstMs.get(number) ?? shownMs));
+  return firstMs;
 }
 
 /**
