@@ -71,6 +71,7 @@ export function createPages(
     isTrimmed: (): boolean => lastRow.get() !== undefined && oldestBody.get() !== 1,
 
     isBehind: decoded.isBehind,
+    giveUp: decoded.giveUp,
     onMove: decoded.onMove,
 
     /** Drops the oldest decoded page; false when there is none. */

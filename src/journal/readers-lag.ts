@@ -11,12 +11,21 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
   /** By page: its events, and all that were appended up to its end. Pages further back than a reader may be are gone. */
   const ends = new Map<number, { readonly events: number; readonly total: number }>();
   let total = 0;
+  /** Readers that were waited for in vain, and where they were. A sink that is down must not delay the others again. */
+  const stuck = new Map<string, Position>();
   let listener = () => {};
 
   /** Undefined: far behind, or it has not read a page since the start. */
   function eventsBefore({ page, event }: Position): number | undefined {
     const end = ends.get(page);
     return end && total - end.total + end.events - event;
+  }
+
+  function isBehind(name: string, position: Position): boolean {
+    const events = eventsBefore(position) ?? 0;
+    const at = stuck.get(name);
+    const isStuck = at?.page === position.page && at.event === position.event;
+    return !isStuck && events >= BEHIND_EVENTS && events <= FAR_EVENTS;
   }
 
   return {
@@ -30,11 +39,12 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
     },
     /** Whether a reader that keeps up has many events before it. */
     isBehind(): boolean {
-      for (const position of positions.values()) {
-        const events = eventsBefore(position) ?? 0;
-        if (events >= BEHIND_EVENTS && events <= FAR_EVENTS) return true;
-      }
+      for (const [name, position] of positions) if (isBehind(name, position)) return true;
       return false;
+    },
+    /** The readers that are behind now are not waited for until they go on. */
+    giveUp(): void {
+      for (const [name, position] of positions) if (isBehind(name, position)) stuck.set(name, position);
     },
     moved: () => listener(),
     /** Called whenever a reader goes on. */

@@ -40,6 +40,9 @@ describe("the gate for pages", () => {
     isBehind = false;
     const readers = {
       isBehind: () => isBehind,
+      giveUp() {
+        isBehind = false;
+      },
       onMove(listener: () => void) {
         goOn = listener;
       },
@@ -180,6 +183,7 @@ describe("the gate for pages", () => {
       expect(await isDone(backfill)).toBe(false);
       clock.advance(1);
       expect(await isDone(backfill)).toBe(true);
+      expect(await isDone(commit("next", BACKFILL))).toBe(true);
     });
 
     test("a page waits for a live page on its way, until that is committed or too slow", async () => {

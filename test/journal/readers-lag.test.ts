@@ -47,3 +47,16 @@ test("a reader that is far behind, or has read nothing since the start, is not w
   place("slow", 9, 0);
   expect(lag.isBehind()).toBe(true);
 });
+
+test("a reader that was waited for in vain is not waited for again until it goes on", () => {
+  lag.appended(1, 10_000);
+  place("down", 1, 0);
+  lag.giveUp();
+  expect(lag.isBehind()).toBe(false);
+  // It is tried again from the same place.
+  place("down", 1, 0);
+  lag.appended(2, 10);
+  expect(lag.isBehind()).toBe(false);
+  place("down", 1, 1);
+  expect(lag.isBehind()).toBe(true);
+});

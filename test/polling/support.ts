@@ -203,7 +203,7 @@ export function openGate(pagesInFlight: number, clock: Clock): PageGate {
     pagesInFlight,
     disk: { hasRoom: () => true, room: async () => {} },
     memory: { heldBytes: () => 0, onFree: () => {}, dropOldest: () => false },
-    readers: { isBehind: () => false, onMove: () => {} },
+    readers: { isBehind: () => false, giveUp: () => {}, onMove: () => {} },
     clock,
   });
 }
