@@ -1,13 +1,15 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { platform, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { explain, PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
+import type { JournalEvent } from "../../src/core/event.ts";
 import type { Sink } from "../../src/core/sink.ts";
 import { syslog } from "../../src/sinks/syslog/sink.ts";
-import { attempt, drive, openSink, type Target } from "../contract/drive.ts";
+import { unacknowledgedBytes } from "../../src/sinks/syslog/unacknowledged.ts";
+import { attempt, drive, openSink, parseConfig, type Target } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { skipUnless } from "../support/components.ts";
@@ -251,6 +253,170 @@ describe("the syslog sink and a receiver in trouble", () => {
     const text = Buffer.concat(received).toString();
     expect(text.indexOf("\n")).toBe(text.length - 1);
   });
+});
+
+describe("the syslog sink and a receiver that ends connections", () => {
+  let server: Server;
+  let sink: Sink | undefined;
+  const sockets: Socket[] = [];
+
+  /** The identities of all whole messages that a receiver has read, in their order, and its connections. */
+  interface Received {
+    readonly identities: string[];
+    connections: number;
+  }
+
+  /** Reads messages with their lengths in front; `onMessages` gets how many the connection has brought. */
+  async function receive(
+    config: Record<string, unknown>,
+    onMessages: (socket: Socket, count: number, connection: number) => void = () => {},
+  ): Promise<{ target: Target; received: Received }> {
+    const received: Received = { identities: [], connections: 0 };
+    server = createServer((socket) => {
+      const connection = ++received.connections;
+      let rest = Buffer.alloc(0);
+      let count = 0;
+      sockets.push(socket);
+      socket.on("error", () => {});
+      socket.on("data", (chunk) => {
+        rest = Buffer.concat([rest, chunk]);
+        for (let frame = frameOf(rest); frame !== undefined; frame = frameOf(rest)) {
+          rest = rest.subarray(frame.end);
+          received.identities.push(/identity="([^"]*)"/.exec(frame.text)![1]!);
+          onMessages(socket, ++count, connection);
+          if (socket.destroyed || socket.isPaused()) return;
+        }
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const base = { host: "127.0.0.1", port, transport: "tcp" };
+    return { target: { definition: syslog, config: { ...base, ...config } }, received };
+  }
+
+  function frameOf(bytes: Buffer): { text: string; end: number } | undefined {
+    const space = bytes.indexOf(" ");
+    const end = space + 1 + Number(bytes.subarray(0, space));
+    return space < 0 || bytes.length < end
+      ? undefined
+      : { text: bytes.subarray(space + 1, end).toString(), end };
+  }
+
+  /** As delivery writes: all batches at once, then those that failed again; checks what counts as delivered. */
+  async function deliver(open: Sink, events: readonly JournalEvent[], received: Received): Promise<number> {
+    let failures = 0;
+    let left: (readonly JournalEvent[])[] = [];
+    for (let at = 0; at < events.length; at += 50) left.push(events.slice(at, at + 50));
+    for (let attempts = 0; left.length > 0 && attempts < 20; attempts++) {
+      const outcomes = await Promise.all(
+        left.map(async (part) => {
+          const error = await attempt(open, makeBatch(open, part));
+          if (error === undefined) expect(received.identities).toEqual(expect.arrayContaining(idsOf(part)));
+          else expect(error).toBeInstanceOf(RetryableError);
+          return error === undefined;
+        }),
+      );
+      failures += outcomes.filter((isDone) => !isDone).length;
+      left = left.filter((_, at) => !outcomes[at]);
+    }
+    expect(left).toEqual([]);
+    return failures;
+  }
+
+  function idsOf(events: readonly JournalEvent[]): string[] {
+    return events.map(({ identity }) => identity);
+  }
+
+  afterEach(async () => {
+    await sink?.close();
+    sink = undefined;
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test.each(["ends", "resets"])(
+    "what a receiver had not read when it %s its connection does not count, and is sent again",
+    async (how) => {
+      const { target, received } = await receive({}, (socket, count, connection) => {
+        if (connection > 3 || count < 150) return;
+        if (how === "ends") socket.destroy();
+        else socket.resetAndDestroy();
+      });
+      sink = await openSink(target);
+      const events = makeEvents(1000);
+      expect(await deliver(sink, events, received)).toBeGreaterThan(0);
+      expect(new Set(received.identities)).toEqual(new Set(idsOf(events)));
+      expect(received.connections).toBeGreaterThan(3);
+    },
+  );
+
+  test("a receiver that stops reading and is restarted much later loses nothing", async () => {
+    let hung: Socket | undefined;
+    const { target, received } = await receive({ timeout: "2s" }, (socket, count, connection) => {
+      if (connection > 1 || count < 10) return;
+      socket.pause();
+      hung = socket;
+    });
+    sink = await openSink(target);
+    const events = makeEvents(200);
+    expect(String(await attempt(sink, makeBatch(sink, events)))).toContain("did not end the connection");
+    hung!.resetAndDestroy();
+    await deliver(sink, events, received);
+    expect(new Set(received.identities)).toEqual(new Set(idsOf(events)));
+  });
+
+  test("batches share a connection and arrive in their order", async () => {
+    const { target, received } = await receive({});
+    sink = await openSink(target);
+    const events = makeEvents(1000);
+    expect(await deliver(sink, events, received)).toBe(0);
+    await deliver(sink, events.slice(0, 50), received);
+    expect(received.identities).toEqual(idsOf([...events, ...events.slice(0, 50)]));
+    expect(received.connections).toBe(2);
+  });
+
+  test("an abort ends all writes promptly, and nothing of them counts", async () => {
+    const { target } = await receive({}, (socket) => socket.pause());
+    sink = await openSink(target);
+    const controller = new AbortController();
+    const events = makeEvents(40);
+    const writes = [events.slice(0, 20), events.slice(20)].map((part) =>
+      attempt(sink!, makeBatch(sink!, part), controller.signal),
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    const reason = new Error("stopped by the test");
+    controller.abort(reason);
+    expect(await Promise.all(writes)).toEqual([reason, reason]);
+  });
+
+  test("with confirm: write, a message counts when the kernel has taken it, over one connection", async () => {
+    const { target, received } = await receive({ confirm: "write" });
+    sink = await openSink(target);
+    const events = makeEvents(30);
+    for (let at = 0; at < 30; at += 10)
+      expect(await attempt(sink, makeBatch(sink, events.slice(at, at + 10)))).toBeUndefined();
+    await vi.waitFor(() => expect(received.identities).toEqual(idsOf(events)), { timeout: 60_000 });
+    expect(received.connections).toBe(1);
+    expect(syslog.promiseOf!(parseConfig(target))).toContain("while the connection holds");
+  });
+
+  test.skipIf(platform() !== "linux")(
+    "bytes that the receiver's machine has not taken are seen",
+    async () => {
+      const { target } = await receive({});
+      const { host, port } = target.config as { host: string; port: number };
+      const socket = connect(port, host);
+      await new Promise((resolve) => socket.once("connect", resolve));
+      await vi.waitFor(() => expect(sockets).toHaveLength(1), { timeout: 60_000 });
+      sockets[0]!.pause();
+      expect(await unacknowledgedBytes(socket)).toBe(0);
+      socket.write(Buffer.alloc(50_000_000));
+      await vi.waitFor(async () => expect(await unacknowledgedBytes(socket)).toBeGreaterThan(0), {
+        timeout: 60_000,
+      });
+      socket.destroy();
+    },
+  );
 });
 
 describe.skipIf(skip)("the syslog sink and TLS 1.3", () => {

@@ -5,8 +5,9 @@ import { timeoutSchema } from "../../core/http/config.ts";
 import { sizeSchema, tlsSchema } from "../../core/schema.ts";
 import { type Batch, defineSink } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
-import { makeConnection, type SyslogConnection } from "./connection.ts";
 import { FACILITIES, headerOf, SEVERITIES } from "./header.ts";
+import { makeLasting, type SyslogConnection } from "./lasting.ts";
+import { BATCHES_MAX, makeRounds } from "./rounds.ts";
 
 const PORTS = { tcp: 601, tls: 6514 };
 
@@ -43,6 +44,10 @@ const syslogSchema = z.strictObject({
     "The largest message, header included. Receivers should take 8192 bytes; many cut or drop longer ones, so larger events become dead letters. Raise it together with the receiver's own limit.",
     { min: 480, max: 16e6 },
   ).prefault(8192),
+  confirm: z.enum(["close", "write"]).default("close").meta({
+    description:
+      "When messages count as delivered. `close`: when the receiver has ended the connection that carried them, after our own end of it, which shows that it has read everything; a connection lasts five seconds at most, or one second without an event. `write`: when this machine's kernel has taken them, over one lasting connection; a receiver that ends it may lose messages without a sign.",
+  }),
   timeout: timeoutSchema,
   tls: tlsSchema.optional(),
 });
@@ -55,7 +60,11 @@ export const syslog = defineSink({
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
-    "At least once while the connection holds: syslog has no answers, so what the receiver had taken but not kept when it failed is lost. The identity is in every message.",
+    "At least once, once the receiver has read the messages and ended the connection; what it has read and not kept when it fails is lost. The identity is in every message.",
+  promiseOf: ({ confirm }) =>
+    confirm === "write"
+      ? "At least once while the connection holds: what the receiver has not read when it ends the connection is lost. The identity is in every message."
+      : undefined,
 
   async open({ config, format, clock, signal }) {
     const header = headerOf(config);
@@ -71,6 +80,7 @@ export const syslog = defineSink({
         recordOverheadBytes: isCounting ? COUNT_BYTES_MAX : 1,
         ageMsMax: 0,
       },
+      ...(config.confirm === "close" && { writesMax: BATCHES_MAX }),
       encode: (event) => Buffer.concat([header(event), singleLine(bytesOf(format.encode(event)))]),
       async write(batch, abort) {
         abort.throwIfAborted();
@@ -96,14 +106,19 @@ export const syslog = defineSink({
     return ["A syslog receiver never answers, so only the connection was checked."];
   },
 
-  advise: (config) =>
-    config.transport === "tcp"
+  advise: ({ transport, confirm }) => [
+    ...(transport === "tcp"
       ? ["Events travel unencrypted: set transport to tls unless the network is trusted."]
-      : [],
+      : []),
+    ...(confirm === "write"
+      ? ["Messages that the receiver has not read when it ends the connection are lost: leave out confirm."]
+      : []),
+  ],
 });
 
 function connectionOf(config: SyslogConfig, clock: Clock): SyslogConnection {
-  return makeConnection({
+  const make = config.confirm === "close" ? makeRounds : makeLasting;
+  return make({
     host: config.host,
     port: config.port ?? PORTS[config.transport],
     isTls: config.transport === "tls",

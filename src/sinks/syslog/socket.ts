@@ -15,71 +15,41 @@ export interface ConnectionOptions {
   readonly clock: Clock;
 }
 
-/** One connection to a receiver that never answers; made anew whenever it is gone. */
-export interface SyslogConnection {
-  connect(signal: AbortSignal): Promise<void>;
-  /** Resolves when the kernel has taken all bytes and the connection is still open. */
-  send(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
-  close(): Promise<void>;
+export function destinationOf({ host, port }: ConnectionOptions): string {
+  return `${host}:${port}`;
 }
 
-export function makeConnection(options: ConnectionOptions): SyslogConnection {
+/** Runs one step against a connection, within the time limit. */
+export function guarded<Result>(
+  options: ConnectionOptions,
+  signal: AbortSignal,
+  work: (inner: AbortSignal) => Promise<Result>,
+): Promise<Result> {
   const { clock, timeoutMs } = options;
-  const destination = `${options.host}:${options.port}`;
-  let socket: Socket | undefined;
-
-  async function connected(signal: AbortSignal): Promise<Socket> {
-    if (socket && isStanding(socket)) return socket;
-    socket?.destroy();
-    socket = await openSocket(options, signal);
-    return socket;
-  }
-
-  /** Runs one step against the socket. A step that fails leaves half a message behind: the socket goes. */
-  function guarded<Result>(
-    signal: AbortSignal,
-    work: (inner: AbortSignal) => Promise<Result>,
-  ): Promise<Result> {
-    return withDeadline({ clock, timeoutMs, signal }, async (inner) => {
-      try {
-        return await work(inner);
-      } catch (error) {
-        socket?.destroy();
-        socket = undefined;
-        if (inner.aborted) throw inner.reason;
-        throw error instanceof PausedError ? error : connectionError(destination, error);
-      }
-    });
-  }
-
-  return {
-    connect: (signal) => guarded(signal, async (inner) => void (await connected(inner))),
-    send: (bytes, signal) =>
-      guarded(signal, async (inner) => {
-        const open = await connected(inner);
-        await settled(open, inner, (done) => open.write(bytes, done));
-        // A reset or an end that has arrived is reported in the next turn of the event loop.
-        await new Promise((resolve) => setImmediate(resolve));
-        if (!isStanding(open)) throw new RetryableError(`${destination} closed the connection.`);
-      }),
-    async close() {
-      const open = socket;
-      socket = undefined;
-      if (!open || open.destroyed) return;
-      await new Promise<void>((resolve) => {
-        open.once("close", resolve);
-        open.end();
-        open.destroySoon();
-      });
-    },
-  };
+  return withDeadline({ clock, timeoutMs, signal }, async (inner) => {
+    try {
+      return await work(inner);
+    } catch (error) {
+      if (inner.aborted) throw inner.reason;
+      throw error instanceof PausedError ? error : connectionError(destinationOf(options), error);
+    }
+  });
 }
 
-function isStanding(socket: Socket): boolean {
+/** Open in both directions, as far as this machine knows. */
+export function isStanding(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.readableEnded;
 }
 
-async function openSocket(options: ConnectionOptions, signal: AbortSignal): Promise<Socket> {
+/**
+ * Connects. `isAccepted` waits until the receiver has accepted the client's certificate too: before that, bytes would
+ * be lost without a sign.
+ */
+export async function openSocket(
+  options: ConnectionOptions,
+  signal: AbortSignal,
+  { isAccepted }: { readonly isAccepted: boolean },
+): Promise<Socket> {
   const { host, port, isTls } = options;
   if (!isTls) {
     const socket = connectTcp({ host, port, keepAlive: true, noDelay: true });
@@ -89,6 +59,7 @@ async function openSocket(options: ConnectionOptions, signal: AbortSignal): Prom
   const files = await readTls(options.tls);
   const socket = connectTls({ host, port, ...files, ...(servername && { servername }) });
   await ready(socket, "secureConnect", signal);
+  if (!isAccepted) return socket;
   try {
     await accepted(socket, options.clock, signal);
   } catch (cause) {
@@ -135,6 +106,14 @@ async function accepted(socket: TLSSocket, clock: Clock, signal: AbortSignal): P
   } finally {
     waited.abort();
   }
+}
+
+/** Writes bytes; resolves when the kernel has taken all of them and the connection is still open. */
+export async function writeTo(socket: Socket, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+  await settled(socket, signal, (done) => socket.write(bytes, done));
+  // A reset or an end that has arrived is reported in the next turn of the event loop.
+  await new Promise((resolve) => setImmediate(resolve));
+  if (!isStanding(socket)) throw socket.errored ?? new Error("the receiver closed the connection");
 }
 
 /** Waits for `done`, unless the socket fails, ends or closes, or the signal aborts, before it. */
