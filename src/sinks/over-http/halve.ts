@@ -1,4 +1,10 @@
-import { RejectedEventsError, type Rejection, RetryableError } from "../../core/errors.ts";
+import {
+  PausedError,
+  RejectedEventsError,
+  type Rejection,
+  RetryableError,
+  TooLargeError,
+} from "../../core/errors.ts";
 import type { SinkRecord } from "../../core/sink.ts";
 
 /** The destination refused something of what was sent and did not say which (R27). */
@@ -16,8 +22,8 @@ const REFUSALS_MAX = 16;
 /**
  * Sends records, in halves where they are refused, until every refused one is known (R27), and then
  * throws RejectedEventsError. Records beside a refused one may be sent more than once. `send` resolves to a
- * refusal, or to undefined when all of these were taken; what it throws keeps its meaning for the records
- * that are still to be sent.
+ * refusal, or to undefined when all of these were taken. What it throws keeps its meaning for the records that are
+ * still to be sent; indexes in it are those of `records`.
  */
 export async function halveUntilNamed(
   records: readonly SinkRecord[],
@@ -35,8 +41,9 @@ export async function halveUntilNamed(
         part,
       );
     } catch (error) {
-      if (rejected.length === 0 && sent === 0) throw error;
-      return interrupted(error, rejected, parts.flat());
+      const rest = parts.slice(1).flat();
+      if (rejected.length === 0 && sent === 0 && rest.length === 0) throw error;
+      return interrupted(error, rejected, { part, rest, isFirst: sent === 0 });
     }
     parts.shift();
     if (refusal === undefined) {
@@ -51,18 +58,35 @@ export async function halveUntilNamed(
   if (rejected.length > 0) throw refusedError(rejected, parts.flat());
 }
 
+interface Unsent {
+  /** What was being sent. */
+  readonly part: readonly number[];
+  /** What was not sent at all. */
+  readonly rest: readonly number[];
+  /** Nothing was taken before. */
+  readonly isFirst: boolean;
+}
+
 /** Only what is not sent yet is left for the next attempt, which meets the same error if it lasts. */
-function interrupted(error: unknown, rejected: readonly Rejection[], remaining: readonly number[]): never {
-  if (!(error instanceof Error)) throw error;
-  const isOurs = ["RetryableError", "TooLargeError", "PausedError"].includes(error.name);
+function interrupted(error: unknown, rejected: readonly Rejection[], { part, rest, isFirst }: Unsent): never {
+  if (error instanceof RejectedEventsError)
+    throw refusedError([...rejected, ...error.rejected], both(error.remaining ?? [], rest));
+  const isOurs =
+    error instanceof RetryableError || error instanceof TooLargeError || error instanceof PausedError;
   if (!isOurs) throw error;
+  const left = error instanceof RetryableError ? error.remaining : undefined;
+  const remaining = both(left ?? part, rest);
   if (rejected.length > 0) throw refusedError(rejected, remaining);
-  const retryAfterMs = error instanceof RetryableError ? error.retryAfterMs : undefined;
+  if (isFirst && left === undefined) throw error;
   throw new RetryableError("Part of the batch was sent before an error.", {
     cause: error,
     remaining,
-    retryAfterMs,
+    retryAfterMs: error instanceof RetryableError ? error.retryAfterMs : undefined,
   });
+}
+
+function both(some: readonly number[], others: readonly number[]): number[] {
+  return [...new Set([...some, ...others])].sort((a, b) => a - b);
 }
 
 function refusedError(rejected: readonly Rejection[], remaining: readonly number[]): RejectedEventsError {
