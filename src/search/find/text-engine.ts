@@ -21,9 +21,12 @@ interface Exports {
 export interface TextEngine {
   /** Whether the bytes contain one of the words. */
   mayContain(bytes: Uint8Array): boolean;
-  /** Memory of the engine for so many bytes, until it is asked anything else. */
+  /** Memory of the engine for so many bytes, until it is asked anything but `placesIn`. */
   room(bytes: number): Uint8Array;
-  /** Where words are found in a room that was filled, at least one place in each line that contains one. */
+  /**
+   * Where words are found in a room that was filled, at least one place in each line that contains one. The room is
+   * the same afterwards.
+   */
   placesIn(room: Uint8Array): number[];
   /** For each of the slices, which are in ascending order, whether it contains one of the words. */
   candidates(content: Uint8Array, slices: readonly Slice[]): boolean[];
@@ -106,7 +109,12 @@ export function createTextEngine(words: readonly string[]): TextEngine {
       });
       const spelled = [...linesWith(content, (from) => call.findSpelling(length, from))];
       const lines = spelled.map((at) => ({ at, line: lineAt(content, at) }));
-      return [...found, ...lines.flatMap(({ at, line }) => (mayContain(line) ? [at] : []))];
+      // Each of these tests overwrites the beginning of the room, and the caller may keep what is in it.
+      const longest = lines.reduce((most, { line }) => Math.max(most, line.length), 0);
+      const beginning = Buffer.from(content.subarray(0, longest + call.PADDING_BYTES.value));
+      const foundSpelled = lines.filter(({ line }) => mayContain(line)).map(({ at }) => at);
+      content.set(beginning);
+      return [...found, ...foundSpelled];
     },
     candidates(content, slices) {
       const found = slices.map(() => false);
