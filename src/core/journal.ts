@@ -175,7 +175,8 @@ export interface JournalReader {
   hasMore(after: Position): Promise<boolean>;
   /** Bounds behind the position stay; all are dropped when it moves back. */
   commit(position: Position, state: SinkState | undefined): Promise<void>;
-  setBounds(bounds: readonly Position[]): Promise<void>;
+  /** Together with the state, where one is given. */
+  setBounds(bounds: readonly Position[], state?: SinkState): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
   /** Whether this journal holds that page with that hash (R20). */

@@ -82,6 +82,11 @@ export interface Sink {
    * committed in that order. When one fails, none is begun until all others have ended.
    */
   readonly writesMax?: number;
+  /**
+   * Decides under which names a batch is stored. It is durable with a batch's bounds (`boundsFirst`); a batch that
+   * another config has begun is `SinkContext.unfinished`. JSON.
+   */
+  readonly layout?: SinkState;
   /** The body of one record, framing excluded; the next call may overwrite it. Default: the format's bytes. Pure. */
   encode?(event: JournalEvent): Uint8Array | string;
   write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;
@@ -104,6 +109,8 @@ export interface SinkContext<Config> {
   /** The position and state last committed in the journal; undefined before the first commit. */
   readonly position: Position;
   readonly state: SinkState | undefined;
+  /** The layout for all batches up to a position: they were begun with it, and some of them may be stored. */
+  readonly unfinished?: { readonly to: Position; readonly layout: SinkState } | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;

@@ -3,7 +3,7 @@ import type { Journal, JournalReader, PageCommit } from "./journal.ts";
 import type { LeasedBytes } from "./page-lease.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
-import { type Sink, type SinkDefinition, totalsOf } from "./sink.ts";
+import { type Batch, type Sink, type SinkDefinition, totalsOf } from "./sink.ts";
 
 const PAGES_MAX = 1000;
 const LINKS_MAX = 64;
@@ -138,7 +138,7 @@ export function createTraces(tracer: Tracer) {
         await reader.commit(position, state);
         committed(reader.name, position);
       },
-      setBounds: (bounds) => reader.setBounds(bounds),
+      setBounds: (bounds, state) => reader.setBounds(bounds, state),
       addDeadLetters: (letters) => reader.addDeadLetters(letters),
       holds: (position) => reader.holds(position),
       reaches: (position) => reader.reaches(position),
@@ -146,15 +146,9 @@ export function createTraces(tracer: Tracer) {
   }
 
   function tracedSink(name: string, sink: Sink): Sink {
-    return {
-      get position() {
-        return sink.position;
-      },
-      get limits() {
-        return sink.limits;
-      },
-      ...(sink.encode === undefined ? {} : { encode: sink.encode.bind(sink) }),
-      write(batch, signal) {
+    // Everything else is the sink's own: delivery looks at what it has, such as `position` and `writesMax`.
+    return Object.assign(Object.create(sink) as Sink, {
+      write(batch: Batch, signal: AbortSignal) {
         const links = [];
         for (let page = batch.from.page; page <= batch.to.page && links.length < LINKS_MAX; page++) {
           const delivery = pages.get(page)?.deliveries.get(name);
@@ -167,8 +161,7 @@ export function createTraces(tracer: Tracer) {
         });
         return ended(span, sink.write(batch, signal));
       },
-      close: () => sink.close(),
-    };
+    });
   }
 
   function child(root: Span, name: string, attributes: Record<string, string> = {}): Span {

@@ -99,7 +99,7 @@ export function createDelivery(options: DeliveryOptions) {
       });
       // The destination has a batch whose position was not committed: a crash between the two.
       if (comparePositions(reader.position, at) < 0)
-        await reader.commit(at, resolved(at, readerState().sink));
+        await reader.commit(at, resolved(at, readerState().sink, readerState().layout));
       progress.reopened(at);
     } catch (error) {
       await opened.close();
@@ -114,10 +114,12 @@ export function createDelivery(options: DeliveryOptions) {
     // Delivery copies what `encode` gives at once, so the format may write into shared memory.
     const { encodeShared: encode = options.format.encode } = options.format;
     const format = { ...options.format, encode };
-    const { position } = reader;
-    const state = readerState().sink;
+    const { position, bounds } = reader;
+    const { sink: state, layout } = readerState();
+    const to = bounds.at(-1);
+    const unfinished = to && layout && { to, layout };
     return definition.open({
-      ...{ name, config, format, journal, earlierJournals, position, state },
+      ...{ name, config, format, journal, earlierJournals, position, state, unfinished },
       ...{ clock, log, signal, stdout, memory, limited: health.limited },
     });
   }
@@ -135,7 +137,8 @@ export function createDelivery(options: DeliveryOptions) {
     try {
       // A sink that keeps no position may get one later, by a change of its config: nothing to compare then.
       const isPositioned = sink !== undefined && "position" in sink;
-      await reader.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState));
+      const { layout } = readerState();
+      await reader.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState, layout));
     } catch (error) {
       // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();
@@ -228,7 +231,8 @@ export function createDelivery(options: DeliveryOptions) {
     try {
       const to = await resolution({ sink: opened, reader, end: options.end });
       const atDestination = opened.position && formatPosition(opened.position);
-      await reader.commit(to, { ...readerState(), written: atDestination });
+      // The operator's choice counts for names too: a batch that another config has begun is written by this one.
+      await reader.commit(to, { ...readerState(), written: atDestination, layout: undefined });
     } finally {
       await opened.close();
     }

@@ -8,6 +8,7 @@ import type { Sink, SinkDefinition } from "../core/sink.ts";
 import { type Formed, type Forming, formBatch } from "./batching.ts";
 import { type Chunks, chunkBytesFor, createChunks } from "./encoded-lines.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
+import type { ReaderState } from "./position.ts";
 import type { Progress } from "./progress.ts";
 import type { LeasedBatch } from "./records.ts";
 
@@ -82,11 +83,17 @@ export function createNextBatch(source: BatchSource) {
     return ageMsMax - Math.max(clock.now() - pulledMs, steadyMs() - unfilledSinceMs);
   }
 
-  /** The bounds of a batch are durable before it is written (R19). */
-  async function bind(to: Position): Promise<void> {
-    const { bounds } = reader;
-    if (!definition.boundsFirst || bounds.some((bound) => comparePositions(bound, to) === 0)) return;
-    await reader.setBounds([...bounds, to].toSorted(comparePositions));
+  /** The bounds of a batch are durable before it is written, with the layout that it is begun with (R19). */
+  async function bind(to: Position, sink: Sink): Promise<void> {
+    if (!definition.boundsFirst) return;
+    const { bounds, state } = reader;
+    const held = state as ReaderState | undefined;
+    // A batch that another config has begun keeps its layout, and so do its halves.
+    const layout = (bounds.length > 0 ? held?.layout : undefined) ?? sink.layout;
+    const isBound = bounds.some((bound) => comparePositions(bound, to) === 0);
+    if (isBound && layout === held?.layout) return;
+    const all = isBound ? bounds : [...bounds, to].toSorted(comparePositions);
+    await reader.setBounds(all, layout === held?.layout ? state : { ...held, layout });
   }
 
   async function decide(
@@ -102,14 +109,14 @@ export function createNextBatch(source: BatchSource) {
     if (batch === null) {
       if (formed.to === from) return { kind: "wait", isEmpty: true };
       // The next batch begins here, also when it is formed again before this is committed.
-      if (isAhead) await bind(formed.to);
+      if (isAhead) await bind(formed.to, sink);
       return { kind: "pass", to: formed.to };
     }
     const isUnfilled = !formed.full && !isBound && !source.draining();
     const forMs = isUnfilled ? waitOf(formed.oldestMs, sink.limits.ageMsMax) : 0;
     if (forMs > 0) return { kind: "wait", isEmpty: false, forMs };
     unfilledSinceMs = undefined;
-    await bind(batch.to);
+    await bind(batch.to, sink);
     return { kind: "write", batch };
   }
 

@@ -8,11 +8,17 @@ export interface ReaderState {
   readonly sink?: SinkState | undefined;
   /** Events that a filter leaves out move the position without a write; this one only moves with writes. */
   readonly written?: string | undefined;
+  /** The sink's layout when the bounds were made durable that are open. */
+  readonly layout?: SinkState | undefined;
 }
 
 /** `written` is undefined for a sink that keeps no position in its destination. */
-export function resolved(written: Position | undefined, sink: SinkState | undefined): SinkState {
-  const held: ReaderState = { sink, written: written && formatPosition(written) };
+export function resolved(
+  written: Position | undefined,
+  sink: SinkState | undefined,
+  layout?: SinkState,
+): SinkState {
+  const held: ReaderState = { sink, written: written && formatPosition(written), layout };
   return held as SinkState;
 }
 

@@ -29,7 +29,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
      ON CONFLICT (name) DO UPDATE SET page = excluded.page, event = excluded.event, hash = excluded.hash,
        state = excluded.state, bound = excluded.bound, committed_ms = excluded.committed_ms`,
   );
-  const updateBound = db.prepare("UPDATE readers SET bound = ? WHERE name = ?");
+  const updateBound = db.prepare("UPDATE readers SET bound = ?, state = ? WHERE name = ?");
   const insertDeadLetter = db.prepare(
     `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -41,9 +41,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
     state: SinkState | undefined,
     bounds: readonly Position[] = [],
   ): void {
-    const json = state === undefined ? null : JSON.stringify(state);
     const { page, event, hash } = position;
-    upsert.run(name, page, event, hash, json, formatBounds(bounds), clock.now());
+    upsert.run(name, page, event, hash, formatState(state), formatBounds(bounds), clock.now());
   }
 
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): Promise<void> {
@@ -128,9 +127,10 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           state = newState;
           bounds = left;
         },
-        async setBounds(to) {
-          await db.change(() => updateBound.run(formatBounds(to), name));
+        async setBounds(to, newState = state) {
+          await db.change(() => updateBound.run(formatBounds(to), formatState(newState), name));
           bounds = to;
+          state = newState;
         },
         addDeadLetters: (letters) => addDeadLetters(name, letters),
         holds: async (to) => pages.holds(to),
@@ -138,6 +138,10 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
       };
     },
   };
+}
+
+function formatState(state: SinkState | undefined): string | null {
+  return state === undefined ? null : JSON.stringify(state);
 }
 
 function formatBounds(bounds: readonly Position[]): string | null {

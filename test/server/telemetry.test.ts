@@ -138,11 +138,17 @@ describe("what is pushed", () => {
     const definition = traces.sink("lake", {
       open: async () => ({
         limits: { recordsMax: 10, bytesMax: 1e6, ageMsMax: 0 },
+        writesMax: 4,
+        framed: true,
+        layout: { prefix: "a/" },
         write: async () => undefined,
         close: async () => {},
       }),
     } as unknown as SinkDefinition);
     const sink = await definition.open({} as Parameters<typeof definition.open>[0]);
+    // Delivery looks at these. A sink without a position must not seem to have lost it after a restart.
+    expect(sink).toMatchObject({ writesMax: 4, framed: true, layout: { prefix: "a/" } });
+    expect("position" in sink).toBe(false);
     const to = state.journal.end();
     await sink.write({ records: [], from: lake.position, to }, new AbortController().signal);
     await lake.commit(to, undefined);

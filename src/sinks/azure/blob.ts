@@ -1,5 +1,4 @@
 import { defineSink } from "../../core/sink.ts";
-import { contentOf } from "../objects/content.ts";
 import { OBJECTS_PROMISE, openObjects, probeObjects } from "../objects/sink.ts";
 import { azureBlobSchema } from "./config.ts";
 import { openContainer } from "./store.ts";
@@ -15,10 +14,9 @@ export const azureBlob = defineSink({
   boundsFirst: true,
 
   async open(context) {
-    const { config, format } = context;
-    const content = await contentOf(format, config.compression);
+    const { config } = context;
     const store = await openContainer(context, config, config.prefix);
-    return openObjects(context, { store, settings: config, content });
+    return openObjects(context, { store, settings: config, compression: config.compression });
   },
 
   async probe(context) {

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { RejectedEventsError, RetryableError, type TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { compileTemplate } from "../../core/names.ts";
 import { type Batch, type Sink, type SinkContext, type SinkRecord, totalsOf } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
-import type { ObjectContent, ObjectLines } from "./content.ts";
+import type { Compression } from "./config.ts";
+import type { ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
+import { type Folders, openSchemes, type Scheme } from "./layout.ts";
 import { EVENTS_DIGEST, type ObjectStore } from "./store.ts";
 import { type RecordRange, storeRange } from "./store-range.ts";
 import { storedObjects } from "./stored.ts";
@@ -14,7 +15,8 @@ import { writeParts } from "./write-parts.ts";
 /**
  * Events as objects, each exactly once. The steps of a batch:
  *
- * 1. Delivery makes the batch's bounds durable (R19). They determine its partitions, keys and contents.
+ * 1. Delivery makes the batch's bounds and layout durable (R19). They determine its partitions, keys and contents; a
+ *    batch that was begun with another config is completed with the layout of that one (layout.ts).
  * 2. Each part is created under its key, which must not exist yet. Parts are written side by side, and one that fails
  *    for the moment does not end the attempt (write-parts.ts). The next attempt goes on with the parts that are left
  *    (stored.ts).
@@ -38,9 +40,8 @@ export interface ObjectSettings {
 export interface ObjectSinkParts {
   readonly store: ObjectStore;
   readonly settings: ObjectSettings;
-  readonly content: ObjectContent;
-  /** The folder of a record, where a template does not say it. */
-  partitionOf?(record: SinkRecord): string;
+  readonly compression: Compression;
+  readonly folders?: Folders;
   /** The order of the records in an object; the journal's where it is left out. */
   order?(a: JournalEvent, b: JournalEvent): number;
 }
@@ -49,13 +50,12 @@ const BREAK = Buffer.from("\n");
 
 /** Opens a sink over the store, which it closes. */
 export async function openObjects(context: SinkContext<unknown>, parts: ObjectSinkParts): Promise<Sink> {
-  const { store, settings, content, order } = parts;
-  const template = settings.partition === undefined ? undefined : compileTemplate(settings.partition);
-  const partitionOf = parts.partitionOf ?? (template && ((record: SinkRecord) => template(record.event)));
+  const { store, settings, compression, order } = parts;
+  const schemes = await openSchemes(context, { ...settings, compression }, parts.folders);
   const stored = storedObjects(context.memory);
 
   /** One object without partitions takes the lines of the journal's pages as they are. */
-  function partsOf(batch: Batch): readonly Part[] {
+  function partsOf(batch: Batch, { partitionOf }: Scheme): readonly Part[] {
     const keepsBytes = context.format.keepsBytes === true;
     if (keepsBytes && batch.stretches !== undefined && partitionOf === undefined && order === undefined) {
       const lines = batch.stretches.map(({ lines: page, from, to }) => ({
@@ -80,17 +80,16 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
 
   /** False: an earlier attempt stored it. Adds the records that are too large even alone. */
   async function writePart(
-    batch: Batch,
+    { batch, scheme, refused }: Writing,
     part: Part,
-    refused: RefusedEvent[],
     signal: AbortSignal,
   ): Promise<boolean> {
-    const store = rangesOf(batch, part, signal);
+    const store = rangesOf(batch, scheme, part, signal);
     const whole = { from: 0, to: part.count };
     const { key, digest } = store.named(whole);
     if (stored.has(key, digest)) return false;
     // Delivery halves a batch of one object. Its bounds are durable, and nothing of it is stored.
-    if (partitionOf === undefined) {
+    if (scheme.partitionOf === undefined) {
       if (!(await store.create(whole)) && !(await store.isStored(whole))) throw store.foreign(whole);
     } else {
       const alone = await storeRange(store, whole);
@@ -102,9 +101,8 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     return true;
   }
 
-  function rangesOf(batch: Batch, part: Part, signal: AbortSignal) {
-    const names = { prefix: settings.prefix, sink: context.name, extension: content.extension };
-    const keyAt = (from: number) => keyOf(names, batch, part.partition, from);
+  function rangesOf(batch: Batch, { layout, content }: Scheme, part: Part, signal: AbortSignal) {
+    const keyAt = (from: number) => keyOf(layout, batch, part.partition, from);
     const nameOf = (range: RecordRange) => {
       const { lines, eventsDigest } = part.objectOf(range);
       const digest = digestOf(lines);
@@ -142,7 +140,7 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
   }
 
   async function close(): Promise<void> {
-    await content.close();
+    await schemes.close();
     await store.close();
   }
 
@@ -155,6 +153,7 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     throw error;
   }
   return {
+    layout: schemes.own.layout,
     limits: {
       recordsMax: settings.objectEventsMax,
       bytesMax: settings.objectBytesMax,
@@ -168,8 +167,14 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     async write(batch, signal) {
       signal.throwIfAborted();
       try {
+        const scheme = schemes.of(batch);
         const refused: RefusedEvent[] = [];
-        await writeParts(partsOf(batch), (part) => writePart(batch, part, refused, signal));
+        const writing = { batch, scheme, refused };
+        await writeParts(partsOf(batch, scheme), (part) => writePart(writing, part, signal)).catch(
+          (error) => {
+            throw schemes.explained(error, scheme);
+          },
+        );
         if (refused.length > 0) throw rejectionOf(batch, refused);
       } catch (error) {
         stored.failed(error);
@@ -190,6 +195,13 @@ interface Part {
   readonly records?: readonly SinkRecord[];
   /** `eventsDigest` is of the events as the service sent them; absent where the lines are that. */
   objectOf(range: RecordRange): { readonly lines: readonly ObjectLines[]; readonly eventsDigest?: string };
+}
+
+/** One attempt at a batch. `refused` gets the records that are too large even alone. */
+interface Writing {
+  readonly batch: Batch;
+  readonly scheme: Scheme;
+  readonly refused: RefusedEvent[];
 }
 
 interface RefusedEvent {

@@ -1,5 +1,4 @@
 import { defineSink } from "../../core/sink.ts";
-import { contentOf } from "../objects/content.ts";
 import { OBJECTS_PROMISE, openObjects, probeObjects } from "../objects/sink.ts";
 import { s3Schema } from "./config.ts";
 import { openBucket } from "./store.ts";
@@ -15,11 +14,11 @@ export const s3 = defineSink({
   boundsFirst: true,
 
   async open(context) {
-    const { config, format } = context;
-    const { compress, compression, gzip } = config;
-    const content = await contentOf(format, compress ?? compression ?? (gzip ? "gzip" : "none"));
+    const { config } = context;
+    const { compress, gzip } = config;
+    const compression = compress ?? config.compression ?? (gzip ? "gzip" : "none");
     const store = await openBucket(context, config, config.prefix);
-    return openObjects(context, { store, settings: config, content });
+    return openObjects(context, { store, settings: config, compression });
   },
 
   async probe(context) {

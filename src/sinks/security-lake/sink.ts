@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { durationSchema, sizeSchema } from "../../core/schema.ts";
 import { defineSink, type SinkRecord } from "../../core/sink.ts";
-import { contentOf } from "../objects/content.ts";
 import { OBJECTS_PROMISE, openObjects, probeObjects } from "../objects/sink.ts";
 import { bucketFields } from "../s3/config.ts";
 import { openBucket } from "../s3/store.ts";
@@ -71,19 +70,14 @@ export const securityLake = defineSink({
   boundsFirst: true,
 
   async open(context) {
-    const { config, format } = context;
-    const content = await contentOf(format, "none");
+    const { config } = context;
+    const { region, accountId, sourcePrefix, sources, sourceVersion } = config;
     const store = await openBucket(context, config, PREFIX);
-    const version = config.sourceVersion === undefined ? "" : `/${config.sourceVersion}`;
     return openObjects(context, {
       store,
-      content,
+      compression: "none",
       settings: { ...config, prefix: PREFIX },
-      partitionOf({ body, event }: SinkRecord) {
-        const day = new Date(event.timestampMs).toISOString().slice(0, 10).replaceAll("-", "");
-        const source = lakeSourceOf(classUidOf(body), config);
-        return `${source}${version}/region=${config.region}/accountId=${config.accountId}/eventDay=${day}`;
-      },
+      folders: { names: { region, accountId, sourcePrefix, sources, sourceVersion }, folderOf },
       order: (a, b) => a.timestampMs - b.timestampMs,
     });
   },
@@ -94,6 +88,19 @@ export const securityLake = defineSink({
     return probeObjects(context, await openBucket(context, config, prefix), prefix);
   },
 });
+
+type FolderNames = Pick<
+  z.output<typeof securityLakeSchema>,
+  "region" | "accountId" | "sourcePrefix" | "sources" | "sourceVersion"
+>;
+
+function folderOf({ body, event }: SinkRecord, from: unknown): string {
+  const names = from as FolderNames;
+  const day = new Date(event.timestampMs).toISOString().slice(0, 10).replaceAll("-", "");
+  const source = lakeSourceOf(classUidOf(body), names);
+  const version = names.sourceVersion === undefined ? "" : `/${names.sourceVersion}`;
+  return `${source}${version}/region=${names.region}/accountId=${names.accountId}/eventDay=${day}`;
+}
 
 /** Custom sources are below this in every lake. */
 const PREFIX = "ext/";
