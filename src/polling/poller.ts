@@ -102,8 +102,11 @@ export function createPoller(options: PollerOptions) {
       if (signal.aborted) throw error;
       // A window was finished while the plan was made of it.
       if (error instanceof StaleWindowError) planDueMs = 0;
-      else if (isDiskTrouble(error)) pause.forDisk(error);
-      else {
+      else if (isDiskTrouble(error)) {
+        // Planned again when there is space, not at the next discovery.
+        planDueMs = 0;
+        pause.forDisk(error);
+      } else {
         const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
         pauseAccount(fault, "plan");

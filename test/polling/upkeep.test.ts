@@ -18,6 +18,25 @@ function eventsCounted({ db }: World): number {
   return db.prepare("SELECT COALESCE(SUM(events), 0) FROM organizations").pluck().get() as number;
 }
 
+test("a disk that is full while the first plan is made delays it until there is space, not until the next discovery", async () => {
+  world = await openWorld({ simulator: { organizations: 1, events: 60, days: 1 } });
+  const { db } = world;
+  db.exec(`CREATE TABLE ballast (bytes BLOB);
+    CREATE TRIGGER ballast_grows BEFORE INSERT ON windows BEGIN
+      INSERT INTO ballast VALUES (zeroblob(16000000));
+    END`);
+  db.pragma(`max_page_count = ${db.pragma("page_count", { simple: true })}`);
+  await world.pass(MINUTE);
+  expect(world.alarms().map(({ kind }) => kind)).toContain("state_unwritable");
+  db.exec("DROP TRIGGER ballast_grows");
+  db.pragma("max_page_count = 1000000");
+  await world.pass(2 * MINUTE, 10_000);
+  const { held, lost } = await world.compare();
+  expect([held, lost]).toEqual([expect.any(Number), 0]);
+  expect(held).toBeGreaterThan(0);
+  expect(world.alarms().map(({ kind }) => kind)).not.toContain("state_unwritable");
+});
+
 test("a full disk during upkeep pauses polling with an alarm, and the counts are written when there is space", async () => {
   world = await openWorld({ simulator: { organizations: 1, events: 60, days: 1 } });
   const isUnwritable = () => world!.alarms().some(({ kind }) => kind === "state_unwritable");
