@@ -217,7 +217,7 @@ function diskFinding(subject: string, folder: string, growth: number): CheckFind
     return {
       subject,
       ok: false,
-      message: `${existing} has only ${megabytes(free)} free: make room; until then polling or this sink waits`,
+      message: `${existing} has only ${megabytes(free)} free, less than ${megabytes(FREE_MIN)}: make room; polling or this sink waits when it is full`,
     };
   if (free < growth)
     return {

@@ -87,7 +87,7 @@ export async function openView(configFile: string, io: Io): Promise<{ view: View
     return openClusterClient({ ...config, cluster }, createLog(io, config.log.level), io.signal);
   }
   const db = openStateForReading(config.state);
-  const options = { ...viewOptions(config, systemClock), isRunning: mayRun(config.state) };
+  const options = { ...viewOptions(config, systemClock), isRunning: () => isRunning(config.state) };
   return {
     view: createView(db, null, options),
     async close() {
@@ -96,11 +96,11 @@ export async function openView(configFile: string, io: Io): Promise<{ view: View
   };
 }
 
-/** A running process has the state's lock. Someone who may only read cannot ask; the age of what is stored decides. */
-function mayRun(state: string): boolean {
+/** A running process has the state's lock. Undefined: someone who may only read cannot ask. */
+function isRunning(state: string): boolean | undefined {
   try {
     return isLocked(state);
   } catch {
-    return true;
+    return undefined;
   }
 }

@@ -4,8 +4,10 @@ import type { StatusView } from "./view/status.ts";
 
 /** The facts from which the program says how it is doing (R40). */
 export interface Facts {
-  /** null: no process is running. */
+  /** null: no process is running, or none reports. */
   readonly startedMs: number | null;
+  /** Set where a process is running that does not report: the age of its last report, or Infinity. */
+  readonly silentMs?: number | undefined;
   readonly alarms: StatusView["alarms"];
   readonly accounts: StatusView["accounts"];
   readonly sinks: readonly SinkView[];
@@ -43,14 +45,25 @@ export function statementOf(facts: Facts): Statement {
   const starting = startingText(facts);
   const critical = facts.alarms.filter(({ severity }) => severity === "critical").length;
   const isBad = critical > 0 || points.some(({ health }) => health === "bad");
-  if (facts.startedMs === null)
+  if (facts.startedMs === null) {
+    const isSilent = facts.silentMs !== undefined;
     return {
-      health: isBad ? "bad" : "degraded",
-      headline: sentences(["Tidemark is not running", ...texts(points)]),
+      health: isBad || isSilent ? "bad" : "degraded",
+      headline: sentences([
+        isSilent ? silentText(facts.silentMs!) : "Tidemark is not running",
+        ...texts(points),
+      ]),
     };
+  }
   const isDegraded = named > 0 || facts.alarms.length > 0 || starting !== undefined;
   const health = isBad ? "bad" : isDegraded ? "degraded" : "good";
   return { health, headline: headlineOf(facts, points, critical, starting) };
+}
+
+/** Such a process may hold alarms that only its page and its log show. */
+function silentText(ms: number): string {
+  const last = Number.isFinite(ms) ? `its last report is ${formatDuration(ms)} old` : "it has never reported";
+  return `Tidemark is running, but ${last}: it is just starting, it was stopped (SIGSTOP), or it cannot write its state file. Look at its log and at the free disk space`;
 }
 
 /** Nothing may be said about accounts that have not been read yet, and sinks that are not open yet. */

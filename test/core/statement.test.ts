@@ -108,6 +108,17 @@ describe("R40 the statement of health", () => {
     });
   });
 
+  test("a process that runs and does not report is not called stopped, nor well", () => {
+    const { health: silent, headline: said } = statementOf({ ...fine, startedMs: null, silentMs: 110_000 });
+    expect(silent).toBe("bad");
+    expect(said).toMatch(
+      /^Tidemark is running, but its last report is 1m 50s old: .* cannot write its state file/,
+    );
+    expect(statementOf({ ...fine, startedMs: null, silentMs: Number.POSITIVE_INFINITY }).headline).toContain(
+      "it has never reported",
+    );
+  });
+
   test("is never good while an alarm is raised", () => {
     const alarm = { kind: "window_failing" as const, subject: "x", message: "", remedy: "", sinceMs: 0 };
     expect(health({ alarms: [{ ...alarm, severity: "warning" }] })).toBe("degraded");

@@ -234,6 +234,12 @@ describe("the view beside a running process", () => {
     const later = await createView(db, null, state.options).status();
     expect(later).toMatchObject({ startedMs: null, alarms: [] });
     expect(later.accounts[0]!.state).toBe("unknown");
+    expect(later.headline).toContain("not running");
+    const silent = createView(db, null, { ...state.options, isRunning: () => true });
+    expect(await silent.status()).toMatchObject({
+      health: "bad",
+      headline: expect.stringContaining("Tidemark is running, but its last report is 1m old"),
+    });
     db.close();
     state.close();
   });

@@ -1,3 +1,4 @@
+import type { Clock } from "../../core/clock.ts";
 import type { LiveView } from "../../core/view.ts";
 import type { State } from "../database.ts";
 
@@ -47,6 +48,11 @@ export async function storeLive(db: State, live: LiveView, nowMs: number): Promi
 export function readStoredLive(db: State): StoredLive | undefined {
   const text = db.prepare("SELECT value FROM meta WHERE key = 'live'").pluck().get() as string | undefined;
   return text === undefined ? undefined : (JSON.parse(text) as StoredLive);
+}
+
+/** How old the last report of a running process is; infinite where there is none. */
+export function silentMs(db: State, clock: Clock): number {
+  return clock.now() - (readStoredLive(db)?.storedMs ?? Number.NEGATIVE_INFINITY);
 }
 
 /** null when it is too old to say anything about now. */

@@ -12,7 +12,7 @@ import { noWindows } from "./days.ts";
 import { createDeadLettersView } from "./dead-letters.ts";
 import { createForeignAlarms } from "./foreign.ts";
 import { createLedgerView, type Survey } from "./ledger.ts";
-import { liveFrom, readStoredLive } from "./live.ts";
+import { liveFrom, readStoredLive, silentMs } from "./live.ts";
 import { createOrganizationsView } from "./organizations.ts";
 import { createBacklogs, type ReaderRow } from "./readers.ts";
 import { createRecent } from "./recent.ts";
@@ -35,8 +35,8 @@ export interface ViewOptions {
     readonly guarantee: "exactly_once" | "at_least_once";
     readonly promise: string;
   }[];
-  /** False where no process is known to run: what an ended one has stored is not current (R40). */
-  readonly isRunning?: boolean;
+  /** False where no process runs: what an ended one has stored is not current (R40). Undefined: that is not known. */
+  isRunning?(): boolean | undefined;
   /** Readers of the journal that are no sinks, beside those whose name begins with ~, as no sink's can. */
   readonly internalReaders?: readonly string[];
 }
@@ -48,7 +48,7 @@ export interface ViewOptions {
 export function createView(db: State, live: LiveView | null, options: ViewOptions): View {
   const { clock } = options;
   const known = () =>
-    live ?? (options.isRunning === false ? null : liveFrom(readStoredLive(db), clock.now()));
+    live ?? (options.isRunning?.() === false ? null : liveFrom(readStoredLive(db), clock.now()));
   const ledger = createLedgerView(db, clock);
   const windowDays = createWindowDays(db);
   const backlogs = createBacklogs(db);
@@ -139,6 +139,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     const gapTotals = gaps.totals();
     const statement = statementOf({
       startedMs: running?.startedMs ?? null,
+      silentMs: running === null && options.isRunning?.() === true ? silentMs(db, clock) : undefined,
       alarms,
       accounts,
       sinks: await sinks(),
