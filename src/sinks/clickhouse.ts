@@ -169,6 +169,8 @@ function tableError(answer: Answer, destination: string): Error | undefined {
   return clickhouseError(answer, destination) ?? new PausedError(`${destination}: ${saidOf(answer)}`, REMEDY);
 }
 
+/** Where an error comes after the beginning of the answer, or the body is not its text. */
+const EXCEPTION_CODE = "x-clickhouse-exception-code";
 const COLUMNS = ["time", "identity", "account", "organization", "service", "event_type", "event"];
 
 function missingColumns(answer: Answer, table: string): Error | undefined {
@@ -241,8 +243,8 @@ const PAUSED: readonly number[] = [
   CODES.notEnoughPrivileges,
 ];
 
-function codeOf({ text }: Answer): number | undefined {
-  const match = /^Code: (\d+)\./.exec(text);
+function codeOf({ text, headers }: Answer): number | undefined {
+  const match = /^Code: (\d+)\./.exec(text) ?? /^([1-9]\d*)$/.exec(String(headers[EXCEPTION_CODE]));
   return match ? Number(match[1]) : undefined;
 }
 

@@ -185,3 +185,36 @@ test.each(ALSO)("%s: %s counts", async (type, _, config, reply) => {
   await sink.close();
   await server.close();
 });
+
+const FAILED: readonly (readonly [string, string, Record<string, unknown>, Reply])[] = [
+  ["splunk_hec", 'a 200 with {"code":9}', { token: KEY }, { status: 200, body: { text: "Busy", code: 9 } }],
+  [
+    "clickhouse",
+    "a 200 with an error in its body",
+    { table: "t" },
+    {
+      status: 200,
+      headers: { "x-clickhouse-query-id": "1" },
+      body: "Code: 252. DB::Exception: Too many parts",
+    },
+  ],
+  [
+    "clickhouse",
+    "a 200 with an error in its header alone",
+    { table: "t" },
+    { status: 200, headers: { "x-clickhouse-exception-code": "252" }, body: "" },
+  ],
+];
+
+test.each(FAILED)("%s: %s does not count", async (type, _, config, failure) => {
+  let reply = CASES[type]!.greeting!;
+  const server = await startServer(() => reply);
+  const definition = sinks.find((each) => each.type === type)!;
+  const sink = await openSink({ definition, config: { url: server.url, ...config }, secrets: SECRETS });
+  reply = failure;
+  const [event] = makeEvents(1);
+  const error = await attempt(sink, makeBatch(sink, [{ ...event!, timestampMs: Date.now() }]));
+  expect(error).toBeInstanceOf(RetryableError);
+  await sink.close();
+  await server.close();
+});
