@@ -20,9 +20,13 @@ const after = (part: readonly JournalEvent[]): Committed => ({
 });
 const { signal } = new AbortController();
 
-function impatient(partitions: number): KafkaTarget {
-  return suite.newTarget({ openTimeout: "1s", createTopics: { partitions, replication: 1 } });
+/** With a topic of positions of its own: what a test leaves open there would hide the positions of the next one. */
+function impatient(partitions: number): KafkaTarget & { readonly positionsTopic: string } {
+  const positionsTopic = `${suite.positionsTopic}-${++positionsTopics}`;
+  const createTopics = { partitions, replication: 1 };
+  return { ...suite.newTarget({ openTimeout: "1s", createTopics, positionsTopic }), positionsTopic };
 }
+let positionsTopics = 0;
 
 /**
  * The state after KAFKA-20734: the first batch is there, the records of the second are in their partitions, and
@@ -155,14 +159,18 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     await sink.write(makeBatch(sink, first), signal);
     // A commit is acknowledged a moment before it can be read.
     const { partition, payload } = await vi.waitUntil(
-      async () => (await readTopic(suite.address, suite.positionsTopic)).find(({ key }) => key === target.id),
+      async () =>
+        (await readTopic(suite.address, target.positionsTopic)).find(({ key }) => key === target.id),
       { timeout: 600_000 },
     );
     const position = formatPosition(after(second).position);
     const value = JSON.stringify({ ...JSON.parse(payload!), position });
     expect(JSON.parse(value)).toMatchObject({ touched: [{ topic: target.topic, partitions: [0] }] });
     const { producer, transaction } = await begin(`${target.id}-other`);
-    await transaction.send({ topic: suite.positionsTopic, messages: [{ key: target.id, value, partition }] });
+    await transaction.send({
+      topic: target.positionsTopic,
+      messages: [{ key: target.id, value, partition }],
+    });
     await expect(suite.open(target, after(first))).rejects.toThrow(/^Another producer's open transaction/);
     await transaction.commit();
     await producer.disconnect();
