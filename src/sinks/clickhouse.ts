@@ -4,7 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
-import { isConfirmed } from "../core/http/confirmed.ts";
+import { isConfirmed, unconfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
 import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
@@ -158,9 +158,14 @@ function isClickhouse(answer: Answer, destination: string): boolean {
   });
 }
 
-/** The server may begin its answer with a 200 and meet the error later: an insert that worked has no words. */
+/**
+ * An insert that worked has an empty body. The server may begin its answer with a 200 and meet an error later: the body
+ * then has the error's text, in newer versions between two lines `__exception__`.
+ */
 function isInserted(answer: Answer, destination: string): boolean {
-  return codeOf(answer) === undefined && isClickhouse(answer, destination);
+  if (!isClickhouse(answer, destination) || codeOf(answer) !== undefined) return false;
+  if (answer.text.trim() === "" && (answer.headers[EXCEPTION_CODE] ?? "0") === "0") return true;
+  throw unconfirmed(answer, { destination, expected: "the empty body of an insert" });
 }
 
 /** The error in the answer to DESCRIBE TABLE. A user who may only insert is not allowed to see the columns. */
@@ -223,6 +228,12 @@ const CODES = {
   tableIsReadOnly: 242,
   tooManyParts: 252,
   notEnoughPrivileges: 497,
+  cannotParseText: 6,
+  cannotParseInput: 27,
+  cannotParseDatetime: 41,
+  incorrectData: 117,
+  cannotInsertNull: 349,
+  violatedConstraint: 469,
 } as const;
 
 const RETRIED: readonly number[] = [
@@ -242,13 +253,22 @@ const PAUSED: readonly number[] = [
   CODES.readonly,
   CODES.notEnoughPrivileges,
 ];
+/** About the rows, also where the server says so with a 500 or behind a 200. */
+const REFUSED: readonly number[] = [
+  CODES.cannotParseText,
+  CODES.cannotParseInput,
+  CODES.cannotParseDatetime,
+  CODES.incorrectData,
+  CODES.cannotInsertNull,
+  CODES.violatedConstraint,
+];
 
 function codeOf({ text, headers }: Answer): number | undefined {
-  const match = /^Code: (\d+)\./.exec(text) ?? /^([1-9]\d*)$/.exec(String(headers[EXCEPTION_CODE]));
+  const match = /^([1-9]\d*)$/.exec(String(headers[EXCEPTION_CODE])) ?? /\bCode: ([1-9]\d*)\b/.exec(text);
   return match ? Number(match[1]) : undefined;
 }
 
-/** Undefined when the server has refused the rows: it answers those with 400 and a code of parsing. */
+/** Undefined when the server has refused the rows: it usually answers those with 400 and a code of parsing. */
 function clickhouseError(answer: Answer, destination: string): Error | undefined {
   const code = codeOf(answer);
   const said = saidOf(answer);
@@ -257,13 +277,14 @@ function clickhouseError(answer: Answer, destination: string): Error | undefined
     return new RetryableError(message, { retryAfterMs: answer.retryAfterMs });
   if (code !== undefined && PAUSED.includes(code)) return new PausedError(message, REMEDY);
   if (answer.status === 413) return new TooLargeError(message);
-  // A code without a meaning here is about the rows, whatever the status.
-  if (code !== undefined && answer.status >= 400) return undefined;
+  if (code !== undefined && REFUSED.includes(code)) return undefined;
+  // Any other code is usually about the server: a full disk, no Keeper, no quorum.
+  if (isSuccess(answer)) return new RetryableError(message, { retryAfterMs: answer.retryAfterMs });
   return statusError(answer, { destination, said, remedy: REMEDY });
 }
 
 function saidOf(answer: Answer): string {
-  // The first line names the error; values of the rows may follow.
-  const [line = ""] = answer.text.split(/[\n(]/, 1);
+  // The error's first line names it; values of the rows may follow.
+  const [line = ""] = answer.text.slice(Math.max(answer.text.search(/\bCode: \d/), 0)).split(/[\n(]/, 1);
   return saying(answer.status, line) ?? String(answer.status);
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { PausedError, RetryableError } from "../../src/core/errors.ts";
+import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import { clickhouse } from "../../src/sinks/clickhouse.ts";
 import { attempt, drive, openSink, probeSink } from "../contract/drive.ts";
 import { testSink } from "../contract/sink.ts";
@@ -109,4 +109,77 @@ describe("the clickhouse sink, against a stand-in", () => {
     expect(await attempt(sink, makeBatch(sink, makeEvents(3)))).toBeInstanceOf(kind);
     await sink.close();
   });
+
+  test.each([243, 999, 319, 286, 394, 1002])(
+    "a 500 with code %i is about the server: the rows are sent again",
+    async (code) => {
+      destination = await startDestination();
+      const sink = await openSink(destination);
+      destination.standIn.fail(code, "Cannot reserve 1.00 MiB, not enough space");
+      const error = await attempt(sink, makeBatch(sink, makeEvents(3)));
+      expect(error).toBeInstanceOf(RetryableError);
+      expect(String(error)).toContain(`Code: ${code}`);
+      await sink.close();
+    },
+  );
+
+  test("a 500 with a code that is about rows is a refusal", async () => {
+    destination = await startDestination();
+    const sink = await openSink(destination);
+    destination.standIn.fail(469, "Constraint `c` is violated at row 1");
+    expect(await attempt(sink, makeBatch(sink, makeEvents(3)))).toBeInstanceOf(RejectedEventsError);
+    await sink.close();
+  });
+
+  test.each([
+    ["an exception block", 243, lateException, RetryableError],
+    ["an exception block of a code that pauses", 497, lateException, PausedError],
+    ["an exception block of a code about rows", 117, lateException, RejectedEventsError],
+    ["the text of older versions", 243, oldException, RetryableError],
+    ["a break before the text", 243, (text: string) => `\r\n${text}`, RetryableError],
+  ])("a 200 with %s does not count as inserted (code %i)", async (_, code, bodyOf, kind) => {
+    destination = await startDestination();
+    const sink = await openSink(destination);
+    const body = bodyOf(`Code: ${code}. DB::Exception: words. (WORDS) (version 25.8)`);
+    destination.standIn.late(body);
+    const error = await attempt(sink, makeBatch(sink, makeEvents(3)));
+    expect(error).toBeInstanceOf(kind);
+    if (error instanceof RetryableError) expect(String(error)).toContain(`Code: ${code}`);
+    await sink.close();
+  });
+
+  test("a 200 with other words does not count as inserted, and does not bring them into the log", async () => {
+    destination = await startDestination();
+    const sink = await openSink(destination);
+    destination.standIn.late("Ok.\n");
+    const error = await attempt(sink, makeBatch(sink, makeEvents(3)));
+    expect(error).toBeInstanceOf(RetryableError);
+    expect(String(error)).toMatch(/answered 200 .* instead of the empty body of an insert/);
+    destination.standIn.late("\n");
+    expect(await attempt(sink, makeBatch(sink, makeEvents(3)))).toBeUndefined();
+    await sink.close();
+  });
+
+  test("events whose insert failed behind a 200 arrive later, and none is refused", async () => {
+    destination = await startDestination();
+    const { standIn } = destination;
+    standIn.late(lateException("Code: 243. DB::Exception: not enough space."));
+    const driven = await drive(destination, makeEvents(60), {
+      batchEvents: 20,
+      onError: () => standIn.server.normal(),
+    });
+    expect(driven.errors).toHaveLength(1);
+    expect(driven.deadLetters.size).toBe(0);
+    expect(standIn.rows()).toHaveLength(60);
+  });
 });
+
+/** As the documentation describes it, with the tag of the header X-ClickHouse-Exception-Tag. */
+function lateException(text: string): string {
+  const tag = "dmrdfnujjqvszhav";
+  return `\r\n__exception__\r\n${tag}\r\n${text}\n${text.length + 1} ${tag}\r\n__exception__\r\n`;
+}
+
+function oldException(text: string): string {
+  return `${text.replace(".", ", e.displayText() =")}\n`;
+}

@@ -35,10 +35,7 @@ export async function startClickhouse(options: { readonly password: string; read
 
   const server = await startServer((received) => ({
     ...answer(received),
-    headers: {
-      "x-clickhouse-query-id": "6f1d2c1e-0000-4000-8000-000000000000",
-      "x-clickhouse-timezone": "UTC",
-    },
+    headers: HEADERS,
   }));
   return {
     server,
@@ -47,8 +44,15 @@ export async function startClickhouse(options: { readonly password: string; read
     inserts: () => inserts,
     /** Every request fails with this code until `normal`. */
     fail: (code: number, words: string) => server.answerAll(exception(code, words, 500)),
+    /** Every request gets a 200 with this body until `normal`, and stores nothing. */
+    late: (body: string) => server.answerAll({ status: 200, headers: HEADERS, body }),
   };
 }
+
+const HEADERS = {
+  "x-clickhouse-query-id": "6f1d2c1e-0000-4000-8000-000000000000",
+  "x-clickhouse-timezone": "UTC",
+};
 
 const COLUMNS = ["time", "identity", "account", "organization", "service", "event_type", "event"];
 
