@@ -13,11 +13,6 @@ export interface Format {
   /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
   encodeShared?(event: JournalEvent): string | Uint8Array;
   /**
-   * Encodes neighbouring events of a page at once, from `from` on and before `to`, as far as it can without a look at
-   * each. Undefined: `encode` the first of them. A format that has it serves one journal: it knows pages by number.
-   */
-  encodeLines?(page: JournalPage, from: number, to: number): EncodedRun | undefined;
-  /**
    * Encodes events of a page in another thread, from `from` on and before `to`, so that `encode` returns them at once.
    * Resolves with the end of those that are ready; undefined where this thread has to encode them.
    */
@@ -39,15 +34,6 @@ export interface Format {
   readonly container?: "parquet";
   /** True: `encode` returns the event's own bytes, without line breaks between members. */
   readonly keepsBytes?: boolean;
-}
-
-/** Encoded neighbours. The next call of the format may overwrite them. */
-export interface EncodedRun {
-  readonly count: number;
-  /** Each with a line break behind it. */
-  readonly bytes: Uint8Array;
-  /** Behind the line break of each. */
-  readonly ends: Int32Array;
 }
 
 /** The functions of other parts that formats use. */

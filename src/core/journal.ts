@@ -220,19 +220,6 @@ export interface Lines {
   frames?(from: number, to: number): Uint8Array | undefined;
   /** The numbers of their shapes, where these were made already; shares the page's memory. */
   shapes?(from: number, to: number): NumberedShapes | undefined;
-  /** What the journal knows of each of them; shares the page's memory. */
-  scanned?(from: number, to: number): ScannedLines;
-}
-
-/** Neighbouring lines, for engines that read many at once. */
-export interface ScannedLines {
-  readonly bytes: Uint8Array;
-  /** Of each: its start in `bytes` and its length, then those of its organization's text; -1 where it has none. */
-  readonly places: Int32Array;
-  /** NaN where an event has no timestamp that can be read. */
-  readonly timesMs: Float64Array;
-  /** Sixteen bytes each. */
-  readonly identities: Uint8Array;
 }
 
 export interface DeadLetter {

@@ -1,5 +1,3 @@
-import type { EncodedRun } from "./format.ts";
-import type { ScannedLines } from "./journal.ts";
 import type { ReadKind, Reads } from "./reads.ts";
 import { KINDS, openRecipeModule } from "./recipe-module.ts";
 
@@ -46,17 +44,6 @@ export interface RecipeEngine {
    * takes a parser.
    */
   canonical(event: Uint8Array): Buffer | undefined;
-  /** The most lines, and their bytes, that `setLines` takes. */
-  readonly linesMax: number;
-  readonly lineBytesMax: number;
-  /** Lines to convert at once: a call for each event would take as long as the conversion. They are copied. */
-  setLines(lines: ScannedLines): void;
-  /**
-   * Converts those lines from `first` on and before `to`. Stops before one that needs a look of its own: it has no
-   * recipe, its recipe is to be checked, or its organization is not plain text. The special values of organization,
-   * identity and time are then those of a line.
-   */
-  convertLines(first: number, to: number): EncodedRun;
   /** The converted bytes; the next conversion overwrites them. */
   out(length: number): Buffer;
   /** Whether to compare the last conversion with the converter. */
@@ -161,20 +148,6 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       if (event.length > textBytesMax) return undefined;
       const length = call.canonicalize(event.length);
       return length === 0 ? undefined : Buffer.from(memory.bytes.subarray(out, out + length));
-    },
-    linesMax: call.LINES_MAX.value,
-    lineBytesMax: call.LINES_BYTES.value,
-    setLines({ bytes, places, timesMs, identities }) {
-      memory.bytes.set(bytes, call.LINES.value);
-      memory.numbers.set(places, call.LINE_PLACES.value >> 2);
-      new Float64Array(memory.bytes.buffer).set(timesMs, call.LINE_TIMES.value >> 3);
-      memory.bytes.set(identities, call.LINE_IDENTITIES.value);
-    },
-    convertLines(first, to) {
-      const count = call.convertLines(first, to);
-      const from = (call.LINE_ENDS.value >> 2) + first;
-      const ends = memory.numbers.subarray(from, from + count);
-      return { count, ends, bytes: memory.bytes.subarray(out, out + (ends.at(-1) ?? 0)) };
     },
     out: (length) => memory.bytes.subarray(out, out + length),
     isCheckDue: () => call.isCheckDue() !== 0,

@@ -24,14 +24,6 @@ export interface RecipeExports {
   declareName(length: number, kind: number): void;
   declareTypeWord(length: number): void;
   convert(length: number, timestampMs: number): number;
-  readonly LINES: Place;
-  readonly LINES_BYTES: Place;
-  readonly LINES_MAX: Place;
-  readonly LINE_PLACES: Place;
-  readonly LINE_TIMES: Place;
-  readonly LINE_IDENTITIES: Place;
-  readonly LINE_ENDS: Place;
-  convertLines(first: number, to: number): number;
   canonicalize(length: number): number;
   fingerprintLow(): number;
   fingerprintHigh(): number;

@@ -39,8 +39,7 @@ export interface Forming {
   readonly isCut?: boolean | undefined;
   wants(event: JournalEvent): boolean;
   encode(event: JournalEvent): Uint8Array | string;
-  /** As those of formats. */
-  readonly encodeLines?: Format["encodeLines"] | undefined;
+  /** As that of formats. */
   readonly encodeAhead?: Format["encodeAhead"] | undefined;
   /** True: `encode` gives the bytes of an event that is one line as they are. */
   readonly keepsBytes: boolean;
@@ -177,8 +176,6 @@ class Taken {
     const { bound } = forming;
     let next = from;
     for (; next < to && !this.isFull; next++) {
-      next = this.#takeRun(page, next, to);
-      if (next === to) break;
       if (bound !== undefined && isPast(page.number, next, bound)) break;
       const event = page.event(next);
       if (!forming.wants(event)) {
@@ -205,26 +202,6 @@ class Taken {
       else this.#records!.push(recordOf(event, body, size));
     }
     return next;
-  }
-
-  /** Takes events that are encoded at once. Stops before one that does not fit, or has to be encoded alone. */
-  #takeRun(page: JournalPage, from: number, to: number): number {
-    const { encodeLines, bound, wants } = this.#forming;
-    if (encodeLines === undefined || bound !== undefined || wants !== everything) return from;
-    const run = this.#output && encodeLines(page, from, to);
-    if (run === undefined) return from;
-    let count = 0;
-    for (let start = 0; count < run.count; count++) {
-      const end = run.ends[count]!;
-      const size = end - start - 1;
-      if (size > this.#bodyBytesMax || !this.#makesRoom(size)) break;
-      start = end;
-    }
-    if (count > 0) {
-      this.oldestMs = Math.min(this.oldestMs, page.event(from).fetchedAtMs);
-      this.#output!.addRun(page, from, run, count);
-    }
-    return from + count;
   }
 
   /** Whether lines of a page fit whole into a batch of their own and not into this one. */

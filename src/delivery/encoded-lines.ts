@@ -1,6 +1,5 @@
 import { POISON } from "../core/buffer-pool.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { EncodedRun } from "../core/format.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "../core/page-lease.ts";
 import { createEncodedMemory, type EncodedMemory } from "./encoded-memory.ts";
@@ -98,51 +97,30 @@ export function createEncodedOutput(chunks: Chunks, stretches: { lines: Lines; f
   let filled = 0;
   let lines: EncodedLines | undefined;
 
-  /** Makes room for so many bytes, and a stretch that the event with this index continues. */
-  function continued(page: JournalPage, index: number, bytes: number) {
-    if (filled + bytes > chunk.length) {
-      const taken = chunks.take(bytes);
-      leases.push(taken.lease);
-      chunk = taken.bytes;
-      filled = 0;
-      lines = undefined;
-    }
-    const last = stretches.at(-1);
-    if (lines?.page === page && last?.lines === lines && last.to === index) return { lines, stretch: last };
-    lines = new EncodedLines(page, chunk, index, filled);
-    const stretch = { lines, from: index, to: index };
-    stretches.push(stretch);
-    return { lines, stretch };
-  }
-
   return {
     /** One for each chunk. */
     leases: leases as readonly PageLease[],
     /** `size` is the body's, without its line break. */
     add(page: JournalPage, index: number, body: Uint8Array | string, size: number): void {
-      const { lines, stretch } = continued(page, index, size + 1);
+      if (filled + size + 1 > chunk.length) {
+        const taken = chunks.take(size + 1);
+        leases.push(taken.lease);
+        chunk = taken.bytes;
+        filled = 0;
+        lines = undefined;
+      }
+      let last = stretches.at(-1);
+      if (lines?.page !== page || last?.lines !== lines || last.to !== index) {
+        lines = new EncodedLines(page, chunk, index, filled);
+        last = { lines, from: index, to: index };
+        stretches.push(last);
+      }
       if (typeof body === "string") chunk.write(body, filled, "utf8");
       else chunk.set(body, filled);
       filled += size;
       chunk[filled++] = LINE_BREAK;
       lines.push(filled);
-      stretch.to++;
-    },
-    /** The first so many events of the run. */
-    addRun(page: JournalPage, index: number, { bytes, ends }: EncodedRun, count: number): void {
-      for (let from = 0, start = 0; from < count; ) {
-        const { lines, stretch } = continued(page, index + from, ends[from]! - start);
-        const isIn = (at: number) => filled + ends[at]! - start <= chunk.length;
-        let to = from + 1;
-        while (to < count && isIn(to)) to++;
-        const end = ends[to - 1]!;
-        chunk.set(bytes.subarray(start, end), filled);
-        for (let at = from; at < to; at++) lines.push(filled + ends[at]! - start);
-        stretch.to += to - from;
-        filled += end - start;
-        start = end;
-        from = to;
-      }
+      last.to++;
     },
   };
 }

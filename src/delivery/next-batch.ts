@@ -52,11 +52,6 @@ export function createNextBatch(source: BatchSource) {
     return chunks.of;
   }
 
-  /** Whether the sink takes records as the format's `encode` gives them. */
-  function isFormats(sink: Sink): boolean {
-    return sink.encode === undefined && !(sink.framed && format.encodeFramed !== undefined);
-  }
-
   function formingOf(sink: Sink, progress: Progress, from: Position, bound: Position | undefined): Forming {
     const { limits } = sink;
     const { wants } = source;
@@ -70,7 +65,6 @@ export function createNextBatch(source: BatchSource) {
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
-      encodeLines: isFormats(sink) ? format.encodeLines : undefined,
       encodeAhead: format.encodeAhead,
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
       chunks: chunksFor(sink),

@@ -1,6 +1,6 @@
 import type { JournalEvent } from "../core/event.ts";
 import { identityAt } from "../core/identity.ts";
-import type { JournalPage, Lines, ScannedLines } from "../core/journal.ts";
+import type { JournalPage, Lines } from "../core/journal.ts";
 import { alikeFrom, framesOf, makeLines } from "../core/page-body.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { PageSlice } from "../core/page-slice.ts";
@@ -193,43 +193,6 @@ class StoredLines implements Lines {
       }
     );
   }
-  scanned(from: number, to: number): ScannedLines {
-    const { scanned } = this.#stored;
-    return {
-      bytes: this.bytes(from, to),
-      places: placesOf(scanned, from, to),
-      timesMs: scanned.timesMs.subarray(from, to),
-      identities: this.#identities(from, to),
-    };
-  }
-  #identities(from: number, to: number): Buffer {
-    const { identities, twins } = this.#stored;
-    if (identities === undefined || Object.keys(twins).length > 0) return this.#madeIdentities(from, to);
-    return identities.subarray(from * IDENTITY_BYTES, to * IDENTITY_BYTES);
-  }
-  #madeIdentities(from: number, to: number): Buffer {
-    const made = Buffer.allocUnsafe((to - from) * IDENTITY_BYTES);
-    for (let index = from; index < to; index++)
-      made.write(this.event(index).identity, (index - from) * IDENTITY_BYTES, "hex");
-    return made;
-  }
-}
-
-const QUOTE = 0x22;
-
-function placesOf({ bytes, columns }: ScannedPage, from: number, to: number): Int32Array {
-  const places = new Int32Array(4 * (to - from));
-  const base = columns[from * STRIDE]!;
-  for (let index = from, at = 0; index < to; index++, at += 4) {
-    const row = index * STRIDE;
-    const organization = columns[row + FIELD.organization]!;
-    places[at] = columns[row]! - base;
-    places[at + 1] = columns[row + 1]! - columns[row]!;
-    const isText = organization >= 0 && bytes[organization] === QUOTE;
-    places[at + 2] = isText ? organization + 1 - base : -1;
-    places[at + 3] = isText ? columns[row + FIELD.organization + 1]! - organization - 2 : -1;
-  }
-  return places;
 }
 
 /** Decodes a field when it is asked for: most sinks need few of them. */

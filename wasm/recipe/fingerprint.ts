@@ -12,7 +12,7 @@ import { addEntry, isFieldKey, isToKey } from "./changes";
 import { mixBytes } from "./hash";
 import { begin, endOfKey, endOfNumber, endOfString, endOfValue, endOfWord, isNewKey } from "./json";
 import { CHANGES, HAS_MEMBERS, KIND_MASK, NAME_ORDERED, RUN } from "./kinds";
-import { DEPTH_MAX, SPECIAL_LENGTHS, SPECIALS, TEXT } from "./memory";
+import { DEPTH_MAX, PADDING_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT } from "./memory";
 import { kindOf, kindOfName, pathOf, seed } from "./paths";
 
 const OPEN: u64 = 0x101;
@@ -34,15 +34,16 @@ export function fingerprint(): u64 {
   return hash;
 }
 
-/** Makes the fingerprint of an event. A zero or a line break is behind it. False: it is not canonical, too deep or too long. */
-export function readEvent(start: usize, length: i32): bool {
+/** Makes the fingerprint of the event of this length in TEXT. False: it is not canonical, too deep or too long. */
+export function readEvent(length: i32): bool {
+  memory.fill(TEXT + length, 0, PADDING_BYTES);
   begin(seed);
   beginAnswers();
   mixIn(salt);
   const organizationLength = load<i32>(SPECIAL_LENGTHS);
   if (organizationLength > 0) mixEqual(SPECIALS, organizationLength);
   else mixIn(EMPTY);
-  if (load<u8>(start) != 0x7b || readMembers(start, 0, 1) != start + length) return false;
+  if (load<u8>(TEXT) != 0x7b || readMembers(TEXT, 0, 1) != TEXT + length) return false;
   endAnswers();
   return true;
 }

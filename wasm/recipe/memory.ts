@@ -23,10 +23,6 @@ export const TEXT_SLOTS: i32 = 1024;
 export const SPECIALS_MAX: i32 = 8;
 export const SPECIAL_BYTES: i32 = 256;
 
-/** Lines of a page that are converted at once, and their bytes. Delivery takes 25 lines in a turn. */
-export const LINES_MAX: i32 = 250;
-export const LINES_BYTES: i32 = 1 << 19;
-
 export const TEXT_BYTES: i32 = 1 << 20;
 export const OUT_BYTES: i32 = 4 << 20;
 /** Copies move 16 bytes at a time and may read and write this far behind their end. */
@@ -53,15 +49,6 @@ export const KEYS: usize = memory.data(MARKS_MAX * 16, 16);
 export const SPECIALS: usize = memory.data(SPECIALS_MAX * SPECIAL_BYTES, 16);
 export const SPECIAL_LENGTHS: usize = memory.data(SPECIALS_MAX * 4, 16);
 
-/** Of each line: its start in LINES and its length, then start and length of its organization (-1: has none). */
-export const LINE_PLACES: usize = memory.data(LINES_MAX * 16, 16);
-/** When each of the lines happened, in milliseconds (8 bytes), and its identity (16 bytes). */
-export const LINE_TIMES: usize = memory.data(LINES_MAX * 8, 16);
-export const LINE_IDENTITIES: usize = memory.data(LINES_MAX * 16, 16);
-/** Where each of the converted lines ends, counted from OUT. */
-export const LINE_ENDS: usize = memory.data(LINES_MAX * 4, 16);
-
 export const OUT: usize = (__heap_base + 63) & ~63;
 export const TEXT: usize = OUT + OUT_BYTES + PADDING_BYTES;
-export const LINES: usize = TEXT + TEXT_BYTES + PADDING_BYTES;
-export const HEAP: usize = LINES + LINES_BYTES + PADDING_BYTES;
+export const HEAP: usize = TEXT + TEXT_BYTES + PADDING_BYTES;

@@ -10,13 +10,6 @@ import {
   ANSWER_NUMBERS,
   HEAP,
   LEAVES,
-  LINE_ENDS,
-  LINE_IDENTITIES,
-  LINE_PLACES,
-  LINE_TIMES,
-  LINES,
-  LINES_BYTES,
-  LINES_MAX,
   OUT,
   OUT_BYTES,
   PADDING_BYTES,
@@ -35,7 +28,6 @@ import { clearShapes, lastNumber, readShapes } from "./numbers";
 
 export { canonicalize, declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
-export { LINE_ENDS, LINE_IDENTITIES, LINE_PLACES, LINE_TIMES, LINES, LINES_BYTES, LINES_MAX };
 export { ANSWER_NUMBERS, clearShapes, lastNumber, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 
 /** Results of `convert` beside a length. */
@@ -45,8 +37,7 @@ const DROPPED: i32 = -2;
 
 const LITERAL: u32 = 0;
 const LEAF: u32 = 1;
-/** The special values that are written here; the organization is the first of all. SPECIAL in src/core/recipe-engine.ts has the same numbers. */
-const IDENTITY_SPECIAL: i32 = 1;
+/** The special value that is written from a number. */
 const TIME_SPECIAL: i32 = 2;
 
 /** The first uses of a recipe are checked, then one in so many. */
@@ -87,67 +78,12 @@ export function isCheckDue(): bool {
 
 /** Converts the event of this length in TEXT; gives the number of bytes in OUT, or why there are none. */
 export function convert(length: i32, timestampMs: f64): i32 {
-  memory.fill(TEXT + length, 0, PADDING_BYTES);
-  if (!readEvent(TEXT, length)) return NOT_CANONICAL;
+  if (!readEvent(length)) return NOT_CANONICAL;
   const recipe = find(fingerprint());
   if (recipe == 0) return UNKNOWN;
   if (load<i32>(recipe, 4) == 0) return DROPPED;
   writeTime(timestampMs);
-  isDue = isDueNext(recipe);
-  const end = apply(recipe, OUT);
-  return end == 0 ? NOT_CANONICAL : <i32>(end - OUT);
-}
-
-/**
- * Converts the lines from `first` on and before `to`, each with a line break behind it. Stops before one that has no
- * recipe or whose recipe is due for a check, and where OUT is full; gives how many were converted.
- */
-export function convertLines(first: i32, to: i32): i32 {
-  let out = OUT;
-  let line = first;
-  for (; line < to; line++) {
-    const place = LINE_PLACES + line * 16;
-    const timestampMs = load<f64>(LINE_TIMES + line * 8);
-    if (isNaN(timestampMs) || !setOrganization(load<i32>(place, 8), load<i32>(place, 12))) break;
-    if (!readEvent(LINES + load<i32>(place), load<i32>(place, 4))) break;
-    const recipe = find(fingerprint());
-    if (recipe == 0 || load<i32>(recipe, 4) == 0 || isDueNext(recipe)) break;
-    writeTime(timestampMs);
-    writeIdentity(LINE_IDENTITIES + line * 16);
-    const end = apply(recipe, out);
-    if (end == 0) break;
-    store<u8>(end, 0x0a);
-    out = end + 1;
-    store<i32>(LINE_ENDS + line * 4, <i32>(out - OUT));
-  }
-  return line - first;
-}
-
-/** The organization's text, without quotes, is its special value. False where it would have to be decoded. */
-function setOrganization(start: i32, length: i32): bool {
-  if (start < 0 || length <= 0 || length > SPECIAL_BYTES) return false;
-  for (let done = 0; done < length; done += 16) {
-    const bytes = v128.load(LINES + start + done);
-    const upper = i8x16.lt_u(i8x16.sub(bytes, i8x16.splat(0x41)), i8x16.splat(26));
-    const other = v128.or(i8x16.eq(bytes, i8x16.splat(0x5c)), i8x16.lt_s(bytes, i8x16.splat(0)));
-    const found = i8x16.bitmask(v128.or(upper, other));
-    if (found != 0 && done + ctz(found) < length) return false;
-    v128.store(SPECIALS + done, bytes);
-  }
-  store<i32>(SPECIAL_LENGTHS, length);
-  return true;
-}
-
-/** Sixteen bytes as hexadecimal digits. */
-function writeIdentity(from: usize): void {
-  const place = SPECIALS + IDENTITY_SPECIAL * SPECIAL_BYTES;
-  const bytes = v128.load(from);
-  const digits = i8x16(48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 97, 98, 99, 100, 101, 102);
-  const high = i8x16.swizzle(digits, i8x16.shr_u(bytes, 4));
-  const low = i8x16.swizzle(digits, v128.and(bytes, i8x16.splat(15)));
-  v128.store(place, i8x16.shuffle(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
-  v128.store(place + 16, i8x16.shuffle(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
-  store<i32>(SPECIAL_LENGTHS + IDENTITY_SPECIAL * 4, 32);
+  return apply(recipe);
 }
 
 function find(key: u64): usize {
@@ -195,14 +131,15 @@ function writeTime(ms: f64): void {
 
 /**
  * A recipe is how often it was used, its number of parts, then kind, place and length of each part. Places of
- * literals count from the recipe's own address. A recipe without parts was dropped. Gives the place behind what it
- * wrote; 0 where there is too little memory.
+ * literals count from the recipe's own address. A recipe without parts was dropped.
  */
-function apply(recipe: usize, start: usize): usize {
+function apply(recipe: usize): i32 {
+  const uses = load<u32>(recipe) + 1;
   const parts = load<i32>(recipe, 4);
-  store<u32>(recipe, load<u32>(recipe) + 1);
+  store<u32>(recipe, uses);
+  isDue = uses <= CHECKED_FIRST || uses % CHECKED_EVERY == 0;
   let part = recipe + 8;
-  let out = start;
+  let out = OUT;
   const outEnd = OUT + OUT_BYTES;
   for (let left = parts; left > 0; left--) {
     const kind = load<u32>(part);
@@ -219,16 +156,10 @@ function apply(recipe: usize, start: usize): usize {
       from = SPECIALS + place * SPECIAL_BYTES;
       length = load<i32>(SPECIAL_LENGTHS + place * 4);
     }
-    if (out + length > outEnd) return 0;
+    if (out + length > outEnd) return NOT_CANONICAL;
     for (let done = 0; done < length; done += 16) v128.store(out + done, v128.load(from + done));
     out += length;
     part += 12;
   }
-  return out;
-}
-
-/** Whether the next use of the recipe is one to compare with the converter. */
-function isDueNext(recipe: usize): bool {
-  const uses = load<u32>(recipe) + 1;
-  return uses <= CHECKED_FIRST || uses % CHECKED_EVERY == 0;
+  return <i32>(out - OUT);
 }

@@ -1,7 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import type { JournalEvent } from "../../core/event.ts";
-import type { EncodedRun, Format, FormatContext } from "../../core/format.ts";
-import type { JournalPage } from "../../core/journal.ts";
+import type { Format, FormatContext } from "../../core/format.ts";
 import type { Reads } from "../../core/reads.ts";
 import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
 import { createLearner, type Encode, specialsOf } from "./learn.ts";
@@ -31,10 +30,10 @@ export interface RecipeCounts {
 export function fast(
   encode: Encode,
   { reads, onMismatch }: FormatContext,
-): Pick<Format, "encode" | "encodeShared" | "encodeLines"> {
+): Pick<Format, "encode" | "encodeShared"> {
   if (reads === undefined) return { encode };
-  const { encode: copied, encodeShared, encodeLines } = withRecipes(encode, reads, onMismatch);
-  return { encode: copied, encodeShared, encodeLines };
+  const { encode: copied, encodeShared } = withRecipes(encode, reads, onMismatch);
+  return { encode: copied, encodeShared };
 }
 
 /**
@@ -144,32 +143,6 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     return canonical && convert(event, canonical);
   }
 
-  /** The lines that the engine has. Broken UTF-8 needs a look at each event, so there are none of such a page. */
-  let lines = { page: -1, from: 0, to: 0, areWhole: false };
-
-  function takeLines(page: JournalPage, from: number): void {
-    const of = page.lines;
-    const last = page.first + page.count;
-    let to = Math.min(last, from + engine.linesMax);
-    while (of !== undefined && to > from && of.size(from, to) > engine.lineBytesMax)
-      to = from + ((to - from) >> 1);
-    const scanned = to > from ? of?.scanned?.(from, to) : undefined;
-    const areWhole = scanned !== undefined && isUtf8(scanned.bytes);
-    if (areWhole) engine.setLines(scanned);
-    lines = { page: page.number, from, to: areWhole ? to : Math.max(to, from + 1), areWhole };
-  }
-
-  /** Of the lines that the engine has not got, as many as fit are given to it. */
-  function encodeLines(page: JournalPage, from: number, to: number): EncodedRun | undefined {
-    if (lines.page !== page.number || from < lines.from || from >= lines.to) takeLines(page, from);
-    if (!lines.areWhole) return undefined;
-    prepare(page.event(from));
-    const converted = engine.convertLines(from - lines.from, Math.min(to, lines.to) - lines.from);
-    organization = undefined;
-    counts.fast += converted.count;
-    return converted.count > 0 ? converted : undefined;
-  }
-
   /** Bytes that a recipe gave are the engine's: the next call overwrites them. */
   function encodeShared(event: JournalEvent): Buffer | string {
     prepare(event);
@@ -180,7 +153,6 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
   return {
     counts,
     encodeShared,
-    encodeLines,
     encode(event: JournalEvent): Buffer | string {
       const encoded = encodeShared(event);
       return typeof encoded === "string" ? encoded : Buffer.from(encoded);
