@@ -213,6 +213,63 @@ describe.skipIf(skip)("a batch of many objects, against a real gateway with faul
       return lines.toSorted();
     };
 
+    describe("of one object, stored while the answer was lost", () => {
+      /** The first PUT is stored and not answered. From then on bodies of its size are refused. */
+      function cutsThenRefuses(): (request: ProxiedRequest) => Fate {
+        let first = 0;
+        return ({ method, bytes }) => {
+          if (method !== "PUT") return "pass";
+          if (first === 0) {
+            first = bytes;
+            return "cut";
+          }
+          return bytes < first ? "pass" : LARGE;
+        };
+      }
+      const whole = () => {
+        const target = plain();
+        return { ...target, config: { ...target.config, partition: undefined } };
+      };
+
+      test("the same attempt finds it and stores no halves", async () => {
+        proxy.decide(cutsThenRefuses());
+        await drive(whole(), events, { batchEvents: events.length });
+        expect(await plainLines()).toEqual(texts);
+        expect(await keysOf()).toHaveLength(1);
+      });
+
+      test("so does a new process", async () => {
+        const decide = cutsThenRefuses();
+        const refusing = ({ method }: ProxiedRequest): Fate => (method === "PUT" ? SLOW_DOWN : "pass");
+        // The client repeats a request that was cut: the service is down then, and the attempt ends.
+        proxy.decide((request) =>
+          request.method === "PUT" && request.number > 1 ? refusing(request) : decide(request),
+        );
+        const sink = await openSink(whole());
+        expect(await attempt(sink, makeBatch(sink, events))).toBeInstanceOf(RetryableError);
+        await sink.close();
+        proxy.decide(decide);
+        const { errors } = await drive(whole(), events, { batchEvents: events.length });
+        expect(errors).toEqual([]);
+        expect(await plainLines()).toEqual(texts);
+        expect(await keysOf()).toHaveLength(1);
+      });
+
+      test("R26 one with other content stops the sink, and one that is not there is stored in halves", async () => {
+        const others = events.map((event) => ({ ...event, bytes: Buffer.from('{"other":1}') }));
+        const sink = await openSink(whole());
+        expect(await attempt(sink, makeBatch(sink, others))).toBeUndefined();
+        proxy.decide(allowing(1));
+        expect(await attempt(sink, makeBatch(sink, events))).toBeInstanceOf(DecisionNeededError);
+        await sink.close();
+        for (const Key of await keysOf()) await reader.send(new DeleteObjectCommand({ Bucket: bucket, Key }));
+        proxy.decide(allowing(largest * 30));
+        const { errors } = await drive(whole(), events, { batchEvents: events.length });
+        expect(errors.map(({ name }) => name)).toContain("TooLargeError");
+        expect(await plainLines()).toEqual(texts);
+      });
+    });
+
     test("they are stored in pieces, and no other object is stored again", async () => {
       proxy.decide(allowing(largest * 4));
       const { errors } = await drive(plain(), events, { batchEvents: events.length });

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { RejectedEventsError, RetryableError, type TooLargeError } from "../../core/errors.ts";
+import { RejectedEventsError, type TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import { type Batch, type Sink, type SinkContext, type SinkRecord, totalsOf } from "../../core/sink.ts";
 import { bytesOf, singleLine } from "../shared/body.ts";
@@ -8,7 +8,7 @@ import type { ObjectLines } from "./content.ts";
 import { foreignObject, keyOf, metadataOf, partsBy } from "./key.ts";
 import { type Folders, openSchemes, type Scheme } from "./layout.ts";
 import { EVENTS_DIGEST, type ObjectStore } from "./store.ts";
-import { type RecordRange, storeRange } from "./store-range.ts";
+import { type RecordRange, storeRange, storeWhole } from "./store-range.ts";
 import { storedObjects } from "./stored.ts";
 import { writeParts } from "./write-parts.ts";
 
@@ -88,10 +88,9 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     const whole = { from: 0, to: part.count };
     const { key, digest } = store.named(whole);
     if (stored.has(key, digest)) return false;
-    // Delivery halves a batch of one object. Its bounds are durable, and nothing of it is stored.
-    if (scheme.partitionOf === undefined) {
-      if (!(await store.create(whole)) && !(await store.isStored(whole))) throw store.foreign(whole);
-    } else {
+    // Delivery halves a batch of one object that is too large.
+    if (scheme.partitionOf === undefined) await storeWhole(store, whole);
+    else {
       const alone = await storeRange(store, whole);
       refused.push(...alone.map(({ index, error }) => ({ record: part.records![index]!, error })));
       // Not remembered with refused records: the next attempt has to report them again.
@@ -114,12 +113,6 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
       if (last?.range.from !== range.from || last.range.to !== range.to) last = nameOf(range);
       return last;
     };
-    const holds = async (range: RecordRange): Promise<boolean | undefined> => {
-      const { key, digest, eventsDigest } = named(range);
-      const found = await store.digestOf(key, signal);
-      if (found === undefined) return undefined;
-      return found === digest || (await store.digestOf(key, signal, EVENTS_DIGEST)) === eventsDigest;
-    };
     return {
       named,
       async create(range: RecordRange): Promise<boolean> {
@@ -128,12 +121,11 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
         const metadata = metadataOf(batch, range.to - range.from, digest, eventsDigest);
         return store.create({ key, body, contentType: content.contentType, metadata }, signal);
       },
-      holds,
-      async isStored(range: RecordRange): Promise<boolean> {
-        const isHere = await holds(range);
-        if (isHere === undefined)
-          throw new RetryableError(`The object ${keyAt(range.from)} came and went while it was written.`);
-        return isHere;
+      async holds(range: RecordRange): Promise<boolean | undefined> {
+        const { key, digest, eventsDigest } = named(range);
+        const found = await store.digestOf(key, signal);
+        if (found === undefined) return undefined;
+        return found === digest || (await store.digestOf(key, signal, EVENTS_DIGEST)) === eventsDigest;
       },
       foreign: ({ from }: RecordRange) => foreignObject(store.place, keyAt(from), context.name),
     };

@@ -1,9 +1,9 @@
 import { RetryableError, TooLargeError } from "../../core/errors.ts";
 
 /*
- * Stores the records of a partition as one object, or in pieces where the destination refuses it as too large. Delivery
- * would halve the batch; then the objects of other partitions, which are stored already, would get other keys and be
- * stored a second time.
+ * storeRange stores the records of a partition as one object, or in pieces where the destination refuses it as too
+ * large. Delivery would halve the batch; then the objects of other partitions, which are stored already, would get other
+ * keys and be stored a second time.
  *
  *   1. The object of a range is created under a key that names the range's first record only.
  *   2. Refused as too large: the first half is stored under the same key, then the second half under its own. The same
@@ -32,6 +32,23 @@ export interface RecordRange {
 export interface RefusedRecord {
   readonly index: number;
   readonly error: TooLargeError;
+}
+
+/**
+ * Stores a batch as one object. TooLargeError: nothing of it is stored, so delivery may halve the batch, whose halves
+ * have other keys.
+ */
+export async function storeWhole(store: RangeStore, range: RecordRange): Promise<void> {
+  try {
+    if ((await store.create(range)) || (await isHeld(store, range))) return;
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+    // An earlier attempt may have stored it when the limit was higher, and its answer was lost.
+    const isHere = await store.holds(range);
+    if (isHere) return;
+    if (isHere === undefined) throw error;
+  }
+  throw store.foreign(range);
 }
 
 export async function storeRange(store: RangeStore, range: RecordRange): Promise<RefusedRecord[]> {
