@@ -15,6 +15,7 @@ import { probeOver } from "./over-http/probe.ts";
 import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { textOf } from "./shared/body.ts";
+import { protobufFields } from "./shared/protobuf.ts";
 
 const DEFAULT_PATH = "/v1/logs";
 
@@ -77,7 +78,7 @@ export const otlp = defineSink({
         return undefined;
       }
       const reason = `the receiver rejected the record: ${partial.message ?? "no reason given"}`;
-      return { reason, count: partial.rejected, answer: answer.text };
+      return { reason, count: partial.rejected, answer: partial.isProtobuf ? partial.message : answer.text };
     }
 
     try {
@@ -181,20 +182,45 @@ function isTaken(answer: Answer, destination: string): boolean {
   return isConfirmed(answer, {
     destination,
     expected: "an answer by the specification of OTLP",
-    isGiven: (given) =>
-      isEmptyOrObject(given) || /protobuf/i.test(String(given.headers["content-type"] ?? "")),
+    isGiven: (given) => inProtobuf(given) !== undefined || isEmptyOrObject(given),
   });
 }
 
-/** The counts are 64-bit integers, which JSON carries as strings. */
-function partialSuccessOf(answer: Answer): {
+interface PartialSuccess {
   readonly rejected: number;
   readonly message: string | undefined;
-} {
+  readonly isProtobuf?: boolean;
+}
+
+function partialSuccessOf(answer: Answer): PartialSuccess {
+  return inProtobuf(answer) ?? inJson(answer);
+}
+
+/** The counts are 64-bit integers, which JSON carries as strings. */
+function inJson(answer: Answer): PartialSuccess {
   const json = jsonOf(answer);
   const partial = (json?.partialSuccess ?? json?.partial_success ?? {}) as Record<string, unknown>;
   const rejected = Number(partial.rejectedLogRecords ?? partial.rejected_log_records ?? 0);
   return { rejected, message: saying(partial.errorMessage ?? partial.error_message) };
+}
+
+/** Field 1 is the partial success; in it field 1 is the count and field 2 the message. Undefined: no such message. */
+function inProtobuf({ headers, text, isWhole }: Answer): PartialSuccess | undefined {
+  if (!isWhole || !/protobuf/i.test(String(headers["content-type"] ?? ""))) return undefined;
+  const outer = protobufFields(Buffer.from(text, "latin1"));
+  if (outer === undefined) return undefined;
+  let rejected = 0n;
+  let message: string | undefined;
+  for (const { value: partial } of outer.filter(({ number }) => number === 1)) {
+    const fields = typeof partial === "bigint" ? undefined : protobufFields(partial);
+    if (fields === undefined) return undefined;
+    for (const { number, value } of fields) {
+      if (number === 1 && typeof value === "bigint") rejected = value;
+      else if (number === 2 && typeof value !== "bigint") message = Buffer.from(value).toString();
+      else if (number <= 2) return undefined;
+    }
+  }
+  return { rejected: Number(rejected), message: saying(message), isProtobuf: true };
 }
 
 function saidOf(answer: Answer): string | undefined {

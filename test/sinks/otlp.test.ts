@@ -5,7 +5,7 @@ import type { Sink } from "../../src/core/sink.ts";
 import { otlp } from "../../src/sinks/otlp.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
-import { startServer } from "../stand-ins/server.ts";
+import { type Reply, startServer } from "../stand-ins/server.ts";
 import { skipUnless } from "../support/components.ts";
 import { makeBatch, makeEvent, makeEvents } from "../support/events.ts";
 import { findOtelcol, type Otelcol, startOtelcol } from "../support/otelcol.ts";
@@ -50,8 +50,20 @@ testSink("otlp, against a real collector", {
   start: startCollector,
 });
 
+function inProtobuf(body: Buffer): Reply {
+  return { status: 200, headers: { "content-type": "application/x-protobuf" }, body };
+}
+
+/** partial_success { rejected_log_records, error_message }, as a protobuf library writes it. */
+function partialSuccess(rejected: number, message: string): Buffer {
+  const count = rejected < 128 ? [rejected] : [(rejected & 0x7f) | 0x80, rejected >> 7];
+  const words = Buffer.from(message);
+  const inner = Buffer.concat([Buffer.of(0x08, ...count, 0x12, words.length), words]);
+  return Buffer.concat([Buffer.of(0x0a, inner.length), inner]);
+}
+
 /** A receiver that refuses by the specification: partial success, which is answered with a 200. */
-async function startPartial() {
+async function startPartial({ isProtobuf = false } = {}) {
   const stored: string[] = [];
   const state = {
     refusedIds: [] as readonly string[],
@@ -70,6 +82,7 @@ async function startPartial() {
     const taken = bodies.filter((body) => !state.refusedIds.some((id) => body.includes(id)));
     stored.push(...taken);
     const rejected = bodies.length - taken.length;
+    if (isProtobuf) return inProtobuf(rejected === 0 ? Buffer.of() : partialSuccess(rejected, "too odd"));
     if (rejected === 0) return { status: 200, body: { partialSuccess: {} } };
     return {
       status: 200,
@@ -108,7 +121,12 @@ async function startPartial() {
 
 testSink("otlp, against a receiver that refuses in part", {
   can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts", "dated"],
-  start: startPartial,
+  start: () => startPartial(),
+});
+
+testSink("otlp, against a receiver that refuses in part and answers in protobuf", {
+  can: ["unavailable", "unauthorized", "takesAtMost", "refuses", "hangs", "storesAndCuts", "dated"],
+  start: () => startPartial({ isProtobuf: true }),
 });
 
 describe.skipIf(skip)("the otlp sink, against a real collector", () => {
@@ -199,6 +217,39 @@ describe("the otlp sink and a receiver in trouble", () => {
     expect(error.rejected.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
     expect(error.rejected[0]!.reason).toContain("too odd");
     expect(receiver.server.received).toHaveLength(2);
+  });
+
+  test("a count beyond one byte and a message are read from protobuf", async () => {
+    const opened = await open();
+    receiver.server.answerAll(inProtobuf(partialSuccess(300, "über quota")));
+    const error = (await attempt(opened, makeBatch(opened, makeEvents(300)))) as RejectedEventsError;
+    expect(error.rejected).toHaveLength(300);
+    expect(error.rejected[0]).toMatchObject({ reason: expect.stringContaining("über quota") });
+    expect(error.rejected[0]!.answer).toBe("über quota");
+  });
+
+  test.each([
+    ["fields that are not known", Buffer.of(0x10, 0x01, 0x1a, 0x02, 0x68, 0x69, 0x25, 0, 0, 0, 0)],
+    ["an empty partial success", Buffer.of(0x0a, 0x00)],
+  ])("protobuf with %s is a success", async (_, body) => {
+    const opened = await open();
+    receiver.server.answerAll(inProtobuf(body));
+    expect(await attempt(opened, makeBatch(opened, makeEvents(2)))).toBeUndefined();
+  });
+
+  test.each([
+    ["a cut message", partialSuccess(5, "quota").subarray(0, 9)],
+    ["a cut number", Buffer.of(0x0a, 0x02, 0x08, 0x80)],
+    ["a number without end", Buffer.of(0x0a, 0x0c, 0x08, ...Array<number>(11).fill(0xff))],
+    ["a count that is no number", Buffer.of(0x0a, 0x03, 0x0a, 0x01, 0x35)],
+    ["a partial success that is no message", Buffer.of(0x08, 0x05)],
+    ["words", Buffer.from("default backend - ok\n")],
+  ])("protobuf with %s confirms nothing: the batch is sent again", async (_, body) => {
+    const opened = await open();
+    receiver.server.answerAll(inProtobuf(body));
+    const error = await attempt(opened, makeBatch(opened, makeEvents(2)));
+    expect(error).toBeInstanceOf(RetryableError);
+    expect(String(error)).toContain("instead of an answer by the specification of OTLP");
   });
 
   test("a warning without refusals is logged and counts as success", async () => {

@@ -16,7 +16,7 @@ export interface Received {
 export interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as JSON unless it is a string. */
+  /** Sent as JSON unless it is a string or a buffer. */
   readonly body?: unknown;
 }
 
@@ -108,7 +108,8 @@ async function readRequest(request: IncomingMessage): Promise<Received | undefin
 }
 
 function send(response: ServerResponse, reply: Reply): void {
-  const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body ?? {});
+  const isReady = typeof reply.body === "string" || Buffer.isBuffer(reply.body);
+  const body = isReady ? reply.body : JSON.stringify(reply.body ?? {});
   response.writeHead(reply.status, { "content-type": "application/json", ...reply.headers });
   response.end(reply.status === 204 ? undefined : body);
 }

@@ -16,6 +16,7 @@ const RETRY_AFTER_MS_MAX = 3_600_000;
 /** A destination's answer: whole, or cut at the limit. */
 export interface Answer {
   readonly status: number;
+  /** Of an answer in protobuf: a character for each byte. */
   readonly text: string;
   readonly isWhole: boolean;
   /** The destination's clock, by its Date header. */
@@ -97,7 +98,8 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
       body: body ?? null,
       signal,
     });
-    const { text, isWhole } = await readBounded(response.body);
+    const isBinary = /protobuf/i.test(String(response.headers["content-type"]));
+    const { text, isWhole } = await readBounded(response.body, isBinary ? "latin1" : "utf8");
     return {
       status: response.statusCode,
       text: hide(text),
@@ -149,6 +151,7 @@ export function transportError(destination: string, cause: unknown): Error {
 
 async function readBounded(
   body: AsyncIterable<Buffer> & { destroy(): void; on(event: "error", listener: () => void): unknown },
+  encoding: "utf8" | "latin1",
 ) {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -157,9 +160,9 @@ async function readBounded(
     if (bytes > ANSWER_BYTES_MAX) {
       body.on("error", () => {});
       body.destroy();
-      return { text: Buffer.concat(chunks).toString("utf8"), isWhole: false };
+      return { text: Buffer.concat(chunks).toString(encoding), isWhole: false };
     }
     chunks.push(chunk);
   }
-  return { text: Buffer.concat(chunks).toString("utf8"), isWhole: true };
+  return { text: Buffer.concat(chunks).toString(encoding), isWhole: true };
 }
