@@ -146,7 +146,9 @@ async function startInCluster(
   }
 }
 
-function startWords(job: Job): string {
+export function startWords(
+  job: Pick<Job, "id" | "state" | "reason" | "parts" | "serviceJob" | "summary">,
+): string {
   switch (job.state) {
     case "failed":
       return `Job ${job.id} was refused: ${job.reason}\n`;
@@ -155,7 +157,9 @@ function startWords(job: Job): string {
     case "requested":
       return `Job ${job.id} waits: ${job.parts.find(({ reason }) => reason !== null)?.reason ?? "it is not sent yet"}. "tidemark run" sends it again.\n`;
     case "finished":
-      return `Job ${job.id} has nothing to do: ${job.summary}.\n`;
+      return job.serviceJob === null
+        ? `Job ${job.id} has nothing to do: ${job.summary}.\n`
+        : `Job ${job.id} has finished as ${job.serviceJob}: ${job.summary}.\n`;
     default:
       return `Job ${job.id} runs as ${job.serviceJob}. ${job.summary}. Follow it with "tidemark imports watch ${job.id}".\n`;
   }

@@ -41,14 +41,14 @@ export function sizeOf(value: string | number): number | undefined {
 }
 
 /** A size in a config file, in bytes or as `64MB`, `1GiB`; parsed to bytes. */
-export function sizeSchema(description: string, bounds: { min?: number; max?: number } = {}) {
-  const { min = 0, max = Number.MAX_SAFE_INTEGER } = bounds;
+export function sizeSchema(description: string, bounds: { min?: number; max?: number; why?: string } = {}) {
+  const { min = 0, max = Number.MAX_SAFE_INTEGER, why } = bounds;
   return z
     .union([z.string(), z.number()])
     .check((check) => {
       const size = sizeOf(check.value);
       if (size === undefined) complain(check, "write a size such as 500KB, 64MB or 1GiB");
-      else if (size < min) complain(check, `at least ${min} bytes`);
+      else if (size < min) complain(check, `at least ${min} bytes${why ? `, ${why}` : ""}`);
       else if (size > max) complain(check, `at most ${max} bytes`);
     })
     .transform((value) => sizeOf(value)!)

@@ -13,8 +13,8 @@ import { probeOver } from "./over-http/probe.ts";
 import { isSuccess, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
-/** Bytes around the values of a stream: its labels are at most this long. */
-const STREAM_OVERHEAD_BYTES = 1_000;
+/** Bytes that are kept free for the labels of a body's streams: about twenty services, with up to 1,000 each. */
+const STREAMS_BYTES = 20 * 1_000;
 
 const lokiSchema = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).meta({ description: "Loki's address; /loki/api/v1/push is added." }),
@@ -41,9 +41,11 @@ const lokiSchema = z.strictObject({
     { minMs: 60_000 },
   ).prefault("7d"),
   gzip: z.boolean().default(true).meta({ description: "Compresses bodies with gzip." }),
-  batchBytesMax: sizeSchema("The largest body, before compression.", { min: 10_000, max: 100e6 }).prefault(
-    "1MB",
-  ),
+  batchBytesMax: sizeSchema("The largest body, before compression.", {
+    min: STREAMS_BYTES + 12_000,
+    max: 100e6,
+    why: `of which ${STREAMS_BYTES} are for labels and the rest for events: raise it, or leave it out for 1MB`,
+  }).prefault("1MB"),
   ...connectionFields,
 });
 type LokiConfig = z.output<typeof lokiSchema>;
@@ -74,7 +76,7 @@ export const loki = defineSink({
         recordsMax: 10_000,
         bytesMax: config.batchBytesMax,
         recordOverheadBytes: 1,
-        batchOverheadBytes: STREAM_OVERHEAD_BYTES * 20,
+        batchOverheadBytes: STREAMS_BYTES,
         ageMsMax: 0,
       },
       encode: (event) => entryOf(event, textOf(format.encode(event))),

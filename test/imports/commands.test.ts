@@ -12,6 +12,7 @@ import { csvOf } from "../../src/commands/import-csv.ts";
 import { registerImports } from "../../src/commands/imports.ts";
 import type { Io } from "../../src/commands/io.ts";
 import type { ManagementContext } from "../../src/commands/management.ts";
+import { startWords } from "../../src/commands/start-import.ts";
 import { registerSystem } from "../../src/commands/system.ts";
 import { registerUsers } from "../../src/commands/users.ts";
 import { wentWell } from "../../src/commands/watch-import.ts";
@@ -199,6 +200,18 @@ describe("imports", () => {
     const none = { created: 0, updated: 0, reactivated: 0, failed: 0, skipped: 0, pending: 0, events: 0 };
     const job = { state: "finished", counts: { ...none, ...counts }, unaccounted } as Job;
     expect(wentWell(job) ? 0 : 1).toBe(code);
+  });
+
+  it.each([
+    [
+      "its events came before the answer",
+      "sj1",
+      "Job 3 has finished as sj1: 12 offered: 11 created, 1 failed.\n",
+    ],
+    ["nothing was sent", null, "Job 3 has nothing to do: 12 offered: 11 created, 1 failed.\n"],
+  ])("a start whose job is finished says that %s", (_, serviceJob, words) => {
+    const job = { id: 3, state: "finished", reason: null, serviceJob } as const;
+    expect(startWords({ ...job, parts: [], summary: "12 offered: 11 created, 1 failed" })).toBe(words);
   });
 
   it("says what a Workday import would change, posts the chosen workers and activates the staged ones", async () => {

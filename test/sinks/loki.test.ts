@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { RejectedEventsError } from "../../src/core/errors.ts";
 import { loki } from "../../src/sinks/loki.ts";
-import { attempt, openSink } from "../contract/drive.ts";
+import { attempt, openSink, parseConfig } from "../contract/drive.ts";
 import { testSink } from "../contract/sink.ts";
 import { startLoki } from "../stand-ins/loki.ts";
 import { makeBatch, makeEvents } from "../support/events.ts";
@@ -78,6 +78,17 @@ describe("the loki sink, against a stand-in", () => {
     expect(await attempt(sink, { ...batch, records })).toBeUndefined();
     await sink.close();
     expect(destination.standIn.server.received[0]!.body.length).toBeLessThanOrEqual(bytesMax);
+  });
+
+  test("a batchBytesMax that leaves no bytes for events is refused, and the smallest one takes events", async () => {
+    destination = await startDestination({ batchBytesMax: "20KB" });
+    expect(() => parseConfig(destination)).toThrow(
+      /at least 32000 bytes, of which 20000 are for labels .* raise it/,
+    );
+    const sink = await openSink({ ...destination, config: { ...destination.config, batchBytesMax: "32KB" } });
+    const { bytesMax, batchOverheadBytes = 0, recordOverheadBytes = 0 } = sink.limits;
+    expect(bytesMax - batchOverheadBytes - recordOverheadBytes).toBeGreaterThan(10_000);
+    await sink.close();
   });
 
   test("R27 events that are too old or too large become dead letters, the others arrive", async () => {

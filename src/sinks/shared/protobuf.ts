@@ -29,13 +29,13 @@ export function protobufFields(bytes: Uint8Array): readonly ProtobufField[] | un
   while (at < bytes.length) {
     const tag = varint();
     if (tag === undefined || tag >> 3n === 0n) return undefined;
-    const value = valueOf(Number(tag & 7n));
+    const value = payloadOf(Number(tag & 7n));
     if (value === undefined) return undefined;
     fields.push({ number: Number(tag >> 3n), value });
   }
   return fields;
 
-  function valueOf(wireType: number): bigint | Uint8Array | undefined {
+  function payloadOf(wireType: number): bigint | Uint8Array | undefined {
     if (wireType === 0) return varint();
     if (wireType === 1) return slice(8n);
     if (wireType === 2) return slice(varint());
