@@ -1,15 +1,17 @@
-import { appendFileSync, cpSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createDeletions } from "../../src/archive/deletion/deletion.ts";
 import { signCheckpoint } from "../../src/archive/log/checkpoint.ts";
-import { isPart } from "../../src/archive/log/leaf.ts";
+import { filesNamedBy, isPart } from "../../src/archive/log/leaf.ts";
 import { newSignerText, parseSigner } from "../../src/archive/log/note.ts";
 import { leafHash } from "../../src/archive/log/tree.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
 import { CHECKS, type Check } from "../../src/archive/verify/findings.ts";
 import { type VerifyOptions, verifyArchive } from "../../src/archive/verify/verify.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { forgePart, type PartForgery, rebuildLog } from "./forge.ts";
-import { A, B, DAY, ORIGIN, openWorld, type World } from "./world.ts";
+import { A, B, DAY, never, ORIGIN, openWorld, type World } from "./world.ts";
 
 /*
  * For each check of `verify` a damage that this check alone finds. With the check disabled the damaged archive
@@ -26,6 +28,14 @@ beforeAll(async () => {
   await world.events(B, DAY, 10, 3);
   await world.seal([A, B], DAY, 6);
   await world.closeAll();
+  const { archive, store, state } = world;
+  const clock = { now: () => world.nowMs, sleep: systemClock.sleep };
+  const workFolder = join(world.folder, "deleting");
+  const config = { keep: "400d", classes: [] };
+  await createDeletions({ archive, store, state, clock, config, workFolder }).hold(
+    { case: "Case 17: Miller", organizations: [A], from: null, to: null },
+    never,
+  );
   rmSync(join(world.storeFolder, ".work"), { recursive: true });
 });
 afterAll(() => world.end());
@@ -67,6 +77,12 @@ const damages: { readonly [Name in Check]: Damage } = {
   "leaves.jsonl": { damage: (place) => writeFileSync(join(place, "log/leaves.jsonl"), "") },
   "keys.txt": { damage: (place) => writeFileSync(join(place, "keys.txt"), "another key\n") },
   "policy.json": { damage: (place) => writeFileSync(join(place, "policy.json"), "{}") },
+  texts: {
+    damage(place) {
+      const path = join(place, world.archive.leaves().flatMap(filesNamedBy).at(-1)!);
+      writeFileSync(path, readFileSync(path, "utf8").replace("Miller", "Muller"));
+    },
+  },
   cosignatures: {
     damage(place) {
       const other = signCheckpoint({ origin: ORIGIN, size: 1, root: leafHash() }, [stranger]);

@@ -9,6 +9,7 @@ import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { reportHtml } from "../../src/archive/evidence/report.ts";
+import { filesNamedBy } from "../../src/archive/log/leaf.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openConfigured } from "../../src/archive/open.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
@@ -532,6 +533,54 @@ test("the report has one row for an order, with its reason, and for a stretch th
   expect(html).toContain(`4 organizations, among them ${four[0]}`);
   expect(html).toContain("1 days between them have no entry: 2026-03-12.");
   expect(html).toContain("refused: 403");
+});
+
+describe("A18 the wording of a case or a reason", () => {
+  const key = () => parseVerifier(world.key);
+  const pathOf = (kind: "hold" | "erase") =>
+    filesNamedBy(world.archive.leaves().findLast((leaf) => leaf.kind === kind)!).at(-1)!;
+  const report = () => reportHtml(world.store, { key: key(), nowMs: world.nowMs });
+
+  async function withOrders(): Promise<void> {
+    world = await openWorld();
+    await closed();
+    await deletions().hold({ case: "Case 17", organizations: [B], from: null, to: null }, never);
+    await deletions().erase({ organization: A, from: null, to: null, reason: "contract ended" }, never);
+  }
+
+  test.each([
+    ["hold", "Case 17"],
+    ["erase", "contract ended"],
+  ] as const)("of an entry %s can be erased, but not be changed", async (kind, wording) => {
+    await withOrders();
+    const path = pathOf(kind);
+    const bytes = (await world.store.read(path))!;
+    expect((await report()).html).toContain(wording);
+    const forgeries = [
+      Buffer.from(bytes.toString().replace(wording, "ordered by court")),
+      Buffer.concat([bytes, Buffer.from("\n")]),
+      bytes.subarray(0, -1),
+      Buffer.alloc(0),
+    ];
+    for (const forged of forgeries) {
+      await world.store.replace(path, forged);
+      for (const quick of [true, false])
+        expect((await world.verify({ quick })).findings).toMatchObject([{ check: "texts", subject: path }]);
+      const { html, isValid } = await report();
+      expect(isValid).toBe(false);
+      expect(html).toContain("its wording was changed");
+      expect(html).not.toContain("ordered by court");
+      expect(html).not.toContain(wording);
+    }
+    await world.store.remove(path);
+    expect((await world.verify()).findings).toEqual([]);
+    const { html, isValid } = await report();
+    expect(isValid).toBe(true);
+    expect(html).toContain("its wording was erased");
+    await world.store.replace(path, bytes);
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await report()).html).toContain(wording);
+  });
 });
 
 test("A24 a lock that lasts longer than the days are kept is refused before anything is written", async () => {

@@ -111,10 +111,8 @@ def check_archive(folder, key, kept):
         while at < len(bundle):
             end = at + 2 + struct.unpack(">H", bundle[at : at + 2])[0]
             entries, at = entries + [bundle[at + 2 : end]], end
-    leaves = [json.loads(entry) for entry in entries]
-    hashes = [sha(b"\x00", entry) for entry in entries]
-    keys = [leaf for leaf in leaves if leaf["kind"] == "key"]
-    trusted = [key]  # list.index fails when the key never signed this log
+    leaves, hashes = [json.loads(entry) for entry in entries], [sha(b"\x00", entry) for entry in entries]
+    keys, trusted = [leaf for leaf in leaves if leaf["kind"] == "key"], [key]  # list.index fails when the key never signed this log
     for leaf in keys[[leaf["key"] for leaf in keys].index(key) + 1 :]:
         _, n, value = checkpoint(read(f"log/checkpoint.{leaf['index'] + 1}").decode(), trusted[-1:])
         need(n == leaf["index"] + 1 and root(hashes[:n]) == value, "a new key is not confirmed by the old one")
@@ -127,6 +125,8 @@ def check_archive(folder, key, kept):
     parts, explained = {}, set()
     for i, leaf in enumerate(leaves):
         need(leaf["index"] == i and leaf["origin"] == origin, f"log entry {i} is of another place")
+        text = f"texts/{leaf.get('reason_hash', leaf.get('case_hash'))}.json"  # may be erased
+        need(not os.path.exists(f"{folder}/{text}") or sha(read(text)).hex() in text, text + " has another hash")
         if "lines_root" in leaf or leaf["kind"] in ("prune", "erase"):
             parts[leaf.get("leaf", i)] = leaf.get("replacement") if "leaf" in leaf else leaf
     for files in filter(None, parts.values()):

@@ -2,17 +2,20 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { createDeletions } from "../../src/archive/deletion/deletion.ts";
 import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { readEntries } from "../../src/archive/evidence/read.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
+import { filesNamedBy } from "../../src/archive/log/leaf.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
 import { identitiesHash } from "../../src/archive/part/data-file.ts";
 import { openRange } from "../../src/archive/part/range.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import { skipUnless } from "../support/components.ts";
 import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
-import { A, B, C, DAY, openWorld, type World } from "./world.ts";
+import { A, B, C, DAY, never, openWorld, type World } from "./world.ts";
 
 let world: World;
 afterEach(() => (world as World | undefined)?.end());
@@ -79,6 +82,24 @@ describe("a stranger's verifier", () => {
       expect(runPython(world.storeFolder, world.key).text).toContain("another hash");
     },
   );
+
+  test.skipIf(skipsPython)("A18 accepts an erased wording of a case, and rejects a changed one", async () => {
+    world = await small();
+    const { archive, store, state } = world;
+    await createDeletions({
+      ...{ archive, store, state },
+      clock: { now: () => world.nowMs, sleep: systemClock.sleep },
+      config: { keep: "400d", classes: [] },
+      workFolder: join(world.folder, "deleting"),
+    }).hold({ case: "Case 17", organizations: [A], from: null, to: null }, never);
+    expect(runPython(world.storeFolder, world.key)).toMatchObject({ status: 0 });
+    const path = archive.leaves().flatMap(filesNamedBy).at(-1)!;
+    const text = (await store.read(path))!.toString();
+    await store.replace(path, Buffer.from(text.replace("Case 17", "Case 18")));
+    expect(runPython(world.storeFolder, world.key).text).toContain(`${path} has another hash`);
+    await store.remove(path);
+    expect(runPython(world.storeFolder, world.key)).toMatchObject({ status: 0 });
+  });
 
   test.skipIf(skipsPython)(
     "A15 accepts a proof file of one event and rejects it with one changed character",

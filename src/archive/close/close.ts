@@ -4,6 +4,7 @@ import type { ArchiveState, Claim, ClosableDay, NewPlan, Plan } from "../../core
 import type { Clock } from "../../core/clock.ts";
 import type { Step } from "../../core/step.ts";
 import { addDue } from "../deletion/due.ts";
+import { textPath } from "../log/texts.ts";
 import type { LogWriter, NewLeaf } from "../log/writer.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
 import { type Built, buildParts, type LeftOut, removeBuilt } from "./build.ts";
@@ -82,7 +83,7 @@ export function createCloseStep(
     const all = plans.flatMap(({ built }) => (built === undefined ? [] : [built as Built]));
     await log.announce([
       ...all.flatMap(({ files }) => [files.data, files.manifest]),
-      ...all.flatMap(({ leftOut = [] }) => leftOut.map(({ reason }) => textPath(reason))),
+      ...all.flatMap(({ leftOut = [] }) => leftOut.map(({ reason }) => reasonPath(reason))),
     ]);
     for (const plan of plans) {
       if (plan.built === undefined) continue;
@@ -109,8 +110,8 @@ export function createCloseStep(
     const fresh = [...reasons].filter((reason) => !known.some((entry) => entry.includes(digestOf(reason))));
     if (fresh.length === 0) return 0;
     // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
-    await state.setFact("rewrite", JSON.stringify(fresh.map(textPath)));
-    for (const reason of fresh) await store.create(textPath(reason), { bytes: Buffer.from(reason) });
+    await state.setFact("rewrite", JSON.stringify(fresh.map(reasonPath)));
+    for (const reason of fresh) await store.create(reasonPath(reason), { bytes: Buffer.from(reason) });
     return fresh.length;
   }
 
@@ -160,7 +161,7 @@ function isOnDisk({ files, manifestFile }: Built): boolean {
 }
 
 const digestOf = (text: string) => hash("sha256", text, "hex");
-const textPath = (reason: string) => `texts/${digestOf(reason)}.json`;
+const reasonPath = (reason: string) => textPath(digestOf(reason));
 
 /** An erasure took these events before the part was closed: its files are those of the part. */
 function erasedBefore(leaf: number, { files }: Built, { reason, events }: LeftOut): NewLeaf["body"] {

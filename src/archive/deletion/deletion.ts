@@ -4,6 +4,7 @@ import { UsageError } from "../../core/errors.ts";
 import { identityOf } from "../evidence/identity.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { PartFiles } from "../log/leaf.ts";
+import { textPath } from "../log/texts.ts";
 import type { Line } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import { keepOf, keptUntilMs } from "../retention.ts";
@@ -64,7 +65,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
   function saltedText(text: object): SaltedText {
     const bytes = Buffer.from(JSON.stringify({ salt: randomBytes(16).toString("hex"), ...text }));
     const digest = hash("sha256", bytes, "hex");
-    return { digest, path: `texts/${digest}.json`, bytes };
+    return { digest, path: textPath(digest), bytes };
   }
 
   return {

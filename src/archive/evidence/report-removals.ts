@@ -1,18 +1,17 @@
 import type { LogLeaf } from "../log/leaf.ts";
+import { readText, textPath } from "../log/texts.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { ReadLog } from "./read.ts";
 import { countText, listing, momentText, paragraph, ROWS_MAX, shownText, table } from "./report-page.ts";
 
 /* The sections of the report about holds, prunings, erasures and retention. */
 
-/** Cases and reasons are beside the log and may have been erased (A18). */
 async function wordingOf(store: ArchiveStore, hash: string, field: "case" | "reason"): Promise<string> {
-  try {
-    const text = JSON.parse((await store.read(`texts/${hash}.json`))!.toString()) as Record<string, unknown>;
-    return String(text[field]);
-  } catch {
-    return "its wording was erased";
-  }
+  const text = await readText(store, hash);
+  if (text === "erased") return "its wording was erased";
+  if (text === "changed")
+    return `its wording was changed: ${textPath(hash)} does not have the hash that the log entry says`;
+  return String((JSON.parse(text.bytes.toString()) as Record<string, unknown>)[field]);
 }
 
 export async function removals(store: ArchiveStore, { leaves }: ReadLog): Promise<string> {

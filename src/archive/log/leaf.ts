@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { textPath } from "./texts.ts";
 
 /*
  * The leaves of the log: JSON objects with their keys in the order below, at most 64 KB. The first key is the
@@ -136,11 +137,16 @@ export function isPart<Any extends LeafBody>(leaf: Any): leaf is Any & PartLeaf 
 /** The files that a leaf names: data files, manifests, and wordings beside the log. */
 export function filesNamedBy(leaf: LeafBody): string[] {
   const parts = [isPart(leaf) ? leaf : null, "replacement" in leaf ? leaf.replacement : null];
-  const digest = "reason_hash" in leaf ? leaf.reason_hash : "case_hash" in leaf ? leaf.case_hash : undefined;
+  const digest = textNamedBy(leaf);
   return [
     ...parts.flatMap((files) => (files === null ? [] : [files.data, files.manifest])),
-    ...(digest === undefined ? [] : [`texts/${digest}.json`]),
+    ...(digest === undefined ? [] : [textPath(digest)]),
   ];
+}
+
+/** The hash of the wording of a case or a reason. */
+export function textNamedBy(leaf: LeafBody): string | undefined {
+  return "reason_hash" in leaf ? leaf.reason_hash : "case_hash" in leaf ? leaf.case_hash : undefined;
 }
 
 /** zod gives keys in the order of the schema. */

@@ -8,6 +8,7 @@ export const CHECKS = [
   "leaves.jsonl",
   "keys.txt",
   "policy.json",
+  "texts",
   "cosignatures",
   "manifest hash",
   "manifest tree",

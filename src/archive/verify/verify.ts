@@ -9,6 +9,7 @@ import { type Checkers, createCheckers } from "./checkers.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
 import { checkStrangers, type Strangers } from "./strangers.ts";
+import { checkTexts } from "./texts.ts";
 
 /**
  * Checks a whole archive, or a part of it, with nothing but the store and a key. What it says is relative to the
@@ -109,6 +110,7 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
   let strangers: Strangers | undefined;
   if (log !== undefined) {
     await checkPolicy(store, log.leaves, findings);
+    await checkTexts(store, log.leaves, findings);
     strangers = await checkStrangers(store, log, parts, memory.strangers, findings);
     memory.strangers = strangers.paths;
     checkAge(log, options, findings);
