@@ -11,9 +11,14 @@ const POLL_MS = 15_000;
 export async function pollResults(context: StartContext, nowMs: number, signal: AbortSignal): Promise<void> {
   const { store } = context;
   for (const job of store.jobs.rows({ open: true }).filter(({ kind }) => kind === "workday")) {
-    for (const part of store.parts.of(job.id)) {
-      if (part.state !== "taken" || (part.next_poll_ms ?? 0) > nowMs) continue;
-      if (store.users.ofPart(job.id, part.part).some(({ outcome }) => outcome === "pending") || isOld(job))
+    const taken = store.parts.of(job.id).filter(({ state }) => state === "taken");
+    const isPending = ({ part }: PartRow) =>
+      store.users.ofPart(job.id, part).some(({ outcome }) => outcome === "pending");
+    // Parts without an id of their own share the one of another part, with its results.
+    const shared = taken.filter(({ service_job }) => service_job === null);
+    for (const part of taken) {
+      if (part.service_job === null || (part.next_poll_ms ?? 0) > nowMs) continue;
+      if (isPending(part) || shared.some(isPending) || isOld(job))
         await pollPart(context, job, part, nowMs, signal);
     }
   }

@@ -64,7 +64,7 @@ function confirmJob(
   serviceJob: string,
 ): void {
   const known = context.store.jobs.byServiceJob(serviceJob, job.account);
-  if (known !== undefined && known.origin !== "elsewhere")
+  if (known !== undefined && known.id !== job.id && known.origin !== "elsewhere")
     throw new Error(`The service's job ${serviceJob} belongs to job ${known.id}.`);
   takePart(context, job, part, serviceJob, context.clock.now());
 }

@@ -466,6 +466,42 @@ describe("a Workday import", () => {
     expect(jobs.counts(id)).toMatchObject({ failed: 1, pending: 0 });
   });
 
+  it("takes a part for which the service answers with the job of another part", async () => {
+    const names = Array.from({ length: 150 }, (_, at) => `w${at}`);
+    let done = names.slice(0, 100);
+    const source = sourceOf(
+      [started("w-1"), started("w-1")],
+      () => done.map((username) => ({ status: "finished", statusMsg: "created", username })),
+      names.map((name) => worker(name)),
+    );
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    expect(source.posted.map(({ length }) => length)).toEqual([100, 50]);
+    expect(jobs.job(id)!.parts).toMatchObject([{ state: "taken" }, { state: "taken" }]);
+    expect(jobs.counts(id)).toMatchObject({ failed: 0, pending: 150 });
+    const imports = run(source, []);
+    await imports.step(forever);
+    expect(jobs.counts(id)).toMatchObject({ created: 100, pending: 50 });
+    // The users of the second part are in the results of the first one's job.
+    done = names;
+    clock.advance(15_000);
+    await imports.step(forever);
+    expect(jobs.counts(id)).toMatchObject({ created: 150, pending: 0 });
+    clock.advance(1_000);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("finished");
+  });
+
+  it("does not take a part for which the service answers with the job of another import", async () => {
+    const workday = { application: undefined, workday: "wd1" };
+    const source = sourceOf([started("w-1"), started("w-1")]);
+    const first = await start(source, workday);
+    await resolveJob(startContext(db, source, clock, log), first.id, { ended: true }, "test");
+    const second = await start(source, workday);
+    expect(jobs.job(second.id)!.parts).toMatchObject([
+      { state: "refused", reason: `The service's job w-1 belongs to job ${first.id}.` },
+    ]);
+  });
+
   it("believes events more than results", async () => {
     const source = sourceOf(
       [started("w-1")],
