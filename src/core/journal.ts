@@ -179,6 +179,8 @@ export interface JournalReader {
   setBounds(bounds: readonly Position[], state?: SinkState): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
+  /** The reader's dead letters of events behind the position, in order. */
+  deadLettersAfter(position: Position): Promise<readonly DeadLetterPlace[]>;
   /** Whether this journal holds that page with that hash (R20). */
   holds(position: Position): Promise<boolean>;
   /** Whether everything after the position can still be read: nothing of it was trimmed. */
@@ -220,6 +222,14 @@ export interface Lines {
   frames?(from: number, to: number): Uint8Array | undefined;
   /** The numbers of their shapes, where these were made already; shares the page's memory. */
   shapes?(from: number, to: number): NumberedShapes | undefined;
+}
+
+/** Where the event of a dead letter is in the journal. */
+export interface DeadLetterPlace {
+  readonly page: number;
+  readonly index: number;
+  readonly identity: string;
+  readonly reason: string;
 }
 
 export interface DeadLetter {

@@ -140,6 +140,7 @@ export function createTraces(tracer: Tracer) {
       },
       setBounds: (bounds, state) => reader.setBounds(bounds, state),
       addDeadLetters: (letters) => reader.addDeadLetters(letters),
+      deadLettersAfter: (position) => reader.deadLettersAfter(position),
       holds: (position) => reader.holds(position),
       reaches: (position) => reader.reaches(position),
     };

@@ -7,13 +7,8 @@ import type { Position } from "../core/position.ts";
 import type { BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 import { type Chunks, createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
+import { type Misfit, notEncoded, tooLarge } from "./misfits.ts";
 import { type LeasedBatch, LinesBatch, recordOf, recordsIn } from "./records.ts";
-
-/** An event that fits into no batch: too large by itself, or its format failed on it. */
-export interface Misfit {
-  readonly event: JournalEvent;
-  readonly reason: string;
-}
 
 export interface Formed {
   readonly batch: LeasedBatch | null;
@@ -184,15 +179,12 @@ class Taken {
       }
       const body = lines === undefined ? bodyOf(forming, event) : undefined;
       if (body instanceof Error) {
-        this.#bury(page.event(next), `it could not be encoded: ${body.message}`);
+        this.#bury(notEncoded(page.event(next), body));
         continue;
       }
       const size = sizeOf(event, body);
       if (size > this.#bodyBytesMax) {
-        this.#bury(
-          page.event(next),
-          `its ${size} bytes are more than the ${this.#bodyBytesMax} that the destination takes`,
-        );
+        this.#bury(tooLarge(page.event(next), size, this.#bodyBytesMax));
         continue;
       }
       if (!this.#makesRoom(size)) break;
@@ -244,8 +236,8 @@ class Taken {
     else this.#stretches.push({ lines, from: index, to: index + 1 });
   }
 
-  #bury(event: JournalEvent, reason: string): void {
-    this.misfits.push({ event, reason });
+  #bury(misfit: Misfit): void {
+    this.misfits.push(misfit);
     this.isFull = this.misfits.length >= MISFITS_MAX;
   }
 }

@@ -8,6 +8,7 @@ import { type Consequence, consequenceOf, createRefusals } from "./consequence.t
 import { createEncodedMemory } from "./encoded-memory.ts";
 import type { Landed } from "./flights.ts";
 import { createHealth } from "./health.ts";
+import { isMisfit } from "./misfits.ts";
 import { createNextBatch, release } from "./next-batch.ts";
 import type { DeliveryOptions, DeliveryStatus } from "./options.ts";
 import { createPipeline } from "./pipeline.ts";
@@ -101,6 +102,9 @@ export function createDelivery(options: DeliveryOptions) {
       if (comparePositions(reader.position, at) < 0)
         await reader.commit(at, resolved(at, readerState().sink, readerState().layout));
       progress.reopened(at);
+      const letters = await reader.deadLettersAfter(at);
+      // Events that the destination refused were part of their batch, and a durable bound means the same events again.
+      progress.leaveOut(letters.filter(({ reason }) => isMisfit(reason)));
     } catch (error) {
       await opened.close();
       throw error;

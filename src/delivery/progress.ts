@@ -1,4 +1,5 @@
 import type { JournalEvent } from "../core/event.ts";
+import type { DeadLetterPlace } from "../core/journal.ts";
 import { comparePositions, type Position } from "../core/position.ts";
 import type { Batch } from "../core/sink.ts";
 
@@ -11,8 +12,9 @@ import type { Batch } from "../core/sink.ts";
  *   againTo     the end of a batch that is written again; it is formed again up to there
  *   rest        the records of such a batch that are not written yet; the others are passed over
  *   ahead       records behind a failed batch that are written already; they are passed over
+ *   leftOut     misfits behind the position that are dead letters already; they are passed over
  *
- * A success or a pass up to the end of a batch clears all three. Opening the sink again clears againTo: the
+ * A success or a pass up to the end of a batch clears the last four. Opening the sink again clears againTo: the
  * destination may be past it.
  */
 export function createProgress(start: Position) {
@@ -23,7 +25,16 @@ export function createProgress(start: Position) {
   let ahead: readonly Stretch[] = [];
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
 
+  let leftOut: readonly DeadLetterPlace[] = [];
+  let identitiesOut: ReadonlyMap<string, string> = new Map();
+
+  function leaveOut(letters: readonly DeadLetterPlace[]): void {
+    leftOut = letters;
+    identitiesOut = new Map(letters.map((letter) => [keyOf(letter), letter.identity]));
+  }
+
   function moveTo(to: Position): void {
+    if (leftOut.length > 0 && isBefore(leftOut.at(-1)!, to)) leaveOut([]);
     if (rest !== undefined && comparePositions(to, rest.to) >= 0) rest = undefined;
     ahead = ahead.filter((stretch) => comparePositions(to, stretch.to) < 0);
     againTo = undefined;
@@ -44,10 +55,13 @@ export function createProgress(start: Position) {
     recordsMax: (limit: number) => Math.min(limit, recordsMax),
     /** Whether an event is still to be written. */
     isLeft(event: JournalEvent): boolean {
+      if (identitiesOut.get(keyOf(event)) === event.identity) return false;
       if (ahead.some((stretch) => isIn(stretch, event))) return false;
       return rest === undefined || !isBefore(event, rest.to) || rest.keys.has(keyOf(event));
     },
-    isWhole: () => rest === undefined && ahead.length === 0,
+    isWhole: () => rest === undefined && ahead.length === 0 && leftOut.length === 0,
+    /** These fitted into no batch and are dead letters. They stay that if they would fit now. */
+    leaveOut,
     passed: moveTo,
     wrote(to: Position, limit: number): void {
       moveTo(to);
@@ -89,6 +103,8 @@ export function createProgress(start: Position) {
 
 export type Progress = ReturnType<typeof createProgress>;
 
+type Place = Pick<JournalEvent, "page" | "index">;
+
 interface Stretch {
   readonly from: Position;
   readonly to: Position;
@@ -100,10 +116,10 @@ function isIn({ from, to, keys }: Stretch, event: JournalEvent): boolean {
   return !isBefore(event, from) && isBefore(event, to) && (keys === undefined || keys.has(keyOf(event)));
 }
 
-function isBefore(event: JournalEvent, position: Position): boolean {
+function isBefore(event: Place, position: Position): boolean {
   return event.page < position.page || (event.page === position.page && event.index < position.event);
 }
 
-function keyOf(event: JournalEvent): string {
+function keyOf(event: Place): string {
   return `${event.page}:${event.index}`;
 }

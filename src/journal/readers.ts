@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { DeadLetter, JournalReader } from "../core/journal.ts";
+import type { DeadLetter, DeadLetterPlace, JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
 import type { State } from "./database.ts";
@@ -33,6 +33,10 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   const insertDeadLetter = db.prepare(
     `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const selectDeadLetters = db.prepare(
+    `SELECT page, event AS "index", identity, reason FROM dead_letters
+     WHERE reader = ? AND (page, event) >= (?, ?) ORDER BY page, event`,
   );
 
   function commit(
@@ -133,6 +137,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           state = newState;
         },
         addDeadLetters: (letters) => addDeadLetters(name, letters),
+        deadLettersAfter: async ({ page, event }) =>
+          selectDeadLetters.all(name, page, event) as DeadLetterPlace[],
         holds: async (to) => pages.holds(to),
         reaches: async (from) => pages.reaches(name, from),
       };
