@@ -7,7 +7,7 @@ import type { Position } from "../core/position.ts";
 import type { BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
 import { type Chunks, createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
-import { type Misfit, notEncoded, tooLarge } from "./misfits.ts";
+import { type Misfit, notEncoded, tooLargeAlone } from "./misfits.ts";
 import { type LeasedBatch, LinesBatch, recordOf, recordsIn } from "./records.ts";
 
 export interface Formed {
@@ -184,7 +184,7 @@ class Taken {
       }
       const size = sizeOf(event, body);
       if (size > this.#bodyBytesMax) {
-        this.#bury(tooLarge(page.event(next), size, this.#bodyBytesMax));
+        this.#bury(tooLargeAlone(page.event(next), size, this.#bodyBytesMax));
         continue;
       }
       if (!this.#makesRoom(size)) break;

@@ -12,7 +12,7 @@ export function notEncoded(event: JournalEvent, { message }: Error): Misfit {
   return { event, reason: `${NOT_ENCODED}${message}` };
 }
 
-export function tooLarge(event: JournalEvent, size: number, bytesMax: number): Misfit {
+export function tooLargeAlone(event: JournalEvent, size: number, bytesMax: number): Misfit {
   return { event, reason: `its ${size} bytes are more than the ${bytesMax} that the destination takes` };
 }
 
