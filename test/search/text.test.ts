@@ -129,7 +129,7 @@ describe("a look at the bytes before events are parsed", () => {
     const texts = ["ünïcode", "\u{1f600} text", 'quote "', "back\\slash", "line\nbreak", "deep", "12345"];
     for (const event of events)
       for (const text of texts) {
-        if (!textTest(text)(event)) continue;
+        if (!textTest(text)(event, bytesOf(JSON.stringify(event)))) continue;
         const words = textPrefilter(text);
         for (const spelling of [JSON.stringify(event), escaped(event)])
           expect(words === null || createTextEngine(words).mayContain(bytesOf(spelling)), text).toBe(true);
@@ -139,6 +139,37 @@ describe("a look at the bytes before events are parsed", () => {
     expect(safeRun("é")).toBe(null);
   });
 });
+
+describe("a text in a number", () => {
+  const event =
+    '{"id":"a","123k":"\\"777","big":9007199254740993,"list":[{"price":2.50},-1E400],"plain":42,"text":"5.10"}';
+  const found = (text: string, source = event) => {
+    const words = textPrefilter(text);
+    const may = words === null || createTextEngine(words).mayContain(bytesOf(source));
+    return may && textTest(text)(parsedOf(source), bytesOf(source));
+  };
+
+  test.each(["9007199254740993", "54740993", "2.50", "1e400", "-1E400", "42", "5.10", '"777', "777"])(
+    "%s is found as the event has it",
+    (text) => expect(found(text)).toBe(true),
+  );
+
+  test.each(["9007199254740992", "123", "2.500", "1e4000", "-2.50", "50,"])("%s is not found", (text) =>
+    expect(found(text)).toBe(false),
+  );
+
+  test("bytes that are no JSON have no numbers", () => {
+    expect(found("12345", '{"a":12345')).toBe(false);
+  });
+});
+
+function parsedOf(source: string): unknown {
+  try {
+    return JSON.parse(source);
+  } catch {
+    return undefined;
+  }
+}
 
 /** Every letter as an escape. */
 function escaped(event: object): string {

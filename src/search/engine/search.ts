@@ -48,8 +48,8 @@ export interface FindQuery {
   /** How many hits are needed; all where undefined. */
   readonly limit?: number | undefined;
   readonly prefilter?: Prefilter | undefined;
-  /** Decides over the parsed event; null where the index decides. */
-  readonly test?: ((event: unknown) => boolean) | null | undefined;
+  /** Decides over the parsed event and its bytes; null where the index decides. */
+  readonly test?: ((event: unknown, bytes: Buffer) => boolean) | null | undefined;
 }
 
 export interface SearchOptions {
@@ -138,7 +138,7 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
     const batchRows = words !== null ? SCAN_ROWS : READ_ROWS;
     for await (const rows of batches(selectRows(connection, snapshot, selecting, signal), batchRows)) {
       const hits = await fetcher.fetch(rows, words, signal);
-      yield test === null ? hits : hits.filter(({ bytes }) => test(parsed(bytes)));
+      yield test === null ? hits : hits.filter(({ bytes }) => test(parsed(bytes), bytes));
     }
   }
 

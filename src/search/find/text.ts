@@ -25,15 +25,25 @@ export function prefilterOf(runs: readonly (string | null)[]): Prefilter {
   return words.size > WORDS_MAX ? null : [...words];
 }
 
-/** Whether a value of the event contains the text, without regard to case. */
-export function textTest(text: string): (event: unknown) => boolean {
+/** A string, which is skipped, or a number. */
+const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
+const IN_NUMBERS = /^[-+.\de]+$/;
+
+/** Whether a value of the event contains the text, without regard to case. A number counts as it is in the bytes, too. */
+export function textTest(text: string): (event: unknown, bytes: Buffer) => boolean {
   const wanted = text.toLowerCase();
   const holds = (value: unknown): boolean => {
     if (typeof value === "string") return value.toLowerCase().includes(wanted);
     if (typeof value !== "object" || value === null) return String(value).toLowerCase().includes(wanted);
     return Object.values(value).some(holds);
   };
-  return holds;
+  if (!IN_NUMBERS.test(wanted)) return holds;
+  // JavaScript writes some numbers differently, such as 2.50 and integers past 2^53.
+  const isInNumber = (bytes: Buffer) =>
+    (bytes.toString("utf8").match(STRING_OR_NUMBER) ?? []).some(
+      (token) => !token.startsWith('"') && token.toLowerCase().includes(wanted),
+    );
+  return (event, bytes) => holds(event) || (event !== undefined && isInNumber(bytes));
 }
 
 export function textPrefilter(text: string): Prefilter {
