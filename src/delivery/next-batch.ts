@@ -90,25 +90,45 @@ export function createNextBatch(source: BatchSource) {
     await reader.setBounds(all, layout === held?.layout ? state : { ...held, layout });
   }
 
+  /** Events that fit into no batch become dead letters with the batch around them, and once: later looks pass over them. */
+  async function bury({ misfits, misfitLeases }: Formed, progress: Progress): Promise<void> {
+    try {
+      if (misfits.length > 0) await source.bury(misfits);
+      progress.leaveOut(misfits.map(({ event }) => event));
+    } finally {
+      release(misfitLeases);
+    }
+  }
+
+  /** 0: it need not wait. */
+  function waitMsOf({ batch, full, oldestMs }: Formed, sink: Sink, isBound: boolean): number {
+    const isUnfilled = batch !== null && !full && !isBound && !source.draining();
+    return isUnfilled ? waitOf(oldestMs, sink.limits.ageMsMax) : 0;
+  }
+
   async function decide(
     formed: Formed,
-    { sink, from, isBound, isAhead }: { sink: Sink; from: Position; isBound: boolean; isAhead: boolean },
+    {
+      sink,
+      progress,
+      from,
+      isBound,
+      isAhead,
+    }: { sink: Sink; progress: Progress; from: Position; isBound: boolean; isAhead: boolean },
   ): Promise<NextBatch> {
-    try {
-      if (formed.misfits.length > 0) await source.bury(formed.misfits);
-    } finally {
-      release(formed.misfitLeases);
-    }
     const { batch } = formed;
+    const forMs = waitMsOf(formed, sink, isBound);
+    if (forMs > 0) {
+      release(formed.misfitLeases);
+      return { kind: "wait", isEmpty: false, forMs };
+    }
+    await bury(formed, progress);
     if (batch === null) {
       if (formed.to === from) return { kind: "wait", isEmpty: true };
       // The next batch begins here, also when it is formed again before this is committed.
       if (isAhead) await bind(formed.to, sink);
       return { kind: "pass", to: formed.to };
     }
-    const isUnfilled = !formed.full && !isBound && !source.draining();
-    const forMs = isUnfilled ? waitOf(formed.oldestMs, sink.limits.ageMsMax) : 0;
-    if (forMs > 0) return { kind: "wait", isEmpty: false, forMs };
     unfilledSinceMs = undefined;
     await bind(batch.to, sink);
     return { kind: "write", batch };
@@ -127,7 +147,7 @@ export function createNextBatch(source: BatchSource) {
     let next: NextBatch | undefined;
     try {
       next = await decide(formed, {
-        ...{ sink, from, isBound: bound !== undefined, isAhead: front !== undefined },
+        ...{ sink, progress, from, isBound: bound !== undefined, isAhead: front !== undefined },
       });
       return next;
     } finally {

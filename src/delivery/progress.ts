@@ -1,5 +1,4 @@
 import type { JournalEvent } from "../core/event.ts";
-import type { DeadLetterPlace } from "../core/journal.ts";
 import { comparePositions, type Position } from "../core/position.ts";
 import type { Batch } from "../core/sink.ts";
 
@@ -25,16 +24,10 @@ export function createProgress(start: Position) {
   let ahead: readonly Stretch[] = [];
   let rest: { readonly to: Position; readonly keys: ReadonlySet<string> } | undefined;
 
-  let leftOut: readonly DeadLetterPlace[] = [];
-  let identitiesOut: ReadonlyMap<string, string> = new Map();
-
-  function leaveOut(letters: readonly DeadLetterPlace[]): void {
-    leftOut = letters;
-    identitiesOut = new Map(letters.map((letter) => [keyOf(letter), letter.identity]));
-  }
+  const leftOut = new Map<string, LeftOut>();
 
   function moveTo(to: Position): void {
-    if (leftOut.length > 0 && isBefore(leftOut.at(-1)!, to)) leaveOut([]);
+    for (const [key, letter] of leftOut) if (isBefore(letter, to)) leftOut.delete(key);
     if (rest !== undefined && comparePositions(to, rest.to) >= 0) rest = undefined;
     ahead = ahead.filter((stretch) => comparePositions(to, stretch.to) < 0);
     againTo = undefined;
@@ -55,13 +48,17 @@ export function createProgress(start: Position) {
     recordsMax: (limit: number) => Math.min(limit, recordsMax),
     /** Whether an event is still to be written. */
     isLeft(event: JournalEvent): boolean {
-      if (identitiesOut.get(keyOf(event)) === event.identity) return false;
+      if (leftOut.get(keyOf(event))?.identity === event.identity) return false;
       if (ahead.some((stretch) => isIn(stretch, event))) return false;
       return rest === undefined || !isBefore(event, rest.to) || rest.keys.has(keyOf(event));
     },
-    isWhole: () => rest === undefined && ahead.length === 0 && leftOut.length === 0,
+    isWhole: () => rest === undefined && ahead.length === 0 && leftOut.size === 0,
     /** These fitted into no batch and are dead letters. They stay that if they would fit now. */
-    leaveOut,
+    leaveOut(letters: readonly LeftOut[]): void {
+      // Not the events themselves: these are looks at a page's memory.
+      for (const { page, index, identity } of letters)
+        leftOut.set(keyOf({ page, index }), { page, index, identity });
+    },
     passed: moveTo,
     wrote(to: Position, limit: number): void {
       moveTo(to);
@@ -92,6 +89,7 @@ export function createProgress(start: Position) {
     },
     /** The operator chose a position: what was left of an earlier batch means nothing from there on. */
     placed(position: Position): void {
+      leftOut.clear();
       rest = undefined;
       ahead = [];
       againTo = undefined;
@@ -104,6 +102,10 @@ export function createProgress(start: Position) {
 export type Progress = ReturnType<typeof createProgress>;
 
 type Place = Pick<JournalEvent, "page" | "index">;
+
+interface LeftOut extends Place {
+  readonly identity: string;
+}
 
 interface Stretch {
   readonly from: Position;

@@ -94,4 +94,26 @@ describe.each(KINDS)("R18 events that became dead letters before their batch was
     await deliverAll(harness, await harness.start());
     expect(harness.destination.held).toEqual([eventText(0)]);
   });
+
+  test("one becomes a dead letter with its batch, not while that waits, and once, also if the letter is deleted", async () => {
+    harness = createHarness({ ...kind, limits: { bytesMax: 4000, ageMsMax: 60_000 } });
+    await harness.append(TEXTS);
+    harness.destination.otherwise = fails;
+    const delivery = await harness.start();
+    await stepUntilIdle(delivery);
+    expect(letters().counts()).toEqual([]);
+    await harness.clock.advance(60_000);
+    await stepUntilIdle(delivery);
+    expect(letters().counts()).toEqual([{ sink: "sink", count: 1 }]);
+    await letters().drop({});
+    await harness.clock.advance(60_000);
+    await stepUntilIdle(delivery);
+    expect(letters().counts()).toEqual([]);
+    harness.destination.otherwise = undefined;
+    await harness.clock.advance(600_000);
+    await stepUntilIdle(delivery);
+    expect(harness.destination.held).toEqual(OTHERS);
+    expect(letters().counts()).toEqual([]);
+    await delivery.close();
+  });
 });
