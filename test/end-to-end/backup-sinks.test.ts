@@ -282,6 +282,7 @@ describe.skipIf(skipUnless("versitygw", versitygw, "TIDEMARK_REQUIRE=versitygw b
         if (choice === "another prefix") {
           expect(remedy).toContain("another prefix");
           scene.configure([bucket(`${prefix}second/`, { objectEventsMax: 1 })], config);
+          await scene.done("sinks", "resume", "bucket", "--from", "state");
         } else {
           expect(remedy).toContain("Move the object away");
           await moveAwayUntilDone(prefix);

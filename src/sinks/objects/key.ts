@@ -65,7 +65,7 @@ export function foreignObject(bucket: string, key: string, sink: string): Decisi
     `${bucket}/${key} exists with other content than these events: it was written from another state of this journal, or with another filter.`,
     [
       `Move the object away, ${goOn}: the sink writes its own, with the same events where the state was restored from an older copy`,
-      "Give the sink another prefix and restart: nothing that exists is touched, what was delivered since the copy is there twice",
+      `Give the sink another prefix, then run \`tidemark sinks resume ${sink} --from state\` and restart: nothing that exists is touched, what was delivered since the copy is there twice`,
       "Restore the newest state file, or the filters that it was written with",
     ],
   );
