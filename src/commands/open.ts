@@ -87,12 +87,26 @@ export async function openView(configFile: string, io: Io): Promise<{ view: View
     return openClusterClient({ ...config, cluster }, createLog(io, config.log.level), io.signal);
   }
   const db = openStateForReading(config.state);
-  const options = { ...viewOptions(config, systemClock), isRunning: () => isRunning(config.state) };
+  const options = { ...viewOptions(config, systemClock), isRunning: createLook(config.state) };
   return {
     view: createView(db, null, options),
     async close() {
       db.close();
     },
+  };
+}
+
+const LOOK_MS = 1000;
+
+/** Looks at most once a second: a view asks often, and a look holds the lock for a moment. */
+function createLook(state: string): () => boolean | undefined {
+  let found: boolean | undefined;
+  let lookedMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    if (systemClock.now() - lookedMs < LOOK_MS) return found;
+    found = isRunning(state);
+    lookedMs = systemClock.now();
+    return found;
   };
 }
 
