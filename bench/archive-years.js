@@ -6,7 +6,6 @@ import { hash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { claimOf, organizationSecret } from "../dist/src/archive/close/build.js";
-import { identityOf } from "../dist/src/archive/evidence/identity.js";
 import { signCheckpoint } from "../dist/src/archive/log/checkpoint.js";
 import { encodeLeaf } from "../dist/src/archive/log/leaf.js";
 import { newSignerText, parseSigner, parseVerifier } from "../dist/src/archive/log/note.js";
@@ -18,6 +17,7 @@ import { createEventHasher, lineNonceOf, noncesOf } from "../dist/src/archive/pa
 import { encodeManifest, entryOf } from "../dist/src/archive/part/manifest.js";
 import { openDirectory } from "../dist/src/archive/store/directory.js";
 import { verifyArchive } from "../dist/src/archive/verify/verify.js";
+import { heldEvents } from "../dist/src/core/held-event.js";
 import { createCompressor } from "../dist/src/core/zstd.js";
 
 const [phase, folder, days = "1095", organizationCount = "3000", eventsADay = "10000"] =
@@ -47,7 +47,9 @@ function rangeOf(organization, count, first) {
     );
   });
   const raw = Buffer.concat(slices.flatMap((slice) => [slice, LINE_BREAK]));
-  const identities = slices.map((slice) => identityOf(organization, slice)).sort();
+  const identities = heldEvents(organization, slices)
+    .map(({ identity }) => identity)
+    .sort();
   return {
     organization,
     slices,

@@ -193,6 +193,14 @@ export interface ArchiveBacklog {
   readonly oldestDay: string | null;
 }
 
+/** Whether a person means this event: by its id, with a number as its digits, or by its identity. */
+export function isNamed(
+  { id, identity }: { readonly id: string | undefined; readonly identity: string },
+  wanted: string,
+): boolean {
+  return id === wanted || identity === wanted.toLowerCase();
+}
+
 /** Whose an event is in the archive. */
 export function archiveOwner(organization: string | null, provider: string | null, account: string): string {
   if (organization !== null && organization !== "") return organization;

@@ -5,7 +5,6 @@ import { afterEach, describe, expect, test } from "vitest";
 import { differingOf } from "../../src/archive/close/differing.ts";
 import { archiveSchema } from "../../src/archive/config.ts";
 import { createDeletions, type Deletions } from "../../src/archive/deletion/deletion.ts";
-import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { reportHtml } from "../../src/archive/evidence/report.ts";
@@ -30,6 +29,7 @@ import {
   startVersitygw,
   type Versitygw,
 } from "../support/versitygw.ts";
+import { publicIdentityOf } from "./public-identity.ts";
 import { A, B, C, DAY, never, ORIGIN, openWorld, type World } from "./world.ts";
 
 const versitygw = await findVersitygw();
@@ -309,7 +309,7 @@ describe("erase", () => {
           ...[
             day && `${day}T10:00:00.123456Z`,
             Date.parse("2026-03-12"),
-            JSON.stringify({ id: `id-${id}`, ...more }),
+            Buffer.from(JSON.stringify({ id: `id-${id}`, ...more })),
           ],
         );
     letter(1, A, DAY);
@@ -655,7 +655,10 @@ test("A11 an erased event that the service has deleted too does not hide one tha
       world.store,
       async function* () {
         for (const text of returned)
-          yield { identity: identityOf(A, Buffer.from(text)), id: (JSON.parse(text) as { id: string }).id };
+          yield {
+            identity: publicIdentityOf(A, Buffer.from(text)),
+            id: (JSON.parse(text) as { id: string }).id,
+          };
       },
       {
         ...{ from: DAY, to: DAY, organizations: new Set<string>(), keptFromMs: 0 },

@@ -3,7 +3,6 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { createDeletions } from "../../src/archive/deletion/deletion.ts";
-import { identityOf } from "../../src/archive/evidence/identity.ts";
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { readEntries } from "../../src/archive/evidence/read.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
@@ -15,6 +14,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import { skipUnless } from "../support/components.ts";
 import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
+import { publicIdentityOf } from "./public-identity.ts";
 import { A, B, C, DAY, never, openWorld, type World } from "./world.ts";
 
 let world: World;
@@ -48,7 +48,7 @@ async function identitiesOfA(): Promise<string[]> {
   if (!("line" in entry!)) throw new Error("no line");
   const identities = new Set<string>();
   for await (const { slice } of (await openRange(world.store, leaf.data, entry.line)).slices())
-    identities.add(identityOf(A, slice!));
+    identities.add(publicIdentityOf(A, slice!));
   return [...identities];
 }
 

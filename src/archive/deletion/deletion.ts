@@ -1,10 +1,10 @@
 import { hash, randomBytes } from "node:crypto";
-import { dayOf, type OpenEvents } from "../../core/archive.ts";
+import { dayOf, isNamed, type OpenEvents } from "../../core/archive.ts";
 import { UsageError } from "../../core/errors.ts";
-import { identityOf } from "../evidence/identity.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import { textPath } from "../log/texts.ts";
+import { archivedEvents } from "../part/events.ts";
 import type { Line } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import { keepOf, keptUntilMs } from "../retention.ts";
@@ -190,17 +190,14 @@ function openText({ leftOut, onHold }: OpenEvents): string {
 
 async function fateOfErased(
   line: Line,
-  { organization, event, from, to }: Erasure,
+  { organization, event: wanted, from, to }: Erasure,
   store: ArchiveStore,
   files: PartFiles,
 ): Promise<Fate> {
   if (line.organization !== organization || !touches(line, from, to)) return "keep";
-  if (event === undefined) return "gone";
+  if (wanted === undefined) return "gone";
   const without = new Set<number>();
-  for await (const { index, slice } of (await openRange(store, files.data, line)).slices()) {
-    if (slice === null) continue;
-    const { id } = JSON.parse(slice.toString("utf8")) as { id?: unknown };
-    if (String(id ?? "") === event || identityOf(organization, slice) === event) without.add(index);
-  }
+  for await (const { index, event } of archivedEvents(await openRange(store, files.data, line), organization))
+    if (event !== null && isNamed(event, wanted)) without.add(index);
   return without.size === 0 ? "keep" : { without };
 }

@@ -1,10 +1,10 @@
 import { hash, randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { identityOf } from "../evidence/identity.ts";
 import { readEntries } from "../evidence/read.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { CODEC, createDataFile, type DataFileWriter } from "../part/data-file.ts";
+import { archivedEvents } from "../part/events.ts";
 import { encodeManifest, entryOf, type Line, type ManifestEntry } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
@@ -141,10 +141,10 @@ async function eraseEvents(
     if (!without.has(index) && !before.has(index)) range.hasher.nonce(index).copy(nonces, index * HASH_BYTES);
   const lineNonce = randomBytes(HASH_BYTES);
   data.begin({ kind: "nonces", line: lineNonce, events: nonces });
-  for await (const { index, slice } of range.slices()) {
-    if (slice === null) data.erased(Buffer.from(before.get(index)!, "hex"));
-    else if (without.has(index)) data.erased(Buffer.from(range.hasher.leaf(index, slice), "latin1"));
-    else data.event(slice, Buffer.from(identityOf(line.organization, slice), "hex"));
+  for await (const { index, event } of archivedEvents(range, line.organization)) {
+    if (event === null) data.erased(Buffer.from(before.get(index)!, "hex"));
+    else if (without.has(index)) data.erased(Buffer.from(range.hasher.leaf(index, event.bytes), "latin1"));
+    else data.event(event.bytes, Buffer.from(event.identity, "hex"));
   }
   return entryOf({ ...line, ...data.end() }, lineNonce, entry.replaces ?? entry.leaf);
 }

@@ -1,14 +1,15 @@
 import { z } from "zod";
+import { isNamed } from "../../core/archive.ts";
 import { parseCheckpoint } from "../log/checkpoint.ts";
 import { currentParts } from "../log/current-parts.ts";
 import { type LogLeaf, type PartFiles, parseLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Verifier } from "../log/note.ts";
 import { inclusionProof, leafHash, leavesOf, verifyInclusion } from "../log/tree.ts";
+import { archivedEvents } from "../part/events.ts";
 import { eventLeaf, lineLeaf } from "../part/hashing.ts";
 import { type Line, type ManifestEntry, parseLine } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import { identityOf } from "./identity.ts";
 import { namingLeaf, type ReadLog, readEntries, readLog } from "./read.ts";
 
 /*
@@ -41,7 +42,6 @@ export interface EventQuery {
 export async function proveEvent(store: ArchiveStore, query: EventQuery): Promise<Proof[]> {
   const log = await readLog(store);
   const proofs: Proof[] = [];
-  const needle = Buffer.from(/^[0-9a-f]{32}$/.test(query.event) ? "" : query.event);
   for (const { leaf, files } of currentParts(log.leaves)) {
     if (files === undefined || (query.day !== undefined && leaf.kind === "day" && leaf.day !== query.day))
       continue;
@@ -52,7 +52,7 @@ export async function proveEvent(store: ArchiveStore, query: EventQuery): Promis
         (query.organization !== undefined && entry.line.organization !== query.organization)
       )
         continue;
-      for (const at of await matches(store, files, entry.line, needle, query.event))
+      for (const at of await matches(store, files, entry.line, query.event))
         proofs.push(await proveAt(store, log, files, entries, index, at));
     }
   }
@@ -76,24 +76,12 @@ async function proveAt(
   };
 }
 
-async function matches(
-  store: ArchiveStore,
-  files: PartFiles,
-  line: Line,
-  needle: Buffer,
-  event: string,
-): Promise<number[]> {
+async function matches(store: ArchiveStore, files: PartFiles, line: Line, wanted: string): Promise<number[]> {
   const found: number[] = [];
   const range = await openRange(store, files.data, line);
-  for await (const { index, slice } of range.slices()) {
-    if (slice === null || !slice.includes(needle)) continue;
-    if (idOf(slice) === event || identityOf(line.organization, slice) === event) found.push(index);
-  }
+  for await (const { index, event } of archivedEvents(range, line.organization))
+    if (event !== null && isNamed(event, wanted)) found.push(index);
   return found;
-}
-
-function idOf(slice: Buffer): string {
-  return String((JSON.parse(slice.toString("utf8")) as { id?: unknown }).id ?? "");
 }
 
 async function eventStep(

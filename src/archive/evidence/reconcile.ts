@@ -1,10 +1,10 @@
 import { DAY_MS } from "../../core/time.ts";
 import { currentParts } from "../log/current-parts.ts";
 import type { PartFiles } from "../log/leaf.ts";
+import { archivedEvents } from "../part/events.ts";
 import type { Line } from "../part/manifest.ts";
 import { openRange } from "../part/range.ts";
 import type { ArchiveStore } from "../store/store.ts";
-import { identityOf } from "./identity.ts";
 import { readEntries, readLog } from "./read.ts";
 
 /*
@@ -16,7 +16,7 @@ import { readEntries, readLog } from "./read.ts";
  *   missing   returned and not held otherwise
  *   onlyHeld  held and no longer returned: the service has deleted them
  *
- * Identities follow the public definition of identity.ts on both sides (A11). Bytes are not compared.
+ * Identities are made in the same way on both sides (A11). Bytes are not compared.
  */
 
 /** One event as the service returned it: 32 hexadecimal digits, and its own id for messages. */
@@ -167,15 +167,9 @@ async function reconcileDay(
 
 /** With a day, only events of that day: an addition may hold events of any. */
 async function* identitiesOf(store: ArchiveStore, { files, line }: Place, day?: string) {
-  for await (const { slice } of (await openRange(store, files.data, line)).slices()) {
-    if (slice === null || (day !== undefined && !isOfDay(slice, day))) continue;
-    yield identityOf(line.organization, slice);
-  }
-}
-
-function isOfDay(slice: Buffer, day: string): boolean {
-  const { timestamp } = JSON.parse(slice.toString("utf8")) as { timestamp?: unknown };
-  const timeMs = typeof timestamp === "string" ? Date.parse(timestamp) : Number.NaN;
-  const fromMs = Date.parse(day);
-  return timeMs >= fromMs && timeMs < fromMs + DAY_MS;
+  const fromMs = day === undefined ? Number.NEGATIVE_INFINITY : Date.parse(day);
+  const toMs = day === undefined ? Number.POSITIVE_INFINITY : fromMs + DAY_MS;
+  const range = await openRange(store, files.data, line);
+  for await (const { event } of archivedEvents(range, line.organization))
+    if (event !== null && event.timestampMs >= fromMs && event.timestampMs < toMs) yield event.identity;
 }

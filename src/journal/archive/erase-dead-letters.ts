@@ -2,10 +2,12 @@ import {
   archiveOwner,
   dayOf,
   type ErasedLetters,
+  isNamed,
   isOnHold,
   isUndated,
   type TombstoneScope,
 } from "../../core/archive.ts";
+import { heldEvents } from "../../core/held-event.ts";
 import { timestampMsOf } from "../../core/time.ts";
 import type { State } from "../database.ts";
 import { allHoldsIn } from "./erasures.ts";
@@ -62,13 +64,13 @@ function isInScope(
 ): boolean {
   if (archiveOwner(organization, provider, account) !== scope.organization) return false;
   if ((scope.from !== null && day! < scope.from) || (scope.to !== null && day! > scope.to)) return false;
-  return scope.event === null || identity === scope.event || idOf(db, id) === scope.event;
+  return scope.event === null || isNamed({ id: idOf(db, id, scope.organization), identity }, scope.event);
 }
 
-function idOf(db: State, letter: number): string | undefined {
+function idOf(db: State, letter: number, owner: string): string | undefined {
   const bytes = db.prepare("SELECT bytes FROM dead_letters WHERE id = ?").pluck().get(letter) as Buffer;
   try {
-    return String((JSON.parse(bytes.toString("utf8")) as { id?: unknown } | null)?.id ?? "");
+    return heldEvents(owner, [bytes])[0]?.id;
   } catch {
     return undefined;
   }

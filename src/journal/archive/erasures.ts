@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { type HoldScope, isOnHold } from "../../core/archive.ts";
+import { type HoldScope, isNamed, isOnHold } from "../../core/archive.ts";
 import type { State } from "../database.ts";
 
 /** Whether an event of that day was erased, by its id or its identity of 32 hexadecimal digits. */
@@ -77,12 +77,7 @@ function reaches(
   { owner, event, fromDay, toDay }: Tombstone,
   organization: string,
   day: string,
-  { id, identity }: EventNames,
+  names: EventNames,
 ): boolean {
-  return (
-    owner === organization &&
-    day >= fromDay &&
-    day <= toDay &&
-    (event === "" || event === id || event === identity)
-  );
+  return owner === organization && day >= fromDay && day <= toDay && (event === "" || isNamed(names, event));
 }

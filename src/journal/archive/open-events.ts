@@ -1,4 +1,4 @@
-import { archiveOwner, isOnHold, type OpenEvents, type TombstoneScope } from "../../core/archive.ts";
+import { archiveOwner, isNamed, isOnHold, type OpenEvents, type TombstoneScope } from "../../core/archive.ts";
 import type { State } from "../database.ts";
 import { holdsIn } from "./erasures.ts";
 import type { ArchivePages } from "./pages.ts";
@@ -44,7 +44,7 @@ async function countIn(
     let found = 0;
     for (let index = 0; index < page.count; index++) {
       const event = page.event(index);
-      if (event.id !== wanted && event.identity !== wanted) continue;
+      if (!isNamed(event, wanted)) continue;
       const owner = archiveOwner(event.organization, event.provider, event.account);
       if (owner === organization && page.day(event) === day && !page.isChanged) found++;
     }

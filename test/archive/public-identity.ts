@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 
 /**
- * The identity of an event, publicly defined (A11): the first 16 bytes of SHA-256 over organization, service,
- * event type, timestamp and id, each followed by a zero byte; over the organization, a zero byte and the event's
- * bytes where it has no id. A portal's own events have `provider <id>` for an organization.
+ * The identity of an event as docs/auditor.md defines it (A11), for ids that are strings: the first 16 bytes of SHA-256
+ * over organization, service, event type, timestamp and id, each followed by a zero byte; over the organization, a
+ * zero byte and the event's bytes where it has no id. A portal's own events have `provider <id>` for an organization.
  */
-export function identityOf(organization: string, slice: Uint8Array): string {
+export function publicIdentityOf(organization: string, slice: Uint8Array): string {
   const owner = organization.replace(/^provider:/, "provider ");
   const event = JSON.parse(Buffer.from(slice).toString("utf8")) as Record<string, unknown>;
   const text = (value: unknown) =>
