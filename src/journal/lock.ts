@@ -1,4 +1,5 @@
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, openSync, readlinkSync, realpathSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import type Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
@@ -52,12 +53,19 @@ function tryLock(stateFile: string, timeoutMs: number): Lock | null {
 
 function openLock(stateFile: string, timeoutMs: number): Database.Database {
   try {
-    const file = `${stateFile}.lock`;
+    const file = `${targetOf(stateFile)}.lock`;
     if (!existsSync(file)) closeSync(openSync(file, "a", MODE));
     return new Sqlite(file, { timeout: timeoutMs });
   } catch (error) {
     throw cannotLock(stateFile, error);
   }
+}
+
+/** SQLite follows a symbolic link to the state file, so the lock is beside the file that the link names. */
+function targetOf(stateFile: string): string {
+  if (existsSync(stateFile)) return realpathSync(stateFile);
+  const isLink = lstatSync(stateFile, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink ? resolve(realpathSync(dirname(stateFile)), readlinkSync(stateFile)) : stateFile;
 }
 
 function cannotLock(stateFile: string, error: unknown): UsageError {
