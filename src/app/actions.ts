@@ -1,5 +1,5 @@
 import type { Config } from "../config/schema.ts";
-import { type Actions, UnknownNameError } from "../core/actions.ts";
+import { type Actions, lettersResult, UnknownNameError } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Delivery } from "../delivery/deliver.ts";
@@ -42,20 +42,12 @@ function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay"
       const bounded = { ...filter, pageMax: filter.pageMax ?? journal.end().page };
       let count = 0;
       for (let more = -1; more !== 0; count += more) more = await deadLetters.replay(bounded, journal.pages);
-      return {
-        count,
-        message: `${lettersText(count)} returned to ${count === 1 ? "its sink" : "their sinks"}.`,
-      };
+      return lettersResult("replay", count, deadLetters.waiting(bounded));
     },
     async drop(filter) {
-      const count = await deadLetters.drop(filter);
-      return { count, message: `${lettersText(count)} deleted.` };
+      return lettersResult("drop", await deadLetters.drop(filter), deadLetters.waiting(filter));
     },
   };
-}
-
-function lettersText(count: number): string {
-  return count === 1 ? "1 dead letter was" : `${count} dead letters were`;
 }
 
 function sinkActions({

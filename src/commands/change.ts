@@ -3,7 +3,7 @@ import type { Config } from "../config/schema.ts";
 import { type ActionBody, type ActionKind, perform } from "../core/actions.ts";
 import { systemClock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
-import { createRequests } from "../journal/command-queue.ts";
+import { createRequests, type RequestResult } from "../journal/command-queue.ts";
 import { openState } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import type { Io } from "./io.ts";
@@ -30,8 +30,7 @@ export async function change<Kind extends ActionKind>(
   const repairing = kind === "rename" || kind === "forget";
   const app = await openApp({ config, log: createLog(io, config.log.level), stdout: io.stdout, repairing });
   try {
-    const { message } = await perform(app.actions, kind, body, io.signal);
-    io.stdout.write(`${message}\n`);
+    tell(io, await perform(app.actions, kind, body, io.signal));
     if (afterwards !== "once") return;
     const progress = showProgress(io, app);
     await app.once(io.signal).finally(progress.stop);
@@ -49,8 +48,7 @@ async function changeInCluster<Kind extends ActionKind>(
   const { openClusterClient } = await import("../app/cluster/client.ts");
   const client = await openClusterClient(config, createLog(io, config.log.level), io.signal);
   try {
-    const { message } = await perform(client.actions, kind, body, io.signal);
-    io.stdout.write(`${message}\n`);
+    tell(io, await perform(client.actions, kind, body, io.signal));
   } finally {
     await client.close();
   }
@@ -65,9 +63,18 @@ async function ask(io: Io, config: Config, kind: ActionKind, body: unknown): Pro
     const result = await requests.ask(kind, body, running, io.signal);
     if (result === undefined) return false;
     if (!result.ok) throw new UsageError(result.message);
-    io.stdout.write(`${result.message}\n`);
+    tell(io, result);
     return true;
   } finally {
     db.close();
   }
+}
+
+/** Where everything has to wait, nothing was done: a script must notice. */
+function tell(
+  io: Io,
+  { message, count, waiting = 0 }: Pick<RequestResult, "message" | "count" | "waiting">,
+): void {
+  if (count === 0 && waiting > 0) throw new UsageError(message);
+  io.stdout.write(`${message}\n`);
 }

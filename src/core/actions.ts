@@ -105,6 +105,18 @@ export interface ActionResult {
   readonly message: string;
   /** How many dead letters, windows, sinks or accounts were affected. */
   readonly count: number;
+  /** How many dead letters were asked for and left, because their batch is not delivered yet. */
+  readonly waiting?: number | undefined;
+}
+
+/** A sentence about the dead letters that were replayed or dropped, and about those that were left. */
+export function lettersResult(kind: "replay" | "drop", count: number, waiting: number): ActionResult {
+  const what = count === 1 ? "1 dead letter was" : `${count} dead letters were`;
+  const where = count === 1 ? "its sink" : "their sinks";
+  const done = kind === "replay" ? `${what} returned to ${where}.` : `${what} deleted.`;
+  if (waiting === 0) return { count, message: done };
+  const left = waiting === 1 ? "1 must wait: its batch is" : `${waiting} must wait: their batches are`;
+  return { count, waiting, message: `${done} ${left} not delivered yet. Ask again afterwards.` };
 }
 
 /** Each throws UsageError when the request is wrong, and UnknownNameError when it names something unknown. */

@@ -173,8 +173,15 @@ export interface JournalReader {
   read(after: Position): Promise<JournalPage | null>;
   /** Whether there are events for this reader after the position. Reads none of them. */
   hasMore(after: Position): Promise<boolean>;
-  /** Bounds behind the position stay; all are dropped when it moves back. */
-  commit(position: Position, state: SinkState | undefined): Promise<void>;
+  /**
+   * Bounds behind the position stay; all are dropped when it moves back. Events that were dead letters and were delivered
+   * after all are no dead letters any more.
+   */
+  commit(
+    position: Position,
+    state: SinkState | undefined,
+    delivered?: readonly JournalPlace[],
+  ): Promise<void>;
   /** Together with the state, where one is given. */
   setBounds(bounds: readonly Position[], state?: SinkState): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
@@ -224,11 +231,14 @@ export interface Lines {
   shapes?(from: number, to: number): NumberedShapes | undefined;
 }
 
-/** Where the event of a dead letter is in the journal. */
-export interface DeadLetterPlace {
+/** Where an event is in the journal. */
+export interface JournalPlace {
   readonly page: number;
   readonly index: number;
   readonly identity: string;
+}
+
+export interface DeadLetterPlace extends JournalPlace {
   readonly reason: string;
 }
 

@@ -63,6 +63,7 @@ export const laneAnswerSchema = z.strictObject({
   error: z.enum(["usage", "unknown_name", "route"]).optional(),
   status: z.int().optional(),
   count: z.number().optional(),
+  waiting: z.number().optional(),
   value: z.unknown().optional(),
 });
 export type LaneAnswer = z.output<typeof laneAnswerSchema>;

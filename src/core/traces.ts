@@ -134,8 +134,8 @@ export function createTraces(tracer: Tracer) {
       },
       read: (after) => reader.read(after),
       hasMore: (after) => reader.hasMore(after),
-      async commit(position, state) {
-        await reader.commit(position, state);
+      async commit(position, state, delivered) {
+        await reader.commit(position, state, delivered);
         committed(reader.name, position);
       },
       setBounds: (bounds, state) => reader.setBounds(bounds, state),

@@ -15,6 +15,7 @@ import { createPipeline } from "./pipeline.ts";
 import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
 import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
+import { createReaderLetters } from "./reader-letters.ts";
 import { without } from "./records.ts";
 
 /*
@@ -38,6 +39,7 @@ export function createDelivery(options: DeliveryOptions) {
   const health = createHealth(name, clock, log, options.alarms);
   const progress = createProgress(reader.position);
   const refusals = createRefusals();
+  const letters = createReaderLetters(reader);
   const { encodedMemory = createEncodedMemory() } = options;
   const nextBatch = createNextBatch({ ...options, encodedMemory, bury });
   /** Kept for the sink between two openings. */
@@ -102,9 +104,9 @@ export function createDelivery(options: DeliveryOptions) {
       if (comparePositions(reader.position, at) < 0)
         await reader.commit(at, resolved(at, readerState().sink, readerState().layout));
       progress.reopened(at);
-      const letters = await reader.deadLettersAfter(at);
-      // Events that the destination refused were part of their batch, and a durable bound means the same events again.
-      progress.leaveOut(letters.filter(({ reason }) => isMisfit(reason)));
+      const kept = await reader.deadLettersAfter(at);
+      progress.leaveOut(kept.filter(({ reason }) => isMisfit(reason)));
+      letters.reopen(kept.filter(({ reason }) => !isMisfit(reason)));
     } catch (error) {
       await opened.close();
       throw error;
@@ -133,16 +135,17 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   async function pass(to: Position): Promise<void> {
-    await reader.commit(to, reader.state);
+    await letters.commit(to, reader.state);
     progress.passed(to);
   }
 
   async function written(batch: Batch, newState: SinkState | undefined, recordsMax: number): Promise<void> {
+    letters.took(batch);
     try {
       // A sink that keeps no position may get one later, by a change of its config: nothing to compare then.
       const isPositioned = sink !== undefined && "position" in sink;
       const { layout } = readerState();
-      await reader.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState, layout));
+      await letters.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState, layout));
     } catch (error) {
       // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();
@@ -155,6 +158,7 @@ export function createDelivery(options: DeliveryOptions) {
 
   function count(batch: Batch): void {
     const { count: events, bytes } = totalsOf(batch);
+    letters.took(batch);
     refusals.took(events);
     totals.sentEvents += events;
     totals.lastWriteMs = clock.now();
@@ -213,10 +217,10 @@ export function createDelivery(options: DeliveryOptions) {
     if (taken.records.length > 0) count(taken);
   }
 
-  async function bury(letters: readonly DeadLetter[]): Promise<void> {
-    await reader.addDeadLetters(letters);
-    totals.deadLetters += letters.length;
-    log.warn({ count: letters.length, reason: letters[0]?.reason }, "Events became dead letters.");
+  async function bury(added: readonly DeadLetter[]): Promise<void> {
+    await letters.add(added);
+    totals.deadLetters += added.length;
+    log.warn({ count: added.length, reason: added[0]?.reason }, "Events became dead letters.");
   }
 
   /** After any error an exactly-once sink is closed, opened again, and goes on from the position that yields (R17). */
@@ -260,8 +264,7 @@ export function createDelivery(options: DeliveryOptions) {
       await runSteps({ ...loop, isDone: isDrained }, signal);
       signal.throwIfAborted();
       const { state, reason, remedy } = health.view();
-      const isStopped = state === "stopped" || state === "paused";
-      if (isStopped || (await reader.hasMore(reader.position)))
+      if (state === "stopped" || state === "paused" || (await reader.hasMore(reader.position)))
         throw new Error(
           `The sink "${name}" is ${state}: ${reason?.replace(/\.$/, "") ?? "no reason is known"}. ${remedy}`,
         );

@@ -48,6 +48,12 @@ export interface DeadLetterGroup {
 const COLUMNS =
   "id, reader AS sink, reason, stored_ms AS storedMs, account, organization, service, event_type AS eventType, timestamp, answer";
 const REPLAY_MAX = 10_000;
+/**
+ * A letter whose batch is not committed yet must stay: without it, a process that starts again would deliver the event
+ * with that batch. Nothing is formed for a reader that does not exist.
+ */
+const IS_PASSED =
+  "COALESCE((page, event) < (SELECT page, event FROM readers WHERE name = dead_letters.reader), TRUE)";
 
 /** Events that a sink refused: they can be listed, shown, returned to the sink, or deleted. */
 export function createDeadLetters(db: State) {
@@ -69,6 +75,15 @@ export function createDeadLetters(db: State) {
         .all() as { sink: string; count: number }[];
     },
 
+    /** How many of them are of batches that are not committed yet. */
+    waiting(filter: DeadLetterFilter): number {
+      const { where, values } = conditionsOf(db, filter, `NOT ${IS_PASSED}`);
+      return db
+        .prepare(`SELECT COUNT(*) FROM dead_letters ${where}`)
+        .pluck()
+        .get(...values) as number;
+    },
+
     /** The newest journal page that one of them came from. */
     newestPage: () => (db.prepare("SELECT MAX(page) FROM dead_letters").pluck().get() as number | null) ?? 0,
 
@@ -77,10 +92,10 @@ export function createDeadLetters(db: State) {
 
     /**
      * Moves them back into the journal as pages for their sink alone (R21). One transaction takes at most
-     * REPLAY_MAX of them; returns how many, 0 when none is left.
+     * REPLAY_MAX of them; returns how many, 0 when none is left. Letters of unfinished batches stay.
      */
     replay(filter: DeadLetterFilter, pages: Pages): Promise<number> {
-      const { where, values } = conditionsOf(db, filter);
+      const { where, values } = conditionsOf(db, filter, IS_PASSED);
       return db.change(() => {
         const rows = db
           .prepare(
@@ -98,8 +113,9 @@ export function createDeadLetters(db: State) {
       });
     },
 
+    /** Letters of unfinished batches stay. */
     drop(filter: DeadLetterFilter): Promise<number> {
-      const { where, values } = conditionsOf(db, filter);
+      const { where, values } = conditionsOf(db, filter, IS_PASSED);
       return db.change(() => db.prepare(`DELETE FROM dead_letters ${where}`).run(...values).changes);
     },
   };
@@ -157,8 +173,11 @@ interface ReplayRow {
   readonly bytes: Buffer;
 }
 
-function conditionsOf(db: State, filter: DeadLetterFilter): { where: string; values: (string | number)[] } {
-  const parts: string[] = [];
+function conditionsOf(
+  db: State,
+  filter: DeadLetterFilter,
+  ...parts: string[]
+): { where: string; values: (string | number)[] } {
   const values: (string | number)[] = [];
   const add = (condition: string, ...given: (string | number)[]) => {
     parts.push(condition);

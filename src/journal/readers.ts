@@ -34,6 +34,9 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
     `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  const deleteDeadLetter = db.prepare(
+    "DELETE FROM dead_letters WHERE reader = ? AND page = ? AND event = ? AND identity = ?",
+  );
   const selectDeadLetters = db.prepare(
     `SELECT page, event AS "index", identity, reason FROM dead_letters
      WHERE reader = ? AND (page, event) >= (?, ?) ORDER BY page, event`,
@@ -123,10 +126,14 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
           return page;
         },
         hasMore: async (after) => pages.hasNext(name, after),
-        async commit(to, newState) {
+        async commit(to, newState, delivered = []) {
           const isBack = comparePositions(to, position) < 0;
           const left = isBack ? [] : bounds.filter((bound) => comparePositions(bound, to) > 0);
-          await db.change(() => commit(name, to, newState, left));
+          await db.change(() => {
+            commit(name, to, newState, left);
+            for (const { page, index, identity } of delivered)
+              deleteDeadLetter.run(name, page, index, identity);
+          });
           position = to;
           state = newState;
           bounds = left;

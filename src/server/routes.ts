@@ -156,6 +156,9 @@ function deadLetterRoute(view: View): Route {
 
 const sinkParams = z.strictObject({ name: z.string().meta({ description: "The sink's name." }) });
 const { ids: _ids, pageMax: _pageMax, ...filters } = ACTIONS.drop.shape;
+const waiting = z
+  .int()
+  .meta({ description: "How many of them were left because their batch is not delivered yet." });
 
 /** Changes; every one needs the token. They are the same actions that the commands carry out. */
 export function actionRoutes(actions: Actions): readonly Route[] {
@@ -164,10 +167,11 @@ export function actionRoutes(actions: Actions): readonly Route[] {
       summary:
         "Returns dead letters to the journal, each for its own sink: by numbers, sink, reason or group.",
       body: ACTIONS.replay,
-      response: z.strictObject({ replayed: z.int() }),
-      run: async ({ body, signal }) => ({
-        replayed: (await actions.replay(someOf(body), signal)).count,
-      }),
+      response: z.strictObject({ replayed: z.int(), waiting }),
+      async run({ body, signal }) {
+        const { count, waiting = 0 } = await actions.replay(someOf(body), signal);
+        return { replayed: count, waiting };
+      },
     }),
     change("DELETE", "/api/dead-letters", {
       summary: "Deletes dead letters: by numbers, sink, reason or group.",
@@ -179,10 +183,11 @@ export function actionRoutes(actions: Actions): readonly Route[] {
           .optional()
           .meta({ description: "By their numbers, with commas between them." }),
       }),
-      response: z.strictObject({ dropped: z.int() }),
+      response: z.strictObject({ dropped: z.int(), waiting }),
       async run({ query: { ids, ...filter }, signal }) {
         const chosen = { ...filter, ...(ids === undefined ? {} : { ids: ids.split(",").map(Number) }) };
-        return { dropped: (await actions.drop(someOf(chosen), signal)).count };
+        const { count, waiting = 0 } = await actions.drop(someOf(chosen), signal);
+        return { dropped: count, waiting };
       },
     }),
     change("POST", "/api/sinks/:name/retry", {

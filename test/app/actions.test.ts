@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Account } from "../../src/app/account.ts";
 import { createActions } from "../../src/app/actions.ts";
+import { createClusterActions } from "../../src/app/cluster/actions.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { UnknownNameError } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -18,13 +19,13 @@ describe("the actions", () => {
   });
   afterEach(() => fixture.close());
 
-  function actions() {
+  function actions({ db, journal }: Pick<JournalFixture, "db" | "journal"> = fixture) {
     const account = (name: string) =>
       ({ name, poller: { planNow: () => polled.push(name) } }) as unknown as Account;
     return createActions({
       config: { sinks: [{ name: "siem" }], accounts: [] } as unknown as Config,
-      db: fixture.db,
-      journal: fixture.journal,
+      db,
+      journal,
       accounts: [account("acme"), account("other")],
       deliveries: [],
       archives: [],
@@ -32,13 +33,15 @@ describe("the actions", () => {
     });
   }
 
-  async function bury(count: number, reasonOf: (index: number) => string): Promise<void> {
+  /** Dead letters of the first events of a page that the sink has passed, or has passed up to an event. */
+  async function bury(count: number, reasonOf: (index: number) => string, passed = count): Promise<void> {
     await fixture.journal.append(pageOf(eventTexts(0, count)));
     const reader = await fixture.journal.reader("siem");
     const events = await readEvents(reader);
     await reader.addDeadLetters(
       events.map((event, index) => ({ event, reason: reasonOf(index), answer: `answer ${index}` })),
     );
+    await reader.commit({ ...fixture.journal.end(), event: passed }, undefined);
   }
 
   test("poll looks at one account when it is named, and at all otherwise", async () => {
@@ -53,6 +56,55 @@ describe("the actions", () => {
     await bury(12_000, () => "400: no");
     expect(await actions().replay({ sink: "siem" }, signal)).toMatchObject({ count: 12_000 });
     expect(createDeadLetters(fixture.db).counts()).toEqual([]);
+  });
+
+  test("R21 letters of a batch that is not delivered yet are left, and the answer says how many", async () => {
+    await bury(5, () => "400: no", 3);
+    expect(await actions().drop({ ids: [1] }, signal)).toEqual({
+      count: 1,
+      message: "1 dead letter was deleted.",
+    });
+    expect(await actions().replay({ sink: "siem" }, signal)).toEqual({
+      count: 2,
+      waiting: 2,
+      message:
+        "2 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Ask again afterwards.",
+    });
+    expect(await actions().drop({ ids: [5] }, signal)).toEqual({
+      count: 0,
+      waiting: 1,
+      message:
+        "0 dead letters were deleted. 1 must wait: its batch is not delivered yet. Ask again afterwards.",
+    });
+  });
+
+  test("R21 a cluster's answer counts the letters of all lanes", async () => {
+    await bury(5, () => "400: no", 3);
+    const other = openFixture();
+    const lane = (number: number, of: JournalFixture) => ({
+      lane: number,
+      app: { actions: actions(of) },
+    });
+    const whole = createClusterActions({
+      lanes: 2,
+      messenger: { ask: () => Promise.reject(new Error("both lanes run here")) },
+      providers: [],
+      sinks: ["siem"],
+      running: () => [lane(0, other), lane(1, fixture)],
+    });
+    try {
+      expect(await whole.replay({ sink: "siem" }, signal)).toEqual({
+        count: 3,
+        waiting: 2,
+        message:
+          "3 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Ask again afterwards.",
+      });
+      // Nothing was mistyped: they are there, and wait.
+      const group = createDeadLetters(fixture.db).groups()[0]!.id;
+      expect(await whole.drop({ group }, signal)).toMatchObject({ count: 0, waiting: 2 });
+    } finally {
+      other.close();
+    }
   });
 
   test("one group takes refusals that differ only in values, ids and numbers", async () => {

@@ -375,6 +375,16 @@ describe("on a state", () => {
       code: 0,
       stdout: "1 dead letter was returned to its sink.\n",
     });
+    const held = openState(state);
+    const place = held.prepare("SELECT page, event FROM readers WHERE name = 'disk'").get();
+    const moveTo = held.prepare("UPDATE readers SET page = @page, event = @event WHERE name = 'disk'");
+    moveTo.run({ page: 1, event: 0 });
+    expect(await world.run(["dead-letters", "drop", "3", "-c", config])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("1 must wait: its batch is not delivered yet"),
+    });
+    moveTo.run(place);
+    held.close();
     await world.run(["run", "--once", "-c", config]);
     const lines = world.lines(world.at("letters"));
     expect(lines.filter((line) => line === bytes)).toHaveLength(2);

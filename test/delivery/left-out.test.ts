@@ -71,7 +71,7 @@ describe.each(KINDS)("R18 events that became dead letters before their batch was
     expect(letters().list({}, 9)).toMatchObject([{ reason: "it could not be encoded: a defect" }]);
   });
 
-  test("one that the destination refused was part of its batch, and stays in it", async () => {
+  test("one that the destination refused is sent again with its batch, and is no dead letter once it is taken", async () => {
     harness = createHarness(kind);
     const { db } = harness.fixture;
     await harness.append(TEXTS);
@@ -84,6 +84,22 @@ describe.each(KINDS)("R18 events that became dead letters before their batch was
     expect(letters().counts()).toEqual([{ sink: "sink", count: 1 }]);
     await deliverAll(harness, await harness.start());
     expect(harness.destination.held).toEqual(TEXTS);
+    expect(letters().counts()).toEqual([]);
+  });
+
+  test("one that the destination refuses again stays a dead letter", async () => {
+    harness = createHarness(kind);
+    const { db } = harness.fixture;
+    await harness.append(TEXTS);
+    db.exec("CREATE TRIGGER full BEFORE UPDATE OF page ON readers BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    const refuses = () => {
+      throw new RejectedEventsError("no", [{ index: 1, reason: "no" }]);
+    };
+    await runInto(refuses);
+    db.exec("DROP TRIGGER full");
+    harness.destination.otherwise = refuses;
+    await deliverAll(harness, await harness.start());
+    expect(letters().counts()).toEqual([{ sink: "sink", count: 1 }]);
   });
 
   test("a dead letter of another event at the same place leaves nothing out", async () => {
@@ -95,7 +111,7 @@ describe.each(KINDS)("R18 events that became dead letters before their batch was
     expect(harness.destination.held).toEqual([eventText(0)]);
   });
 
-  test("one becomes a dead letter with its batch, not while that waits, and once, also if the letter is deleted", async () => {
+  test("one becomes a dead letter with its batch, not while that waits, and once; it can be deleted when that is delivered", async () => {
     harness = createHarness({ ...kind, limits: { bytesMax: 4000, ageMsMax: 60_000 } });
     await harness.append(TEXTS);
     harness.destination.otherwise = fails;
@@ -105,15 +121,16 @@ describe.each(KINDS)("R18 events that became dead letters before their batch was
     await harness.clock.advance(60_000);
     await stepUntilIdle(delivery);
     expect(letters().counts()).toEqual([{ sink: "sink", count: 1 }]);
-    await letters().drop({});
+    expect(await letters().drop({})).toBe(0);
+    expect(await letters().replay({}, harness.fixture.journal.pages)).toBe(0);
     await harness.clock.advance(60_000);
     await stepUntilIdle(delivery);
-    expect(letters().counts()).toEqual([]);
+    expect(letters().counts()).toEqual([{ sink: "sink", count: 1 }]);
     harness.destination.otherwise = undefined;
     await harness.clock.advance(600_000);
     await stepUntilIdle(delivery);
     expect(harness.destination.held).toEqual(OTHERS);
-    expect(letters().counts()).toEqual([]);
+    expect(await letters().drop({})).toBe(1);
     await delivery.close();
   });
 });

@@ -149,6 +149,8 @@ describe("dead letters", () => {
     await bury("siem", "mapping: 100%_", ({ index }) => index < 2);
     await bury("siem", "too large", ({ index }) => index === 2);
     await bury("lake", "mapping");
+    await passAll("siem");
+    await passAll("lake");
     expect(letters.list({ sink: "siem", reason: "%_" }, 10).map(({ id }) => id)).toEqual([1, 2]);
     expect(letters.list({ reason: "mapping" }, 3)).toHaveLength(3);
     expect(await letters.drop({ ids: [2] })).toBe(1);
@@ -158,6 +160,29 @@ describe("dead letters", () => {
       { sink: "lake", count: 4 },
       { sink: "siem", count: 1 },
     ]);
+  });
+
+  test("R21 those in front of their reader's position wait: their batch is not delivered yet", async () => {
+    await append(eventTexts(0, 4));
+    const [, , third] = await bury("siem", "no");
+    const reader = await fixture.journal.reader("siem");
+    const { page, index } = third!;
+    await reader.commit({ ...fixture.journal.end(), page, event: index }, undefined);
+    expect(letters.waiting({})).toBe(2);
+    expect(letters.waiting({ ids: [1, 3] })).toBe(1);
+    expect(await letters.drop({ ids: [2, 3] })).toBe(1);
+    expect(await letters.replay({}, fixture.journal.pages)).toBe(1);
+    expect(letters.list({}, 9).map(({ id }) => id)).toEqual([3, 4]);
+    await passAll("siem");
+    expect(letters.waiting({})).toBe(0);
+    expect(await letters.drop({})).toBe(2);
+  });
+
+  test("R21 those of a sink that has no position can be deleted", async () => {
+    await append(eventTexts(0, 1));
+    await bury("siem", "no");
+    fixture.db.exec("DELETE FROM readers");
+    expect(await letters.drop({})).toBe(1);
   });
 
   test("R14 go with a sink's new name, and go with a sink that is forgotten", async () => {

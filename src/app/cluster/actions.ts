@@ -1,6 +1,12 @@
 import type { App } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
-import { ACTIONS, type ActionKind, type ActionResult, type Actions } from "../../core/actions.ts";
+import {
+  ACTIONS,
+  type ActionKind,
+  type ActionResult,
+  type Actions,
+  lettersResult,
+} from "../../core/actions.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { explain, UsageError } from "../../core/errors.ts";
 import { shareOf } from "../../core/shard.ts";
@@ -53,7 +59,8 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
       const answer = await messenger.ask(lane, { kind: "action", action, body }, answerMs, signal);
       if (answer === undefined) return { lane };
       if (!answer.ok) return { lane, error: errorOf(answer) };
-      return { lane, result: { message: answer.message, count: answer.count ?? 0 } };
+      const { message, count = 0, waiting } = answer;
+      return { lane, result: { message, count, waiting } };
     } catch (error) {
       if (signal.aborted) throw error;
       return { lane, error };
@@ -70,7 +77,7 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
       if (kind === "archive") return mergeArchives(results);
-      const merged = mergeResults(results);
+      const merged = mergeResults(results, kind);
       if (isAboutLetters(kind)) checkMatched(body as LettersBody, options, results, merged);
       return merged;
     };
@@ -94,7 +101,7 @@ interface LettersBody extends AnyBody {
   readonly untilMs?: number | undefined;
 }
 
-function isAboutLetters(kind: ActionKind): boolean {
+function isAboutLetters(kind: ActionKind): kind is "replay" | "drop" {
   return kind === "replay" || kind === "drop";
 }
 
@@ -103,10 +110,10 @@ function checkMatched(
   { ids, group, sink }: LettersBody,
   { sinks }: Pick<ClusterActionsOptions, "sinks">,
   results: readonly LaneResult[],
-  { count }: ActionResult,
+  { count, waiting = 0 }: ActionResult,
 ): void {
   const isNamed = ids !== undefined || group !== undefined || (sink !== undefined && !sinks.includes(sink));
-  if (!isNamed || count > 0 || results.some(({ result }) => result === undefined)) return;
+  if (!isNamed || count + waiting > 0 || results.some(({ result }) => result === undefined)) return;
   throw new UsageError(
     'No dead letter matches, so nothing was changed. "tidemark dead-letters list" shows them.',
   );
@@ -157,7 +164,7 @@ function archivePart(
 
 /** Each lane has an archive of its own, so each says what it did. */
 function mergeArchives(results: readonly LaneResult[]): ActionResult {
-  const { count } = mergeResults(results);
+  const { count } = mergeResults(results, "archive");
   const lines = results.flatMap(({ lane, result, error }) => {
     if (result !== undefined) return [`Lane ${lane}: ${result.message}`];
     if (error === undefined) return [laterText([lane])];
@@ -166,7 +173,7 @@ function mergeArchives(results: readonly LaneResult[]): ActionResult {
   return { count, message: lines.join("\n") };
 }
 
-function mergeResults(results: readonly LaneResult[]): ActionResult {
+function mergeResults(results: readonly LaneResult[], kind: ActionKind): ActionResult {
   const done = results.flatMap(({ result }) => (result === undefined ? [] : [result]));
   const failed = results.filter(({ error }) => error !== undefined);
   const silent = results.filter(({ result, error }) => result === undefined && error === undefined);
@@ -176,12 +183,17 @@ function mergeResults(results: readonly LaneResult[]): ActionResult {
     return { count: 0, message: later };
   }
   const count = done.reduce((sum, one) => sum + one.count, 0);
-  const said = done.find((one) => one.count > 0) ?? done[0]!;
-  const inLanes = done.length === 1 ? [] : [`(In ${done.length} lanes; ${count} altogether.)`];
+  const waiting = done.reduce((sum, one) => sum + (one.waiting ?? 0), 0);
+  const said = isAboutLetters(kind)
+    ? lettersResult(kind, count, waiting)
+    : (done.find((one) => one.count > 0) ?? done[0]!);
+  const inLanes =
+    done.length === 1 || isAboutLetters(kind) ? [] : [`(In ${done.length} lanes; ${count} altogether.)`];
   // A lane refuses what it does not have; anything else went wrong.
   const wrong = failed.filter(({ error }) => !(error instanceof UsageError));
   const notIn = wrong.map(({ lane, error }) => `Lane ${lane} could not: ${explain(error)}`);
   return {
+    ...said,
     count,
     message: [said.message, ...inLanes, ...notIn, later].filter((text) => text !== "").join(" "),
   };

@@ -52,17 +52,17 @@ export function createLetters(act, now) {
 
   async function replay(choice) {
     await act(async () => {
-      const { replayed } = await send("POST", "/api/dead-letters/replay", choice);
+      const { replayed, waiting } = await send("POST", "/api/dead-letters/replay", choice);
       await refresh();
-      return `${plural(replayed, "dead letter")} returned to the journal.`;
+      return `${plural(replayed, "dead letter")} returned to the journal.${waitingText(waiting)}`;
     });
   }
 
   async function drop(query) {
     await act(async () => {
-      const { dropped } = await send("DELETE", `/api/dead-letters?${query}`);
+      const { dropped, waiting } = await send("DELETE", `/api/dead-letters?${query}`);
       await refresh();
-      return `${plural(dropped, "dead letter")} deleted.`;
+      return `${plural(dropped, "dead letter")} deleted.${waitingText(waiting)}`;
     });
   }
 
@@ -151,6 +151,10 @@ export function createLetters(act, now) {
   }
 
   return { refresh };
+}
+
+function waitingText(waiting) {
+  return waiting === 0 ? "" : ` ${number(waiting)} must wait: their batch is not delivered yet.`;
 }
 
 function pretty(text) {
