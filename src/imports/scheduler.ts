@@ -12,7 +12,8 @@ const MISSED_MS_MAX = 7 * 86_400_000;
 /**
  * Starts scheduled imports. A run is a row for its local date and time before anything is sent, so that neither a
  * crash nor a clock change starts it twice (R28). A run that is later than `catchUp` is missed, and of several that
- * are due only the last is started; both are recorded and logged.
+ * are due only the last is started; both are recorded and logged. When the clock goes back, runs that were recorded as
+ * missed for times to come are forgotten, and the schedule is looked at from the last run before the new time on.
  */
 export interface Scheduler {
   /** Starts everything that is due at this time; resolves when the starts have been answered. */
@@ -22,13 +23,21 @@ export interface Scheduler {
 export function createScheduler(context: StartContext, definitions: readonly ImportDefinition[]): Scheduler {
   const { runs } = context.store;
   const nextMs = new Map<string, number>();
+  let latestMs = 0;
 
   /** A new or changed schedule counts from now on. */
   async function consideredMs(definition: ImportDefinition, nowMs: number): Promise<number> {
-    const known = runs.consideredMs(definition.name, keyOf(definition));
-    if (known !== undefined) return Math.max(known, nowMs - MISSED_MS_MAX);
-    await context.store.change(() => runs.consider(definition.name, keyOf(definition), nowMs));
-    return nowMs;
+    const { name } = definition;
+    const key = keyOf(definition);
+    const known = runs.consideredMs(name, key);
+    if (known !== undefined && known <= nowMs) return Math.max(known, nowMs - MISSED_MS_MAX);
+    if (known !== undefined)
+      context.log.warn({ import: name }, "The clock was set back. The schedule counts from the new time on.");
+    return context.store.change(() => {
+      const fromMs = (known === undefined ? undefined : runs.forgetFuture(name, nowMs)) ?? nowMs;
+      runs.consider(name, key, fromMs);
+      return Math.max(fromMs, nowMs - MISSED_MS_MAX);
+    });
   }
 
   async function runOne(definition: ImportDefinition, nowMs: number, signal: AbortSignal): Promise<void> {
@@ -42,6 +51,9 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
 
   return {
     async runDue(nowMs, signal) {
+      // Times that were planned by a clock that has been set back mean nothing.
+      if (nowMs < latestMs) nextMs.clear();
+      latestMs = nowMs;
       await Promise.all(definitions.map((definition) => runOne(definition, nowMs, signal)));
     },
   };

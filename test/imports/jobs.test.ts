@@ -386,6 +386,51 @@ describe("schedules", () => {
     }
   });
 
+  it.each(["the same process", "a new process"])(
+    "R28 a clock that was ahead holds up no run, in %s",
+    async (which) => {
+      const source = sourceOf(Array.from({ length: 9 }, (_, at) => started(`j${at}`)));
+      const definitions = [definitionOf({ finishAfter: "2m" })];
+      const first = run(source, definitions);
+      const imports = () => (which === "the same process" ? first : run(source, definitions));
+      const outcomes = () =>
+        db.prepare("SELECT local, outcome FROM import_runs ORDER BY local").raw().all() as string[][];
+      clock.set("2026-02-01T01:00:00Z");
+      await first.step(forever);
+      clock.set("2026-02-05T12:00:00Z");
+      await first.step(forever);
+      expect(outcomes()).toHaveLength(5);
+
+      clock.set("2026-02-01T03:30:00Z");
+      await imports().step(forever);
+      // The run of 02:00 fell into the time in which the clock was wrong.
+      expect(outcomes()).toEqual([["2026-02-01T02:00", "missed"]]);
+      for (; clock.now() < Date.parse("2026-02-04T00:00:00Z"); clock.advance(10 * MINUTE_MS))
+        await imports().step(forever);
+      expect(source.starts).toHaveLength(2);
+      expect(outcomes().slice(1)).toEqual([
+        ["2026-02-02T02:00", "started"],
+        ["2026-02-03T02:00", "started"],
+      ]);
+    },
+  );
+
+  it("R28 a clock that goes back a little starts no run twice", async () => {
+    const source = sourceOf([started("j1"), started("j2")]);
+    const definitions = [definitionOf({ finishAfter: "2m" })];
+    const imports = run(source, definitions);
+    await imports.step(forever);
+    clock.set("2026-02-01T02:00:00Z");
+    await imports.step(forever);
+    for (const time of ["2026-02-01T01:59:58Z", "2026-02-01T02:00:01Z", "2026-02-01T02:30:00Z"]) {
+      clock.set(time);
+      await imports.step(forever);
+      await run(source, definitions).step(forever);
+    }
+    expect(source.starts).toEqual(["app1"]);
+    expect(missed()).toEqual([]);
+  });
+
   it("takes a changed schedule from now on", async () => {
     const source = sourceOf([started("j1")]);
     await run(source).step(forever);

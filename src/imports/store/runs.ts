@@ -29,6 +29,11 @@ export interface Runs {
   /** Up to where a schedule has been looked at; undefined for a new or changed one. */
   consideredMs(name: string, schedule: string): number | undefined;
   consider(name: string, schedule: string, nowMs: number): void;
+  /**
+   * Forgets what was recorded for times that have not come: the clock was ahead, and it is not true that they were
+   * missed. Runs that were started stay, so that none starts twice. Returns up to where runs are still recorded.
+   */
+  forgetFuture(name: string, nowMs: number): number | undefined;
 }
 
 export function openRuns(db: Database): Runs {
@@ -52,6 +57,14 @@ export function openRuns(db: Database): Runs {
     `INSERT INTO import_schedules (import, schedule, considered_ms) VALUES (?, ?, ?)
      ON CONFLICT (import) DO UPDATE SET schedule = excluded.schedule, considered_ms = excluded.considered_ms`,
   );
+  const forgetFuture = db.prepare(
+    "DELETE FROM import_runs WHERE import = ? AND scheduled_ms > ? AND outcome <> 'started'",
+  );
+  const newest = db
+    .prepare<[string, number], number | null>(
+      "SELECT MAX(scheduled_ms) FROM import_runs WHERE import = ? AND scheduled_ms <= ?",
+    )
+    .pluck();
   return {
     isTaken: (name, run) => taken.get(name, run.local, run.ms) !== undefined,
     record(name, run, outcome, job, reason) {
@@ -65,6 +78,10 @@ export function openRuns(db: Database): Runs {
     },
     consider(name, schedule, nowMs) {
       consider.run(name, schedule, nowMs);
+    },
+    forgetFuture(name, nowMs) {
+      forgetFuture.run(name, nowMs);
+      return newest.get(name, nowMs) ?? undefined;
     },
   };
 }
