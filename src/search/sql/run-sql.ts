@@ -69,7 +69,7 @@ export async function runSql(
     await lock(connection, indexed);
     const statement = await prompt(() => selectOf(connection, text));
     const result = await prompt(() => statement.stream());
-    const columns = result.columnNames();
+    const columns = result.deduplicatedColumnNames();
     await use({
       columns,
       rows: (async function* () {
