@@ -183,7 +183,8 @@ class Taken {
         continue;
       }
       const size = sizeOf(event, body);
-      if (size > this.#bodyBytesMax) {
+      // A batch that was begun may be stored already, with events that a later limit would keep out.
+      if (size > this.#bodyBytesMax && !isExactly(forming)) {
         this.#bury(tooLargeAlone(page.event(next), size, this.#bodyBytesMax));
         continue;
       }
