@@ -1,6 +1,8 @@
 import { type Command, Option } from "commander";
+import { idOfRenamed } from "../config/kafka-names.ts";
 import { loadConfig } from "../config/load.ts";
 import { RESUME_FROM } from "../core/actions.ts";
+import { UsageError } from "../core/errors.ts";
 import { change } from "./change.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
@@ -15,9 +17,15 @@ export function registerSinks(program: Command, io: Io): void {
     .summary("keep a sink's position under its new name")
     .argument("<from>", "the name it had")
     .argument("<to>", "the name it has in the config now")
-    .action((from: string, to: string, flags: { config: string }) =>
-      change(io, loadConfig(flags.config, io.env).config, "rename", { from, to }),
-    );
+    .action((from: string, to: string, flags: { config: string }) => {
+      const { config } = loadConfig(flags.config, io.env);
+      const id = idOfRenamed(config, from, to);
+      if (id !== undefined)
+        throw new UsageError(
+          `Kafka holds the position of "${from}" under the transactional id ${id}, and "${to}" would not find it. Add "transactionalId: ${id}" to the sink "${to}" in the config, then run this again.`,
+        );
+      return change(io, config, "rename", { from, to });
+    });
   withConfig(group.command("forget"), "tidemark sinks forget disk")
     .summary("delete the position of a removed sink, its undelivered events and its dead letters")
     .argument("<name>", "the sink that was removed from the config")

@@ -47,11 +47,11 @@ export async function judgePosition(
   if (there === undefined) {
     if (written === undefined) return reader.position;
     throw new DecisionNeededError(
-      `The destination of "${name}" holds no position, but the state says that it was written up to page ${written.page}: its positions were deleted, or it is another destination.`,
+      `The destination of "${name}" holds no position, but the state says that it was written up to page ${written.page}: its positions were deleted, it is another destination, or the sink had another name or id there.`,
       [
         RESTORE_DESTINATION,
         ...choices(name, {
-          state: "go on where the state says, without what it lacks",
+          state: "go on where the state says, without what it lacks; the last batch may be repeated",
           beginning: SEND_ALL,
         }),
       ],

@@ -318,6 +318,17 @@ describe("on a state", () => {
     expect(world.lines(world.at("backfill-one"))).toHaveLength(served().length + again.length);
   });
 
+  test("R20 a Kafka sink is renamed only with the id under which Kafka holds its position", async () => {
+    const config = world.configure({
+      state: world.at("renamed.db"),
+      sinks: ["{ name: lake2, type: kafka, brokers: ['127.0.0.1:1'], topic: events }"],
+    });
+    expect(await world.run(["sinks", "rename", "lake", "lake2", "-c", config])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Add "transactionalId: tidemark-lake" to the sink "lake2"'),
+    });
+  });
+
   test("dead letters are listed, shown byte for byte, replayed and dropped", async () => {
     const state = world.at("letters.db");
     const config = world.configure({
