@@ -96,14 +96,14 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
         const group = columns.group(order[at]!);
         let end = at;
         while (end < order.length && columns.group(order[end]!) === group) end++;
-        yield { group, events: archivedEvents(order.subarray(at, end), readers) };
+        yield { group, events: eventsOf(order.subarray(at, end), readers) };
         at = end;
       }
     },
     close: () => closeSync(fd),
   };
 
-  function* archivedEvents(rows: Uint32Array, readers: readonly Reader[]): Iterable<SpooledEvent> {
+  function* eventsOf(rows: Uint32Array, readers: readonly Reader[]): Iterable<SpooledEvent> {
     for (const row of rows) {
       const { offset, length, timestampLength } = columns.place(row);
       const bytes = readers[columns.run(row)]!(offset, length + timestampLength);
