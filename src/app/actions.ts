@@ -77,6 +77,10 @@ function sinkActions({
         throw new UnknownNameError(
           `The state file has no position for a sink "${from}". It has: ${known.join(", ")}.`,
         );
+      if (journal.readers.isArchive(from))
+        throw new UsageError(
+          `"${from}" is an archive. Its log, its holds and its days are stored under that name, so it keeps it: give it the name "${from}" in the config again.`,
+        );
       if (known.includes(to))
         throw new UsageError(
           `The state file already has a position for a sink "${to}". Forget that one first, or choose another name.`,

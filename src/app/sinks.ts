@@ -145,7 +145,7 @@ export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empt
   for (const name of known) {
     if (names.has(name) || name.startsWith("~")) continue;
     problems.push(
-      `the sink "${name}" has a position and is not in the config: put it back, or run "tidemark sinks rename ${name} NEW" if it has another name now, or "tidemark sinks forget ${name}" to give up the events that it has not delivered`,
+      `the sink "${name}" has a position and is not in the config: put it back, or run "tidemark sinks rename ${name} NEW" if it has another name now (an archive keeps its name), or "tidemark sinks forget ${name}" to give up the events that it has not delivered`,
     );
   }
   for (const sink of sinkConfigs(config)) {

@@ -117,7 +117,7 @@ function unexplained(events: number): string[] {
 }
 
 function openOf({ open, aside }: Pick<GapTotals, "open" | "aside">): string[] {
-  const refused = `The service refuses ${count(open, "time range")} now: see "tidemark coverage". They are tried again.`;
+  const refused = `The service refused ${count(open, "time range")} when it was last asked: see "tidemark coverage". They are tried again.`;
   const left = `${count(aside, "time range")} of organizations that are not in the config any more, or that the service no longer lists: not read. "tidemark coverage" says up to when each was read.`;
   return [...(open > 0 ? [refused] : []), ...(aside > 0 ? [left] : [])];
 }

@@ -79,6 +79,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
 
   return {
     names: () => db.prepare("SELECT name FROM readers ORDER BY name").pluck().all() as string[],
+    /** Whether it is the reader of an archive, whose log, holds and days are stored under its name. */
+    isArchive: (name: string) => db.prepare("SELECT 1 FROM archives WHERE name = ?").get(name) !== undefined,
     /** A reader that begins elsewhere than at the journal's start. */
     createAt: (name: string, position: Position) => db.change(() => commit(name, position, undefined)),
     /** Moves a reader of the program itself, inside the caller's change. */

@@ -79,6 +79,12 @@ export function createPoller(options: PollerOptions) {
     }
   }
 
+  /** A person asks for a look: they may have repaired what the service refused. */
+  function hurryRefused(): void {
+    discovery.hurryRefused();
+    upkeptMs = Number.NEGATIVE_INFINITY;
+  }
+
   function plan(signal: AbortSignal): Promise<void> {
     planning ??= planNow(signal).finally(() => {
       planning = undefined;
@@ -231,6 +237,7 @@ export function createPoller(options: PollerOptions) {
     /** Reads everything up to now, once, and sweeps what is due. Rejects when the account is refused. */
     async once(signal: AbortSignal): Promise<void> {
       planDueMs = 0;
+      hurryRefused();
       givesUp = true;
       await sideBySide(signal, () => nextOnce(signal));
       await upkeep.flush();
@@ -246,12 +253,14 @@ export function createPoller(options: PollerOptions) {
     /** Makes the windows of a stretch due to be compared with the service again; gives how many. */
     async reconcile(request: ReconcileRequest, signal: AbortSignal): Promise<number> {
       await discovery.scope(signal);
+      hurryRefused();
       const count = await compareAgain(context, request, agenda.isRunning);
       wake.wake();
       return count;
     },
     planNow: () => {
       planDueMs = 0;
+      hurryRefused();
       discovery.expire();
       wake.wake();
     },

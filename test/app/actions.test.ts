@@ -107,6 +107,15 @@ describe("the actions", () => {
     }
   });
 
+  test("R14 an archive keeps its name, under which its log and its holds are stored", async () => {
+    await fixture.journal.reader("evidence");
+    fixture.db.prepare("INSERT INTO archives (name, noted_page, start_page) VALUES ('evidence', 0, 0)").run();
+    await expect(actions().rename({ from: "evidence", to: "vault" }, signal)).rejects.toThrow(
+      'give it the name "evidence" in the config again',
+    );
+    expect(fixture.journal.readers.names()).toEqual(["evidence"]);
+  });
+
   test("one group takes refusals that differ only in values, ids and numbers", async () => {
     await bury(6, (index) =>
       index < 4 ? `answered 400: value "x${index}" at offset 1${index}0` : "answered 413",

@@ -78,6 +78,28 @@ describe("R6 an organization at fault", () => {
     expect(kinds(it)).toEqual([]);
   });
 
+  test.each(["once", "planNow", "reconcile"] as const)(
+    "R40 one that was refused is asked again at once when a person asks for a look (%s)",
+    async (how) => {
+      const it = await open({ simulator: { organizations: 3, events: 120 } });
+      const bad = it.organizations[1]!;
+      it.simulator.control.refuseOrganization(bad, 403);
+      await it.drain();
+      expect(roster(it).get(bad)).toMatchObject({ state: "refused" });
+      it.simulator.control.refuseOrganization(bad, null);
+      await it.pass(MINUTE);
+      expect(roster(it).get(bad)).toMatchObject({ state: "refused" });
+      const { poller } = it.account;
+      const signal = AbortSignal.timeout(60_000);
+      if (how === "once") await poller.once(signal);
+      else if (how === "planNow") poller.planNow();
+      else await poller.reconcile({ fromMs: START_MS - DAY, toMs: START_MS }, signal);
+      await it.drain();
+      expect(roster(it).get(bad)).toMatchObject({ state: "active" });
+      expect(await it.compare()).toMatchObject(COMPLETE);
+    },
+  );
+
   test("R6 two at fault, one in each half, are found even where nothing has worked before", async () => {
     const it = await open({ simulator: { organizations: 8, events: 200 } });
     const bad = [...it.organizations].sort();

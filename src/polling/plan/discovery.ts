@@ -36,6 +36,8 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   const { account, roster, clock, serviceClock, alarms, log, settings } = context;
   let discoveredMs = Number.NEGATIVE_INFINITY;
   let hasOrganizations = true;
+  /** When a person last asked for a look: organizations that were refused before are tried again. */
+  let askedMs = Number.NEGATIVE_INFINITY;
 
   async function scope(signal: AbortSignal): Promise<AccountScope> {
     if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs - SLACK_MS) await look(signal);
@@ -132,9 +134,16 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     expire(): void {
       discoveredMs = Number.NEGATIVE_INFINITY;
     },
+    /** Refused organizations are tried again now, not at their time: the reason may be gone. */
+    hurryRefused(): void {
+      askedMs = clock.now();
+    },
     /** Tries refused organizations again whose time has come; true when one is back. */
     async retryRefused(signal: AbortSignal): Promise<boolean> {
-      const due = roster.list(account).filter((entry) => entry.state === "refused" && isDue(entry));
+      const due = roster
+        .list(account)
+        .filter((entry) => entry.state === "refused" && isDue(entry))
+        .toSorted((a, b) => (a.nextMs ?? 0) - (b.nextMs ?? 0));
       let isBack = false;
       for (const entry of due.slice(0, RETRIES_MAX)) isBack = (await retry(entry, signal)) || isBack;
       return isBack;
@@ -144,7 +153,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   /** A longer wait is never set: the local clock was set back meanwhile. */
   function isDue({ nextMs }: RosterEntry): boolean {
     const leftMs = (nextMs ?? 0) - clock.now();
-    return leftMs <= 0 || leftMs > REFUSED_RETRY_MS;
+    return leftMs <= 0 || leftMs > REFUSED_RETRY_MS || clock.now() + leftMs - REFUSED_RETRY_MS < askedMs;
   }
 
   async function retry({ id }: RosterEntry, signal: AbortSignal): Promise<boolean> {
