@@ -32,7 +32,7 @@ export interface ProgressContext {
 }
 
 /** Clocks may differ by this much, and a job's first event may come this much later than its request. */
-const EARLY_MS = 120_000;
+export const EARLY_MS = 120_000;
 const LATE_MS = 3_600_000;
 const RESOLVE_WITHIN_MS = 86_400_000;
 
@@ -49,7 +49,8 @@ function moveNow(context: ProgressContext, nowMs: number): void {
   const { jobs, parts } = context.store;
   for (const job of [...jobs.rows({ open: true }), ...jobs.rows({ state: "uncertain" })]) {
     if (nowMs > job.requested_ms + RESOLVE_WITHIN_MS) continue;
-    for (const part of parts.of(job.id)) if (part.state === "uncertain") resolve(context, job, part, nowMs);
+    for (const part of parts.of(job.id))
+      if (part.state === "uncertain") resolvePart(context, job, part, nowMs);
   }
   for (const job of jobs.rows({ open: true })) settleJob(context, job.id, nowMs);
   for (const job of jobs.endedEarly(nowMs)) {
@@ -147,15 +148,22 @@ function waitUncertain(
   log.warn(fields, "Import start still uncertain; its schedule goes on.");
 }
 
-function resolve(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
-  const { store, log } = context;
-  if (readTo(context, job, nowMs) < part.at_ms + EARLY_MS) return;
+/** Jobs of unknown origin that may be this part's. */
+export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): JobRow[] {
   const [fromMs, toMs] = [part.at_ms - EARLY_MS, part.at_ms + LATE_MS];
   const offered = store.users.names(job.id, part.part);
-  const candidates = store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
+  return store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
     const theirs = [...store.users.names(id)];
     return offered.size === 0 || (theirs.length > 0 && theirs.every((name) => offered.has(name)));
   });
+}
+
+/** Takes the one job that fits, where there is one, inside the caller's change. */
+export function resolvePart(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
+  const { store, log } = context;
+  if (readTo(context, job, nowMs) < part.at_ms + EARLY_MS) return;
+  const offered = store.users.names(job.id, part.part);
+  const candidates = candidatesOf(store, job, part);
   const [only] = candidates;
   if (only === undefined || candidates.length > 1 || only.service_job === null) return;
   const isSure = offered.size > 0;

@@ -1,6 +1,7 @@
 import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
+import { candidatesOf, EARLY_MS, resolvePart } from "./progress.ts";
 import { sendJob, TRIES_MAX } from "./send-parts.ts";
 
 /**
@@ -40,19 +41,24 @@ export async function recoverJobs(
 /**
  * A part of a Workday import whose answer was lost, and of whose users no event was seen within `quietAfter`, was
  * most likely not taken. It creates or updates the same users with the same data, so that sending it again does no
- * harm. An application's import is never repeated (R28).
+ * harm. Events that were seen come first: they may show its job. An application's import is never repeated (R28).
  */
-async function planSilentParts(
-  { store, clock, log }: StartContext,
-  job: JobRow,
-  readUntilMs: number,
-): Promise<void> {
+async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: number): Promise<void> {
+  const { store, clock, log } = context;
   if (job.kind !== "workday" || job.offered_ms === null) return;
-  for (const { part, state, at_ms, tries } of store.parts.of(job.id)) {
-    const isSilent = state === "uncertain" && readUntilMs >= at_ms + job.quiet_after_ms && tries < TRIES_MAX;
-    if (!isSilent) continue;
+  const waitMs = Math.max(job.quiet_after_ms, EARLY_MS);
+  for (const row of store.parts.of(job.id)) {
+    const { part, at_ms, tries } = row;
+    if (row.state !== "uncertain" || readUntilMs < at_ms + waitMs || tries >= TRIES_MAX) continue;
     const reason = "no event of its users was seen; sent again";
-    await store.change(() => store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason }));
-    log.warn({ job: job.id, import: job.import, account: job.account, part }, "Import part is sent again.");
+    const isPlanned = await store.change(() => {
+      resolvePart({ store, log, readUntilMs: () => readUntilMs }, job, row, clock.now());
+      const state = store.parts.of(job.id).find((one) => one.part === part)?.state;
+      if (state !== "uncertain" || candidatesOf(store, job, row).length > 0) return false;
+      store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason });
+      return true;
+    });
+    if (isPlanned)
+      log.warn({ job: job.id, import: job.import, account: job.account, part }, "Import part is sent again.");
   }
 }

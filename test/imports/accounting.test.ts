@@ -315,6 +315,28 @@ describe("a process that ends in the middle", () => {
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j2" });
   });
 
+  it.each(["1m", "2m"])(
+    "R28 sends no part again whose users were seen, with quietAfter %s",
+    async (quietAfter) => {
+      const source = sourceOf(
+        [() => new Promise<StartAnswer>(() => {}), { kind: "started", serviceJob: "j2" }],
+        undefined,
+        workers(2),
+      );
+      void start(source, { ...WORKDAY, quietAfter });
+      await expect.poll(() => source.starts).toHaveLength(1);
+      const imports = run(source);
+      for (let minute = 1; minute <= 10; minute++) {
+        clock.advance(MINUTE_MS);
+        if (minute === 1) await imports.apply([created("sj1", "w0")]);
+        await imports.step(forever);
+      }
+      expect(source.starts).toHaveLength(1);
+      expect(jobs.list({})).toHaveLength(1);
+      expect(jobs.list({})[0]!.parts).toMatchObject([{ state: "taken", serviceJob: "sj1" }]);
+    },
+  );
+
   it("goes on with a job whose offer was not stored yet", async () => {
     const stuck: SourceScript = {
       ...sourceOf([]),
