@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import type { Config } from "../config/schema.ts";
 import { type Actions, lettersResult, UnknownNameError } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
@@ -10,7 +11,7 @@ import type { SqliteJournal } from "../journal/journal.ts";
 import { knowsOrganization } from "../journal/roster.ts";
 import type { Account } from "./account.ts";
 import { archiveActions } from "./archive-operations.ts";
-import type { RunningArchive } from "./archives.ts";
+import { archiveFolder, type RunningArchive } from "./archives.ts";
 import { refuseOtherShards } from "./shard.ts";
 import { allSinks, sinkConfigs } from "./sinks.ts";
 
@@ -92,7 +93,10 @@ function sinkActions({
       refuseInUse(config, sink);
       if (!journal.readers.names().includes(sink))
         throw new UnknownNameError(`The state file has no position for a sink "${sink}".`);
+      const isArchive = journal.readers.isArchive(sink);
+      const stagedPages = journal.readers.stagedPages(sink);
       await journal.readers.forget(sink);
+      if (isArchive) return { count: 1, message: removeArchive(config, sink, stagedPages) };
       return { count: 1, message: `The position and the dead letters of "${sink}" were deleted.` };
     },
   };
@@ -142,6 +146,16 @@ function lowerCase(ids: readonly string[] | undefined): string[] | undefined {
 function noSuchSink(name: string, config: Config): UnknownNameError {
   const known = sinkConfigs(config).map((sink) => sink.name);
   return new UnknownNameError(`There is no sink "${name}" in the config. It has: ${known.join(", ")}.`);
+}
+
+/** Says what is gone with the archive's part of the state, and removes its files beside the state file. */
+function removeArchive(config: Config, name: string, stagedPages: number): string {
+  rmSync(archiveFolder(config.state, name), { recursive: true, force: true });
+  const staged =
+    stagedPages === 0
+      ? ""
+      : ` ${stagedPages} pages that it had not closed and that had left the journal are gone too: their events are at the service, as far back as it keeps them.`;
+  return `The state of the archive "${name}" was deleted, so it cannot be continued. Its place keeps everything that was closed.${staged}`;
 }
 
 function refuseInUse(config: Config, name: string): void {

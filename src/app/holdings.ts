@@ -12,6 +12,7 @@ import type { HeldPart, Holdings } from "../core/holdings.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { openHeldPages } from "../journal/held-pages.ts";
 import { archiveConfigs, archiveFolder } from "./archives.ts";
+import { createStateCheck } from "./older-state.ts";
 
 /** What a config holds: its archive, where it has one, and its journal, where there is a state file. */
 export async function openHoldings(config: Config, name: string | undefined): Promise<Holdings> {
@@ -34,11 +35,14 @@ export async function openHoldings(config: Config, name: string | undefined): Pr
           retentionMs: Math.max(...config.accounts.map(({ retention }) => retention)),
         },
   );
+  const checkState =
+    archive === undefined || store === undefined ? async () => {} : createStateCheck(archive, store, db);
   const partsIn = archive === undefined ? () => [] : createPartList(archive.origin);
   return {
     ...(store === undefined ? noParts : partsOf(store)),
     place: store?.place ?? config.state,
     async snapshot() {
+      await checkState();
       const { entries, pages: open, erasures } = pages.look();
       return { parts: partsIn(entries), pages: open, erasures };
     },

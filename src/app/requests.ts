@@ -1,5 +1,5 @@
 import { type Actions, isRepeatable, perform, UnknownNameError } from "../core/actions.ts";
-import { explain, UsageError } from "../core/errors.ts";
+import { explainWithChoices, UsageError } from "../core/errors.ts";
 import { type LaneOutcome, routeCallSchema } from "../core/lane-requests.ts";
 import type { Log } from "../core/log.ts";
 import { type Route, RouteError } from "../core/route.ts";
@@ -86,7 +86,7 @@ export function runRoute(routes: readonly Route[], call: unknown, signal: AbortS
 
 /** An error as it travels to another machine; errorOf makes it an error again. */
 export function failureOf(error: unknown): LaneOutcome {
-  const message = explain(error);
+  const message = explainWithChoices(error);
   if (error instanceof RouteError)
     return { ok: false, message: error.message, error: "route", status: error.status, value: error.body };
   if (error instanceof UnknownNameError) return { ok: false, message, error: "unknown_name" };

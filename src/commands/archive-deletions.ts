@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { type ArchiveOperation, holdText } from "../app/archive-operations.ts";
+import { olderStateIn } from "../app/older-state.ts";
 import type { Hold } from "../archive/deletion/holds.ts";
 import { loadConfig } from "../config/load.ts";
 import { UsageError } from "../core/errors.ts";
@@ -48,15 +49,17 @@ export function registerDeletions(archive: Command, io: Io): void {
   named(hold.command("list"), "tidemark archive hold list")
     .summary("list the holds that are in force")
     .option("--json", "print one JSON array")
-    .action((flags: Flags) => {
-      const { name } = archiveOf(flags, io);
+    .action(async (flags: Flags) => {
+      const own = archiveOf(flags, io);
       const { config } = loadConfig(flags.config, io.env);
       if (config.cluster !== undefined) {
         if (flags.json) throw new UsageError("In a cluster the holds of all lanes are listed as text only.");
         return ask(flags, { kind: "holds" });
       }
+      const older = await olderStateIn(config, own);
+      if (older !== undefined) throw older;
       const db = openStateForReading(config.state);
-      const list = JSON.parse(archiveFactOf(db, name, "holds") ?? "[]") as Hold[];
+      const list = JSON.parse(archiveFactOf(db, own.name, "holds") ?? "[]") as Hold[];
       db.close();
       const lines = list.map((hold) => `${holdText(hold)}\n`);
       io.stdout.write(flags.json ? `${JSON.stringify(list)}\n` : lines.join("") || "Nothing is on hold.\n");

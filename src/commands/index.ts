@@ -1,5 +1,5 @@
 import { Command, CommanderError } from "commander";
-import { explain, UsageError } from "../core/errors.ts";
+import { explainWithChoices, UsageError } from "../core/errors.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
 
@@ -128,7 +128,7 @@ export async function main(args: readonly string[], io: Io): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     // Modules are loaded when a command needs them, so a low limit shows here.
     if (code === "EMFILE" || code === "ENFILE") io.stderr.write(`${TOO_FEW_FILES}\n`);
-    io.stderr.write(`${explain(error)}\n`);
+    io.stderr.write(`${explainWithChoices(error)}\n`);
     io.setExitCode(error instanceof UsageError ? 2 : 1);
   }
 }

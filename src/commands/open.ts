@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { openClients } from "../app/account.ts";
 import type { ClusterClient } from "../app/cluster/client.ts";
+import { archiveTrouble } from "../app/older-state.ts";
 import { importRefusal } from "../app/shard.ts";
 import { viewOptions } from "../app/view.ts";
 import { loadConfig, loadConfigForReading } from "../config/load.ts";
@@ -87,7 +88,11 @@ export async function openView(configFile: string, io: Io): Promise<{ view: View
     return openClusterClient({ ...config, cluster }, createLog(io, config.log.level), io.signal);
   }
   const db = openStateForReading(config.state);
-  const options = { ...viewOptions(config, systemClock), isRunning: createLook(config.state) };
+  const options = {
+    ...viewOptions(config, systemClock),
+    isRunning: createLook(config.state),
+    troubleOf: archiveTrouble(config, db),
+  };
   return {
     view: createView(db, null, options),
     async close() {

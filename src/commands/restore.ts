@@ -21,7 +21,7 @@ export function registerRestore(program: Command, io: Io): void {
   withConfig(program.command("restore"), "tidemark restore /backups/tidemark-2026-01-31.db")
     .summary("put a copy of the state file in place; the present one is kept")
     .description(
-      "Puts a copy that `tidemark backup` made in the place of the state file. The copy is checked through first, and the present state is kept beside it under another name. Refused while a process is running with the state file. Says for every sink what happens next. With --reshard it makes the state of the config's shard from the final copies of all old shards, as docs/shards.md describes.",
+      "Puts a copy that `tidemark backup` made in the place of the state file. The copy is checked through first, and the present state is kept beside it under another name. Refused while a process is running with the state file. Says for every sink and archive what happens next. With --reshard it makes the state of the config's shard from the final copies of all old shards, as docs/shards.md describes.",
     )
     .argument("<file...>", "the copy; with --reshard the final copies of all old shards")
     .option("--reshard", "make the state of the config's shard from the final copies of all old shards")
@@ -45,7 +45,7 @@ async function putCopy(config: Config, copies: readonly string[], flags: Flags, 
       "Give one copy, or use --reshard to make a state from the copies of all old shards.",
     );
   const { facts, aside } = await restore(config.state, copy!, systemClock.now());
-  const next = afterRestore(config);
+  const next = await afterRestore(config);
   if (flags.json) {
     io.stdout.write(`${JSON.stringify({ state: config.state, aside, ...facts, next })}\n`);
     return;

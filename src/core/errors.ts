@@ -94,6 +94,12 @@ export function isDiskTrouble(error: unknown): boolean {
   );
 }
 
+/** The message of an error, with the choices of an operator who has to decide. */
+export function explainWithChoices(error: unknown): string {
+  const said = explain(error);
+  return error instanceof DecisionNeededError ? `${said} Choose one: ${error.choices.join("; ")}.` : said;
+}
+
 /** The message of an error, followed by the messages of its causes. */
 export function explain(error: unknown): string {
   const parts: string[] = [];

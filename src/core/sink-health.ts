@@ -13,7 +13,7 @@ const BEHIND_MS_MIN = 30_000;
 export function sinkHealth(sink: SinkView, nowMs: number): SinkHealth {
   const parts = [
     stateText(sink, nowMs),
-    behindText(sink),
+    ...behindText(sink),
     ...deadLetterText(sink),
     ...lastWriteText(sink, nowMs),
   ];
@@ -50,7 +50,13 @@ function stateText({ state, sinceMs }: SinkView, nowMs: number): string {
   }
 }
 
-function behindText({ type, lagEvents, lagMs }: SinkView): string {
+function behindText({ type, state, lagEvents, lagMs }: SinkView): string[] {
+  // Nothing waits for an archive that has stopped before it closes its days; that is not up to date.
+  if (lagEvents === 0 && type === "archive" && state === "stopped") return [];
+  return [lagText(type, lagEvents, lagMs)];
+}
+
+function lagText(type: string | null, lagEvents: number, lagMs: number): string {
   if (lagEvents === 0)
     return type === "archive" ? "up to date; an event is archived when its day is closed" : "up to date";
   const waiting = `${lagEvents.toLocaleString("en")} ${lagEvents === 1 ? "event" : "events"}`;

@@ -36,7 +36,10 @@ export interface SqliteJournal extends Journal {
   end(): Position;
   /** Up to when every live window of the account has been read. */
   readUntilMs(account: string): number | undefined;
-  readonly readers: Pick<Readers, "names" | "createAt" | "isArchive" | "move" | "rename" | "forget">;
+  readonly readers: Pick<
+    Readers,
+    "names" | "createAt" | "isArchive" | "stagedPages" | "move" | "rename" | "forget"
+  >;
   readonly pages: Pages;
 }
 

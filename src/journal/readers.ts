@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, DeadLetterPlace, JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
+import { forgetArchive, stagedPagesOf } from "./archive/forget.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 import { reasonGroupOf } from "./reason-group.ts";
@@ -94,9 +95,12 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         db.prepare("UPDATE windows SET reader = ? WHERE reader = ?").run(to, from);
       });
     },
+    stagedPages: (name: string) => stagedPagesOf(db, name),
+    /** Of an archive, everything that the state knows of it. */
     forget(name: string): Promise<void> {
       pages.forgetReader(name);
       return db.change(() => {
+        forgetArchive(db, name);
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
         db.prepare("DELETE FROM windows WHERE reader = ?").run(name);

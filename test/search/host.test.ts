@@ -1,5 +1,6 @@
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
+import { DecisionNeededError } from "../../src/core/errors.ts";
 import { encodeMessage, messagesOf } from "../../src/search/service/frames.ts";
 import { hostService } from "../../src/search/service/host.ts";
 import type { SearchService } from "../../src/search/service/service.ts";
@@ -56,6 +57,24 @@ test("a few questions run at a time, the others wait for their turn, and a withd
   expect(messages.toSorted()).toEqual(["1", "2", "3", "4", "5 withdrawn", "6", "7", "8"]);
   expect(most()).toBe(3);
   expect(asked.map(({ owners }) => owners[0])).toEqual(["1", "2", "3", "4", "6", "7", "8"]);
+  input.end();
+  await hosting;
+});
+
+test("a decision that is needed reaches the person who asked, with its choices", async () => {
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const service: SearchService = {
+    answer: () => Promise.reject(new DecisionNeededError("The state is older.", ["restore", "begin anew"])),
+  };
+  const hosting = hostService(service, input, output, never);
+  for (const piece of question(1)) input.write(piece);
+  for await (const { head } of messagesOf(output)) {
+    expect(head).toMatchObject({
+      error: "The state is older. Choose one: restore; begin anew.",
+      isUsage: true,
+    });
+    break;
+  }
   input.end();
   await hosting;
 });

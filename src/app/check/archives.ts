@@ -1,11 +1,13 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import type { ArchiveConfig } from "../../archive/config.ts";
+import { olderState } from "../../archive/log/ahead.ts";
 import { checkSigned, parseCheckpoint } from "../../archive/log/checkpoint.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
-import { explain } from "../../core/errors.ts";
+import { explainWithChoices } from "../../core/errors.ts";
+import { archiveEntriesIn } from "../../journal/archive/state.ts";
+import { openStateForReading } from "../../journal/database.ts";
 import { archiveConfigs } from "../archives.ts";
 import type { CheckFinding } from "./finding.ts";
 
@@ -17,17 +19,19 @@ export async function* checkArchives(config: Config): AsyncGenerator<CheckFindin
       checkLock(own);
       const keys = [own.key, ...(own.previousKey ? [own.previousKey] : [])];
       const verifiers = keys.map((key) => signerOf(own, key.reveal()).verifier);
-      const bytes = await readNewest(own);
+      const { place, bytes } = await readNewest(own);
       if (bytes === undefined) {
         yield { subject, ok: true, message: "its place holds no archive; the first run begins one there" };
       } else {
         const checkpoint = parseCheckpoint(bytes);
         checkSigned(checkpoint, own.origin, verifiers);
+        const known = entriesInState(config, own.name);
+        if (known !== undefined && checkpoint.size > known) throw olderState(place, checkpoint.size, known);
         const message = `${checkpoint.size} log entries, signed with the key of the config`;
         yield { subject, ok: true, message };
       }
     } catch (error) {
-      yield { subject, ok: false, message: explain(error) };
+      yield { subject, ok: false, message: explainWithChoices(error) };
     }
     if (own.witnesses.length === 0)
       yield {
@@ -40,12 +44,19 @@ export async function* checkArchives(config: Config): AsyncGenerator<CheckFindin
   }
 }
 
-async function readNewest({ store }: ArchiveConfig): Promise<Buffer | undefined> {
-  if ("directory" in store)
-    return readFile(join(store.directory, "log/checkpoint")).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw error;
-    });
+async function readNewest({ store }: ArchiveConfig): Promise<{ place: string; bytes: Buffer | undefined }> {
   const opened = await openStore(store, systemClock);
-  return opened.read("log/checkpoint").finally(() => opened.close());
+  const bytes = await opened.read("log/checkpoint").finally(() => opened.close());
+  return { place: opened.place, bytes };
+}
+
+/** Undefined where there is no state on this machine: before the first run, or in a cluster. */
+function entriesInState({ state, cluster }: Config, archive: string): number | undefined {
+  if (cluster !== undefined || !existsSync(state)) return undefined;
+  const db = openStateForReading(state);
+  try {
+    return archiveEntriesIn(db, archive);
+  } finally {
+    db.close();
+  }
 }

@@ -2,6 +2,7 @@ import type { ArchiveHead, ArchiveState, ProposedEntry } from "../../core/archiv
 import type { Clock } from "../../core/clock.ts";
 import { DecisionNeededError } from "../../core/errors.ts";
 import { type ArchiveStore, ForeignFileError } from "../store/store.ts";
+import { BEGIN_ANOTHER } from "./ahead.ts";
 import { checkSigned, parseCheckpoint, type SignedCheckpoint, signCheckpoint } from "./checkpoint.ts";
 import { CLOSING_FILE, signClosing } from "./closing.ts";
 import { encodeLeaf, filesNamedBy, type LeafBody, parseLeaf } from "./leaf.ts";
@@ -216,7 +217,7 @@ function differs(
   const choices = [
     "restore the newest state file",
     "stop the other process that writes there",
-    "name an empty place and another origin for a new archive",
+    BEGIN_ANOTHER,
   ];
   let found: SignedCheckpoint;
   try {

@@ -205,6 +205,14 @@ function planOf(row: PlanRow): Plan {
   };
 }
 
+/** How many log entries of an archive the state has, with those that are proposed. */
+export function archiveEntriesIn(db: State, name: string): number {
+  return db
+    .prepare("SELECT COALESCE(MAX(number) + 1, 0) FROM archive_entries WHERE archive = ?")
+    .pluck()
+    .get(name) as number;
+}
+
 /** A fact of an archive, for commands beside a running process. */
 export function archiveFactOf(db: State, name: string, key: string): string | undefined {
   return db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as

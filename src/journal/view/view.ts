@@ -37,6 +37,8 @@ export interface ViewOptions {
   }[];
   /** False where no process runs: what an ended one has stored is not current (R40). Undefined: that is not known. */
   isRunning?(): boolean | undefined;
+  /** Why a sink cannot go on, where no process reports on it. */
+  troubleOf?(sink: string): Promise<{ readonly reason: string; readonly remedy: string } | undefined>;
   /** Readers of the journal that are no sinks, beside those whose name begins with ~, as no sink's can. */
   readonly internalReaders?: readonly string[];
 }
@@ -106,16 +108,17 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
       const row = rows.get(name) ?? { name, page: 0, event: 0, hash: "", committedMs: 0 };
       const backlog = await backlogs.of(row);
       const delivery = deliveries.get(name);
+      const trouble = delivery === undefined ? await options.troubleOf?.(name) : undefined;
       const definition = options.sinks.find((sink) => sink.name === name);
       list.push({
         name,
         type: definition?.type ?? null,
         guarantee: definition?.guarantee ?? null,
         promise: definition?.promise ?? null,
-        state: delivery?.state ?? "unknown",
+        state: trouble === undefined ? (delivery?.state ?? "unknown") : "stopped",
         sinceMs: delivery?.sinceMs ?? null,
-        reason: delivery?.reason ?? null,
-        remedy: delivery?.remedy ?? null,
+        reason: trouble?.reason ?? delivery?.reason ?? null,
+        remedy: trouble?.remedy ?? delivery?.remedy ?? null,
         position: `${journalId.get() ?? ""}:${row.page}:${row.event}:${row.hash}`,
         lagEvents: backlog.events,
         lagMs: backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs),

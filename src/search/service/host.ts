@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { explain, UsageError } from "../../core/errors.ts";
+import { DecisionNeededError, explainWithChoices, UsageError } from "../../core/errors.ts";
 import { encodeMessage, messagesOf } from "./frames.ts";
 import type { SearchService, ServiceRequest } from "./service.ts";
 
@@ -27,7 +27,9 @@ export async function hostService(
       });
       await send({ id, status, headers, events }, body);
     } catch (error) {
-      await send({ id, error: explain(error), isUsage: error instanceof UsageError });
+      // Both are texts for the person who asked.
+      const isUsage = error instanceof UsageError || error instanceof DecisionNeededError;
+      await send({ id, error: explainWithChoices(error), isUsage });
     } finally {
       running.delete(id);
     }

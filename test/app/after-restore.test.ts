@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { afterRestore } from "../../src/app/after-restore.ts";
+import type { Config } from "../../src/config/schema.ts";
+import { sinks } from "../../src/sinks/index.ts";
+
+const linesOf = (list: readonly object[]) =>
+  afterRestore({ sinks: list, state: "/nowhere/state.db" } as unknown as Config);
+
+test("a sink that takes nothing twice has its own sentence; one that does is said to get events again", async () => {
+  const [, ...lines] = await linesOf(sinks.map(({ type }) => ({ name: "siem", type })));
+  expect(lines).toHaveLength(sinks.length);
+  for (const [at, { type, guarantee }] of sinks.entries()) {
+    expect(lines[at]).toContain(`siem (${type}): `);
+    const getsAgain = lines[at]!.includes("gets again what was delivered");
+    expect({ type, getsAgain }).toEqual({ type, getsAgain: guarantee === "at_least_once" });
+  }
+});
+
+test("Kafka without transactions gets events again", async () => {
+  const [, line] = await linesOf([{ name: "lake", type: "kafka", delivery: "at_least_once" }]);
+  expect(line).toContain("gets again what was delivered");
+  expect(line).not.toContain("the positions topic knows");
+});
+
+test("an archive whose place cannot be looked at is said to stop if its log is further than the copy", async () => {
+  const store = { directory: "/nowhere/archive" };
+  const lines = await linesOf([{ name: "evidence", type: "archive", origin: "example.com/a", store }]);
+  expect(lines.at(-1)).toContain("evidence (archive): its log knows how far it was written.");
+});
