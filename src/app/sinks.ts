@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import { UsageError } from "../core/errors.ts";
@@ -14,6 +15,7 @@ import { reads } from "../services/read/read-paths.ts";
 import { sinks } from "../sinks/index.ts";
 import { encodedAhead } from "./encode/ahead.ts";
 import { sharedOrganizations } from "./shared-organizations.ts";
+import { swappedSinks } from "./swapped-sinks.ts";
 
 /** Readers of the program itself; a sink cannot have such a name. */
 export const TRACKER = "~imports";
@@ -64,6 +66,13 @@ export function ownConfig(sink: SinkConfig): unknown {
     ...own
   } = sink;
   return own;
+}
+
+/** A digest of each sink's type and settings, by its name. Secrets do not count. */
+function settingsOf(config: Config): ReadonlyMap<string, string> {
+  const digest = (sink: SinkConfig) =>
+    hash("sha256", JSON.stringify([sink.type, ownConfig(sink)])).slice(0, 32);
+  return new Map(sinkConfigs(config).map((sink) => [sink.name, digest(sink)]));
 }
 
 function chosenFormat(sink: SinkConfig): { readonly type: string; readonly options: unknown } {
@@ -121,7 +130,7 @@ export function wantsOf(sink: SinkConfig) {
  */
 export async function placeReaders(config: Config, journal: SqliteJournal, log: Log): Promise<void> {
   const known = new Set(journal.readers.names());
-  refuseMisplaced(config, known, journal.end().page === 0);
+  refuseMisplaced(config, known, journal.end().page === 0, journal.readers.settings());
   for (const { sink, message } of sharedOrganizations(config.accounts, sinkConfigs(config)))
     log.warn({ sink, reason: message }, "A sink that chooses by account may not get every event.");
   for (const sink of sinkConfigs(config)) {
@@ -133,13 +142,19 @@ export async function placeReaders(config: Config, journal: SqliteJournal, log: 
         "The new sink begins with the oldest event that the journal still holds. `tidemark backfill --sink NAME --since 90d` reads older ones from the service for it.",
       );
   }
+  await journal.readers.keepSettings(settingsOf(config));
 }
 
 /** Sinks of the config and positions of the state do not belong together (R14). */
 export class MisplacedSinksError extends UsageError {}
 
 /** Throws where sinks of the config and positions of the state do not belong together (R14). */
-export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empty: boolean): void {
+export function refuseMisplaced(
+  config: Config,
+  known: ReadonlySet<string>,
+  empty: boolean,
+  kept: ReadonlyMap<string, string>,
+): void {
   const names = new Set(allSinks(config).map((sink) => sink.name));
   const problems: string[] = [];
   for (const name of known) {
@@ -156,6 +171,7 @@ export function refuseMisplaced(config: Config, known: ReadonlySet<string>, empt
       );
     }
   }
+  problems.push(...swappedSinks(settingsOf(config), kept, known));
   if (problems.length > 0)
     throw new MisplacedSinksError(
       `The sinks of the config do not match the state file:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,

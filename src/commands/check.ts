@@ -78,8 +78,8 @@ function refuseMismatch(config: Config): void {
   const db = openStateForReading(config.state);
   try {
     refuseOtherShard(db, config.state, config.shard);
-    const { names, isEmpty } = placesOf(db);
-    refuseMisplaced(config, names, isEmpty);
+    const { names, isEmpty, settings } = placesOf(db);
+    refuseMisplaced(config, names, isEmpty, settings);
   } finally {
     db.close();
   }

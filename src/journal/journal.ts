@@ -38,7 +38,15 @@ export interface SqliteJournal extends Journal {
   readUntilMs(account: string): number | undefined;
   readonly readers: Pick<
     Readers,
-    "names" | "createAt" | "isArchive" | "stagedPages" | "move" | "rename" | "forget"
+    | "names"
+    | "settings"
+    | "keepSettings"
+    | "createAt"
+    | "isArchive"
+    | "stagedPages"
+    | "move"
+    | "rename"
+    | "forget"
   >;
   readonly pages: Pages;
 }

@@ -2,6 +2,7 @@ import type { Position } from "../core/position.ts";
 import { startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
 import type { State } from "./database.ts";
+import { settingsKept } from "./settings-kept.ts";
 
 /** Position and state of a reader, for processes that only read; the journal's start before its first commit. */
 export function heldOf(db: State, reader: string): { position: Position; state: SinkState | undefined } {
@@ -17,9 +18,13 @@ export function heldOf(db: State, reader: string): { position: Position; state: 
   };
 }
 
-/** The readers that have a position, and whether the journal is still empty. */
-export function placesOf(db: State): { readonly names: ReadonlySet<string>; readonly isEmpty: boolean } {
+/** The readers that have a position, the settings they had, and whether the journal is still empty. */
+export function placesOf(db: State): {
+  readonly names: ReadonlySet<string>;
+  readonly isEmpty: boolean;
+  readonly settings: ReadonlyMap<string, string>;
+} {
   const names = db.prepare("SELECT name FROM readers").pluck().all() as string[];
   const isEmpty = db.prepare("SELECT 1 FROM pages LIMIT 1").pluck().get() === undefined;
-  return { names: new Set(names), isEmpty };
+  return { names: new Set(names), isEmpty, settings: settingsKept(db) };
 }

@@ -6,6 +6,7 @@ import { forgetArchive, stagedPagesOf } from "./archive/forget.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 import { reasonGroupOf } from "./reason-group.ts";
+import { keepSettings, settingsKept } from "./settings-kept.ts";
 
 interface ReaderRow {
   readonly name: string;
@@ -80,6 +81,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
 
   return {
     names: () => db.prepare("SELECT name FROM readers ORDER BY name").pluck().all() as string[],
+    settings: () => settingsKept(db),
+    keepSettings: (settings: ReadonlyMap<string, string>) => keepSettings(db, settings),
     /** Whether it is the reader of an archive, whose log, holds and days are stored under its name. */
     isArchive: (name: string) => db.prepare("SELECT 1 FROM archives WHERE name = ?").get(name) !== undefined,
     /** A reader that begins elsewhere than at the journal's start. */

@@ -33,3 +33,21 @@ test("R14 a new sink that asks for the beginning of a trimmed journal is told th
   expect(await warningsFor(`${old}, ${late}`)).toEqual([{ sink: "late" }]);
   expect(await warningsFor(`${old}, { name: new, type: console, start: now }`)).toEqual([]);
 });
+
+test("R14 two sinks whose names were swapped are refused, and nothing else", async () => {
+  const place = (name: string, directory: string, more = "") =>
+    `{ name: ${name}, type: file, directory: /data/${directory}${more} }`;
+  await fixture.journal.append(pageOf(eventTexts(0, 3)));
+  for (const name of ["one", "two"]) await fixture.journal.reader(name);
+  await warningsFor(`${place("one", "a")}, ${place("two", "b")}`);
+  const swapped = warningsFor(`${place("one", "b")}, ${place("two", "a")}`);
+  await expect(swapped).rejects.toThrow('the sink "one" has the settings that "two" had so far');
+  await expect(swapped).rejects.toThrow('the sink "two" has the settings that "one" had so far');
+  // Refused again, since nothing was kept of it.
+  await expect(warningsFor(`${place("one", "b")}, ${place("two", "c")}`)).rejects.toThrow('"one"');
+  // A new place, other options, and the place of a sink that was forgotten are no mistakes.
+  await warningsFor(`${place("one", "d")}, ${place("two", "b", ", compress: zstd")}`);
+  await warningsFor(`${place("one", "d")}, ${place("two", "e")}`);
+  await fixture.journal.readers.forget("two");
+  await warningsFor(`${place("one", "e")}, ${place("three", "d", ", start: now")}`);
+});
