@@ -123,14 +123,10 @@ export const configSchema = z
       .array(accountSchema)
       .min(1)
       .meta({ description: "Whom to read: a key, where it is valid, and what of it." }),
-    state: z
-      .string()
-      .min(1)
-      .default("./tidemark.db")
-      .meta({
-        description:
-          "The state file (SQLite). In a cluster the directory of the lanes' files. A relative path, here and elsewhere in the config, counts from the directory in which the program is started.",
-      }),
+    state: z.string().min(1).default("./tidemark.db").meta({
+      description:
+        "The state file (SQLite). In a cluster the directory of the lanes' files. A relative path, here and elsewhere in the config, counts from the directory in which the program is started.",
+    }),
     cluster: clusterSchema.optional(),
     shard: shardSchema.optional(),
     journal: journalSchema,
