@@ -1,4 +1,5 @@
 import { rmSync } from "node:fs";
+import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
 import { type Actions, lettersResult, UnknownNameError } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
@@ -93,11 +94,15 @@ function sinkActions({
       refuseInUse(config, sink);
       if (!journal.readers.names().includes(sink))
         throw new UnknownNameError(`The state file has no position for a sink "${sink}".`);
-      const isArchive = journal.readers.isArchive(sink);
-      const stagedPages = journal.readers.stagedPages(sink);
+      if (!journal.readers.isArchive(sink)) {
+        await journal.readers.forget(sink);
+        return { count: 1, message: `The position and the dead letters of "${sink}" were deleted.` };
+      }
+      const message = forgottenArchive(sink, journal.readers.archiveFacts(sink));
+      // The files go first: after a crash the command can be repeated.
+      removeWorkFiles(config, sink);
       await journal.readers.forget(sink);
-      if (isArchive) return { count: 1, message: removeArchive(config, sink, stagedPages) };
-      return { count: 1, message: `The position and the dead letters of "${sink}" were deleted.` };
+      return { count: 1, message };
     },
   };
 }
@@ -148,14 +153,31 @@ function noSuchSink(name: string, config: Config): UnknownNameError {
   return new UnknownNameError(`There is no sink "${name}" in the config. It has: ${known.join(", ")}.`);
 }
 
-/** Says what is gone with the archive's part of the state, and removes its files beside the state file. */
-function removeArchive(config: Config, name: string, stagedPages: number): string {
-  rmSync(archiveFolder(config.state, name), { recursive: true, force: true });
-  const staged =
-    stagedPages === 0
-      ? ""
-      : ` ${stagedPages} pages that it had not closed and that had left the journal are gone too: their events are at the service, as far back as it keeps them.`;
-  return `The state of the archive "${name}" was deleted, so it cannot be continued. Its place keeps everything that was closed.${staged}`;
+/** What an archive keeps beside the state file, or beside a lane's. Its place may be the same folder, so nothing else goes. */
+function removeWorkFiles({ state }: Config, name: string): void {
+  for (const folder of [archiveFolder(state, name), `${state}.${name}.archive`])
+    for (const part of ["pages", "work", "deletions"])
+      rmSync(join(folder, part), { recursive: true, force: true });
+}
+
+function forgottenArchive(
+  name: string,
+  { stagedPages, holds, erasures }: { stagedPages: number; holds: number; erasures: number },
+): string {
+  const sentences = [
+    `The state of the archive "${name}" was deleted, so it cannot be continued. Its place keeps everything that was closed.`,
+    ...(stagedPages === 0
+      ? []
+      : [
+          `${stagedPages} pages that it had not closed and that had left the journal are given up: their events are at the service, as far back as it keeps them.`,
+        ]),
+    ...(holds + erasures === 0
+      ? []
+      : [
+          `${holds} holds and ${erasures} erasures of it are not known here any more: they do not count for events that are not closed yet, nor for dead letters. Repeat them in the archive that follows.`,
+        ]),
+  ];
+  return sentences.join(" ");
 }
 
 function refuseInUse(config: Config, name: string): void {

@@ -5,6 +5,7 @@ import { UsageError } from "../core/errors.ts";
 import type { Format, FormatContext } from "../core/format.ts";
 import type { Log } from "../core/log.ts";
 import type { Encoder } from "../core/page-slice.ts";
+import { Secret } from "../core/secret.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { filterOf } from "../delivery/filter.ts";
@@ -68,10 +69,15 @@ export function ownConfig(sink: SinkConfig): unknown {
   return own;
 }
 
-/** A digest of each sink's type and settings, by its name. Secrets do not count. */
+/** A digest of each sink's type, settings and filter, by its name. Of a secret its source counts, not its value. */
 function settingsOf(config: Config): ReadonlyMap<string, string> {
+  const plain = (value: unknown) =>
+    JSON.stringify(value, function (this: Record<string, unknown>, key, shown) {
+      const given = this[key];
+      return given instanceof Secret ? given.source : shown;
+    });
   const digest = (sink: SinkConfig) =>
-    hash("sha256", JSON.stringify([sink.type, ownConfig(sink)])).slice(0, 32);
+    hash("sha256", plain([sink.type, ownConfig(sink), sink.only, sink.except])).slice(0, 32);
   return new Map(sinkConfigs(config).map((sink) => [sink.name, digest(sink)]));
 }
 

@@ -22,7 +22,7 @@ export function registerSinks(program: Command, io: Io): void {
       const id = idOfRenamed(config, from, to);
       if (id !== undefined)
         throw new UsageError(
-          `Kafka holds the position of "${from}" under the transactional id ${id}, and "${to}" would not find it. Add "transactionalId: ${id}" to the sink "${to}" in the config, then run this again.`,
+          `Kafka holds the position of "${from}" under its transactional id: ${id}, unless the config gave it another one. "${to}" would not find it. Add "transactionalId: ${id}", or the one it had, to the sink "${to}" in the config, then run this again.`,
         );
       return change(io, config, "rename", { from, to });
     });

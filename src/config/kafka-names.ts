@@ -14,6 +14,8 @@ export function idOfRenamed(config: Config, from: string, to: string): string | 
   const idOf = (name: string) =>
     config.cluster === undefined ? `tidemark-${name}` : `${config.cluster.name}.${name}`;
   const ending = config.shard === undefined ? "" : `-${shardLabel(config.shard)}`;
-  const { transactionalId = idOf(to) } = sink;
-  return transactionalId === `${idOf(to)}${ending}` ? idOf(from) : undefined;
+  const { transactionalId } = sink;
+  // The config of a shard always has one. Else the person has chosen it.
+  if (transactionalId !== undefined && ending === "") return undefined;
+  return transactionalId === undefined || transactionalId === `${idOf(to)}${ending}` ? idOf(from) : undefined;
 }

@@ -2,6 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { parseDocument } from "yaml";
 import { UsageError } from "../core/errors.ts";
+import { linkTarget } from "../core/link-target.ts";
 import { Secret } from "../core/secret.ts";
 import { resolveShard } from "../core/shard.ts";
 import { pathText, problemsOf, withoutFollowUps } from "./problems.ts";
@@ -17,7 +18,7 @@ export interface LoadedConfig {
 
 /** Reads and checks a config file. All problems are reported at once, each with path, value and remedy. */
 export function loadConfig(file: string, env: Environment): LoadedConfig {
-  const config = parseConfig(readConfig(file), file, env);
+  const config = readAndParse(file, env);
   const problems = [...secretsOf(config, "")].flatMap(([path, secret]) => resolveSecret(path, secret, env));
   if (problems.length > 0) throw configError(file, problems);
   return { config, file };
@@ -28,8 +29,14 @@ export function loadConfig(file: string, env: Environment): LoadedConfig {
  * cluster is in Kafka, which may need a login.
  */
 export function loadConfigForReading(file: string, env: Environment): LoadedConfig {
-  const config = parseConfig(readConfig(file), file, env);
+  const config = readAndParse(file, env);
   return config.cluster === undefined ? { config, file } : loadConfig(file, env);
+}
+
+/** Files beside the state (its log, its lock, an archive's pages) belong beside the file itself, not beside a link to it. */
+function readAndParse(file: string, env: Environment): Config {
+  const config = parseConfig(readConfig(file), file, env);
+  return { ...config, state: linkTarget(config.state) };
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -32,7 +32,10 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
     const known = runs.consideredMs(name, key);
     if (known !== undefined && known <= nowMs) return Math.max(known, nowMs - MISSED_MS_MAX);
     if (known !== undefined)
-      context.log.warn({ import: name }, "The clock was set back. The schedule counts from the new time on.");
+      context.log.warn(
+        { import: name },
+        "The clock was set back. The schedule goes on after the last run before the new time.",
+      );
     return context.store.change(() => {
       const fromMs = (known === undefined ? undefined : runs.forgetFuture(name, nowMs)) ?? nowMs;
       runs.consider(name, key, fromMs);

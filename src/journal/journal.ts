@@ -43,7 +43,7 @@ export interface SqliteJournal extends Journal {
     | "keepSettings"
     | "createAt"
     | "isArchive"
-    | "stagedPages"
+    | "archiveFacts"
     | "move"
     | "rename"
     | "forget"

@@ -1,7 +1,7 @@
-import { closeSync, existsSync, lstatSync, openSync, readlinkSync, realpathSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { closeSync, existsSync, openSync } from "node:fs";
 import type Database from "better-sqlite3";
 import { UsageError } from "../core/errors.ts";
+import { linkTarget } from "../core/link-target.ts";
 import { Sqlite } from "../core/sqlite.ts";
 
 export interface Lock {
@@ -53,19 +53,13 @@ function tryLock(stateFile: string, timeoutMs: number): Lock | null {
 
 function openLock(stateFile: string, timeoutMs: number): Database.Database {
   try {
-    const file = `${targetOf(stateFile)}.lock`;
+    // SQLite follows a symbolic link, so the lock is beside the file that the link names.
+    const file = `${linkTarget(stateFile)}.lock`;
     if (!existsSync(file)) closeSync(openSync(file, "a", MODE));
     return new Sqlite(file, { timeout: timeoutMs });
   } catch (error) {
     throw cannotLock(stateFile, error);
   }
-}
-
-/** SQLite follows a symbolic link to the state file, so the lock is beside the file that the link names. */
-function targetOf(stateFile: string): string {
-  if (existsSync(stateFile)) return realpathSync(stateFile);
-  const isLink = lstatSync(stateFile, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-  return isLink ? resolve(realpathSync(dirname(stateFile)), readlinkSync(stateFile)) : stateFile;
 }
 
 function cannotLock(stateFile: string, error: unknown): UsageError {

@@ -2,11 +2,11 @@ import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, DeadLetterPlace, JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { SinkState } from "../core/sink.ts";
-import { forgetArchive, stagedPagesOf } from "./archive/forget.ts";
+import { archiveFactsOf, forgetArchive } from "./archive/forget.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 import { reasonGroupOf } from "./reason-group.ts";
-import { keepSettings, settingsKept } from "./settings-kept.ts";
+import { forgetSettings, keepSettings, settingsKept } from "./settings-kept.ts";
 
 interface ReaderRow {
   readonly name: string;
@@ -96,9 +96,10 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(to, from);
         db.prepare("UPDATE dead_letters SET reader = ? WHERE reader = ?").run(to, from);
         db.prepare("UPDATE windows SET reader = ? WHERE reader = ?").run(to, from);
+        forgetSettings(db, [from, to]);
       });
     },
-    stagedPages: (name: string) => stagedPagesOf(db, name),
+    archiveFacts: (name: string) => archiveFactsOf(db, name),
     /** Of an archive, everything that the state knows of it. */
     forget(name: string): Promise<void> {
       pages.forgetReader(name);
@@ -107,6 +108,7 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
         db.prepare("DELETE FROM readers WHERE name = ?").run(name);
         db.prepare("DELETE FROM dead_letters WHERE reader = ?").run(name);
         db.prepare("DELETE FROM windows WHERE reader = ?").run(name);
+        forgetSettings(db, [name]);
         db.prepare("DELETE FROM bodies WHERE page IN (SELECT number FROM pages WHERE reader = ?)").run(name);
         // A later sink of this name must not look for the bytes that are gone.
         db.prepare("UPDATE pages SET reader = ? WHERE reader = ?").run(NO_READER, name);

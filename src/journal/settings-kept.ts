@@ -9,8 +9,18 @@ export function settingsKept(db: State): ReadonlyMap<string, string> {
 }
 
 export async function keepSettings(db: State, settings: ReadonlyMap<string, string>): Promise<void> {
+  const kept = JSON.stringify([...settingsKept(db)]);
+  if (kept !== JSON.stringify([...settings])) await db.change(() => write(db, settings));
+}
+
+/** Inside a change: the names mean other sinks from now on. */
+export function forgetSettings(db: State, names: readonly string[]): void {
+  const kept = settingsKept(db);
+  if (!names.some((name) => kept.has(name))) return;
+  write(db, new Map([...kept].filter(([name]) => !names.includes(name))));
+}
+
+function write(db: State, settings: ReadonlyMap<string, string>): void {
   const text = JSON.stringify([...settings]);
-  const kept = db.prepare("SELECT value FROM meta WHERE key = ?").pluck().get(KEY);
-  if (kept === text) return;
-  await db.change(() => db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(KEY, text));
+  db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(KEY, text);
 }

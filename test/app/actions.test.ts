@@ -1,3 +1,5 @@
+import { mkdirSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Account } from "../../src/app/account.ts";
 import { createActions } from "../../src/app/actions.ts";
@@ -23,7 +25,7 @@ describe("the actions", () => {
     const account = (name: string) =>
       ({ name, poller: { planNow: () => polled.push(name) } }) as unknown as Account;
     return createActions({
-      config: { sinks: [{ name: "siem" }], accounts: [] } as unknown as Config,
+      config: { sinks: [{ name: "siem" }], accounts: [], state: fixture.file } as unknown as Config,
       db,
       journal,
       accounts: [account("acme"), account("other")],
@@ -114,6 +116,19 @@ describe("the actions", () => {
       'give it the name "evidence" in the config again',
     );
     expect(fixture.journal.readers.names()).toEqual(["evidence"]);
+  });
+
+  test("R14 a forgotten archive keeps its place, and its holds and erasures are named", async () => {
+    const folder = join(dirname(fixture.file), "evidence.archive");
+    for (const part of ["pages", "work", "log", "events"]) mkdirSync(join(folder, part), { recursive: true });
+    await fixture.journal.reader("evidence");
+    fixture.db.exec(`INSERT INTO archives (name, noted_page, start_page) VALUES ('evidence', 0, 0);
+      INSERT INTO archive_facts (archive, key, value) VALUES ('evidence', 'holds', '[{"id":"hold-1"},{"id":"hold-2"}]')`);
+    const { message } = await actions().forget({ sink: "evidence" }, signal);
+    expect(message).toContain("2 holds and 0 erasures of it are not known here any more");
+    // The archive's own place may be this very folder.
+    expect(readdirSync(folder).toSorted()).toEqual(["events", "log"]);
+    expect(fixture.journal.readers.names()).toEqual([]);
   });
 
   test("one group takes refusals that differ only in values, ids and numbers", async () => {

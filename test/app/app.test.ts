@@ -124,7 +124,9 @@ describe("the whole program in one process", () => {
     const config = world.configure();
     const outcome = await world.run(["run", "--once", "-c", config]);
     expect([outcome.code, outcome.stderr]).toEqual([0, expect.stringContaining(refused!.id)]);
-    expect(outcome.stdout).toMatch(/Known to be missing:\n {2}The service refuses \d+ time ranges? now/);
+    expect(outcome.stdout).toMatch(
+      /Known to be missing:\n {2}The service refused \d+ time ranges? when it was last asked/,
+    );
     const expected = others.flatMap(({ id }) =>
       [...world.simulator.control.allEvents({ organization: id })].map((bytes) =>
         Buffer.from(bytes).toString(),

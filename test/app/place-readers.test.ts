@@ -51,3 +51,32 @@ test("R14 two sinks whose names were swapped are refused, and nothing else", asy
   await fixture.journal.readers.forget("two");
   await warningsFor(`${place("one", "e")}, ${place("three", "d", ", start: now")}`);
 });
+
+test("R14 sinks that differ by a secret or a filter alone are told apart", async () => {
+  const hec = (name: string, env: string) =>
+    `{ name: ${name}, type: splunk_hec, url: "https://splunk:8088", token: { env: ${env} } }`;
+  const lines = (name: string, services: string) =>
+    `{ name: ${name}, type: console, only: { services: [${services}] } }`;
+  await fixture.journal.append(pageOf(eventTexts(0, 3)));
+  for (const name of ["one", "two"]) await fixture.journal.reader(name);
+  for (const [first, second, of] of [
+    ["A", "B", hec],
+    ["sso", "radius", lines],
+  ] as const) {
+    await warningsFor(`${of("one", first)}, ${of("two", second)}`);
+    await expect(warningsFor(`${of("one", second)}, ${of("two", first)}`)).rejects.toThrow("had so far");
+  }
+});
+
+test("R14 names that were swapped by renaming the positions too are no mistake", async () => {
+  const place = (name: string, directory: string) =>
+    `{ name: ${name}, type: file, directory: /data/${directory} }`;
+  await fixture.journal.append(pageOf(eventTexts(0, 3)));
+  for (const name of ["one", "two"]) await fixture.journal.reader(name);
+  await warningsFor(`${place("one", "a")}, ${place("two", "b")}`);
+  const { readers } = fixture.journal;
+  await readers.rename("one", "other");
+  await readers.rename("two", "one");
+  await readers.rename("other", "two");
+  expect(await warningsFor(`${place("one", "b")}, ${place("two", "a")}`)).toEqual([]);
+});

@@ -23,8 +23,14 @@ test.each([
 ])("R20 a renamed Kafka sink keeps the transactional id of its position, %s", (_, more, id) => {
   expect(idOfRenamed(configOf("", more), "old", "new")).toBe(id);
   expect(idOfRenamed(configOf(`, transactionalId: ${id}`, more), "old", "new")).toBeUndefined();
+  expect(idOfRenamed(configOf(`, transactionalId: own-id`, more), "old", "new")).toBeUndefined();
   expect(idOfRenamed(configOf(", delivery: at_least_once", more), "old", "new")).toBeUndefined();
   expect(idOfRenamed(configOf("", more), "old", "other")).toBeUndefined();
+});
+
+test("R20 a sink that gets its first name back keeps the id that it was given", () => {
+  for (const more of ["", CLUSTER])
+    expect(idOfRenamed(configOf(", transactionalId: tidemark-new", more), "old", "new")).toBeUndefined();
 });
 
 test("R20 the id that is named is the one that the old name had", () => {

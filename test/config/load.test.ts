@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -334,3 +334,16 @@ sinks: [{ name: s, type: kafka, brokers: ['a:1'], topic: t, sasl: { mechanism: p
 function withoutLists(problem: string): string {
   return problem.replace(/(it takes|use one of) .*/, "$1 …");
 }
+
+test("R15 a link to a state file is the file itself, so that what belongs beside it is found", () => {
+  const folder = temporaryFolder();
+  try {
+    const at = (name: string) => join(folder.path, name);
+    writeFileSync(at("state.db"), "");
+    symlinkSync("state.db", at("link.db"));
+    writeFileSync(at("a.yaml"), `accounts: [${ACCOUNT}]\nstate: ${at("link.db")}\nsinks: [${SINK}]\n`);
+    expect(loadConfig(at("a.yaml"), { KEY: "k" }).config.state).toBe(realpathSync(at("state.db")));
+  } finally {
+    folder.remove();
+  }
+});

@@ -12,9 +12,15 @@ const TABLES = [
   "archive_versions",
 ] as const;
 
-/** How many pages an archive has moved out of the journal until their days close. */
-export function stagedPagesOf(db: State, name: string): number {
-  return db.prepare("SELECT COUNT(*) FROM archive_staged WHERE archive = ?").pluck().get(name) as number;
+/** How many pages an archive has moved out of the journal until their days close, and its holds and erasures. */
+export function archiveFactsOf(db: State, name: string) {
+  const count = (table: string) =>
+    db.prepare(`SELECT COUNT(*) FROM ${table} WHERE archive = ?`).pluck().get(name) as number;
+  const holds = db
+    .prepare("SELECT json_array_length(value) FROM archive_facts WHERE archive = ? AND key = 'holds'")
+    .pluck()
+    .get(name) as number | undefined;
+  return { stagedPages: count("archive_staged"), erasures: count("archive_tombstones"), holds: holds ?? 0 };
 }
 
 /** Within a change of the state. Without it the pages that the archive had not closed would stay for ever. */

@@ -153,6 +153,8 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   /** A longer wait is never set: the local clock was set back meanwhile. */
   function isDue({ nextMs }: RosterEntry): boolean {
     const leftMs = (nextMs ?? 0) - clock.now();
+    // The clock was set back since then.
+    if (askedMs > clock.now()) askedMs = Number.NEGATIVE_INFINITY;
     return leftMs <= 0 || leftMs > REFUSED_RETRY_MS || clock.now() + leftMs - REFUSED_RETRY_MS < askedMs;
   }
 
