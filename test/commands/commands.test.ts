@@ -325,7 +325,9 @@ describe("on a state", () => {
     });
     expect(await world.run(["sinks", "rename", "lake", "lake2", "-c", config])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('Add "transactionalId: tidemark-lake", or the one it had, to the sink "lake2"'),
+      stderr: expect.stringContaining(
+        'Add "transactionalId: tidemark-lake", or the one it had, to the sink "lake2"',
+      ),
     });
   });
 
