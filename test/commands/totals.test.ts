@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, expect, test, vi } from "vitest";
 import type { StatusView } from "../../src/core/view/status.ts";
 import { openWorld, type World } from "../support/world.ts";

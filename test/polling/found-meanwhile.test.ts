@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, expect, test } from "vitest";
 import type { Window } from "../../src/core/window.ts";
 import { eventText, pageOf } from "../support/pages.ts";

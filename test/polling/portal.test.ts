@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import { createView } from "../../src/journal/view/view.ts";
 import { eventText, pageOf } from "../support/pages.ts";

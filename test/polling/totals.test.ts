@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import type { View } from "../../src/core/view.ts";
 import { createView } from "../../src/journal/view/view.ts";
