@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { encodedAhead } from "../../src/app/encode/ahead.ts";
 import { createSliceEncoder } from "../../src/app/encode/encode-slice.ts";

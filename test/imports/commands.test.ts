@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

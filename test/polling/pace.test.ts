@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { setMaxListeners } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
 import { newWindow } from "../../src/core/window.ts";
 import { createServiceClock } from "../../src/polling/limits/service-clock.ts";

@@ -1,3 +1,4 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { copyFileSync, existsSync, rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FencedError, LostLogError } from "../../../src/core/changelog.ts";
