@@ -81,7 +81,7 @@ function sinkActions({
         );
       if (journal.readers.isArchive(from))
         throw new UsageError(
-          `"${from}" is an archive. Its log, its holds and its days are stored under that name, so it keeps it: give it the name "${from}" in the config again.`,
+          `"${from}" is an archive. Its log, its holds and its days are stored under that name, so it cannot be renamed. Call it "${from}" in the config again.`,
         );
       if (known.includes(to))
         throw new UsageError(

@@ -15,7 +15,7 @@ export function swappedSinks(
     );
     if (other === undefined) return [];
     return [
-      `the sink "${name}" has the settings that "${other[0]}" had so far, and would go on there from its own position: give the names back, or if it is meant, give the sink a new name with a start of its own`,
+      `the sink "${name}" has the settings that "${other[0]}" had so far, and would continue there from its own position: swap the names back, or, if this is intended, give the sink a new name and a `start``,
     ];
   });
 }

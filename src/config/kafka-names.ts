@@ -15,7 +15,7 @@ export function idOfRenamed(config: Config, from: string, to: string): string | 
     config.cluster === undefined ? `tidemark-${name}` : `${config.cluster.name}.${name}`;
   const ending = config.shard === undefined ? "" : `-${shardLabel(config.shard)}`;
   const { transactionalId } = sink;
-  // The config of a shard always has one. Else the person has chosen it.
+  // The config of a shard always has one. Elsewhere the user chose it.
   if (transactionalId !== undefined && ending === "") return undefined;
   return transactionalId === undefined || transactionalId === `${idOf(to)}${ending}` ? idOf(from) : undefined;
 }

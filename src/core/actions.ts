@@ -116,7 +116,7 @@ export function lettersResult(kind: "replay" | "drop", count: number, waiting: n
   const done = kind === "replay" ? `${what} returned to ${where}.` : `${what} deleted.`;
   if (waiting === 0) return { count, message: done };
   const left = waiting === 1 ? "1 must wait: its batch is" : `${waiting} must wait: their batches are`;
-  return { count, waiting, message: `${done} ${left} not delivered yet. Ask again afterwards.` };
+  return { count, waiting, message: `${done} ${left} not delivered yet. Try again afterwards.` };
 }
 
 /** Each throws UsageError when the request is wrong, and UnknownNameError when it names something unknown. */

@@ -186,7 +186,7 @@ export interface JournalReader {
   setBounds(bounds: readonly Position[], state?: SinkState): Promise<void>;
   /** Stored before the position passes them; the same one again is ignored (R18). */
   addDeadLetters(letters: readonly DeadLetter[]): Promise<void>;
-  /** The reader's dead letters of events behind the position, in order. */
+  /** The reader's dead letters of events at or after the position, in order. */
   deadLettersAfter(position: Position): Promise<readonly DeadLetterPlace[]>;
   /** Whether this journal holds that page with that hash (R20). */
   holds(position: Position): Promise<boolean>;

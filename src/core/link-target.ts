@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 
 const LINKS_MAX = 40;
 
-/** The file that a symbolic link names in the end, also where that is not there yet; a file that is no link as it is. */
+/** The final target of a symbolic link, even if it does not exist yet. Any other path is returned unchanged. */
 export function linkTarget(file: string): string {
   let target = file;
   for (let links = 0; links < LINKS_MAX; links++) {

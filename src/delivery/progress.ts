@@ -11,7 +11,7 @@ import type { Batch } from "../core/sink.ts";
  *   againTo     the end of a batch that is written again; it is formed again up to there
  *   rest        the records of such a batch that are not written yet; the others are passed over
  *   ahead       records behind a failed batch that are written already; they are passed over
- *   leftOut     misfits behind the position that are dead letters already; they are passed over
+ *   leftOut     misfits after the position that are dead letters already; they are passed over
  *
  * A success or a pass up to the end of a batch clears the last four. Opening the sink again clears againTo: the
  * destination may be past it.
@@ -53,7 +53,7 @@ export function createProgress(start: Position) {
       return rest === undefined || !isBefore(event, rest.to) || rest.keys.has(keyOf(event));
     },
     isWhole: () => rest === undefined && ahead.length === 0 && leftOut.size === 0,
-    /** These fitted into no batch and are dead letters. They stay that if they would fit now. */
+    /** These did not fit into any batch and are dead letters. They stay dead letters even if they would fit now. */
     leaveOut(letters: readonly LeftOut[]): void {
       // Not the events themselves: these are looks at a page's memory.
       for (const { page, index, identity } of letters)

@@ -70,13 +70,13 @@ describe("the actions", () => {
       count: 2,
       waiting: 2,
       message:
-        "2 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Ask again afterwards.",
+        "2 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Try again afterwards.",
     });
     expect(await actions().drop({ ids: [5] }, signal)).toEqual({
       count: 0,
       waiting: 1,
       message:
-        "0 dead letters were deleted. 1 must wait: its batch is not delivered yet. Ask again afterwards.",
+        "0 dead letters were deleted. 1 must wait: its batch is not delivered yet. Try again afterwards.",
     });
   });
 
@@ -99,7 +99,7 @@ describe("the actions", () => {
         count: 3,
         waiting: 2,
         message:
-          "3 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Ask again afterwards.",
+          "3 dead letters were returned to their sinks. 2 must wait: their batches are not delivered yet. Try again afterwards.",
       });
       // Nothing was mistyped: they are there, and wait.
       const group = createDeadLetters(fixture.db).groups()[0]!.id;
@@ -113,7 +113,7 @@ describe("the actions", () => {
     await fixture.journal.reader("evidence");
     fixture.db.prepare("INSERT INTO archives (name, noted_page, start_page) VALUES ('evidence', 0, 0)").run();
     await expect(actions().rename({ from: "evidence", to: "vault" }, signal)).rejects.toThrow(
-      'give it the name "evidence" in the config again',
+      'Call it "evidence" in the config again',
     );
     expect(fixture.journal.readers.names()).toEqual(["evidence"]);
   });
