@@ -15,7 +15,7 @@ export function swappedSinks(
     );
     if (other === undefined) return [];
     return [
-      `the sink "${name}" has the settings that "${other[0]}" had so far, and would continue there from its own position: swap the names back, or, if this is intended, give the sink a new name and a `start``,
+      `the sink "${name}" has the settings that "${other[0]}" had so far, and would continue there from its own position: swap the names back, or, if this is intended, give the sink a new name and a start of its own`,
     ];
   });
 }
