@@ -58,9 +58,14 @@ export async function judgePosition(
     );
   }
   if (written !== undefined && formatPosition(there) === formatPosition(written)) return reader.position;
-  // All of an earlier journal was delivered, and of this one nothing was written there yet.
-  if (written === undefined && earlierJournals?.has(there.journal)) return reader.position;
+  // A state without `written`: the sink has committed writes that carried no position.
+  const isElsewhere = written === undefined && reader.state !== undefined;
+  // All of an earlier journal was delivered, and of this one nothing was written yet.
+  if (written === undefined && !isElsewhere && earlierJournals?.has(there.journal)) return reader.position;
   if (!(await reader.holds(there))) throw unknownPosition(name, there, reader.position);
+  if (isElsewhere && comparePositions(there, reader.position) < 0) {
+    throw writtenElsewhere(name, there, reader.position, await reader.reaches(there));
+  }
   if (written !== undefined && comparePositions(there, earlier(written, reader.position)) < 0) {
     throw behindState(name, there, written, await reader.reaches(there));
   }
@@ -77,16 +82,42 @@ function behindState(
 ): DecisionNeededError {
   const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${written.page}. It was probably restored from an older copy.`;
   if (isReachable) {
-    const destination = "send again what came after that page";
     const state = "go on where the state says, without what it lacks";
-    return new DecisionNeededError(message, [RESTORE_DESTINATION, ...choices(name, { destination, state })]);
+    return new DecisionNeededError(message, [
+      RESTORE_DESTINATION,
+      ...choices(name, { destination: SEND_AFTER, state }),
+    ]);
   }
-  const state = `go on where the state says, then fetch what it lacks from the service with \`tidemark backfill --sink ${name} --since TIME\``;
-  return new DecisionNeededError(`${message} The journal no longer has all events after that page.`, [
+  return new DecisionNeededError(`${message} ${NOT_REACHABLE}`, [
     RESTORE_DESTINATION,
-    ...choices(name, { state }),
+    ...choices(name, { state: `go on where the state says, then ${fetchWith(name)}` }),
   ]);
 }
+
+/** Other settings, such as another type, were in force under this name for a while. */
+function writtenElsewhere(
+  name: string,
+  there: Position,
+  position: Position,
+  isReachable: boolean,
+): DecisionNeededError {
+  const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${position.page}. Since then the sink has written with other settings, to another destination or without a position.`;
+  const state = "go on where the state says: right if this destination got those events without a position";
+  if (isReachable)
+    return new DecisionNeededError(message, choices(name, { destination: SEND_AFTER, state }));
+  return new DecisionNeededError(
+    `${message} ${NOT_REACHABLE}`,
+    choices(name, {
+      state: `go on where the state says; if this destination lacks the events in between, ${fetchWith(name)}`,
+    }),
+  );
+}
+
+const SEND_AFTER = "send again what came after that page";
+const NOT_REACHABLE = "The journal no longer has all events after that page.";
+
+const fetchWith = (name: string) =>
+  `fetch what it lacks from the service with \`tidemark backfill --sink ${name} --since TIME\``;
 
 function unknownPosition(name: string, there: Position, position: Position): DecisionNeededError {
   const now = `go on with new events only, then fetch the stretch before them with \`tidemark backfill --sink ${name} --since TIME\``;

@@ -120,11 +120,26 @@ describe("R20 where a sink goes on", () => {
     );
   });
 
-  test("R20 a sink that wrote without positions for a while goes on where the journal says", async () => {
+  test("R20 a sink that wrote without positions needs no decision where the destination holds none", async () => {
     const held = resolved(undefined, undefined) as ReaderState;
     await reader.commit(at(4, 5), held as Record<string, unknown>);
-    expect(await judgePosition("lake", sinkAt(at(2, 1)), reader, held)).toEqual(at(4, 5));
     expect(await judgePosition("lake", sinkAt(undefined), reader, held)).toEqual(at(4, 5));
+  });
+
+  test("R20 a destination that is behind because the sink wrote with other settings meanwhile: a person decides", async () => {
+    const { message, choices } = await decision(at(4, 5), undefined, at(2, 1));
+    expect(message).toContain("it holds page 2, the state says 4");
+    expect(message).toContain("written with other settings");
+    expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
+    fixture.db.exec("DELETE FROM bodies WHERE page < 3");
+    const late = await decision(at(4, 5), undefined, at(2, 1));
+    expect(late.choices.join("\n")).not.toContain("--from destination");
+    expect(late.choices.join("\n")).toMatch(/--from state[\s\S]*backfill --sink lake/);
+  });
+
+  test("R20 a sink that begins now in a destination it had before goes on: its start says so", async () => {
+    await reader.commit(at(4, 5), undefined);
+    expect(await judgePosition("lake", sinkAt(at(2, 1)), reader, {})).toEqual(at(4, 5));
   });
 
   test("R20 after a decision to send again, a crash between the first write and its commit is a normal one", async () => {

@@ -10,11 +10,7 @@ import { pathOfName } from "./path.ts";
 import { errnoOf, type FileSystem } from "./system.ts";
 
 /** A directory without a ledger is new, unless the journal says that it should have one. */
-export async function newModel(
-  directory: string,
-  context: SinkContext<FileSettings>,
-  system: FileSystem,
-): Promise<LedgerModel> {
+export function refuseWithoutLedger(directory: string, context: SinkContext<FileSettings>): void {
   if (context.state !== undefined) {
     throw new DecisionNeededError(
       `The directory ${directory} is not the one that this sink has written to so far: it holds no ledger.`,
@@ -25,6 +21,14 @@ export async function newModel(
       ],
     );
   }
+}
+
+export async function newModel(
+  directory: string,
+  context: SinkContext<FileSettings>,
+  system: FileSystem,
+): Promise<LedgerModel> {
+  refuseWithoutLedger(directory, context);
   await makeDirectory(directory, system);
   return {
     id: randomUUID(),

@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import { PausedError } from "../../core/errors.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import type { FileSettings } from "./config.ts";
+import { refuseWithoutLedger } from "./directory.ts";
 import { readLedger } from "./ledger.ts";
 import { reconcileFiles } from "./recover.ts";
 import { errnoOf, nodeFileSystem, sinkError } from "./system.ts";
@@ -13,10 +14,9 @@ export async function probeDirectory(context: SinkContext<FileSettings>): Promis
   try {
     const existing = await nearestFolder(directory);
     await access(existing, constants.W_OK | constants.X_OK);
-    if (existing === directory) {
-      const model = await readLedger(nodeFileSystem, directory);
-      if (model !== undefined) reconcileFiles(model, context, directory);
-    }
+    const model = existing === directory ? await readLedger(nodeFileSystem, directory) : undefined;
+    if (model === undefined) refuseWithoutLedger(directory, context);
+    else reconcileFiles(model, context, directory);
     return await spaceRemarks(existing, context.config.rotateSize);
   } catch (error) {
     throw sinkError(error, directory);

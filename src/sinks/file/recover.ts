@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { DecisionNeededError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import { formatPosition, type Position, parsePosition } from "../../core/position.ts";
+import { comparePositions, type Position, parsePosition } from "../../core/position.ts";
 import type { SinkState } from "../../core/sink.ts";
 import { inParallel } from "../shared/in-parallel.ts";
 import type { LedgerFile, LedgerModel } from "./ledger.ts";
@@ -75,9 +75,14 @@ function anew(owner: Owner): string {
   return `go on in another directory and keep this one: give the sink a new name, an empty directory and "start: beginning" in the config, then run \`tidemark sinks forget ${owner.name}\` (some events will be in both)`;
 }
 
-/** Without a state: before the first commit, or after a commit of exactly this position alone. */
+/**
+ * Without a state: before the first commit, or the journal is at least as far as the directory. Then no event is
+ * written again, and delivery judges what the directory lacks.
+ */
 function firstSequence(model: LedgerModel, owner: Owner): number {
-  return model.position !== "" && formatPosition(owner.position) === model.position ? model.sequence : 0;
+  const there = parsePosition(model.position);
+  const isPast = there?.journal === owner.journal && comparePositions(there, owner.position) <= 0;
+  return isPast ? model.sequence : 0;
 }
 
 /**

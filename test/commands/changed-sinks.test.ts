@@ -1,0 +1,67 @@
+// A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { mkdirSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { openWorld, type World } from "../support/world.ts";
+
+describe("a sink whose settings were changed under its name", () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await openWorld({ organizations: 1, events: 60 });
+  });
+  afterEach(() => world.close());
+
+  const onDisk = (name = "events") => [`{ name: one, type: file, directory: ${world.at(name)} }`];
+
+  function serveMore(count: number): void {
+    const [organization] = world.simulator.organizations;
+    const at = Date.now() - 60_000;
+    const events = Array.from({ length: count }, (_, number) => ({
+      event_type: "user_create",
+      timestamp: new Date(at + number).toISOString(),
+    }));
+    world.simulator.control.append(organization!.id, events);
+  }
+
+  async function runOnce(sinks: readonly string[]) {
+    return world.run(["run", "--once", "-c", world.configure({ sinks })]);
+  }
+
+  test("R20 another type for a while: its first directory is behind, which is named, and a person decides", async () => {
+    for (const more of [1, 1]) {
+      expect((await runOnce(onDisk())).code).toBe(0);
+      serveMore(more);
+    }
+    expect((await runOnce(onDisk())).code).toBe(0);
+    serveMore(10);
+    expect((await runOnce(["{ name: one, type: console }"])).code).toBe(0);
+    serveMore(10);
+    const { code, stdout } = await runOnce(onDisk());
+    expect(code).toBe(1);
+    expect(stdout).toContain("is behind the state");
+    expect(stdout).toContain("backfill --sink one");
+    expect(world.lines()).toHaveLength(62);
+    const resume = ["sinks", "resume", "one", "--from", "state", "-c", world.at("tidemark.yaml")];
+    expect((await world.run(resume)).code).toBe(0);
+    expect((await runOnce(onDisk())).code).toBe(0);
+    expect(new Set(world.lines()).size).toBe(72);
+    expect(world.lines()).toHaveLength(72);
+  });
+
+  test.each(["empty", "absent"])(
+    "R20 check --online and doctor name an %s directory in which the next run would stop",
+    async (kind) => {
+      expect((await runOnce(onDisk())).code).toBe(0);
+      if (kind === "empty") mkdirSync(world.at("other"));
+      const config = world.configure({ sinks: onDisk("other") });
+      for (const command of [
+        ["check", "--online"],
+        ["doctor", "--quick"],
+      ]) {
+        const { code, stdout } = await world.run([...command, "-c", config]);
+        expect(code).toBe(1);
+        expect(stdout).toContain("is not the one that this sink has written to so far");
+        expect(stdout).not.toContain("file is ready");
+      }
+    },
+  );
+});
