@@ -20,6 +20,7 @@ export interface LoadedConfig {
 export function loadConfig(file: string, env: Environment): LoadedConfig {
   const config = readAndParse(file, env);
   const problems = [...secretsOf(config, "")].flatMap(([path, secret]) => resolveSecret(path, secret, env));
+  if (problems.length === 0) problems.push(...unsendableKeys(config));
   if (problems.length > 0) throw configError(file, problems);
   return { config, file };
 }
@@ -127,6 +128,19 @@ function* secretsOf(value: unknown, path: string): Generator<[string, Secret]> {
   }
 }
 
+/** An API key goes into a header, which takes no blanks, control characters or letters beyond ASCII. */
+function unsendableKeys({ accounts }: Config): string[] {
+  return accounts.flatMap(({ name, apiKey }, index) => {
+    if (apiKey === undefined || /^[\x21-\x7e]+$/.test(apiKey.reveal())) return [];
+    const { source } = apiKey;
+    const place =
+      source === undefined ? "the key" : "env" in source ? `the variable ${source.env}` : source.file;
+    return [
+      `accounts[${index}].apiKey: the API key of "${name}" holds blanks, line breaks or other characters that no header can carry; write the key alone into ${place}`,
+    ];
+  });
+}
+
 function resolveSecret(path: string, secret: Secret, env: Environment): string[] {
   const { source } = secret;
   if (source === undefined) return [];
@@ -146,7 +160,8 @@ function resolveFile(path: string, secret: Secret, file: string): string[] {
     if ((mode & 0o077) !== 0) {
       return [`${path}: ${file} can be read by its group or others; run chmod 600 ${file}`];
     }
-    const value = readFileSync(file, "utf8").replace(/\r?\n$/, "");
+    // Editors add line ends, and some a byte order mark.
+    const value = readFileSync(file, "utf8").replace(/^\uFEFF|[\r\n]+$/g, "");
     if (value === "") return [`${path}: ${file} is empty`];
     secret.resolve(value);
     return [];

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ARCHIVE_SUMMARY, archiveSchema } from "../archive/config.ts";
 import type { FormatDefinition } from "../core/format.ts";
 import { unsafeAddresses } from "../core/http/plain-http.ts";
+import { realPlace } from "../core/link-target.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { type Shard, shardSchema } from "../core/shard.ts";
 import type { SinkDefinition } from "../core/sink.ts";
@@ -217,12 +218,13 @@ function oneSinkEach(list: unknown, context: z.core.$RefinementCtx<unknown>): vo
   for (const [index, sink] of list.entries()) {
     const directory = (sink as { directory?: unknown } | null | undefined)?.directory;
     if (typeof directory !== "string") continue;
-    const place = resolve(directory);
+    const place = realPlace(directory);
+    const byLink = place === resolve(directory) ? "" : ` (a symbolic link leads to ${place})`;
     if (seen.has(place))
       context.addIssue({
         code: "custom",
         path: ["sinks", index, "directory"],
-        message: "another sink writes to this directory: give each sink its own",
+        message: `another sink writes to this directory${byLink}: give each sink its own`,
         input: directory,
       });
     seen.add(place);

@@ -1,5 +1,5 @@
 import { lstatSync, readlinkSync, realpathSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 
 const LINKS_MAX = 40;
 
@@ -11,4 +11,16 @@ export function linkTarget(file: string): string {
     target = resolve(realpathSync(dirname(target)), readlinkSync(target));
   }
   return target;
+}
+
+/** Where a path leads, all symbolic links followed, even if it does not exist yet. */
+export function realPlace(path: string): string {
+  let target = resolve(path);
+  try {
+    target = linkTarget(target);
+    return realpathSync(target);
+  } catch {
+    const parent = dirname(target);
+    return parent === target ? target : join(realPlace(parent), basename(target));
+  }
 }

@@ -103,8 +103,7 @@ function writtenElsewhere(
 ): DecisionNeededError {
   const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${position.page}. Since then the sink has written with other settings, to another destination or without a position.`;
   const state = "go on where the state says: right if this destination got those events without a position";
-  if (isReachable)
-    return new DecisionNeededError(message, choices(name, { destination: SEND_AFTER, state }));
+  if (isReachable) return new DecisionNeededError(message, choices(name, { destination: SEND_AFTER, state }));
   return new DecisionNeededError(
     `${message} ${NOT_REACHABLE}`,
     choices(name, {

@@ -288,6 +288,51 @@ sinks: [{ name: s, type: splunk_hec, url: 'https://x', token: { env: TOKEN } }]`
       expect(text).not.toContain(SECRET);
   });
 
+  test.each([
+    ["a byte order mark", `\uFEFF${SECRET}\r\n`],
+    ["several line ends", `${SECRET}\r\n\n`],
+  ])("%s beside a secret in a file does not count", (_, content) => {
+    write("key", content);
+    const file = write("tidemark.yaml", withKey(`{ file: ${at("key")} }`));
+    expect(loadConfig(file, {}).config.accounts[0]!.apiKey!.reveal()).toBe(SECRET);
+  });
+
+  test.each([
+    ["blanks", ` ${SECRET} `],
+    ["two lines", `${SECRET}\n${SECRET}`],
+    ["other letters", `${SECRET}ü`],
+  ])("a key with %s is refused with the account's name and the place of the key", (_, key) => {
+    write("key", key);
+    const words = 'accounts[0].apiKey: the API key of "a" holds blanks, line breaks or other characters';
+    for (const [source, place] of [
+      [`{ file: ${at("key")} }`, at("key")],
+      ["{ env: KEY }", "the variable KEY"],
+    ] as const) {
+      const message = failure(withKey(source), { KEY: key });
+      expect(message).toContain(words);
+      expect(message).toContain(`write the key alone into ${place}`);
+      expect(message).not.toContain(SECRET);
+    }
+  });
+
+  test("R22 two sinks whose directories are one by a symbolic link are refused", () => {
+    mkdirSync(at("one"));
+    symlinkSync("one", at("link"));
+    symlinkSync("later", at("early"));
+    const sinks = (a: string, b: string) =>
+      `accounts: [{ name: a, region: us, apiKey: { env: KEY } }]\nsinks: [{ name: a, type: file, directory: ${at(a)} }, { name: b, type: file, directory: ${at(b)} }]\n`;
+    for (const [a, b] of [
+      ["one", "link"],
+      ["one/below", "link/below"],
+      ["later", "early"],
+    ] as const) {
+      const message = failure(sinks(a, b), { KEY: "k" });
+      expect(message).toContain("sinks[1].directory");
+      expect(message).toContain("another sink writes to this directory (a symbolic link leads to");
+    }
+    expect(problems(sinks("one/a", "link/b"))).toEqual([]);
+  });
+
   test("tells every secret that is missing at once", () => {
     const text = `accounts:
   - { name: a, region: us, apiKey: { env: NOT_SET } }
