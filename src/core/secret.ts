@@ -63,13 +63,10 @@ export function secretSchema(description: string) {
           env: z.string().min(1).meta({ description: "The environment variable that holds it." }),
         }),
         z.strictObject({
-          file: z
-            .string()
-            .min(1)
-            .meta({
-              description:
-                "A file that holds it, readable by its owner alone. Line ends after it do not count.",
-            }),
+          file: z.string().min(1).meta({
+            description:
+              "A file that holds it, readable by its owner alone. Line ends after it do not count.",
+          }),
         }),
       ],
       {

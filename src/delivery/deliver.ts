@@ -96,10 +96,10 @@ export function createDelivery(options: DeliveryOptions) {
   async function open(signal: AbortSignal): Promise<Sink> {
     const opened = await openSink(signal);
     try {
-      const at = await judgePosition(name, opened, reader, readerState(), {
-        isAsRestored: options.isAsRestored?.() ?? false,
-        earlierJournals: options.earlierJournals,
-      });
+      const { earlierJournals } = options;
+      const isAsRestored = options.isAsRestored?.() ?? false;
+      const facts = { isAsRestored, earlierJournals, type: definition.type };
+      const at = await judgePosition(name, opened, reader, readerState(), facts);
       // The destination has a batch whose position was not committed: a crash between the two.
       if (comparePositions(reader.position, at) < 0)
         await reader.commit(at, resolved(at, readerState().sink, readerState().layout));
@@ -143,9 +143,8 @@ export function createDelivery(options: DeliveryOptions) {
     letters.took(batch);
     try {
       // A sink that keeps no position may get one later, by a change of its config: nothing to compare then.
-      const isPositioned = sink !== undefined && "position" in sink;
-      const { layout } = readerState();
-      await letters.commit(batch.to, resolved(isPositioned ? batch.to : undefined, newState, layout));
+      const at = sink !== undefined && "position" in sink ? batch.to : undefined;
+      await letters.commit(batch.to, resolved(at, newState, readerState().layout, definition.type));
     } catch (error) {
       // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();

@@ -8,17 +8,21 @@ export interface ReaderState {
   readonly sink?: SinkState | undefined;
   /** Events that a filter leaves out move the position without a write; this one only moves with writes. */
   readonly written?: string | undefined;
+  /** The type of the sink that wrote last, where its destination keeps no position. */
+  readonly without?: string | undefined;
   /** The sink's layout when the bounds were made durable that are open. */
   readonly layout?: SinkState | undefined;
 }
 
-/** `written` is undefined for a sink that keeps no position in its destination. */
+/** `written` is undefined for a sink that keeps no position in its destination; then `type` is kept. */
 export function resolved(
   written: Position | undefined,
   sink: SinkState | undefined,
   layout?: SinkState,
+  type?: string,
 ): SinkState {
-  const held: ReaderState = { sink, written: written && formatPosition(written), layout };
+  const without = written === undefined ? type : undefined;
+  const held: ReaderState = { sink, written: written && formatPosition(written), without, layout };
   return held as SinkState;
 }
 
@@ -27,6 +31,8 @@ export interface PositionFacts {
   readonly isAsRestored?: boolean;
   /** Journals that this one continues. */
   readonly earlierJournals?: ReadonlySet<string> | undefined;
+  /** The type of the sink. */
+  readonly type?: string;
 }
 
 /**
@@ -39,7 +45,7 @@ export async function judgePosition(
   sink: Sink,
   reader: JournalReader,
   held: ReaderState,
-  { isAsRestored = false, earlierJournals }: PositionFacts = {},
+  { isAsRestored = false, earlierJournals, type }: PositionFacts = {},
 ): Promise<Position> {
   if (!("position" in sink)) return reader.position;
   const there = sink.position;
@@ -58,8 +64,9 @@ export async function judgePosition(
     );
   }
   if (written !== undefined && formatPosition(there) === formatPosition(written)) return reader.position;
-  // A state without `written`: the sink has committed writes that carried no position.
-  const isElsewhere = written === undefined && reader.state !== undefined;
+  // The last writes carried no position. Those of a sink of the same type are taken to be here: its delivery was changed.
+  const isElsewhere =
+    written === undefined && reader.state !== undefined && (!held.without || held.without !== type);
   // All of an earlier journal was delivered, and of this one nothing was written yet.
   if (written === undefined && !isElsewhere && earlierJournals?.has(there.journal)) return reader.position;
   if (!(await reader.holds(there))) throw unknownPosition(name, there, reader.position);
@@ -94,14 +101,14 @@ function behindState(
   ]);
 }
 
-/** Other settings, such as another type, were in force under this name for a while. */
+/** The sink was of another type for a while. */
 function writtenElsewhere(
   name: string,
   there: Position,
   position: Position,
   isReachable: boolean,
 ): DecisionNeededError {
-  const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${position.page}. Since then the sink has written with other settings, to another destination or without a position.`;
+  const message = `The destination of "${name}" is behind the state: it holds page ${there.page}, the state says ${position.page}. Since then a sink of this name has written without a position, probably of another type and to another destination.`;
   const state = "go on where the state says: right if this destination got those events without a position";
   if (isReachable) return new DecisionNeededError(message, choices(name, { destination: SEND_AFTER, state }));
   return new DecisionNeededError(

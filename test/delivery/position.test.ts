@@ -126,10 +126,18 @@ describe("R20 where a sink goes on", () => {
     expect(await judgePosition("lake", sinkAt(undefined), reader, held)).toEqual(at(4, 5));
   });
 
-  test("R20 a destination that is behind because the sink wrote with other settings meanwhile: a person decides", async () => {
+  test("R20 writes without positions of a sink of the same type are in its destination: no decision is needed", async () => {
+    const held = resolved(undefined, undefined, undefined, "kafka") as ReaderState;
+    await reader.commit(at(4, 5), held as Record<string, unknown>);
+    const judged = (type: string) => judgePosition("lake", sinkAt(at(2, 1)), reader, held, { type });
+    expect(await judged("kafka")).toEqual(at(4, 5));
+    await expect(judged("file")).rejects.toThrow("is behind the state");
+  });
+
+  test("R20 a destination that is behind because the sink was of another type meanwhile: a person decides", async () => {
     const { message, choices } = await decision(at(4, 5), undefined, at(2, 1));
     expect(message).toContain("it holds page 2, the state says 4");
-    expect(message).toContain("written with other settings");
+    expect(message).toContain("written without a position");
     expect(choices.join("\n")).toMatch(/--from destination[\s\S]*--from state/);
     fixture.db.exec("DELETE FROM bodies WHERE page < 3");
     const late = await decision(at(4, 5), undefined, at(2, 1));
