@@ -37,6 +37,11 @@ export type ChangeKind = "alone" | "entry" | "ordered";
 export interface Reads {
   /** By path, such as `resource.id`. The value of a parent that is not an object decides. */
   readonly paths: ReadonlyMap<string, ReadKind>;
+  /**
+   * Members of the event that converters write in the same way whatever the rest of the event is. None of their
+   * values is compared with others. What was learned about them serves all events.
+   */
+  readonly groups: readonly string[];
   readonly changes: {
     /** By the name of the field in lower case, without anything but letters, digits and dots. */
     readonly names: ReadonlyMap<string, ChangeKind>;

@@ -9,11 +9,32 @@ export interface EventSlice {
   readonly kind: ReadKind | "run";
 }
 
-/** A recipe writes its parts one after the other. */
+/** A member of the event whose path is a group of `Reads`, from its key on, and its slices. */
+export interface EventGroup {
+  readonly start: number;
+  readonly end: number;
+  readonly firstSlice: number;
+  readonly slices: number;
+}
+
+/**
+ * A recipe writes its parts one after the other. A template is a recipe for an event without its groups: `insert` is
+ * a place where these add text, and `main` a slice by its number among those outside of groups. Added texts are recipes
+ * for groups: `group` is a slice by its number among those in groups, and `end` ends the text for one place.
+ */
 export type RecipePart =
   | { readonly kind: "literal"; readonly bytes: Uint8Array }
-  | { readonly kind: "slice"; readonly index: number }
-  | { readonly kind: "special"; readonly index: number };
+  | { readonly kind: "slice" | "special" | "main" | "group"; readonly index: number }
+  | { readonly kind: "insert" | "end" };
+
+/**
+ * What a recipe is for: the last event's fingerprint, that without groups, or its groups in templates of a family.
+ * Texts of one family have numbers below 64.
+ */
+export type RecipeFor =
+  | "event"
+  | { readonly template: number }
+  | { readonly addedTo: number; readonly number: number };
 
 /** Values of an event that are not in its bytes, by their index. */
 export const SPECIAL = {
@@ -39,6 +60,10 @@ export interface RecipeEngine {
   /** Every special value but the timestamp, which `convert` takes. */
   setSpecial(index: number, text: string): void;
   convert(event: Uint8Array, timestampMs: number): Conversion;
+  /** Converts the last event once more, after a recipe was added. */
+  convertAgain(): Conversion;
+  /** Whether the last conversion was by a template and added texts. */
+  isComposed(): boolean;
   /**
    * The event that was not canonical just now, with its numbers as JSON.stringify writes them. Undefined where that
    * takes a parser.
@@ -51,16 +76,22 @@ export interface RecipeEngine {
   /** Whether the last event, of this length, has bytes outside ASCII. */
   isWide(length: number): boolean;
   fingerprint(): string;
+  /** The fingerprint without the groups, and what the groups add to it. */
+  mainFingerprint(): string;
+  variant(): string;
   slices(): readonly EventSlice[];
-  /** Makes a recipe for the last event's fingerprint. Without parts, the fingerprint is dropped. */
-  add(parts: readonly RecipePart[]): void;
+  groups(): readonly EventGroup[];
+  /** Makes a recipe. Without parts, what it is for is dropped: the last event's fingerprint gets no recipe any more. */
+  add(parts: readonly RecipePart[], what?: RecipeFor): void;
+  has(what: RecipeFor): boolean;
   readonly recipes: number;
 }
 
-const PART_KINDS = { literal: 0, slice: 1, special: 2 } as const;
-const HEADER_BYTES = 8;
+const PART_KINDS = { literal: 0, slice: 1, special: 2, main: 3, insert: 4, group: 5, end: 6 } as const;
+const HEADER_BYTES = 24;
 const PART_BYTES = 12;
 const SLICE_NUMBERS = 4;
+const GROUP_NUMBERS = 4;
 /** At either limit the recipes that were used least are forgotten, down to this share. */
 const RECIPES_MAX = 4096;
 const RECIPE_BYTES_MAX = 16_777_216;
@@ -126,6 +157,12 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     call.addRecipe(recipe.low, recipe.high, recipe.address);
   }
 
+  function choose(what: RecipeFor): void {
+    if (what === "event") call.chooseFingerprint();
+    else if ("template" in what) call.chooseTemplate();
+    else call.chooseAdded(what.addedTo);
+  }
+
   return {
     get recipes() {
       return recipes.length;
@@ -140,10 +177,10 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     convert(event, timestampMs) {
       if (event.length > textBytesMax) return "not_canonical";
       memory.bytes.set(event, text);
-      const length = call.convert(event.length, timestampMs);
-      if (length > 0) return length;
-      return length === 0 ? "unknown" : length === -2 ? "dropped" : "not_canonical";
+      return conversionOf(call.convert(event.length, timestampMs));
     },
+    convertAgain: () => conversionOf(call.convertAgain()),
+    isComposed: () => call.isComposed() !== 0,
     canonical(event) {
       if (event.length > textBytesMax) return undefined;
       const length = call.canonicalize(event.length);
@@ -153,6 +190,8 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     isCheckDue: () => call.isCheckDue() !== 0,
     isWide: (length) => call.isWide(length) !== 0,
     fingerprint: () => `${call.fingerprintHigh()}:${call.fingerprintLow()}`,
+    mainFingerprint: () => `${call.mainHigh()}:${call.mainLow()}`,
+    variant: () => `${call.variantHigh()}:${call.variantLow()}`,
     slices() {
       const first = call.LEAVES.value >> 2;
       return Array.from({ length: call.leafCount() }, (_, index) => {
@@ -161,26 +200,51 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
         return { start, end: start + memory.numbers[at + 1]!, kind: KINDS[memory.numbers[at + 2]!]! };
       });
     },
-    add(parts) {
+    groups() {
+      const first = call.GROUPS.value >> 2;
+      return Array.from({ length: call.groupCount() }, (_, index) => {
+        const at = first + index * GROUP_NUMBERS;
+        const [start, end, firstSlice, slices] = memory.numbers.subarray(at, at + GROUP_NUMBERS);
+        return { start: start! - text, end: end! - text, firstSlice: firstSlice!, slices: slices! };
+      });
+    },
+    has(what) {
+      choose(what);
+      return call.isKnown() !== 0;
+    },
+    add(parts, what = "event") {
       const literalBytes = parts.reduce((sum, part) => sum + literalOf(part).length, 0);
       makeRoom(HEADER_BYTES + parts.length * PART_BYTES + literalBytes + PADDING_BYTES);
       const recipe = heapEnd;
+      choose(what);
       memory.view.setUint32(recipe, 0, true);
       memory.view.setUint32(recipe + 4, parts.length, true);
+      memory.view.setUint32(recipe + 8, numberOf(what), true);
+      memory.view.setBigUint64(recipe + 16, 0n, true);
       let at = recipe + HEADER_BYTES;
       let literal = at + parts.length * PART_BYTES;
       for (const part of parts) {
         memory.view.setUint32(at, PART_KINDS[part.kind], true);
-        memory.view.setUint32(at + 4, part.kind === "literal" ? literal - recipe : part.index, true);
+        memory.view.setUint32(at + 4, "index" in part ? part.index : literal - recipe, true);
         memory.view.setUint32(at + 8, literalOf(part).length, true);
         memory.bytes.set(literalOf(part), literal);
         literal += literalOf(part).length;
         at += PART_BYTES;
       }
       const bytes = Math.ceil((literal + PADDING_BYTES - recipe) / 4) * 4;
-      keep({ low: call.fingerprintLow(), high: call.fingerprintHigh(), address: recipe, bytes });
+      keep({ low: call.keyLow(), high: call.keyHigh(), address: recipe, bytes });
     },
   };
+}
+
+function numberOf(what: RecipeFor): number {
+  if (what === "event") return 0;
+  return "template" in what ? what.template : what.number;
+}
+
+function conversionOf(length: number): Conversion {
+  if (length > 0) return length;
+  return length === 0 ? "unknown" : length === -2 ? "dropped" : "not_canonical";
 }
 
 /** A recipe in the heap, with its fingerprint. */

@@ -24,10 +24,24 @@ export interface RecipeExports {
   declareName(length: number, kind: number): void;
   declareTypeWord(length: number): void;
   convert(length: number, timestampMs: number): number;
+  convertAgain(): number;
+  isComposed(): number;
+  chooseFingerprint(): void;
+  chooseTemplate(): void;
+  chooseAdded(family: number): void;
+  isKnown(): number;
+  keyLow(): number;
+  keyHigh(): number;
   canonicalize(length: number): number;
   fingerprintLow(): number;
   fingerprintHigh(): number;
   leafCount(): number;
+  readonly GROUPS: Place;
+  groupCount(): number;
+  mainLow(): number;
+  mainHigh(): number;
+  variantLow(): number;
+  variantHigh(): number;
   isWide(length: number): number;
   isCheckDue(): number;
   addRecipe(low: number, high: number, address: number): void;
@@ -54,6 +68,7 @@ export const KINDS: readonly (ReadKind | "run" | undefined)[] = [
 ];
 const CHANGE_KINDS: Readonly<Record<ChangeKind, number>> = { alone: 10, entry: 12, ordered: 13 };
 const HAS_MEMBERS = 32;
+const GROUP = 64;
 const WASM_PAGE_BYTES = 65_536;
 
 // Tests run from the sources; they use the module that was built beside them.
@@ -100,7 +115,8 @@ export function openRecipeModule(reads: Reads): {
     keys.forEach((key, at) => {
       const own = keys.slice(0, at + 1).join(".");
       const kind = KINDS.indexOf(reads.paths.get(own) ?? "decides");
-      call.declare(putText(key), kind | (hasMembers(own) ? HAS_MEMBERS : 0));
+      const group = reads.groups.includes(own) ? GROUP : 0;
+      call.declare(putText(key), kind | (hasMembers(own) ? HAS_MEMBERS : 0) | group);
     });
   }
 

@@ -291,6 +291,81 @@ test("the three events after a recipe was learned are checked, then one in a tho
   expect(conversionsOf(1)).toBe(1);
 });
 
+const AGENT = { name: "Edge", version: "125.0", os_name: "Windows", os_version: "10", device: "Other" };
+const PLACES = [
+  { country_code: "in", latitude: 12.9719, longitude: 77.5937, city_name: "bengaluru", timezone: "a" },
+  { geoip: { country_code: "de", latitude: "52.5244", longitude: "13.4105", region_name: "berlin" } },
+  { timezone: "asia/tokyo" },
+] as const;
+const AGENTS = [AGENT, "Mozilla/5.0", { os_name: "Linux" }, { useragent: AGENT }] as const;
+const KINDS = [
+  { event_type: "user_login_attempt", success: true },
+  { event_type: "user_login_attempt", success: false, error_message: "refused" },
+  { event_type: "sso_auth", service: "sso", application: { id: "a1", name: "slack", sso_type: "saml" } },
+  {
+    event_type: "admin_login_attempt",
+    client_ip: undefined,
+    asn: { number: 64496, organization: "telecom" },
+  },
+] as const;
+
+test("a place and a user agent that other events have shown need no learning", () => {
+  for (const { name, converter, recipes } of withAllRecipes()) {
+    const eventOf = (kind: object, geoip: unknown, useragent: unknown, id: string) =>
+      journalEvent({ ...LOGIN, ...kind, id, geoip, useragent });
+    const check = (event: JournalEvent) => expect(String(recipes.encode(event))).toBe(converter(event));
+    const [usual, ...others] = KINDS;
+    // The usual kind shows every place and agent; the others show themselves with one of them.
+    for (const geoip of PLACES)
+      for (const agent of AGENTS)
+        for (let time = 0; time < 7; time++) check(eventOf(usual, geoip, agent, `u${time}`));
+    for (const kind of others)
+      for (let time = 0; time < 7; time++) check(eventOf(kind, PLACES[0], AGENT, `o${time}`));
+    const { slow, fast } = recipes.counts;
+    for (const kind of [KINDS[1], KINDS[2]])
+      for (const geoip of PLACES) for (const agent of AGENTS) check(eventOf(kind, geoip, agent, "new"));
+    expect(recipes.counts, name).toMatchObject({ slow, wrong: 0 });
+    expect(recipes.counts.fast, name).toBe(fast + 2 * PLACES.length * AGENTS.length);
+    // Without an address the endpoint itself is what the groups add.
+    for (const geoip of PLACES) for (const agent of AGENTS) check(eventOf(KINDS[3], geoip, agent, "new"));
+    expect(recipes.counts.wrong, name).toBe(0);
+  }
+});
+
+test("two halves that do not fit together are noticed, dropped and reported, and the converter's output goes out", () => {
+  // The place is written in another way in events of type B, but only where it has no city.
+  const encode = ({ bytes, identity }: JournalEvent) => {
+    const { event_type, geoip, ...rest } = JSON.parse(bytes.toString());
+    const isOdd = event_type === "B" && geoip !== undefined && geoip.city_name === undefined;
+    return JSON.stringify({ identity, event_type, place: isOdd ? { odd: geoip } : geoip, rest });
+  };
+  const reported: string[] = [];
+  const recipes = withRecipes(encode, reads, ({ eventType }) => reported.push(eventType));
+  const eventOf = (event_type: string, geoip: object, id: number) =>
+    journalEvent({ ...LOGIN, event_type, geoip, id: `id-${id}` });
+  const check = (event: JournalEvent) => expect(String(recipes.encode(event))).toBe(encode(event));
+  for (let time = 0; time < 9; time++) {
+    check(eventOf("A", { city_name: "x" }, time));
+    check(eventOf("A", { timezone: "y" }, time));
+    check(eventOf("B", { city_name: "x" }, time));
+  }
+  expect(recipes.counts).toMatchObject({ learned: 3, wrong: 0 });
+  check(eventOf("B", { timezone: "y" }, 1));
+  expect(recipes.counts.wrong).toBe(1);
+  expect(reported).toEqual(["B"]);
+  for (let time = 0; time < 9; time++)
+    for (const place of [{ timezone: "y" }, { city_name: "x" }])
+      for (const type of ["A", "B"]) check(eventOf(type, place, time));
+  expect(recipes.counts.wrong).toBe(1);
+});
+
+test("nothing in a group is compared with the rest of the event", () => {
+  for (const group of reads.groups)
+    for (const [path, kind] of reads.paths)
+      if (path === group || path.startsWith(`${group}.`))
+        expect(["decides", "copied", "number", "latitude", "longitude"], path).toContain(kind);
+});
+
 test("at most 4,096 recipes are kept, and those that are used survive", () => {
   const engine = createRecipeEngine(reads);
   engine.setSpecial(0, "");

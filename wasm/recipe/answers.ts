@@ -28,6 +28,7 @@ const SLICE: u64 = 0x105;
 const WHOLE: u64 = 0x108;
 const FRACTION: u64 = 0x109;
 const QUOTED: u64 = 0x10a;
+const PART: u64 = 0x10c;
 
 export let hash: u64 = 0;
 let leaves: i32 = 0;
@@ -58,6 +59,20 @@ export function endAnswers(): void {
 @inline
 export function mixIn(value: u64): void {
   hash = step(hash, value);
+}
+
+/** Begins a hash of its own for a part of the event; gives the one so far. */
+export function beginPart(path: u64): u64 {
+  const outer = hash;
+  hash = step(seed, path);
+  return outer;
+}
+
+/** Goes on with the hash so far; gives that of the part. */
+export function endPart(outer: u64): u64 {
+  const part = hash;
+  hash = step(outer, PART);
+  return part;
 }
 
 export function decides(start: usize, length: i32): void {

@@ -5,13 +5,28 @@
  * - Members at declared paths are part of it: their keys, their order and their types; of a value that decides,
  *   the value itself; of a value that is copied, the answers to the questions that converters ask about it.
  * - Members at other paths are not read by any converter. A run of them is one slice, whatever it holds.
+ * - Groups have a hash of their own, the variant. The fingerprint is made of it and of the hash of all the rest.
  * - Of `changes` only those entries count whose field has a declared name, and only in events of some types.
  */
-import { addLeaf, beginAnswers, decides, endAnswers, hash, mixEqual, mixIn, readNumber, readText } from "./answers";
+import {
+  addLeaf,
+  beginAnswers,
+  beginPart,
+  decides,
+  endAnswers,
+  endPart,
+  hash,
+  leafCount,
+  mixEqual,
+  mixIn,
+  readNumber,
+  readText,
+} from "./answers";
 import { addEntry, isFieldKey, isToKey } from "./changes";
-import { mixBytes } from "./hash";
+import { addGroup, beginGroups, groupCount, hasRoomForGroup, variant } from "./groups";
+import { mix, mixBytes } from "./hash";
 import { begin, endOfKey, endOfNumber, endOfString, endOfValue, endOfWord, isNewKey } from "./json";
-import { CHANGES, HAS_MEMBERS, KIND_MASK, NAME_ORDERED, RUN } from "./kinds";
+import { CHANGES, GROUP, HAS_MEMBERS, KIND_MASK, NAME_ORDERED, RUN } from "./kinds";
 import { DEPTH_MAX, PADDING_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT } from "./memory";
 import { kindOf, kindOfName, pathOf, seed } from "./paths";
 
@@ -31,6 +46,11 @@ export function setSalt(length: i32): void {
 }
 
 export function fingerprint(): u64 {
+  return groupCount() == 0 ? hash : mix(hash, variant);
+}
+
+/** The fingerprint without what the groups add to it. */
+export function mainFingerprint(): u64 {
   return hash;
 }
 
@@ -39,6 +59,7 @@ export function readEvent(length: i32): bool {
   memory.fill(TEXT + length, 0, PADDING_BYTES);
   begin(seed);
   beginAnswers();
+  beginGroups();
   mixIn(salt);
   const organizationLength = load<i32>(SPECIAL_LENGTHS);
   if (organizationLength > 0) mixEqual(SPECIALS, organizationLength);
@@ -74,7 +95,10 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
       if (runStart != 0 && !addLeaf(runStart, <i32>(runEnd - runStart), RUN)) return 0;
       runStart = 0;
       mixIn(child);
-      at = readValue(end + 2, child, kind, depth);
+      at =
+        depth == 1 && (kind & GROUP) != 0 && hasRoomForGroup()
+          ? readGroup(key, end + 2, child, kind)
+          : readValue(end + 2, child, kind, depth);
     }
     if (at == 0) return 0;
     const next = load<u8>(at);
@@ -85,6 +109,16 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
   if (runStart != 0 && !addLeaf(runStart, <i32>(runEnd - runStart), RUN)) return 0;
   mixIn(CLOSE);
   return at + 1;
+}
+
+/** The member whose key opens at `key`. */
+function readGroup(key: usize, value: usize, path: u64, kind: u32): usize {
+  const firstLeaf = leafCount();
+  const outer = beginPart(path);
+  const end = readValue(value, path, kind, 1);
+  const part = endPart(outer);
+  if (end != 0) addGroup(key, end, firstLeaf, leafCount() - firstLeaf, part);
+  return end;
 }
 
 function readValue(at: usize, path: u64, kind: u32, depth: i32): usize {

@@ -19,5 +19,7 @@ export const LONGITUDE: u32 = 15;
 export const NUMBER: u32 = 16;
 /** Added to a kind: members of an object at this path are declared too. */
 export const HAS_MEMBERS: u32 = 32;
+/** Added to a kind: the member at this path is a group, see groups.ts. */
+export const GROUP: u32 = 64;
 /** The kind of a slice that is a run of members at undeclared paths. */
 export const RUN: u32 = 11;

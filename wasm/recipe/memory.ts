@@ -5,6 +5,8 @@
 
 /** Slices of one event that a recipe may copy. An event with more is converted by the converter. */
 export const LEAVES_MAX: i32 = 512;
+/** Groups of one event. Members beyond that are read like any other. */
+export const GROUPS_MAX: i32 = 4;
 /** Nested objects and arrays of one event. */
 export const DEPTH_MAX: i32 = 32;
 /** Slots of the tables of declared paths and names; a power of two. */
@@ -30,6 +32,8 @@ export const PADDING_BYTES: i32 = 64;
 
 /** Start, length and kind of each slice, without the quotes of a string; 16 bytes each. */
 export const LEAVES: usize = memory.data(LEAVES_MAX * 16, 16);
+/** Start, end, first slice and number of slices of each group. */
+export const GROUPS: usize = memory.data(GROUPS_MAX * 16, 16);
 /** Hash of a path or name (8 bytes), kind (4), spare (4). */
 export const PATHS: usize = memory.data(PATHS_MAX * 16, 16);
 /** Fingerprint (8 bytes), address of the recipe (4), spare (4). */

@@ -3,15 +3,18 @@
  * special values that are not in the event. `convert` makes the fingerprint, finds the recipe and applies it.
  */
 import { leafCount } from "./answers";
+import { apply, isCheckDue } from "./apply";
 import { canonicalize } from "./canonical";
 import { declareTypeWord } from "./changes";
-import { fingerprint, readEvent, setSalt } from "./fingerprint";
+import { fingerprint, mainFingerprint, readEvent, setSalt } from "./fingerprint";
+import { groupCount, variant } from "./groups";
+import { mix } from "./hash";
 import {
   ANSWER_NUMBERS,
+  GROUPS,
   HEAP,
   LEAVES,
   OUT,
-  OUT_BYTES,
   PADDING_BYTES,
   RECIPE_SLOTS,
   RECIPES,
@@ -26,7 +29,8 @@ import {
 import { declareName, declarePath, setSeed } from "./paths";
 import { clearShapes, lastNumber, readShapes } from "./numbers";
 
-export { canonicalize, declareName, declareTypeWord, HEAP, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
+export { canonicalize, declareName, declareTypeWord, groupCount, GROUPS, HEAP };
+export { isCheckDue, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ANSWER_NUMBERS, clearShapes, lastNumber, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 
@@ -35,15 +39,11 @@ const UNKNOWN: i32 = 0;
 const NOT_CANONICAL: i32 = -1;
 const DROPPED: i32 = -2;
 
-const LITERAL: u32 = 0;
-const LEAF: u32 = 1;
+const TEMPLATE: u64 = 0x301;
+const ADDED: u64 = 0x302;
 /** The special value that is written from a number. */
 const TIME_SPECIAL: i32 = 2;
 
-/** The first uses of a recipe are checked, then one in so many. */
-const CHECKED_FIRST: u32 = 4;
-const CHECKED_EVERY: u32 = 1000;
-let isDue: bool = false;
 let declared: u64 = 0;
 
 /** Goes back to the event itself as the parent of the next `declare`. */
@@ -64,6 +64,22 @@ export function fingerprintHigh(): u32 {
   return <u32>(fingerprint() >> 32);
 }
 
+export function mainLow(): u32 {
+  return <u32>mainFingerprint();
+}
+
+export function mainHigh(): u32 {
+  return <u32>(mainFingerprint() >> 32);
+}
+
+export function variantLow(): u32 {
+  return <u32>variant;
+}
+
+export function variantHigh(): u32 {
+  return <u32>(variant >> 32);
+}
+
 /** Whether the event of this length in TEXT has bytes outside ASCII, which may not be valid UTF-8. */
 export function isWide(length: i32): bool {
   let all = v128.load(TEXT);
@@ -71,19 +87,47 @@ export function isWide(length: i32): bool {
   return i8x16.bitmask(all) != 0;
 }
 
-/** Whether the last conversion is one to compare with the converter. */
-export function isCheckDue(): bool {
-  return isDue;
-}
-
 /** Converts the event of this length in TEXT; gives the number of bytes in OUT, or why there are none. */
 export function convert(length: i32, timestampMs: f64): i32 {
   if (!readEvent(length)) return NOT_CANONICAL;
+  writeTime(timestampMs);
+  return convertAgain();
+}
+
+/** Converts the event that was read last, for example by a recipe that was added since. */
+export function convertAgain(): i32 {
+  composed = false;
+  if (groupCount() > 0) {
+    const template = find(templateKey());
+    if (template != 0 && load<i32>(template, 4) != 0) {
+      const added = find(addedKey(load<u32>(template, 8)));
+      if (added != 0) {
+        composed = true;
+        return apply(template, added);
+      }
+    }
+  }
   const recipe = find(fingerprint());
   if (recipe == 0) return UNKNOWN;
   if (load<i32>(recipe, 4) == 0) return DROPPED;
-  writeTime(timestampMs);
-  return apply(recipe);
+  return apply(recipe, 0);
+}
+
+let composed: bool = false;
+
+/** Whether the last conversion was by a template and by the texts that groups add to it. */
+export function isComposed(): bool {
+  return composed;
+}
+
+/** The key of a template: what the output depends on, but for the groups. */
+function templateKey(): u64 {
+  return mix(mainFingerprint(), TEMPLATE);
+}
+
+/** The key of the texts that groups of this variant add to the templates of a family. */
+function addedKey(family: u32): u64 {
+  return mix(mix(variant, ADDED), <u64>family);
 }
 
 function find(key: u64): usize {
@@ -97,7 +141,35 @@ function find(key: u64): usize {
   }
 }
 
-/** Makes the recipe at this address that of a fingerprint. */
+/** What a recipe is for; its key is in `keyLow` and `keyHigh` then. */
+export function chooseFingerprint(): void {
+  key = fingerprint();
+}
+
+export function chooseTemplate(): void {
+  key = templateKey();
+}
+
+export function chooseAdded(family: u32): void {
+  key = addedKey(family);
+}
+
+let key: u64 = 0;
+
+export function keyLow(): u32 {
+  return <u32>key;
+}
+
+export function keyHigh(): u32 {
+  return <u32>(key >> 32);
+}
+
+/** Whether there is a recipe for what was chosen last. */
+export function isKnown(): bool {
+  return find(key) != 0;
+}
+
+/** Makes the recipe at this address that of a key. */
 export function addRecipe(low: u32, high: u32, address: u32): void {
   const key = ((<u64>high) << 32) | <u64>low;
   let slot = <i32>key & (RECIPE_SLOTS - 1);
@@ -127,39 +199,4 @@ function writeTime(ms: f64): void {
     at--;
   }
   store<i32>(SPECIAL_LENGTHS + TIME_SPECIAL * 4, length);
-}
-
-/**
- * A recipe is how often it was used, its number of parts, then kind, place and length of each part. Places of
- * literals count from the recipe's own address. A recipe without parts was dropped.
- */
-function apply(recipe: usize): i32 {
-  const uses = load<u32>(recipe) + 1;
-  const parts = load<i32>(recipe, 4);
-  store<u32>(recipe, uses);
-  isDue = uses <= CHECKED_FIRST || uses % CHECKED_EVERY == 0;
-  let part = recipe + 8;
-  let out = OUT;
-  const outEnd = OUT + OUT_BYTES;
-  for (let left = parts; left > 0; left--) {
-    const kind = load<u32>(part);
-    const place = load<u32>(part, 4);
-    let from: usize = 0;
-    let length: i32 = 0;
-    if (kind == LITERAL) {
-      from = recipe + place;
-      length = load<i32>(part, 8);
-    } else if (kind == LEAF) {
-      from = load<u32>(LEAVES + place * 16);
-      length = load<i32>(LEAVES + place * 16, 4);
-    } else {
-      from = SPECIALS + place * SPECIAL_BYTES;
-      length = load<i32>(SPECIAL_LENGTHS + place * 4);
-    }
-    if (out + length > outEnd) return NOT_CANONICAL;
-    for (let done = 0; done < length; done += 16) v128.store(out + done, v128.load(from + done));
-    out += length;
-    part += 12;
-  }
-  return <i32>(out - OUT);
 }

@@ -1,12 +1,19 @@
 import type { JournalEvent } from "../../core/event.ts";
-import { type EventSlice, type RecipePart, SPECIAL } from "../../core/recipe-engine.ts";
+import { type EventGroup, type EventSlice, type RecipePart, SPECIAL } from "../../core/recipe-engine.ts";
 import { timestampMsOf } from "../../core/time.ts";
+import { type Factors, factorsOf, type MarkedOutput, type MarkerPlace } from "./factors.ts";
 import { createMarkers, createRandom, type Markers, WORD_LENGTH } from "./markers.ts";
 
 export type Encode = (event: JournalEvent) => string;
 
 /** Shorter markers could occur by chance. */
 const MARKER_LENGTH_MIN = 10;
+
+export interface LearnedRecipe {
+  readonly parts: readonly RecipePart[];
+  /** What the groups of the event add to the output, and the rest; undefined where they cannot be told apart. */
+  readonly factors: Factors | undefined;
+}
 
 /**
  * Finds out how the converter makes its output for an event. It converts a copy whose slices are replaced by
@@ -15,23 +22,34 @@ const MARKER_LENGTH_MIN = 10;
  */
 export function createLearner(encode: Encode) {
   const random = createRandom();
-  return (event: JournalEvent, slices: readonly EventSlice[]): RecipePart[] | undefined => {
+  return (
+    event: JournalEvent,
+    slices: readonly EventSlice[],
+    groups: readonly EventGroup[],
+  ): LearnedRecipe | undefined => {
     const { buffer, byteOffset, length } = event.bytes;
     const text = Buffer.from(buffer, byteOffset, length).toString("latin1");
     const markers = createMarkers(random);
-    const marked = mark(event, slices, text, markers);
+    const marked = mark(event, slices, groups, text, markers);
     if (marked === undefined || text.includes(markers.prefix)) return undefined;
     for (const marker of marked.parts.keys()) if (marker.length < MARKER_LENGTH_MIN) return undefined;
     const { words, others } = sorted(marked.parts, markers.prefix);
     for (const [marker] of others) if (text.includes(marker)) return undefined;
-    const output = encode(marked.event);
-    const places = [...wordsIn(output, words, markers.prefix), ...othersIn(output, others)];
-    return partsOf(output, places);
+    const outputOf = (copy: JournalEvent): MarkedOutput => {
+      const output = encode(copy);
+      const places = [...wordsIn(output, words, markers.prefix), ...othersIn(output, others)];
+      return { text: output, places: places.sort((a, b) => a.from - b.from) };
+    };
+    const whole = outputOf(marked.event);
+    const factors = marked.withoutGroups && factorsOf(whole, outputOf(marked.withoutGroups), groups);
+    return { parts: partsOf(whole), factors };
   };
 }
 
 interface Marked {
   readonly event: JournalEvent;
+  /** The same event without its groups. */
+  readonly withoutGroups: JournalEvent | undefined;
   /** By the text to look for in the output. */
   readonly parts: ReadonlyMap<string, RecipePart>;
 }
@@ -40,12 +58,6 @@ interface Word {
   readonly marker: string;
   /** How much of the marker is before its first word. */
   readonly before: number;
-  readonly part: RecipePart;
-}
-
-interface Place {
-  readonly from: number;
-  readonly to: number;
   readonly part: RecipePart;
 }
 
@@ -61,7 +73,7 @@ function sorted(parts: Marked["parts"], prefix: string) {
   return { words, others };
 }
 
-function* wordsIn(output: string, words: ReadonlyMap<string, Word>, prefix: string): Iterable<Place> {
+function* wordsIn(output: string, words: ReadonlyMap<string, Word>, prefix: string): Iterable<MarkerPlace> {
   for (let at = output.indexOf(prefix); at >= 0; ) {
     const word = words.get(output.slice(at, at + WORD_LENGTH));
     let to = at + prefix.length;
@@ -74,7 +86,10 @@ function* wordsIn(output: string, words: ReadonlyMap<string, Word>, prefix: stri
   }
 }
 
-function* othersIn(output: string, others: readonly (readonly [string, RecipePart])[]): Iterable<Place> {
+function* othersIn(
+  output: string,
+  others: readonly (readonly [string, RecipePart])[],
+): Iterable<MarkerPlace> {
   for (const [marker, part] of others)
     for (let from = output.indexOf(marker); from >= 0; from = output.indexOf(marker, from + marker.length))
       yield { from, to: from + marker.length, part };
@@ -87,17 +102,16 @@ function* othersIn(output: string, others: readonly (readonly [string, RecipePar
 function mark(
   event: JournalEvent,
   slices: readonly EventSlice[],
+  groups: readonly EventGroup[],
   source: string,
   { markerFor, timeMs, identity }: Markers,
 ): Marked | undefined {
   const parts = new Map<string, RecipePart>();
   const compared = new Map<string, string>();
-  let marked = "";
   let timestamp: string | undefined;
-  let at = 0;
   const organization = event.organization === null ? null : markerFor(event.organization, "compared", true);
   if (event.organization !== null) compared.set(latin1Of(event.organization), organization!);
-  slices.forEach(({ start, end, kind }, index) => {
+  const replaced = slices.map(({ start, end, kind }, index): Replaced => {
     const text = source.slice(start, end);
     const isCompared = kind === "compared" || kind === "email" || kind === "address";
     const marker = (isCompared && compared.get(text)) || markerFor(text, kind, source[start - 1] === '"');
@@ -105,17 +119,13 @@ function mark(
     if (kind === "time") timestamp = marker;
     const found = utf8Of(marker);
     if (!parts.has(found)) parts.set(found, { kind: "slice", index });
-    marked += source.slice(at, start) + marker;
-    at = end;
+    return { start, end, marker };
   });
   // Texts that differ in case alone would need markers that do so too.
   const lower = new Set([...compared.keys()].map((text) => text.toLowerCase()));
   if (lower.size < compared.size) return undefined;
-  const bytes = Buffer.from(marked + source.slice(at), "latin1");
-  const copy: JournalEvent = {
+  const fields = {
     ...plain(event),
-    bytes,
-    size: bytes.length,
     organization,
     timestamp: timestamp ?? event.timestamp,
     timestampMs: (timestamp && timestampMsOf(timestamp)) || timeMs(),
@@ -123,10 +133,46 @@ function mark(
     identity: identity(),
     fetchedAtMs: timeMs(),
   };
+  const copyWith = (places: readonly Replaced[]): JournalEvent => {
+    const bytes = Buffer.from(replace(source, places), "latin1");
+    return { ...fields, bytes, size: bytes.length };
+  };
+  const copy = copyWith(replaced);
   specialsOf(copy).forEach((text, index) => {
     if (text !== "") parts.set(text, { kind: "special", index });
   });
-  return { event: copy, parts };
+  const rest = groups.length > 0 && withoutGroups(replaced, groups, source);
+  return { event: copy, withoutGroups: rest ? copyWith(rest) : undefined, parts };
+}
+
+interface Replaced {
+  readonly start: number;
+  readonly end: number;
+  readonly marker: string;
+}
+
+function replace(source: string, places: readonly Replaced[]): string {
+  let text = "";
+  let at = 0;
+  for (const { start, end, marker } of places) {
+    text += source.slice(at, start) + marker;
+    at = end;
+  }
+  return text + source.slice(at);
+}
+
+/** Replaces each group, with the comma before it, by nothing. */
+function withoutGroups(
+  replaced: readonly Replaced[],
+  groups: readonly EventGroup[],
+  source: string,
+): readonly Replaced[] | undefined {
+  const rest = [...replaced];
+  for (const { start, end, firstSlice, slices } of groups.toReversed()) {
+    if (source[start - 1] !== ",") return undefined;
+    rest.splice(firstSlice, slices, { start: start - 1, end, marker: "" });
+  }
+  return rest;
 }
 
 const ASCII = /^[\0-\x7f]*$/;
@@ -158,18 +204,17 @@ function plain(event: JournalEvent) {
 }
 
 /** Cuts the output at its markers. */
-function partsOf(output: string, places: Place[]): RecipePart[] {
-  places.sort((a, b) => a.from - b.from);
+function partsOf({ text, places }: MarkedOutput): RecipePart[] {
   const parts: RecipePart[] = [];
   let at = 0;
   const literal = (to: number) => {
-    if (to > at) parts.push({ kind: "literal", bytes: Buffer.from(output.slice(at, to)) });
+    if (to > at) parts.push({ kind: "literal", bytes: Buffer.from(text.slice(at, to)) });
   };
   for (const { from, to, part } of places) {
     literal(from);
     parts.push(part);
     at = to;
   }
-  literal(output.length);
+  literal(text.length);
   return parts;
 }

@@ -2,7 +2,8 @@ import { isUtf8 } from "node:buffer";
 import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import type { Reads } from "../../core/reads.ts";
-import { createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
+import { type Conversion, createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
+import { createComposer } from "./compose.ts";
 import { createLearner, type Encode, specialsOf } from "./learn.ts";
 
 /** Fingerprints without a recipe whose events are counted. When there are more, all are forgotten. */
@@ -41,12 +42,16 @@ export function fast(
  * output for the third of them is learned as a recipe of literals and copies, and applied to those that follow.
  * Nearly half of all fingerprints are seen only once, so the first events teach nothing.
  *
- * The converter stays the authority. A new recipe is compared with it three times, then once in a thousand uses.
- * A difference drops the recipe and is counted, and the converter's output is delivered.
+ * The converter stays the authority. A new recipe is compared with it three times, and one in a thousand of all
+ * conversions is. A difference drops the recipe and is counted, and the converter's output is delivered.
+ *
+ * A recipe can also be made of two halves: a template for the event without its groups, and the texts that groups of
+ * this kind add to it. Each half is compared with the converter three times, and each pair when it first meets.
  */
 export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
   const engine = createRecipeEngine(reads);
   const learn = createLearner(encode);
+  const composer = createComposer(engine);
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
   /** Events so far, by the fingerprint. */
   const seen = new Map<string, number>();
@@ -80,28 +85,43 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     return encode(event);
   }
 
-  /** Learns a recipe for the fingerprint that the engine has just made, and tries it on this event. */
+  /** Learns from an event whose fingerprint the engine has just made, and tries what it learned on it. */
   function learnFrom(event: JournalEvent, bytes: Uint8Array): string {
     const output = slow(event);
-    const parts = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices());
-    engine.add(parts ?? []);
-    const length = parts === undefined ? "dropped" : engine.convert(bytes, event.timestampMs);
-    if (typeof length === "number" && engine.out(length).toString("utf8") === output) counts.learned++;
+    const groups = engine.groups();
+    const learned = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices(), groups);
+    const isRight = (conversion: Conversion) =>
+      typeof conversion === "number" && engine.out(conversion).toString("utf8") === output;
+    if (learned !== undefined && groups.length > 0 && composer.learn(learned.factors)) {
+      if (isRight(engine.convertAgain())) {
+        counts.learned++;
+        return output;
+      }
+      composer.refuse();
+    }
+    engine.add(learned?.parts ?? []);
+    if (learned !== undefined && isRight(engine.convertAgain())) counts.learned++;
     else {
       counts.refused++;
-      if (parts !== undefined) engine.add([]);
+      if (learned !== undefined) engine.add([]);
     }
     return output;
   }
 
-  function isRare(fingerprint: string): boolean {
-    const events = seen.get(fingerprint) ?? 0;
+  /** Under what the event is counted until it is learned. */
+  function counted(): string {
+    return (engine.groups().length > 0 ? composer.counted() : undefined) ?? engine.fingerprint();
+  }
+
+  function isRare(): boolean {
+    const key = counted();
+    const events = seen.get(key) ?? 0;
     if (events === RARE_EVENTS) {
-      seen.delete(fingerprint);
+      seen.delete(key);
       return false;
     }
     if (events === 0 && seen.size >= SEEN_MAX) seen.clear();
-    seen.set(fingerprint, events + 1);
+    seen.set(key, events + 1);
     return true;
   }
 
@@ -109,6 +129,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     const output = encode(event);
     if (converted.toString("utf8") === output) return converted;
     counts.wrong++;
+    if (engine.isComposed()) composer.refuse();
     engine.add([]);
     onMismatch?.(event);
     return output;
@@ -130,7 +151,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
         return slow(event);
       case "unknown":
         if (engine.isWide(bytes.length) && !isUtf8(bytes)) return slow(event);
-        return isRare(engine.fingerprint()) ? slow(event) : learnFrom(event, bytes);
+        return isRare() ? slow(event) : learnFrom(event, bytes);
     }
   }
 

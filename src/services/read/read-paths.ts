@@ -95,4 +95,8 @@ function under(parent: string, kinds: Partial<Record<ReadKind, string>>): [strin
 const names: ReadonlyMap<string, ChangeKind> = new Map([...changeKinds, ["status", "ordered"]]);
 
 /** Updates have effects; alerts and risk events are findings. */
-export const reads: Reads = { paths, changes: { names, typeWords: ["_update", "alert", "risk"] } };
+export const reads: Reads = {
+  paths,
+  groups: ["geoip", "useragent", "user_agent"],
+  changes: { names, typeWords: ["_update", "alert", "risk"] },
+};
