@@ -287,6 +287,45 @@ describe("paging", () => {
     expect(await client.workdayResults("w1", "j1", OPTIONS)).toEqual(RECORDS);
   });
 
+  const sorted: [string, (client: ManagementClient) => AsyncIterable<unknown>][] = [
+    lists[0]!,
+    lists[1]!,
+    ["workers", (c) => c.workdayWorkers("w1", OPTIONS)],
+  ];
+  it.each(
+    sorted.flatMap(([path, list]) =>
+      [1, 2, 60, 120].flatMap((gone) => [true, false].map((wrap) => ({ path, list, gone, wrap }))),
+    ),
+  )(
+    "$path: $gone deleted between the pages hide no other record, total $wrap",
+    async ({ list, gone, wrap }) => {
+      let rest = RECORDS;
+      await open((request, response) => {
+        const query = new URL(request.url, "http://x").searchParams;
+        const skip = Number(query.get("skip"));
+        // Before the second page, and again before the third.
+        if (server.seen.length === 2) rest = RECORDS.slice(gone);
+        if (server.seen.length === 3) rest = rest.filter((_, at) => at < 20 || at > 25);
+        const results = rest.slice(skip, skip + Number(query.get("limit")));
+        response.end(JSON.stringify(wrap ? { results, totalCount: rest.length } : results));
+      });
+      const read = await all(list(client));
+      expect(new Set(read).size).toBe(read.length);
+      expect(read).toEqual(expect.arrayContaining(rest));
+      expect(server.seen.length).toBeLessThan(12);
+    },
+  );
+
+  it("gives a list up that comes in another order each time", async () => {
+    let from = 0;
+    await open((_request, response) => {
+      const results = RECORDS.map((_, at) => ({ _id: `id${from + at}` })).slice(0, 100);
+      from += 100;
+      response.end(JSON.stringify({ results, totalCount: 250 }));
+    });
+    await expect(all(client.applications(OPTIONS))).rejects.toThrow(/another order/);
+  });
+
   it("ends when a service ignores skip or repeats records", async () => {
     await open((_request, response) =>
       response.end(JSON.stringify({ results: RECORDS, totalCount: 100_000 })),

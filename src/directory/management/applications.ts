@@ -95,6 +95,7 @@ export function applicationCalls(call: Caller): ApplicationCalls {
           answer,
           signal: options.signal,
         }),
+      { isSorted: true },
     );
   };
   const one = <Output>(

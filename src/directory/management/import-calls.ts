@@ -89,7 +89,8 @@ export function importCalls(call: Caller): ImportCalls {
         body: request,
         answer: jobIdSchema,
       }),
-    workdayWorkers: (workday, options) => pagedRows(call, pathOf`/v2/workdays/${workday}/workers`, options),
+    workdayWorkers: (workday, options) =>
+      pagedRows(call, pathOf`/v2/workdays/${workday}/workers`, options, { isSorted: true }),
     startWorkdayImport: (workday, entries, options) =>
       call({
         method: "POST",
@@ -99,7 +100,10 @@ export function importCalls(call: Caller): ImportCalls {
         answer: jobIdSchema,
       }),
     workdayResults: (workday, job, options) =>
-      collected(pagedRows(call, pathOf`/v2/workdays/${workday}/import/${job}/results`, options)),
+      // Rows of results change while the job runs, so they cannot be recognized.
+      collected(
+        pagedRows(call, pathOf`/v2/workdays/${workday}/import/${job}/results`, options, { isSorted: false }),
+      ),
     users: (options) =>
       paged(
         PAGE_SIZE,
@@ -112,6 +116,7 @@ export function importCalls(call: Caller): ImportCalls {
             query: { sort: "_id", skip, limit },
             answer: listSchema(userSchema),
           }),
+        { isSorted: true },
       ),
     async activateUser(user, options) {
       const path = pathOf`/systemusers/${user}/state/activate`;
@@ -132,12 +137,18 @@ export function importCalls(call: Caller): ImportCalls {
 
 const PAGE_SIZE = 100;
 
-function pagedRows(call: Caller, path: string, options: CallOptions): AsyncGenerator<Raw, void, undefined> {
+function pagedRows(
+  call: Caller,
+  path: string,
+  options: CallOptions,
+  order: { readonly isSorted: boolean },
+): AsyncGenerator<Raw, void, undefined> {
   return paged(
     PAGE_SIZE,
     (row: Raw) => JSON.stringify(row),
     (skip, limit) =>
       call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
+    order,
   );
 }
 

@@ -52,6 +52,7 @@ export function organizationCalls(call: Caller): OrganizationCalls {
           stated = page.totalCount;
           return page;
         },
+        { isSorted: true },
       );
       for await (const organization of found) {
         listed++;
