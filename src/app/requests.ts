@@ -3,7 +3,7 @@ import { explainWithChoices, UsageError } from "../core/errors.ts";
 import { type LaneOutcome, routeCallSchema } from "../core/lane-requests.ts";
 import type { Log } from "../core/log.ts";
 import { type Route, RouteError } from "../core/route.ts";
-import type { ChangeRequest, createRequests } from "../journal/command-queue.ts";
+import { type ChangeRequest, type createRequests, INTERRUPTED } from "../journal/command-queue.ts";
 
 /** How a request for an operation of the HTTP API is stored; every other kind is an action. */
 export const ROUTE_REQUEST = "route";
@@ -63,10 +63,14 @@ async function carryOut(
   try {
     await requests.start(id);
     if (kind === ROUTE_REQUEST) return { ok: true, message: "", value: await runRoute(routes, body, signal) };
-    return { ok: true, ...(await perform(actions, kind, body, signal)) };
+    const done = await perform(actions, kind, body, signal);
+    if (!wasStarted) return { ok: true, ...done };
+    log.info({ kind, request: id }, "A request that a crash interrupted is carried out.");
+    return { ok: true, ...done, message: `${CONTINUED} ${done.message}` };
   } catch (error) {
     if (signal.aborted) return undefined;
-    log.warn({ err: error, kind }, "A request could not be carried out.");
+    if (wasStarted) log.error({ err: error, kind, request: id }, "A request was interrupted by a crash.");
+    else log.warn({ err: error, kind }, "A request could not be carried out.");
     return failureOf(error);
   }
 }
@@ -109,5 +113,5 @@ export function errorOf({ message, error, status, value }: LaneOutcome): Error {
 
 const EXPIRED =
   "The command that asked for this has ended without an answer, so it was not carried out. Ask again.";
-const INTERRUPTED =
-  "The process ended while it carried this out, so it may be done or not. It is not repeated, because that could deliver events twice. Check `tidemark status`, and ask again if it was not done.";
+const CONTINUED =
+  "The process before ended while it carried this out. What was left of it is done now, and the figures are about that part.";

@@ -3,6 +3,7 @@ import { type ArchiveOperation, holdText } from "../app/archive-operations.ts";
 import { olderStateIn } from "../app/older-state.ts";
 import type { Hold } from "../archive/deletion/holds.ts";
 import { loadConfig } from "../config/load.ts";
+import { dayOf } from "../core/archive.ts";
 import { UsageError } from "../core/errors.ts";
 import { archiveFactOf } from "../journal/archive/state.ts";
 import { openStateForReading } from "../journal/database.ts";
@@ -104,7 +105,8 @@ export function registerDeletions(archive: Command, io: Io): void {
             organization: flags.organization.toLowerCase(),
             ...(flags.event && { event: flags.event }),
             from: flags.from ?? null,
-            to: flags.to ?? null,
+            // Said here: a process that goes on with it after a crash must not reach further.
+            to: flags.to ?? (flags.event === undefined ? dayOf(Date.now()) : null),
             reason: flags.reason,
           },
         ),

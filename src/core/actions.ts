@@ -147,6 +147,14 @@ export async function perform(
  * finds nothing left to do. A second `resume` or `backfill --sink` would deliver events twice.
  */
 export function isRepeatable(kind: string, body: unknown): boolean {
-  if (kind === "resume" || kind === "archive" || kind === "route") return false;
+  if (kind === "resume" || kind === "route") return false;
+  // A second hold has an id of its own. An erasure removes what the first attempt has left.
+  if (kind === "archive") return REPEATABLE_OPERATIONS.has(operationOf(body));
   return kind !== "backfill" || (body as { sink?: unknown } | null)?.sink === undefined;
+}
+
+const REPEATABLE_OPERATIONS: ReadonlySet<unknown> = new Set(["erase", "prune", "holds", "keys"]);
+
+function operationOf(body: unknown): unknown {
+  return (body as { operation?: { kind?: unknown } } | null)?.operation?.kind;
 }

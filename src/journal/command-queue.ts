@@ -1,3 +1,4 @@
+import { isRepeatable } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
 import type { LaneOutcome } from "../core/lane-requests.ts";
 import type { State } from "./database.ts";
@@ -42,6 +43,7 @@ export function createRequests(db: State, clock: Clock) {
   const start = db.prepare("UPDATE requests SET started_ms = ? WHERE id = ?");
   const finish = db.prepare("UPDATE requests SET done_ms = ?, result = ? WHERE id = ?");
   const result = db.prepare("SELECT result FROM requests WHERE id = ? AND done_ms IS NOT NULL").pluck();
+  const isStarted = db.prepare("SELECT 1 FROM requests WHERE id = ? AND started_ms IS NOT NULL").pluck();
   const clean = db.prepare("DELETE FROM requests WHERE done_ms < ?");
   const insertForeign = db.prepare(
     "INSERT OR IGNORE INTO requests (origin, kind, body, made_ms) VALUES (?, ?, ?, ?)",
@@ -54,9 +56,9 @@ export function createRequests(db: State, clock: Clock) {
 
   return {
     /**
-     * Stores a request and waits until the running process has carried it out. A request that it did not begin is
-     * withdrawn at the end of the wait, so it is never carried out behind the asker's back. undefined: no process
-     * is running any more, and the request is withdrawn.
+     * Stores a request and waits until the running process has carried it out, without a limit once it has begun. A
+     * request that it did not begin is withdrawn at the end of the wait, so it is never carried out behind the asker's
+     * back. undefined: no process is running any more, and the request is withdrawn.
      */
     async ask(
       kind: string,
@@ -70,7 +72,7 @@ export function createRequests(db: State, clock: Clock) {
       const untilMs = clock.now() + running.timeoutMs;
       let lookMs = clock.now() + LOOK_MS;
       try {
-        while (clock.now() < untilMs) {
+        while (clock.now() < untilMs || (isStarted.get(id) !== undefined && running.isRunning())) {
           const done = result.get(id) as string | undefined;
           if (done !== undefined) return JSON.parse(done) as RequestResult;
           if (clock.now() >= lookMs) {
@@ -83,7 +85,10 @@ export function createRequests(db: State, clock: Clock) {
         if (signal.aborted) await isWithdrawn();
         throw error;
       }
-      return (await isWithdrawn()) ? { ok: false, message: NOT_TAKEN } : { ok: true, message: UNDER_WAY };
+      if (await isWithdrawn()) return { ok: false, message: NOT_TAKEN };
+      const done = result.get(id) as string | undefined;
+      if (done !== undefined) return JSON.parse(done) as RequestResult;
+      return { ok: false, message: isRepeatable(kind, body) ? ENDED : INTERRUPTED };
     },
     open: () =>
       (
@@ -135,4 +140,7 @@ export function createRequests(db: State, clock: Clock) {
 
 const NOT_TAKEN =
   "Nothing was changed: the process that works with the state file did not take the request in time. `run --once` and other commands take none; ask again when they have ended. If it is `tidemark run`, it is very busy; ask again.";
-const UNDER_WAY = "The running process has begun to carry this out, and goes on with it.";
+const ENDED =
+  "The process ended while it carried this out, so a part of it may be left. The next `tidemark run` goes on with it, and its log says how that ended. Or ask again.";
+export const INTERRUPTED =
+  "The process ended while it carried this out, so it may be done or not. It is not repeated, because that could do it twice. Check it, and ask again if it was not done.";

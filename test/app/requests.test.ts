@@ -1,11 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { carryOutRequests } from "../../src/app/requests.ts";
 import { openApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import type { LaneOutcome } from "../../src/core/lane-requests.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { createRequests } from "../../src/journal/command-queue.ts";
 import { openState } from "../../src/journal/database.ts";
@@ -126,6 +128,56 @@ describe("R15 a request that a crash interrupted", () => {
   });
 });
 
+/** A process was killed in the middle of an order for an archive. */
+describe("R15 an order for an archive that a crash interrupted", () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await openWorld({ events: 100, organizations: 1 });
+    const [origin, key] = ["example.com/evidence", world.at("archive.key")];
+    await world.run(["archive", "keys", "new", key, "--origin", origin]);
+    const store = `store: { directory: ${world.at("archive")} }, settle: 0s`;
+    const sink = `{ name: evidence, type: archive, origin: ${origin}, key: { file: ${key} }, ${store} }`;
+    expect((await world.run(["run", "--once", "-c", world.configure({ sinks: [sink] })])).code).toBe(0);
+  });
+  afterEach(() => world.close());
+
+  async function goOnWith(operation: object): Promise<LaneOutcome> {
+    const { config } = loadConfig(world.at("tidemark.yaml"), { KEY: world.simulator.apiKey });
+    const app = await openApp({ config, log: silentLog, stdout: process.stdout });
+    try {
+      app.db
+        .prepare("INSERT INTO requests (kind, body, made_ms, started_ms) VALUES ('archive', ?, 1, 1)")
+        .run(JSON.stringify({ operation }));
+      await carryOutRequests(
+        createRequests(app.db, systemClock),
+        app.actions,
+        silentLog,
+        new AbortController().signal,
+      );
+      return JSON.parse(app.db.prepare("SELECT result FROM requests").pluck().get() as string);
+    } finally {
+      await app.close();
+    }
+  }
+  const logged = () => readFileSync(world.at("archive/log/leaves.jsonl"), "utf8");
+
+  test("is carried out again for an erasure, which removes what is left", async () => {
+    const organization = world.simulator.organizations[0]!.id;
+    const erasure = { kind: "erase", organization, from: null, to: "2026-12-31", reason: "contract ended" };
+    expect(await goOnWith(erasure)).toMatchObject({ ok: true, message: expect.stringContaining("was left") });
+    expect(logged()).toContain('"kind":"erase"');
+  });
+
+  test("is reported for a hold, which would be there twice", async () => {
+    const hold = { kind: "hold", case: "17", organizations: [], from: null, to: null };
+    expect(await goOnWith(hold)).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("done or not"),
+    });
+    expect(logged()).not.toContain('"kind":"hold"');
+  });
+});
+
 /** The lock is held by a process that takes no requests, such as `run --once`. */
 describe("R15 a request that nobody takes", () => {
   const folder = temporaryFolder();
@@ -175,16 +227,41 @@ describe("R15 a request that nobody takes", () => {
     expect(requests.open()).toEqual([]);
   });
 
-  test("is not withdrawn after the running process has begun it", async () => {
+  /** The running process has begun it; `later` happens after a minute, which is longer than the wait. */
+  async function askBegun(kind: string, body: unknown, later: () => Promise<boolean>) {
     const clock = createFakeClock();
+    const laterMs = clock.now() + 60_000;
+    let isRunning = true;
     const sleep = async (ms: number) => {
       clock.advance(ms);
-      await requests.start(requests.open()[0]!.id);
+      const request = requests.open()[0];
+      if (request !== undefined && !request.wasStarted) await requests.start(request.id);
+      if (clock.now() >= laterMs) isRunning = await later();
     };
     const requests: ReturnType<typeof createRequests> = createRequests(db, { ...clock, sleep });
-    const held = { timeoutMs: 30_000, isRunning: () => true };
-    expect(await requests.ask("drop", {}, held, signal)).toMatchObject({ ok: true });
-    expect(requests.open()).toMatchObject([{ wasStarted: true }]);
+    return requests.ask(kind, body, { timeoutMs: 30_000, isRunning: () => isRunning }, signal);
+  }
+  const open = () => createRequests(db, createFakeClock()).open();
+
+  test("is waited for after the running process has begun it, whatever that takes", async () => {
+    const finish = async () => {
+      await createRequests(db, createFakeClock()).finish(open()[0]!.id, { ok: true, message: "Done." });
+      return true;
+    };
+    expect(await askBegun("drop", {}, finish)).toEqual({ ok: true, message: "Done." });
+  });
+
+  test.each([
+    ["goes on with it", { kind: "erase" }],
+    ["may be done or not", { kind: "hold" }],
+  ])('is an error that says "%s" when the process ends in the middle', async (words, operation) => {
+    expect(await askBegun("archive", { operation }, async () => false)).toEqual({
+      ok: false,
+      message: expect.stringContaining(words),
+    });
+    const [left] = open();
+    expect(left).toMatchObject({ wasStarted: true });
+    await createRequests(db, createFakeClock()).finish(left!.id, { ok: true, message: "" });
   });
 });
 
