@@ -98,7 +98,7 @@ const RECIPE_BYTES_MAX = 16_777_216;
 const KEPT_SHARE = 0.75;
 const PADDING_BYTES = 64;
 const SHORT_BYTES = 64;
-/** The event that a recipe was learned from and three more are checked; wasm/recipe/recipe.ts has the same number. */
+/** The event that a recipe was learned from and three more are checked; wasm/recipe/apply.ts has the same number. */
 const CHECKED_FIRST = 4;
 
 export function createRecipeEngine(reads: Reads): RecipeEngine {

@@ -6,7 +6,9 @@ import type { CrewAnswer, CrewOrder } from "./crew.ts";
 
 const FILE_MODE = 0o640;
 
-parentPort?.on("message", (order: CrewOrder) => parentPort!.postMessage(answerTo(order)));
+parentPort?.on("message", (order: CrewOrder) =>
+  parentPort!.postMessage(answerTo(order), [order.bytes.buffer]),
+);
 
 function answerTo({ id, writes, bytes, folders }: CrewOrder): CrewAnswer {
   let path = "";
@@ -27,10 +29,10 @@ function answerTo({ id, writes, bytes, folders }: CrewOrder): CrewAnswer {
       at += write.length;
     }
     for (path of folders) within(openSync(path, "r"), syncFolder);
-    return { id };
+    return { id, bytes };
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    return { id, failure: { message, code, path } };
+    return { id, bytes, failure: { message, code, path } };
   }
 }
 
