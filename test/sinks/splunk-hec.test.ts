@@ -255,6 +255,28 @@ describe("the splunk_hec sink, against a stand-in", () => {
     await early;
   });
 
+  test.each([
+    [504, { code: 504, message: "upstream timed out" }],
+    [503, { code: 14, message: "upstream connect error" }],
+    [502, { code: 9, text: "bad gateway" }],
+    [500, { code: 8, text: "Internal server error" }],
+  ])(
+    "a gateway's answer %i %j says nothing about the batch: no other one is taken for it",
+    async (status, body) => {
+      const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+      const { splunk } = destination;
+      splunk.state.acknowledges = false;
+      const early = deliver(opened, makeEvents(3));
+      await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+      splunk.restart();
+      splunk.state.gateway = { status, body };
+      const late = makeBatch(opened, makeEvents(6).slice(3));
+      expect(await attempt(opened, late)).toBeInstanceOf(RetryableError);
+      Object.assign(splunk.state, { gateway: undefined, acknowledges: true });
+      await early;
+    },
+  );
+
   test("an acknowledgement does not count while the id of another batch is not known", async () => {
     const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
     const { splunk } = destination;

@@ -27,6 +27,8 @@ export async function startSplunk(options: {
     isBusy: false,
     /** Answers to events wait for it. */
     delay: undefined as Promise<void> | undefined,
+    /** The answer of a gateway that has passed the events on. */
+    gateway: undefined as Reply | undefined,
   };
 
   const server = await startServer(async (received): Promise<Reply> => {
@@ -38,7 +40,7 @@ export async function startSplunk(options: {
       case path: {
         const answer = takeEvents(received);
         await state.delay;
-        return answer;
+        return state.gateway ?? answer;
       }
       case "/services/collector/ack":
         return tellAcks(received);

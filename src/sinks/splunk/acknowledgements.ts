@@ -4,6 +4,7 @@ import { PausedError, RetryableError } from "../../core/errors.ts";
 import { unconfirmed } from "../../core/http/confirmed.ts";
 import type { Answer, Requester } from "../../core/http/requester.ts";
 import { isSuccess, jsonOf } from "../over-http/status.ts";
+import { isRefusedByCollector } from "./answer.ts";
 
 interface Asking {
   readonly requester: Requester;
@@ -149,9 +150,9 @@ export function createAcknowledgements(asking: Asking) {
         giveUpChannel(channel, LOST);
         throw error;
       }
-      const { ackId: id, code } = jsonOf(answer) ?? {};
-      // Splunk's own answer has a code. One of a proxy says nothing about what Splunk has taken.
-      if (!isDone && typeof code !== "number") giveUpChannel(channel, LOST);
+      const id = jsonOf(answer)?.ackId;
+      // The answer of a gateway says nothing about what Splunk has taken.
+      if (!isDone && !isRefusedByCollector(answer)) giveUpChannel(channel, LOST);
       if (isDone && typeof id !== "number")
         throw new PausedError(
           "Splunk took the batch without an acknowledgement id.",

@@ -15,6 +15,7 @@ import { jsonOf, saying, statusError } from "../over-http/status.ts";
 import { WRITES_MAX } from "../over-http/writes.ts";
 import { isJson, textOf } from "../shared/body.ts";
 import { channelHeader, createAcknowledgements } from "./acknowledgements.ts";
+import { collectorCode } from "./answer.ts";
 
 const ackSchema = z
   .strictObject({
@@ -216,7 +217,7 @@ const CODES_TO_PAUSE: ReadonlyMap<unknown, string> = new Map([
 function meaningOf(answer: Answer, destination: string): Error | undefined {
   const { code, text } = jsonOf(answer) ?? {};
   const said = saying(text, code === undefined ? undefined : `(code ${String(code)})`);
-  const remedy = CODES_TO_PAUSE.get(code);
+  const remedy = CODES_TO_PAUSE.get(collectorCode(answer));
   if (remedy) return new PausedError(`Splunk at ${destination} answered ${answer.status}: ${said}`, remedy);
   return statusError(answer, {
     destination: `Splunk at ${destination}`,
@@ -242,6 +243,6 @@ const CODES_WITHOUT_EVENTS: readonly unknown[] = [5, 12];
 
 /** The error in the answer to a request without events, which stores nothing. */
 function probed(answer: Answer, destination: string): Error | undefined {
-  if (CODES_WITHOUT_EVENTS.includes(jsonOf(answer)?.code) || isTaken(answer, destination)) return undefined;
+  if (CODES_WITHOUT_EVENTS.includes(collectorCode(answer)) || isTaken(answer, destination)) return undefined;
   return meaningOf(answer, destination);
 }
