@@ -228,6 +228,16 @@ describe("the otlp sink and a receiver in trouble", () => {
     expect(error.rejected[0]!.answer).toBe("über quota");
   });
 
+  test("a secret that the receiver repeats in protobuf is hidden, and its message is read all the same", async () => {
+    const opened = await open();
+    const token = SECRETS.OTLP_TOKEN;
+    receiver.server.answerAll(inProtobuf(partialSuccess(2, `no quota for ${token}`)));
+    const error = (await attempt(opened, makeBatch(opened, makeEvents(2)))) as RejectedEventsError;
+    expect(error.rejected).toHaveLength(2);
+    expect(error.rejected[0]!.reason).toContain(`no quota for ${"*".repeat(token.length)}`);
+    expect(JSON.stringify(error.rejected)).not.toContain(token);
+  });
+
   test.each([
     ["fields that are not known", Buffer.of(0x10, 0x01, 0x1a, 0x02, 0x68, 0x69, 0x25, 0, 0, 0, 0)],
     ["an empty partial success", Buffer.of(0x0a, 0x00)],

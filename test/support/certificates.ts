@@ -11,6 +11,8 @@ export interface Certificates {
   readonly otherCa: string;
   readonly server: { readonly cert: string; readonly key: string };
   readonly client: { readonly cert: string; readonly key: string };
+  /** A client whose certificate ended in the past. */
+  readonly expired: { readonly cert: string; readonly key: string };
 }
 
 /** An authority, another one, and a server (127.0.0.1) and a client that the first has signed; by openssl. */
@@ -22,6 +24,7 @@ export async function makeCertificates(folder: string): Promise<Certificates> {
     otherCa: otherCa.cert,
     server: await sign(folder, "server", ca),
     client: await sign(folder, "client", ca),
+    expired: await sign(folder, "expired", ca, ["-days", "-1"]),
   };
 }
 
@@ -32,7 +35,12 @@ async function makeAuthority(folder: string, name: string) {
   return { cert, key };
 }
 
-async function sign(folder: string, name: string, ca: { readonly cert: string; readonly key: string }) {
+async function sign(
+  folder: string,
+  name: string,
+  ca: { readonly cert: string; readonly key: string },
+  validity: readonly string[] = ["-days", "2"],
+) {
   const [cert, key, request] = ["pem", "key", "csr"].map((end) => join(folder, `${name}.${end}`)) as [
     string,
     string,
@@ -53,7 +61,7 @@ async function sign(folder: string, name: string, ca: { readonly cert: string; r
     `/CN=${name}`,
   );
   const authority = ["-CA", ca.cert, "-CAkey", ca.key, "-CAcreateserial", "-extfile", extensions];
-  await openssl("x509", "-req", "-in", request, ...authority, "-out", cert, "-days", "2");
+  await openssl("x509", "-req", "-in", request, ...authority, "-out", cert, ...validity);
   return { cert, key };
 }
 

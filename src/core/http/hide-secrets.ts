@@ -7,15 +7,18 @@ const CORE_LENGTH_MIN = 6;
 /**
  * Returns a function that replaces the secrets in a text, in every encoding in which a server may repeat them:
  * as they are, escaped in JSON, percent-encoded, and in base64 and base64url, also as a part of a longer
- * encoded text such as `user:password`.
+ * encoded text such as `user:password`. With `keepsLength` the text stays as long as it was, for binary messages.
  */
-export function secretHider(secrets: readonly string[]): (text: string) => string {
+export function secretHider(
+  secrets: readonly string[],
+  { keepsLength = false } = {},
+): (text: string) => string {
   const forms = new Set(secrets.filter(({ length }) => length >= SECRET_LENGTH_MIN).flatMap(formsOf));
   // The longest first: a secret may contain another one.
   const ordered = [...forms].toSorted((a, b) => b.length - a.length);
   if (ordered.length === 0) return (text) => text;
   const pattern = new RegExp(ordered.map(escapePattern).join("|"), "g");
-  return (text) => text.replace(pattern, HIDDEN);
+  return (text) => text.replace(pattern, (found) => (keepsLength ? "*".repeat(found.length) : HIDDEN));
 }
 
 function formsOf(secret: string): string[] {

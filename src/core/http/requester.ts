@@ -6,7 +6,14 @@ import { gzip } from "./gzip.ts";
 import { secretHider } from "./hide-secrets.ts";
 import { openPool } from "./pool.ts";
 import { dateMsOf, retryAfterMsOf } from "./retry-after.ts";
-import { isCertificateError, readTls, type TlsConfig } from "./tls.ts";
+import {
+  expiryOf,
+  isCertificateAlert,
+  isCertificateError,
+  readTls,
+  type TlsConfig,
+  type TlsOptions,
+} from "./tls.ts";
 
 /** Speed over ratio: the body is sent once and then dropped. */
 const LEVEL = 1;
@@ -41,7 +48,7 @@ export interface Outgoing {
 export interface Requester {
   /**
    * Sends one request and reads the answer. Throws the signal's reason when it aborts, PausedError when the
-   * destination's certificate is not trusted, RetryableError for any other failure on the way. Redirects
+   * destination's certificate is not trusted or ours is refused, RetryableError for any other failure on the way. Redirects
    * are not followed: a token never reaches another origin.
    */
   send(outgoing: Outgoing, signal: AbortSignal): Promise<Answer>;
@@ -73,14 +80,17 @@ const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 
 export async function makeRequester(options: RequesterOptions): Promise<Requester> {
   const { destination, clock, timeoutMs } = options;
+  const tls = await readTls(options.tls);
   const pool = await openPool({
     connections: options.connections ?? 4,
     connectTimeoutMs: timeoutMs,
     headersTimeoutMs: 0,
     bodyTimeoutMs: 0,
-    tls: await readTls(options.tls),
+    tls,
   });
-  const hide = secretHider((options.secrets ?? []).map((secret) => secret.reveal()));
+  const secrets = (options.secrets ?? []).map((secret) => secret.reveal());
+  const hide = secretHider(secrets);
+  const hideInBinary = secretHider(secrets, { keepsLength: true });
 
   async function exchange(outgoing: Outgoing, signal: AbortSignal): Promise<Answer> {
     const { method = "POST" } = outgoing;
@@ -102,7 +112,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const { text, isWhole } = await readBounded(response.body, isBinary ? "latin1" : "utf8");
     return {
       status: response.statusCode,
-      text: hide(text),
+      text: isBinary ? hideInBinary(text) : hide(text),
       isWhole,
       dateMs: dateMsOf(first(response.headers.date)),
       retryAfterMs: retryAfterMsOf(first(response.headers["retry-after"]), clock.now(), RETRY_AFTER_MS_MAX),
@@ -116,7 +126,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
         try {
           return await exchange(outgoing, inner);
         } catch (error) {
-          throw inner.aborted ? inner.reason : transportError(destination, error);
+          throw inner.aborted ? inner.reason : transportError(destination, error, tls);
         }
       }),
     close: () => pool.destroy(),
@@ -137,8 +147,11 @@ function first(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" ? header : header?.[0];
 }
 
-/** A person must replace an untrusted certificate; every other failure is temporary. */
-export function transportError(destination: string, cause: unknown): Error {
+/**
+ * A person must replace a certificate that one side does not accept; every other failure is temporary. Many servers end
+ * the connection without a reason when the client's certificate has expired, so that is said with every failure.
+ */
+export function transportError(destination: string, cause: unknown, tls?: TlsOptions): Error {
   if (isCertificateError(cause)) {
     return new PausedError(
       `The certificate of ${destination} is not trusted (${(cause as { code: string }).code}).`,
@@ -146,7 +159,15 @@ export function transportError(destination: string, cause: unknown): Error {
       { cause },
     );
   }
-  return new RetryableError(`The connection to ${destination} failed.`, { cause });
+  const expired = expiryOf(tls);
+  if (isCertificateAlert(cause)) {
+    return new PausedError(
+      `${destination} refuses this client's certificate.${expired}`,
+      "Set tls.cert and tls.key to a certificate that is valid and that the destination trusts.",
+      { cause },
+    );
+  }
+  return new RetryableError(`The connection to ${destination} failed.${expired}`, { cause });
 }
 
 async function readBounded(

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { z } from "zod";
 import { PausedError } from "../errors.ts";
@@ -51,4 +52,25 @@ const CERTIFICATE_CODES =
 export function isCertificateError(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" && CERTIFICATE_CODES.test(code);
+}
+
+/** True for a peer's alert that it does not accept our certificate. */
+export function isCertificateAlert(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++)
+    if (/ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/.test(String((at as { code?: unknown }).code)))
+      return true;
+  return false;
+}
+
+/** A sentence about a client's certificate that has expired; empty where there is none or it is valid. */
+export function expiryOf(tls: TlsOptions | undefined): string {
+  if (tls?.cert === undefined) return "";
+  try {
+    const endMs = Date.parse(new X509Certificate(tls.cert).validTo);
+    if (endMs >= Date.now()) return "";
+    return ` The client's certificate in tls.cert expired on ${new Date(endMs).toISOString()}: put a renewed one and its key there.`;
+  } catch {
+    // The connection's own error says that it is no certificate.
+    return "";
+  }
 }

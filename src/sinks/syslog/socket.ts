@@ -3,7 +3,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
 import { transportError } from "../../core/http/requester.ts";
-import { readTls, type TlsConfig } from "../../core/http/tls.ts";
+import { expiryOf, isCertificateAlert, readTls, type TlsConfig } from "../../core/http/tls.ts";
 import { withDeadline } from "../../core/timeout.ts";
 
 export interface ConnectionOptions {
@@ -31,7 +31,8 @@ export function guarded<Result>(
       return await work(inner);
     } catch (error) {
       if (inner.aborted) throw inner.reason;
-      throw error instanceof PausedError ? error : connectionError(destinationOf(options), error);
+      const isNamed = error instanceof PausedError || error instanceof RetryableError;
+      throw isNamed ? error : transportError(destinationOf(options), error);
     }
   });
 }
@@ -64,8 +65,8 @@ export async function openSocket(
     await accepted(socket, options.clock, signal);
   } catch (cause) {
     socket.destroy();
-    if (signal.aborted || isAlert(cause)) throw cause;
-    const message = `${host}:${port} closed the connection right after the handshake: it may not trust tls.cert.`;
+    if (signal.aborted || isCertificateAlert(cause)) throw cause;
+    const message = `${host}:${port} closed the connection right after the handshake: it may not trust tls.cert.${expiryOf(files)}`;
     throw new RetryableError(message, { cause });
   }
   return socket;
@@ -141,23 +142,6 @@ function settled(
     if (signal.aborted) return onAbort();
     start((error) => finish(error ?? undefined));
   });
-}
-
-/** A receiver's alert about our certificate needs a person; so does theirs about an unknown authority. */
-function connectionError(destination: string, error: unknown): Error {
-  if (isAlert(error)) {
-    return new PausedError(
-      `${destination} refuses the client's certificate.`,
-      "Set tls.cert and tls.key to a certificate that the receiver trusts.",
-      { cause: error },
-    );
-  }
-  return error instanceof RetryableError ? error : transportError(destination, error);
-}
-
-function isAlert(error: unknown): boolean {
-  const code = String((error as { code?: unknown } | null)?.code ?? "");
-  return /ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/.test(code);
 }
 
 function isAddress(host: string): boolean {

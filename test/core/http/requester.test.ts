@@ -1,12 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:https";
+import { createServer, type Server, type ServerOptions } from "node:https";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { PausedError, RetryableError } from "../../../src/core/errors.ts";
-import { makeRequester, type Requester } from "../../../src/core/http/requester.ts";
-import type { TlsConfig } from "../../../src/core/http/tls.ts";
+import { makeRequester, type Requester, transportError } from "../../../src/core/http/requester.ts";
+import { type TlsConfig, VERIFIED } from "../../../src/core/http/tls.ts";
 import { secretOf } from "../../../src/core/secret.ts";
 import { type StandInServer, startServer } from "../../stand-ins/server.ts";
 import { type Certificates, makeCertificates } from "../../support/certificates.ts";
@@ -43,6 +44,13 @@ describe("a request", () => {
     expect(answer.text).toBe("about [secret] and [secret]");
   });
 
+  test("hides secrets in a binary answer without changing its length", async () => {
+    const headers = { "content-type": "application/x-protobuf" };
+    server = await startServer(() => ({ status: 200, headers, body: Buffer.from("\x0bs3cret-word") }));
+    const answer = await (await make()).send({ url: server.url, headers: {}, body: "" }, signal);
+    expect(answer.text).toBe("\x0b***********");
+  });
+
   test("does not follow a redirect, so that a token never reaches another origin", async () => {
     const other = await startServer(() => ({ status: 200 }));
     server = await startServer(() => ({ status: 307, headers: { location: other.url } }));
@@ -68,12 +76,13 @@ describe.skipIf(!programOnPath("openssl"))("a request over TLS", () => {
   let folder: string;
   let certificates: Certificates;
   let server: Server;
+  let options: ServerOptions;
   let url: string;
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "tidemark-request-"));
     certificates = await makeCertificates(folder);
-    const options = {
+    options = {
       ca: readFileSync(certificates.ca),
       cert: readFileSync(certificates.server.cert),
       key: readFileSync(certificates.server.key),
@@ -119,6 +128,40 @@ describe.skipIf(!programOnPath("openssl"))("a request over TLS", () => {
   test("pauses when the certificate is made out to another name", async () => {
     const tls = { ca: certificates.ca, serverName: "elsewhere.example" };
     await expect((await make(tls)).send({ url, headers: {} }, signal)).rejects.toBeInstanceOf(PausedError);
+  });
+
+  test("an expired certificate of the client is named when the server ends the connection without a reason", async () => {
+    const strict = createServer({ ...options, rejectUnauthorized: true }, (_, response) => response.end());
+    await new Promise<void>((resolve) => strict.listen(0, "127.0.0.1", resolve));
+    const port = (strict.address() as AddressInfo).port;
+    try {
+      const tls = { ca: certificates.ca, ...certificates.expired };
+      const sent = (await make(tls)).send({ url: `https://127.0.0.1:${port}`, headers: {} }, signal);
+      const error = await sent.catch((thrown: unknown) => thrown as Error);
+      expect(error).toBeInstanceOf(RetryableError);
+      expect(String(error)).toMatch(
+        /The client's certificate in tls\.cert expired on \d{4}-.*put a renewed one/,
+      );
+      await requester!.close();
+      const stranger = (await make({ ca: certificates.ca })).send(
+        { url: `https://127.0.0.1:${port}`, headers: {} },
+        signal,
+      );
+      await expect(stranger).rejects.not.toThrow("expired");
+    } finally {
+      strict.closeAllConnections();
+      await new Promise((resolve) => strict.close(resolve));
+    }
+  });
+
+  test("a server's alert about the client's certificate pauses with what happened and what to do", () => {
+    const alert = Object.assign(new Error("alert"), { code: "ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED" });
+    const tls = { ...VERIFIED, cert: readFileSync(certificates.expired.cert, "utf8") };
+    expect(transportError("the test", new Error("other side closed", { cause: alert }), tls)).toMatchObject({
+      name: "PausedError",
+      message: expect.stringMatching(/^the test refuses this client's certificate\. .* expired on/),
+      remedy: expect.stringContaining("tls.cert and tls.key"),
+    });
   });
 
   test("a missing PEM file is named with its setting", async () => {
