@@ -53,14 +53,18 @@ export function replyPartition(id: string): number {
   return Number.parseInt(id, 10);
 }
 
-export const laneAnswerSchema = z.strictObject({
+/**
+ * Lenient: the answering machine may have a newer version, with fields and errors that this one does not know. Requests
+ * are strict: a part that is not understood could change what is to be done.
+ */
+export const laneAnswerSchema = z.object({
   /** The id of the request. */
   to: z.string(),
   lane: z.int().min(0),
   ok: z.boolean(),
   message: z.string(),
   /** What the asker throws: usage, or an unknown name, or what an operation of the API answers. */
-  error: z.enum(["usage", "unknown_name", "route"]).optional(),
+  error: z.enum(["usage", "unknown_name", "route"]).optional().catch(undefined),
   status: z.int().optional(),
   count: z.number().optional(),
   waiting: z.number().optional(),

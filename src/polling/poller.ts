@@ -5,7 +5,7 @@ import { StaleWindowError } from "../core/window.ts";
 import { type PollContext, subjectOf } from "./context.ts";
 import { createPause } from "./pause.ts";
 import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
-import { createDiscovery, type DiscoveryOptions } from "./plan/discovery.ts";
+import { createDiscovery, type DiscoveryOptions, RETRIES_MAX } from "./plan/discovery.ts";
 import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
 import { planWindows } from "./plan/plan-windows.ts";
 import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/reconcile-windows.ts";
@@ -72,7 +72,9 @@ export function createPoller(options: PollerOptions) {
     upkeptMs = clock.now();
     try {
       await upkeep.turn();
-      if (await discovery.retryRefused(signal)) await plan(signal);
+      // There is no next turn in which the others would be asked.
+      const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
+      if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
     } catch (error) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
       pause.forDisk(error);

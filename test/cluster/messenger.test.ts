@@ -180,6 +180,21 @@ describe("C3 requests between machines", () => {
     expect(topic.records.flat()).toHaveLength(answers);
   });
 
+  test("C3 an answer of a newer version, with fields and errors that are not known here, is an answer", async () => {
+    const asker = await machine();
+    const answer = asker.messenger.ask(0, ACTION, 60_000, never);
+    const asked = () => topic.records[0]!.find(({ key }) => key === "ask");
+    await until(() => asked() !== undefined);
+    const { id } = JSON.parse(asked()!.value!.toString()) as { id: string };
+    const newer = {
+      ...{ to: id, lane: 0, ok: false, message: "No." },
+      error: "newer_kind",
+      more: { of: "it" },
+    };
+    await topic.send(Number.parseInt(id, 10), "answer", newer, never);
+    expect(await answer).toEqual({ to: id, lane: 0, ok: false, message: "No.", error: undefined });
+  });
+
   test("C3 a record that is no request is passed over", async () => {
     const owner = await machine("one");
     await topic.send(0, "ask", { kind: "unheard of", id: "1:x" }, never);

@@ -100,6 +100,21 @@ describe("R6 an organization at fault", () => {
     },
   );
 
+  test("R40 `run --once` asks every refused organization, however many there are", async () => {
+    const it = await open({ simulator: { organizations: 30, events: 120 } });
+    const bad = it.organizations.slice(2);
+    for (const id of bad) it.simulator.control.refuseOrganization(id, 403);
+    await it.drain();
+    const refused = () => [...roster(it).values()].filter(({ state }) => state === "refused").length;
+    expect(refused()).toBe(28);
+    for (const id of bad) it.simulator.control.refuseOrganization(id, null);
+    await it.pass(MINUTE);
+    expect(refused()).toBe(28);
+    await it.account.poller.once(AbortSignal.timeout(300_000));
+    expect(refused()).toBe(0);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
   test("R6 two at fault, one in each half, are found even where nothing has worked before", async () => {
     const it = await open({ simulator: { organizations: 8, events: 200 } });
     const bad = [...it.organizations].sort();

@@ -25,8 +25,8 @@ export interface FoundOrganization {
 /** A plan that comes a little early asks for the list all the same, or new organizations wait twice as long. */
 const SLACK_MS = 5000;
 const HOUR_MS = 3_600_000;
-/** So many refused organizations are tried again in one turn. */
-const RETRIES_MAX = 20;
+/** So many refused organizations are tried again in one turn of a process that goes on. */
+export const RETRIES_MAX = 20;
 
 /**
  * The organizations that the account reads. The list is asked for at start and on a schedule: new organizations join by
@@ -139,13 +139,13 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       askedMs = clock.now();
     },
     /** Tries refused organizations again whose time has come; true when one is back. */
-    async retryRefused(signal: AbortSignal): Promise<boolean> {
+    async retryRefused(signal: AbortSignal, retriesMax: number): Promise<boolean> {
       const due = roster
         .list(account)
         .filter((entry) => entry.state === "refused" && isDue(entry))
         .toSorted((a, b) => (a.nextMs ?? 0) - (b.nextMs ?? 0));
       let isBack = false;
-      for (const entry of due.slice(0, RETRIES_MAX)) isBack = (await retry(entry, signal)) || isBack;
+      for (const entry of due.slice(0, retriesMax)) isBack = (await retry(entry, signal)) || isBack;
       return isBack;
     },
   };
