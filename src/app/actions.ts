@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
 import { type Actions, lettersResult, UnknownNameError } from "../core/actions.ts";
@@ -98,7 +98,7 @@ function sinkActions({
         await journal.readers.forget(sink);
         return { count: 1, message: `The position and the dead letters of "${sink}" were deleted.` };
       }
-      const message = forgottenArchive(sink, journal.readers.archiveFacts(sink));
+      const message = forgottenArchive(config, sink, journal.readers.archiveFacts(sink));
       // The files go first: after a crash the command can be repeated.
       removeWorkFiles(config, sink);
       await journal.readers.forget(sink);
@@ -154,22 +154,34 @@ function noSuchSink(name: string, config: Config): UnknownNameError {
 }
 
 /** What an archive keeps beside the state file, or beside a lane's. Its place may be the same folder, so nothing else goes. */
-function removeWorkFiles({ state }: Config, name: string): void {
-  for (const folder of [archiveFolder(state, name), `${state}.${name}.archive`])
+function removeWorkFiles(config: Config, name: string): void {
+  for (const folder of workFolders(config, name))
     for (const part of ["pages", "work", "deletions"])
       rmSync(join(folder, part), { recursive: true, force: true });
 }
 
+function workFolders({ state }: Config, name: string): readonly string[] {
+  return [archiveFolder(state, name), `${state}.${name}.archive`];
+}
+
 function forgottenArchive(
+  config: Config,
   name: string,
   { stagedPages, holds, erasures }: { stagedPages: number; holds: number; erasures: number },
 ): string {
+  // A lane of a cluster stages pages in its archive's store, whose place and keys are not in the config any more.
+  const areElsewhere = !workFolders(config, name).some((folder) => existsSync(join(folder, "pages")));
   const sentences = [
     `The state of the archive "${name}" was deleted, so it cannot be continued. Its place keeps everything that was closed.`,
     ...(stagedPages === 0
       ? []
       : [
           `${stagedPages} pages that it had not closed and that had left the journal are given up: their events are at the service, as far back as it keeps them.`,
+          ...(areElsewhere
+            ? [
+                "Their files are still in the archive's bucket, below its prefix in a folder that ends with .staging/: delete them there.",
+              ]
+            : []),
         ]),
     ...(holds + erasures === 0
       ? []

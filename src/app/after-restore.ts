@@ -1,15 +1,35 @@
+import { existsSync } from "node:fs";
 import type { Config, SinkConfig } from "../config/schema.ts";
+import { openStateForReading } from "../journal/database.ts";
+import { placesOf } from "../journal/reader-row.ts";
 import { archiveConfigs } from "./archives.ts";
 import { olderStateIn } from "./older-state.ts";
-import { definitionOf, ownConfig, sinkConfigs } from "./sinks.ts";
+import { definitionOf, MisplacedSinksError, ownConfig, refuseMisplaced, sinkConfigs } from "./sinks.ts";
 
 /** The consequences of a restored state in words: for polling, and for every sink and archive by what its place holds. */
 export async function afterRestore(config: Config): Promise<readonly string[]> {
   return [
+    ...refusal(config),
     "Events that were pulled after the copy was made are pulled again, as far back as the service keeps them; dead letters and imports from after it are not known any more.",
     ...sinkConfigs(config).map(lineOf),
     ...(await Promise.all(archiveConfigs(config).map((own) => archiveLine(config, own)))),
   ];
+}
+
+/** The copy's positions belong to the sinks that the config had when it was made. */
+function refusal(config: Config): string[] {
+  if (!existsSync(config.state)) return [];
+  const db = openStateForReading(config.state);
+  try {
+    const { names, isEmpty, settings } = placesOf(db);
+    refuseMisplaced(config, names, isEmpty, settings);
+    return [];
+  } catch (error) {
+    if (error instanceof MisplacedSinksError) return [`It is refused: ${error.message}`];
+    throw error;
+  } finally {
+    db.close();
+  }
 }
 
 function lineOf(sink: SinkConfig): string {

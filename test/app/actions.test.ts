@@ -131,6 +131,18 @@ describe("the actions", () => {
     expect(fixture.journal.readers.names()).toEqual([]);
   });
 
+  test("R14 staged pages of a forgotten archive that are in a bucket are named, since nothing here can delete them", async () => {
+    const forgotten = async () => {
+      await fixture.journal.reader("evidence");
+      fixture.db.exec(`INSERT INTO archives (name, noted_page, start_page) VALUES ('evidence', 0, 0);
+        INSERT INTO archive_staged (archive, page, bytes) VALUES ('evidence', 1, 100)`);
+      return (await actions().forget({ sink: "evidence" }, signal)).message;
+    };
+    expect(await forgotten()).toMatch(/1 pages .* are given up: .*\.staging\/: delete them there\./);
+    mkdirSync(join(dirname(fixture.file), "evidence.archive", "pages"), { recursive: true });
+    expect(await forgotten()).not.toContain(".staging");
+  });
+
   test("one group takes refusals that differ only in values, ids and numbers", async () => {
     await bury(6, (index) =>
       index < 4 ? `answered 400: value "x${index}" at offset 1${index}0` : "answered 413",

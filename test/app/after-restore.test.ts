@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import { afterRestore } from "../../src/app/after-restore.ts";
+import { placeReaders } from "../../src/app/sinks.ts";
 import type { Config } from "../../src/config/schema.ts";
+import { silentLog } from "../../src/core/log.ts";
 import { sinks } from "../../src/sinks/index.ts";
+import { openFixture } from "../journal/support.ts";
+import { eventTexts, pageOf } from "../support/pages.ts";
 
 const linesOf = (list: readonly object[]) =>
   afterRestore({ sinks: list, state: "/nowhere/state.db" } as unknown as Config);
@@ -26,4 +30,23 @@ test("an archive whose place cannot be looked at is said to stop if its log is f
   const store = { directory: "/nowhere/archive" };
   const lines = await linesOf([{ name: "evidence", type: "archive", origin: "example.com/a", store }]);
   expect(lines.at(-1)).toContain("evidence (archive): its log knows how far it was written.");
+});
+
+test("R14 a copy from before two names were swapped with their positions says that the next run is refused", async () => {
+  const fixture = openFixture();
+  try {
+    await fixture.journal.append(pageOf(eventTexts(0, 3)));
+    for (const name of ["one", "two"]) await fixture.journal.reader(name);
+    const place = (name: string, directory: string) => ({ name, type: "file", directory });
+    const config = (sinks: readonly object[]) =>
+      ({ sinks, accounts: [], state: fixture.file }) as unknown as Config;
+    const before = config([place("one", "/data/a"), place("two", "/data/b")]);
+    await placeReaders(before, fixture.journal, silentLog);
+    expect((await afterRestore(before))[0]).toContain("are pulled again");
+    const [first] = await afterRestore(config([place("one", "/data/b"), place("two", "/data/a")]));
+    expect(first).toContain("It is refused: The sinks of the config do not match the state file");
+    expect(first).toContain('the sink "one" has the settings that "two" had so far');
+  } finally {
+    fixture.close();
+  }
 });
