@@ -49,7 +49,7 @@ export interface ArchiveState {
   openEvents(scope: TombstoneScope): Promise<OpenEvents>;
   /** Names the erasures and holds that parts are built under; empty where nothing is left out. */
   erasureRules(): string;
-  /** Deletes the dead letters that an erasure is about; those on hold stay. */
+  /** Deletes the dead letters that an erasure is about; those on hold and those of unfinished batches stay. */
   eraseDeadLetters(scope: TombstoneScope): Promise<ErasedLetters>;
 
   /** Small facts of the archive under a name: the last verification, holds, due orders. */
@@ -77,6 +77,8 @@ export interface ErasedLetters {
   readonly erased: number;
   /** On hold, so they stay. */
   readonly onHold: number;
+  /** Their batch is not delivered yet, so they stay. */
+  readonly waiting: number;
   /** The names of the holds that keep them. */
   readonly holds: readonly string[];
 }

@@ -52,7 +52,7 @@ const REPLAY_MAX = 10_000;
  * A letter whose batch is not committed yet must stay: without it, a process that starts again would deliver the event
  * with that batch. Nothing is formed for a reader that does not exist.
  */
-const IS_PASSED =
+export const IS_PASSED =
   "COALESCE((page, event) < (SELECT page, event FROM readers WHERE name = dead_letters.reader), TRUE)";
 
 /** Events that a sink refused: they can be listed, shown, returned to the sink, or deleted. */

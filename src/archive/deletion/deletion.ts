@@ -161,7 +161,8 @@ export function createDeletions(parts: DeletionParts): Deletions {
       );
       const letters = await state.eraseDeadLetters({ ...scope, to });
       const nothing =
-        total.parts + total.kept + letters.erased + letters.onHold + open.leftOut + open.onHold === 0
+        total.parts + total.kept + open.leftOut + open.onHold === 0 &&
+        letters.erased + letters.onHold + letters.waiting === 0
           ? "Nothing matches: check the organization and the event's id. "
           : "";
       return [
@@ -169,6 +170,11 @@ export function createDeletions(parts: DeletionParts): Deletions {
         ...(total.kept > 0 ? [`${total.kept} days are on hold and stay.`] : []),
         ...(letters.onHold > 0
           ? [`${letters.onHold} dead letters are on hold (${letters.holds.join(", ")}) and stay.`]
+          : []),
+        ...(letters.waiting > 0
+          ? [
+              `${letters.waiting} dead letters stay: a sink has not delivered the events around them yet, and would deliver these too. Repeat the order when it has.`,
+            ]
           : []),
         openText(open),
         ...(to === null

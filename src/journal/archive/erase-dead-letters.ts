@@ -10,6 +10,7 @@ import {
 import { heldEvents } from "../../core/held-event.ts";
 import { timestampMsOf } from "../../core/time.ts";
 import type { State } from "../database.ts";
+import { IS_PASSED } from "../dead-letters.ts";
 import { allHoldsIn } from "./erasures.ts";
 
 interface LetterRow {
@@ -20,22 +21,24 @@ interface LetterRow {
   readonly provider: string | null;
   readonly timestamp: string;
   readonly fetchedMs: number;
+  readonly isPassed: 0 | 1;
 }
 
 /**
- * Deletes the dead letters that an erasure is about, within a change of the state. Those on hold stay. Dead letters
- * belong to no archive, so the holds of all archives count.
+ * Deletes the dead letters that an erasure is about, within a change of the state. Those on hold stay, and those whose
+ * batch is not delivered yet: without them their events would go out with it. Dead letters belong to no archive, so
+ * the holds of all archives count.
  */
 export function eraseDeadLetters(db: State, retentionMs: number, scope: TombstoneScope): ErasedLetters {
   const rows = db
     .prepare(
-      "SELECT id, identity, account, organization, provider, timestamp, fetched_ms AS fetchedMs FROM dead_letters",
+      `SELECT id, identity, account, organization, provider, timestamp, fetched_ms AS fetchedMs, ${IS_PASSED} AS isPassed FROM dead_letters`,
     )
     .all() as LetterRow[];
   const holds = allHoldsIn(db);
   const remove = db.prepare("DELETE FROM dead_letters WHERE id = ?");
   const inForce = new Set<string>();
-  let [erased, onHold] = [0, 0];
+  let [erased, onHold, waiting] = [0, 0, 0];
   for (const row of rows) {
     const days = daysOf(row, retentionMs);
     if (!isInScope(db, row, days, scope)) continue;
@@ -44,9 +47,10 @@ export function eraseDeadLetters(db: State, retentionMs: number, scope: Tombston
     );
     for (const { id } of keeping) inForce.add(id);
     if (keeping.length > 0) onHold++;
+    else if (!row.isPassed) waiting++;
     else erased += remove.run(row.id).changes;
   }
-  return { erased, onHold, holds: [...inForce].sort() };
+  return { erased, onHold, waiting, holds: [...inForce].sort() };
 }
 
 /** The event's own day and, if it is undated, the day of its arrival: a hold on either keeps it. */
