@@ -28,8 +28,8 @@ function timestampOf(event: JournalEvent): string {
 }
 
 function hasTimestamp(object: Uint8Array): boolean {
+  if (START_WITH_TIMESTAMP.every((byte, at) => object[at] === byte)) return true;
   const buffer = Buffer.from(object.buffer, object.byteOffset, object.byteLength);
-  if (buffer.subarray(0, START_WITH_TIMESTAMP.length).equals(START_WITH_TIMESTAMP)) return true;
   if (!buffer.includes(TIMESTAMP_KEY) && !buffer.includes(ESCAPED_AT)) return false;
   return Object.hasOwn(JSON.parse(buffer.toString()) as object, "@timestamp");
 }

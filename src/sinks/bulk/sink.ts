@@ -104,11 +104,14 @@ export async function openBulk(
     }
   }
 
+  // The document is copied before the next event is converted.
+  const encodeShared = format.encodeShared ?? format.encode;
+
   function encode(event: JournalEvent): Buffer {
     const index = indexOf(event);
     if (index !== lastIndex) needed.add(index);
     lastIndex = index;
-    const document = withoutLongValues(documentOf(event, format.encode(event), isJsonFormat), flatMembers);
+    const document = withoutLongValues(documentOf(event, encodeShared(event), isJsonFormat), flatMembers);
     return lines(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
   }
 
