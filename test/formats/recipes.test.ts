@@ -332,6 +332,25 @@ test("a place and a user agent that other events have shown need no learning", (
   }
 });
 
+test("more kinds of user agents, and of events, than are remembered are written right", () => {
+  const recipes = withRecipes(converters.ocsf, reads);
+  const check = (event: JournalEvent) => expect(String(recipes.encode(event))).toBe(converters.ocsf(event));
+  // The name of the system decides, so each is a variant.
+  for (let number = 0; number < 150; number++)
+    for (let time = 0; time < 4; time++)
+      check(journalEvent({ ...LOGIN, id: `${time}`, useragent: { os_name: `system ${number}` } }));
+  for (let number = 0; number < 3200; number++)
+    for (let time = 0; time < 3; time++)
+      check(journalEvent({ ...LOGIN, id: `${time}`, severity: `level ${number}` }));
+  for (const geoip of [{ city_name: "x" }, { timezone: "y" }])
+    for (let time = 0; time < 9; time++)
+      check(journalEvent({ ...LOGIN, id: `${time}`, geoip, useragent: AGENT }));
+  expect(recipes.counts).toMatchObject({ refused: 0, wrong: 0 });
+  const { slow } = recipes.counts;
+  check(journalEvent({ ...LOGIN, id: "new", geoip: { timezone: "z" }, useragent: AGENT }));
+  expect(recipes.counts.slow).toBe(slow);
+}, 60_000);
+
 test("two halves that do not fit together are noticed, dropped and reported, and the converter's output goes out", () => {
   // The place is written in another way in events of type B, but only where it has no city.
   const encode = ({ bytes, identity }: JournalEvent) => {

@@ -4,6 +4,7 @@ import { type Factors, type Insertion, type OutputToken, partOf } from "./factor
 /** When there are more of one kind, all is forgotten. */
 const TEMPLATES_MAX = 3072;
 const FAMILIES_MAX = 256;
+/** Of one family; others are learned with their events. The engine has so many numbers for them. */
 const VARIANTS_MAX = 64;
 /** Ways to cut an added text that are tried. */
 const OFFSETS_MAX = 64;
@@ -53,7 +54,6 @@ export function createComposer(engine: RecipeEngine) {
   /** What the engine has already stays: it would be checked again. */
   function addTexts({ number: family, added }: Family, texts: Texts): void {
     const variant = engine.variant();
-    if (added.size >= VARIANTS_MAX) added.clear();
     const before = added.get(variant);
     const what = { addedTo: family, number: before?.number ?? added.size };
     if (isSame(before?.texts, texts) && engine.has(what)) return;
@@ -81,6 +81,10 @@ export function createComposer(engine: RecipeEngine) {
     return { family, places };
   }
 
+  function isFull({ added }: Family): boolean {
+    return added.size >= VARIANTS_MAX && !added.has(engine.variant());
+  }
+
   return {
     refuse,
 
@@ -95,16 +99,18 @@ export function createComposer(engine: RecipeEngine) {
     learn(factors: Factors | undefined): boolean {
       if (templates.size >= TEMPLATES_MAX || families.length >= FAMILIES_MAX) forgetAll();
       const main = engine.mainFingerprint();
-      const template = templates.get(main) ?? (factors && templateFor(factors.insertions));
+      const known = templates.get(main);
+      if (known === undefined && templates.has(main)) return false;
+      const template = known ?? (factors && templateFor(factors.insertions));
       if (factors === undefined || template === undefined) {
         refuse();
         return false;
       }
       const texts = textsAt(template.places, factors.insertions);
-      if (texts === undefined) return false;
+      if (texts === undefined || isFull(template.family)) return false;
       templates.set(main, template);
       const what = { template: template.family.number };
-      if (!engine.has(what)) engine.add(partsOf(factors, template.places), what);
+      if (known === undefined || !engine.has(what)) engine.add(partsOf(factors, template.places), what);
       addTexts(template.family, texts);
       return true;
     },
