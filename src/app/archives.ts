@@ -135,7 +135,7 @@ export async function openRunningArchive(
       countEvents,
       signal,
     );
-    await deletionsOf({ archive, store }).finish();
+    await deletionsOf({ archive, store }).finish(signal);
     opened = { archive, store };
     return opened;
   }

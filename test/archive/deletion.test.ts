@@ -224,7 +224,7 @@ describe("a crash in the middle of a deletion", () => {
             );
           plan.left = Number.POSITIVE_INFINITY;
           await world.restart();
-          await deletions().finish();
+          await deletions().finish(never);
           expect((await world.verify()).findings, `change ${change}`).toEqual([]);
           await deletions().erase(wanted, never);
           expect((await world.verify()).findings).toEqual([]);
@@ -622,6 +622,53 @@ describe("A18 the wording of a case or a reason", () => {
     expect((await world.verify()).findings).toEqual([]);
     expect((await report()).html).toContain(wording);
   });
+});
+
+/** The object, with a failure before the step of this number. */
+function failing<Target extends object>(target: Target, steps: { left: number }): Target {
+  const counted = new Set(["setFact", "propose", "setProposal", "confirm", "create", "replace"]);
+  return new Proxy(target, {
+    get(object, name) {
+      const method = Reflect.get(object, name);
+      if (typeof method !== "function" || !counted.has(String(name))) return method;
+      return async (...args: unknown[]) => {
+        if (steps.left-- <= 0) throw new Error("crash");
+        return method.apply(object, args);
+      };
+    },
+  });
+}
+
+test("A22 holds in force and the log agree after a crash at any step of a hold and its release", async () => {
+  const order = { case: "Case 17", organizations: [A], from: null, to: null };
+  let crashes = 0;
+  for (const isRelease of [false, true])
+    for (let left = 0; ; left++) {
+      world = await openWorld();
+      const id = isRelease ? await deletions().hold(order, never) : undefined;
+      const steps = { left: Number.POSITIVE_INFINITY };
+      await world.restart({}, (target) => failing(target, steps));
+      steps.left = left;
+      const isDone = await (id === undefined
+        ? deletions().hold(order, never)
+        : deletions().release(id, never)
+      )
+        .then(() => true)
+        .catch(() => false);
+      await world.restart();
+      await deletions().finish(never);
+      const logged = world.archive.leaves();
+      const inLog = logged.filter(({ kind }) => kind === "hold").length;
+      const released = logged.filter(({ kind }) => kind === "release").length;
+      expect(deletions().holds(), `step ${left}`).toHaveLength(inLog - released);
+      expect((await world.verify()).findings).toEqual([]);
+      const { html } = await reportHtml(world.store, { key: parseVerifier(world.key), nowMs: world.nowMs });
+      if (inLog > released) expect(html).toContain("Case 17");
+      if (isDone) break;
+      crashes++;
+      world.end();
+    }
+  expect(crashes).toBeGreaterThan(15);
 });
 
 test("A24 a lock that lasts longer than the days are kept is refused before anything is written", async () => {

@@ -52,7 +52,11 @@ export interface World extends JournalFixture {
   /** Runs the archive until there is nothing left to do. */
   closeAll(): Promise<void>;
   verify(options?: Partial<VerifyOptions>): Promise<Verification>;
-  restart(options?: Partial<ArchiveOptions>): Promise<void>;
+  /** `through` wraps the state and the store. */
+  restart(
+    options?: Partial<ArchiveOptions>,
+    through?: <Target extends object>(target: Target) => Target,
+  ): Promise<void>;
   end(): void;
 }
 
@@ -153,10 +157,10 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       throw new Error("Closing does not come to an end.");
     },
     verify: (more = {}) => verifyArchive(store, { key: signer.verifier, nowMs, ...more }),
-    async restart(changed = {}) {
+    async restart(changed = {}, through = (target) => target) {
       fixture.reopen();
-      store = await openStore(storeFolder);
-      state = await openState();
+      store = through(await openStore(storeFolder));
+      state = through(await openState());
       current = { ...current, ...changed };
       archive = await openArchive(state, store, clock, current, never);
     },

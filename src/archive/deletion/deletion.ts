@@ -2,7 +2,7 @@ import { hash, randomBytes } from "node:crypto";
 import { dayOf, isNamed, type OpenEvents } from "../../core/archive.ts";
 import { UsageError } from "../../core/errors.ts";
 import { currentParts } from "../log/current-parts.ts";
-import type { PartFiles } from "../log/leaf.ts";
+import type { LeafBody, PartFiles } from "../log/leaf.ts";
 import { textPath } from "../log/texts.ts";
 import { archivedEvents } from "../part/events.ts";
 import type { Line } from "../part/manifest.ts";
@@ -25,6 +25,8 @@ import type { Fate } from "./rewrite.ts";
  *   6. the old files are removed, with all their versions, and the note with them
  *
  * After a crash `finish` removes whatever no entry explains. Wordings are written with the first entry that names them.
+ *
+ * A hold is in force first and in the log then; a release is in the log first. `finish` completes both.
  */
 export interface Deletions {
   hold(body: NewHold, signal: AbortSignal): Promise<string>;
@@ -32,8 +34,8 @@ export interface Deletions {
   holds(): readonly Hold[];
   prune(dryRun: boolean, signal: AbortSignal): Promise<string>;
   erase(body: Erasure, signal: AbortSignal): Promise<string>;
-  /** Ends a deletion that a crash interrupted. */
-  finish(): Promise<void>;
+  /** Ends a deletion, a hold or a release that a crash interrupted. */
+  finish(signal: AbortSignal): Promise<void>;
 }
 
 export interface NewHold {
@@ -68,45 +70,70 @@ export function createDeletions(parts: DeletionParts): Deletions {
     return { digest, path: textPath(digest), bytes };
   }
 
+  /** Brings the holds in force and the log together. */
+  async function finishHolds(signal: AbortSignal): Promise<void> {
+    if (holds().length === 0) return;
+    for (const hold of holds().filter(({ text }) => text !== undefined)) {
+      if (!archive.leaves().some((leaf) => leaf.kind === "hold" && leaf.hold === hold.id))
+        await logHold(hold, hold.text!, signal);
+      await setHolds(holds().map(({ text, ...each }) => (each.id === hold.id ? each : { ...each, text })));
+    }
+    const released = new Set(
+      archive.leaves().flatMap((leaf) => (leaf.kind === "release" ? [leaf.hold] : [])),
+    );
+    if (holds().some(({ id }) => released.has(id)))
+      await setHolds(holds().filter(({ id }) => !released.has(id)));
+  }
+
+  async function logHold(hold: Hold, text: string, signal: AbortSignal): Promise<void> {
+    const { id, caseHash, from, to } = hold;
+    const path = textPath(caseHash);
+    if (state.fact("rewrite") !== undefined) await removeLeftovers();
+    await state.setFact("rewrite", JSON.stringify([path]));
+    await archive.log.announce([path]);
+    await store.create(path, { bytes: Buffer.from(text) });
+    const body: LeafBody = {
+      kind: "hold",
+      hold: id,
+      case_hash: caseHash,
+      organizations_hash: hash("sha256", `${caseHash} ${hold.organizations.join(" ")}`, "hex"),
+      from,
+      to,
+    };
+    await archive.log.append([{ body }], signal);
+    await state.setFact("rewrite", null);
+  }
+
   return {
     holds,
-    async finish() {
+    async finish(signal) {
+      await finishHolds(signal);
       if (state.fact("rewrite") !== undefined) await removeLeftovers();
     },
     async hold(body, signal) {
       const text = saltedText({ case: body.case, organizations: body.organizations });
-      const caseHash = text.digest;
       const id = `hold-${randomBytes(4).toString("hex")}`;
       // In force before it is in the log: a pruning that runs next must see it.
-      await setHolds([...holds(), { id, caseHash, ...body, organizations: [...body.organizations] }]);
-      const organizationsHash = hash("sha256", `${caseHash} ${body.organizations.join(" ")}`, "hex");
-      await state.setFact("rewrite", JSON.stringify([text.path]));
-      await archive.log.announce([text.path]);
-      await store.create(text.path, { bytes: text.bytes });
-      await archive.log.append(
-        [
-          {
-            body: {
-              kind: "hold",
-              hold: id,
-              case_hash: caseHash,
-              organizations_hash: organizationsHash,
-              from: body.from,
-              to: body.to,
-            },
-          },
-        ],
-        signal,
-      );
-      await state.setFact("rewrite", null);
+      await setHolds([
+        ...holds(),
+        {
+          id,
+          caseHash: text.digest,
+          ...body,
+          organizations: [...body.organizations],
+          text: text.bytes.toString(),
+        },
+      ]);
+      await finishHolds(signal);
       return id;
     },
     async release(id, signal) {
+      await finishHolds(signal);
       const found = holds().find((hold) => hold.id === id);
       if (found === undefined)
         throw new UsageError(`There is no hold "${id}": see \`tidemark archive hold list\`.`);
       await archive.log.append([{ body: { kind: "release", hold: id, case_hash: found.caseHash } }], signal);
-      await setHolds(holds().filter((hold) => hold.id !== id));
+      await finishHolds(signal);
       return `The hold ${id} is released.`;
     },
     async prune(dryRun, signal) {

@@ -9,6 +9,8 @@ const holdSchema = z.object({
   organizations: z.array(z.string()),
   from: z.string().nullable(),
   to: z.string().nullable(),
+  /** The wording, until the hold is in the log. */
+  text: z.string().optional(),
 });
 export type Hold = z.output<typeof holdSchema>;
 
