@@ -1,5 +1,7 @@
 import { Agent } from "node:https";
+import { pipeline, Readable, Transform } from "node:stream";
 import type { S3Client } from "@aws-sdk/client-s3";
+import { RetryableError } from "./errors.ts";
 import { type AnswerParts, isConfirmed, isWebPage } from "./http/confirmed.ts";
 import { readTls, type TlsConfig } from "./http/tls.ts";
 import type { Secret } from "./secret.ts";
@@ -54,8 +56,12 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
     (next, { commandName = "" }) =>
       async (args) => {
         const result = await next(args);
-        const { statusCode, headers } = result.response as Response;
+        const response = result.response as Response;
+        const { statusCode, headers } = response;
         isConfirmed({ status: statusCode, headers }, confirmationOf(commandName, connection.endpoint));
+        // An object may be large, and its reader takes it in pieces.
+        if (commandName !== "GetObjectCommand" || statusCode >= 300)
+          response.body = bounded(response.body, connection.endpoint ?? "S3");
         return result;
       },
     { step: "deserialize", priority: "low" },
@@ -63,7 +69,31 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
   return client;
 }
 
+const ANSWER_BYTES_MAX = 16 * 2 ** 20;
+
+/** The SDK collects an answer whole, so one without an end would fill the memory. */
+function bounded(body: unknown, destination: string): unknown {
+  if (!(body instanceof Readable)) return body;
+  let bytes = 0;
+  const limited = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes <= ANSWER_BYTES_MAX) done(null, chunk);
+      else
+        done(
+          new RetryableError(
+            `${destination} sent more than ${ANSWER_BYTES_MAX} bytes where an answer of S3 is short. Check the endpoint and the proxies on the way.`,
+          ),
+        );
+    },
+  });
+  // Ends the connection too; whoever reads gets the error.
+  pipeline(body, limited, () => {});
+  return limited;
+}
+
 interface Response {
+  body: unknown;
   readonly statusCode: number;
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>;
