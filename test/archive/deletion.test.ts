@@ -297,6 +297,22 @@ describe("erase", () => {
     expect((await world.verify()).events).toBe(10);
   });
 
+  test("A23 an event can be proved while an erasure replaces the part that it is in", async () => {
+    world = await openWorld();
+    await closed();
+    let isErased = false;
+    const read: ArchiveStore["read"] = async (path, range) => {
+      if (!isErased && path.startsWith("manifests/")) {
+        isErased = true;
+        await deletions().erase({ organization: B, from: null, to: null, reason: "x" }, never);
+      }
+      return world.store.read(path, range);
+    };
+    const [proof] = await proveEvent({ ...world.store, read }, { event: idOf(2) });
+    expect(isErased).toBe(true);
+    expect(checkProof(proof, parseVerifier(world.key)).line.organization).toBe(A);
+  });
+
   test("A11 after an erasure the identities are those of the fields of what is left, also for twins, and the line verifies", async () => {
     world = await openWorld();
     const day = { organization: A, timestamp: `${DAY}T10:00:00.123456Z` };

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createDeletions } from "../../src/archive/deletion/deletion.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { findQueryOf, openSearch } from "../../src/search/engine/search.ts";
 import type { Filter } from "../../src/search/find/filter.ts";
 import { describe as describeEvent } from "../../src/services/index.ts";
@@ -101,6 +103,28 @@ describe.skipIf(skips)("the index", () => {
     expect(await find({})).toEqual(all);
     expect(looks).toBe(2);
     Object.assign(own.holdings, { page, snapshot });
+  });
+
+  test("A28 a part that an erasure replaces while the index is made is no damage", async () => {
+    const all = await fill();
+    const { snapshot } = own.holdings;
+    const before = await snapshot();
+    const { archive, store, state, folder } = own.world;
+    const clock = { now: () => own.world.nowMs, sleep: systemClock.sleep };
+    const config = { keep: "400d", classes: [] };
+    const deletions = createDeletions({
+      ...{ archive, store, state, clock, config },
+      workFolder: join(folder, "deleting"),
+    });
+    await deletions.erase({ organization: B, from: null, to: null, reason: "asked" }, never);
+    let looks = 0;
+    Object.assign(own.holdings, { snapshot: () => (++looks === 1 ? before : snapshot()) });
+    expect(await find({})).toEqual([...all.slice(0, 30), ...all.slice(50)]);
+    // A part that is named by the newest log and cannot be read is damage.
+    own.holdings.frames = () => {
+      throw new Error("is missing or damaged");
+    };
+    await expect(own.search.rebuild(never)).rejects.toThrow("is missing or damaged");
   });
 
   test("A25 is made again with the same content", async () => {

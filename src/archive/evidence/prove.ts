@@ -40,7 +40,20 @@ export interface EventQuery {
 
 /** Every place where the event is; more than one where it was archived again with other bytes. */
 export async function proveEvent(store: ArchiveStore, query: EventQuery): Promise<Proof[]> {
-  const log = await readLog(store);
+  for (let attempt = 1; ; attempt++) {
+    const log = await readLog(store);
+    try {
+      return await proveIn(store, log, query);
+    } catch (error) {
+      // An erasure may have replaced a part since the log was read. It adds an entry before it removes a file.
+      if (attempt === ATTEMPTS || (await readLog(store)).leaves.length === log.leaves.length) throw error;
+    }
+  }
+}
+
+const ATTEMPTS = 5;
+
+async function proveIn(store: ArchiveStore, log: ReadLog, query: EventQuery): Promise<Proof[]> {
   const proofs: Proof[] = [];
   for (const { leaf, files } of currentParts(log.leaves)) {
     if (files === undefined || (query.day !== undefined && leaf.kind === "day" && leaf.day !== query.day))

@@ -33,21 +33,22 @@ export async function syncIndex(
   for (let attempt = 1; ; attempt++) {
     const snapshot = await context.holdings.snapshot();
     const parts = await syncParts(context, snapshot.parts, signal, onProgress);
-    const pages = await syncPages(context, snapshot, signal);
+    const pages = parts && (await syncPages(context, snapshot, signal));
     if (pages === undefined && attempt < ATTEMPTS) continue;
     if (pages === undefined)
-      throw new Error("The journal changes faster than it can be indexed: search again in a moment.");
-    context.catalog.keep(new Set([...parts, ...pages].map(({ name }) => name)));
-    return { snapshot, parts, pages };
+      throw new Error("What is held changes faster than it can be indexed: search again in a moment.");
+    context.catalog.keep(new Set([...parts!, ...pages].map(({ name }) => name)));
+    return { snapshot, parts: parts!, pages };
   }
 }
 
+/** Undefined when a part was replaced before it was read. */
 async function syncParts(
   context: BuildContext,
   parts: readonly HeldPart[],
   signal: AbortSignal,
   onProgress: (progress: SyncProgress) => void,
-): Promise<IndexFile[]> {
+): Promise<IndexFile[] | undefined> {
   const found = new Map<HeldPart, IndexFile>();
   for (const part of parts) {
     signal.throwIfAborted();
@@ -57,13 +58,30 @@ async function syncParts(
   const missing = parts.filter((part) => !found.has(part));
   const progress = { done: 0, total: missing.length, rows: 0 };
   for (const part of missing) {
-    const file = await buildPart(context, partName(part), part, signal);
+    const file = await buildHeld(context, part, signal);
+    if (file === undefined) return undefined;
     found.set(part, file);
     progress.done++;
     progress.rows += file.rows;
     onProgress({ ...progress });
   }
   return parts.map((part) => found.get(part)!);
+}
+
+async function buildHeld(
+  context: BuildContext,
+  part: HeldPart,
+  signal: AbortSignal,
+): Promise<IndexFile | undefined> {
+  try {
+    return await buildPart(context, partName(part), part, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    // An erasure or pruning may have replaced its files since the snapshot.
+    const { parts } = await context.holdings.snapshot();
+    if (parts.some(({ key }) => key === part.key)) throw error;
+    return undefined;
+  }
 }
 
 /** Undefined when a page was trimmed before it was read. */
