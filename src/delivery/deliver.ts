@@ -1,6 +1,7 @@
 import { RetryableError } from "../core/errors.ts";
 import type { DeadLetter } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position } from "../core/position.ts";
+import { reasonGroupOf } from "../core/reason-group.ts";
 import { runSteps, type StepLoop } from "../core/run-steps.ts";
 import { type Batch, type Sink, type SinkState, totalsOf } from "../core/sink.ts";
 import type { Step } from "../core/step.ts";
@@ -96,9 +97,8 @@ export function createDelivery(options: DeliveryOptions) {
   async function open(signal: AbortSignal): Promise<Sink> {
     const opened = await openSink(signal);
     try {
-      const { earlierJournals } = options;
       const isAsRestored = options.isAsRestored?.() ?? false;
-      const facts = { isAsRestored, earlierJournals, type: definition.type };
+      const facts = { isAsRestored, earlierJournals: options.earlierJournals, type: definition.type };
       const at = await judgePosition(name, opened, reader, readerState(), facts);
       // The destination has a batch whose position was not committed: a crash between the two.
       if (comparePositions(reader.position, at) < 0)
@@ -219,7 +219,8 @@ export function createDelivery(options: DeliveryOptions) {
   async function bury(added: readonly DeadLetter[]): Promise<void> {
     await letters.add(added);
     totals.deadLetters += added.length;
-    log.warn({ count: added.length, reason: added[0]?.reason }, "Events became dead letters.");
+    const reason = reasonGroupOf(added[0]?.reason ?? "");
+    log.warn({ count: added.length, reason }, "Events became dead letters.");
   }
 
   /** After any error an exactly-once sink is closed, opened again, and goes on from the position that yields (R17). */

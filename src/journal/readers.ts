@@ -1,11 +1,11 @@
 import type { Clock } from "../core/clock.ts";
 import type { DeadLetter, DeadLetterPlace, JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
+import { reasonGroupOf } from "../core/reason-group.ts";
 import type { SinkState } from "../core/sink.ts";
 import { archiveFactsOf, forgetArchive } from "./archive/forget.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
-import { reasonGroupOf } from "./reason-group.ts";
 import { forgetSettings, keepSettings, settingsKept } from "./settings-kept.ts";
 
 interface ReaderRow {

@@ -48,6 +48,11 @@ export function createAccess(config: ServerConfig) {
   };
 }
 
+/** Whether a caller that was admitted has presented a token, and may see the contents of events. */
+export function isTokenHolder(caller: string): boolean {
+  return caller === "token" || caller === "readToken";
+}
+
 const NEEDS = {
   write: "Changes need a token: set server.token in the config.",
   content: "The contents of events need a token: set server.token in the config.",

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { ACTIONS, type Actions } from "../core/actions.ts";
+import { reasonGroupOf } from "../core/reason-group.ts";
 import { defineRoute, type Route, RouteError, type RouteInput } from "../core/route.ts";
 import { archiveViewSchema } from "../core/view/archives.ts";
 import {
+  type DeadLettersView,
   deadLetterBodySchema,
   deadLettersQuerySchema,
   deadLettersSchema,
@@ -15,6 +17,7 @@ import { sinkSchema } from "../core/view/sinks.ts";
 import { alarmSchema, ratesSchema, statusSchema } from "../core/view/status.ts";
 import { calendarSchema, windowsQuerySchema, windowsSchema } from "../core/view/windows.ts";
 import type { View } from "../core/view.ts";
+import { isTokenHolder } from "./access.ts";
 
 const none = z.strictObject({});
 const idParams = z.strictObject({
@@ -83,13 +86,7 @@ export function viewRoutes(view: View): readonly Route[] {
       archivesSchema,
       async () => ({ archives: [...(await view.archives())] }),
     ),
-    read(
-      "/api/dead-letters",
-      "Events that a sink refused, newest first and grouped by reason, without their contents.",
-      deadLettersQuerySchema,
-      deadLettersSchema,
-      (query) => view.deadLetters(query),
-    ),
+    deadLettersRoute(view),
     deadLetterRoute(view),
     read("/api/alarms", "Standing alarms, the critical ones first.", none, alarmsSchema, async () => ({
       alarms: [...(await view.status()).alarms],
@@ -134,6 +131,38 @@ function read<Query, Response>(
     ...{ method: "GET", path, summary, scope: "read", params: none, query, body: undefined, response },
     run: (input: { readonly query: Query }) => answer(input.query),
   });
+}
+
+function deadLettersRoute(view: View): Route {
+  return defineRoute({
+    method: "GET",
+    path: "/api/dead-letters",
+    summary:
+      "Events that a sink refused, newest first and grouped by reason, without their contents. Without a token, values that a destination quoted are left out of the reasons, and its answers are not shown.",
+    scope: "read",
+    params: none,
+    query: deadLettersQuerySchema,
+    body: undefined,
+    response: deadLettersSchema,
+    async run({ query, caller }) {
+      const found = await view.deadLetters(query);
+      return isTokenHolder(caller) ? found : withoutQuotes(found);
+    },
+  });
+}
+
+/** A destination may quote the event in its answer, and the reason is made from that. */
+function withoutQuotes({ total, groups, letters }: DeadLettersView): DeadLettersView {
+  const hidden = <Some extends { readonly reason: string }>(letter: Some) => ({
+    ...letter,
+    reason: reasonGroupOf(letter.reason),
+    answer: null,
+  });
+  return {
+    total,
+    groups: groups.map((group) => ({ ...group, example: hidden(group.example) })),
+    letters: letters.map(hidden),
+  };
 }
 
 function deadLetterRoute(view: View): Route {

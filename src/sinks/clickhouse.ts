@@ -284,7 +284,8 @@ function clickhouseError(answer: Answer, destination: string): Error | undefined
 }
 
 function saidOf(answer: Answer): string {
-  // The error's first line names it; values of the rows may follow.
-  const [line = ""] = answer.text.slice(Math.max(answer.text.search(/\bCode: \d/), 0)).split(/[\n(]/, 1);
+  // The beginning of the error's first line names it; quoted values of the rows may follow.
+  const text = answer.text.slice(Math.max(answer.text.search(/\bCode: \d/), 0));
+  const [line = ""] = text.split(/[\n(]|\s['"]/, 1);
   return saying(answer.status, line) ?? String(answer.status);
 }

@@ -120,6 +120,18 @@ describe("delivery", () => {
       expect(destination.held).toEqual(eventTexts(0, 1));
     });
 
+    test("a value that a destination quotes from an event does not get into the log", async () => {
+      const { destination, append, start, log } = make({ guarantee });
+      await append(eventTexts(0, 1));
+      const delivery = await start();
+      const reason = "answered 400: cannot read 'jo.doe SECRET'";
+      destination.script.push(raise(new RejectedEventsError("no", [{ index: 0, reason }])));
+      await stepUntilIdle(delivery);
+      const line = log.find(({ sentence }) => sentence === "Events became dead letters.");
+      expect(line!.fields.reason).toBe('answered 400: cannot read "…"');
+      expect(JSON.stringify(log)).not.toContain("SECRET");
+    });
+
     test("Retry-After is kept to, up to an hour", async () => {
       const { destination, append, start, clock } = make({ guarantee });
       await append(eventTexts(0, 1));

@@ -73,6 +73,29 @@ describe("who may read and change", () => {
     expect(server.asked).toEqual([]);
   });
 
+  it("shows what a destination has quoted from an event to holders of a token alone", async () => {
+    const reason = "answered 400: cannot read 'jo.doe'";
+    const answer = "preview of the value: jo.doe";
+    const { groups, letters, total } = await view.deadLetters({ limit: 9 });
+    const quoted: View = {
+      ...view,
+      deadLetters: async () => ({
+        total,
+        groups: groups.map((group) => ({ ...group, example: { ...group.example, reason, answer } })),
+        letters: letters.map((letter) => ({ ...letter, reason, answer })),
+      }),
+    };
+    const free = await ask(await start(quoted), "/api/dead-letters");
+    expect(JSON.stringify(free.json)).not.toContain("jo.doe");
+    expect(free.json.letters[0]).toMatchObject({ reason: 'answered 400: cannot read "…"', answer: null });
+    const server = await start(quoted, { config: tokens });
+    for (const token of [TOKEN, READ_TOKEN]) {
+      const { json } = await ask(server, "/api/dead-letters", { headers: bearer(token) });
+      expect(json.letters[0]).toMatchObject({ reason, answer });
+      expect(json.groups[0].example).toMatchObject({ reason, answer });
+    }
+  });
+
   it.each([
     { forwarded: "for=192.0.2.60" },
     { "x-forwarded-for": "192.0.2.60" },

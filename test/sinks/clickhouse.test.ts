@@ -131,6 +131,18 @@ describe("the clickhouse sink, against a stand-in", () => {
     await sink.close();
   });
 
+  test("a value that the server quotes is in the answer of a dead letter, not in its reason", async () => {
+    destination = await startDestination();
+    const sink = await openSink(destination);
+    destination.standIn.fail(27, `Cannot parse input: expected '"' before: 'jo.doe SECRET': at row 0`);
+    const error = (await attempt(sink, makeBatch(sink, makeEvents(1)))) as RejectedEventsError;
+    const { reason, answer } = error.rejected[0]!;
+    expect(reason).toContain("Cannot parse input");
+    expect(reason).not.toContain("SECRET");
+    expect(answer).toContain("SECRET");
+    await sink.close();
+  });
+
   test.each([
     ["an exception block", 243, lateException, RetryableError],
     ["an exception block of a code that pauses", 497, lateException, PausedError],

@@ -2,7 +2,8 @@ const GROUP_MAX = 300;
 
 /**
  * The reason without the parts that differ from event to event (quoted values, ids, numbers), so that equal
- * refusals fall into one group.
+ * refusals fall into one group. A destination may quote values of the event, so logs and callers without a token get
+ * this form.
  */
 export function reasonGroupOf(reason: string): string {
   return reason
