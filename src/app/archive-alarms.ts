@@ -49,7 +49,7 @@ export function createArchiveAlarms(alarms: Alarms, clock: Clock, name: string) 
         kind: "witness_away",
         subject: name,
         severity: "warning",
-        message: `${away.map((one) => `${one.name}: ${one.reason}`).join("; ")}. The archive goes on; checkpoints lack this cosignature.`,
+        message: `${away.map((one) => `${one.name}: ${one.reason}`).join("; ")}. The archive goes on; new checkpoints lack this cosignature.`,
         remedy: "Check that the witness runs and knows this log. The next checkpoint is cosigned again.",
       });
     },

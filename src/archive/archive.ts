@@ -50,6 +50,7 @@ export async function openArchive(
   });
   checkOrigin(state, origin);
   await log.recover(signal);
+  await log.askWitnesses(signal);
   for (;;) {
     const missing = missingLeaves(leaves(), options, hash("sha256", policy, "hex"), witnesses);
     if (missing.length === 0) break;

@@ -1,6 +1,6 @@
 import type { ArchiveState } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
-import { UsageError } from "../core/errors.ts";
+import { DecisionNeededError, UsageError } from "../core/errors.ts";
 import { type Archive, openArchive } from "./archive.ts";
 import type { CountEvents } from "./close/count-days.ts";
 import { type ArchiveConfig, classOf, policyText } from "./config.ts";
@@ -71,6 +71,9 @@ export async function openConfigured(
           witnesses.map((witness) => witness.cosign(checkpoint, entries, stop)),
         );
         stop.throwIfAborted();
+        for (const answer of answers)
+          if (answer.status === "rejected" && answer.reason instanceof DecisionNeededError)
+            throw answer.reason;
         onWitnesses(
           answers.flatMap((answer, at) =>
             answer.status === "rejected"

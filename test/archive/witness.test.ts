@@ -1,16 +1,18 @@
 import { hash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { cosignedAtMs, parseCheckpoint, signCheckpoint } from "../../src/archive/log/checkpoint.ts";
-import { COSIGNATURE, newSignerText, parseSigner } from "../../src/archive/log/note.ts";
+import { COSIGNATURE, newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { consistencyProof, leafHash, leavesOf, rootOf } from "../../src/archive/log/tree.ts";
 import { createWitnessClient } from "../../src/archive/witness/client.ts";
 import { createWitness } from "../../src/archive/witness/server.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { DecisionNeededError } from "../../src/core/errors.ts";
+import { openWorld as openProgram } from "../support/world.ts";
 import { A, DAY, never, openWorld } from "./world.ts";
 
 const ORIGIN = "example.com/witnessed";
@@ -112,6 +114,60 @@ describe("the witness", () => {
         never,
       ),
     ).rejects.toThrow("without a cosignature of its key");
+  });
+
+  test.each([
+    ["grown meanwhile", 9, 4],
+    ["as long, with other entries", 4, 4],
+    ["shorter, with other entries", 3, 4],
+  ])("the client says that a decision is needed where the witness' log is %s", async (_name, known, own) => {
+    const fork = entries.map((entry) => Buffer.concat([entry, Buffer.from(" of the other history")]));
+    const forked = leavesOf(Buffer.concat(fork.map((entry) => leafHash(entry))));
+    await add(0, [], at(known));
+    const root = rootOf(forked, 0, own);
+    const checkpoint = parseCheckpoint(
+      Buffer.from(signCheckpoint({ origin: ORIGIN, size: own, root }, [log])),
+    );
+    const client = createWitnessClient(url, witness.verifier);
+    await expect(client.cosign(checkpoint, fork.slice(0, own), never)).rejects.toThrow(DecisionNeededError);
+  });
+
+  test("an archive that was put back from an older copy together with its state publishes nothing", async () => {
+    const world = await openProgram({ events: 50, organizations: 1 });
+    try {
+      const origin = "example.com/evidence";
+      const key = (await world.run(["archive", "keys", "new", world.at("archive.key"), "--origin", origin]))
+        .stdout;
+      await stop();
+      const logs = [parseVerifier(key.trim())];
+      server = createWitness({ signer: witness, logs, folder, clock: systemClock });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const witnesses = `witnesses: [{ url: "http://127.0.0.1:${port}", key: "${witness.verifier.text}" }]`;
+      const place = `key: { file: ${world.at("archive.key")} }, store: { directory: ${world.at("archive")} }`;
+      const config = world.configure({
+        sinks: [`{ name: evidence, type: archive, origin: ${origin}, ${place}, settle: 0s, ${witnesses} }`],
+      });
+      const hold = (name: string) => world.run(["archive", "hold", "add", name, "-c", config]);
+      expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+      cpSync(world.folder, `${world.folder}-copy`, { recursive: true });
+      expect((await hold("A")).code).toBe(0);
+      for (const name of ["archive", "state.db"]) {
+        rmSync(world.at(name), { recursive: true });
+        cpSync(join(`${world.folder}-copy`, name), world.at(name), { recursive: true });
+      }
+      const before = readFileSync(world.at("archive/log/checkpoint"), "utf8");
+      const second = await hold("B");
+      expect(second.stderr).toContain("put back from an older copy");
+      expect(second.code).toBe(1);
+      const run = await world.run(["run", "--once", "-c", config]);
+      expect(run).toMatchObject({ code: 1, stdout: expect.stringContaining("could not continue") });
+      expect(readFileSync(world.at("archive/log/checkpoint"), "utf8")).toBe(before);
+    } finally {
+      rmSync(`${world.folder}-copy`, { recursive: true, force: true });
+      await world.close();
+      await start();
+    }
   });
 
   test("A21 a cosigned checkpoint carries a time that is not the operator's, and the archive goes on without the witness", async () => {

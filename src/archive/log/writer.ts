@@ -15,7 +15,8 @@ import { leafHash, leavesOf, rootOf } from "./tree.ts";
  *
  *   1. entries, with their times, are durable in the state (propose)
  *   2. `log/closing` names the new files, and tiles and entry bundles are created in the store
- *   3. the checkpoint is signed, cosigned by witnesses that answer, and durable in the state (setProposal)
+ *   3. the checkpoint is signed, cosigned by witnesses that answer, and durable in the state (setProposal); a witness
+ *      that knows another history stops everything here
  *   4. `log/checkpoint.<size>` is created; other bytes there are a fork, and everything stops (A19)
  *   5. `log/leaves.jsonl` and `log/checkpoint` are replaced, and `log/closing` is removed
  *   6. the state confirms, and releases what the entries were about
@@ -28,6 +29,8 @@ export interface LogWriter {
   readonly origin: string;
   /** Ends an append that a crash interrupted. */
   recover(signal: AbortSignal): Promise<void>;
+  /** Asks the witnesses about the newest checkpoint: one that knows a longer or another history stops everything. */
+  askWitnesses(signal: AbortSignal): Promise<void>;
   /** Names the files that are about to be written for the next entries. */
   announce(paths: readonly string[]): Promise<void>;
   append(leaves: readonly NewLeaf[], signal: AbortSignal): Promise<void>;
@@ -42,7 +45,7 @@ export interface LogSettings {
   readonly origin: string;
   /** The signers of the checkpoint over these entries: two for the one that introduces a key (A20). */
   signers(entries: readonly Buffer[]): readonly Signer[];
-  /** Cosignature lines of the witnesses that answered. */
+  /** Cosignature lines of the witnesses that answered. DecisionNeededError: one knows another history. */
   cosign(
     checkpoint: SignedCheckpoint,
     entries: readonly Buffer[],
@@ -163,6 +166,12 @@ export function createLogWriter(
       await checkHead();
       if (state.entries().length > (state.head()?.size ?? 0)) await publish(signal);
     },
+    async askWitnesses(signal) {
+      const head = state.head();
+      if (head === undefined) return;
+      const entries = state.entries().slice(0, head.size);
+      await settings.cosign(parseCheckpoint(ownPart(head.checkpoint, origin)), entries, signal);
+    },
     announce: (paths) => announce([], paths),
     async append(leaves, signal) {
       await checkHead();
@@ -179,6 +188,13 @@ export function createLogWriter(
       await publish(signal);
     },
   };
+}
+
+/** The checkpoint without the lines of witnesses. */
+function ownPart(checkpoint: string, origin: string): Buffer {
+  const [text, lines = ""] = checkpoint.split("\n\n");
+  const own = lines.split("\n").filter((line) => line.startsWith(`— ${origin} `));
+  return Buffer.from(`${text}\n\n${own.map((line) => `${line}\n`).join("")}`);
 }
 
 const LINE_BREAK = Buffer.from("\n");

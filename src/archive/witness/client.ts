@@ -1,4 +1,6 @@
 import { Agent, fetch } from "undici";
+import { DecisionNeededError } from "../../core/errors.ts";
+import { BEGIN_ANOTHER } from "../log/ahead.ts";
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
 import { parseSignature, type Verifier } from "../log/note.ts";
 import { consistencyProof, leafHash, leavesOf } from "../log/tree.ts";
@@ -6,7 +8,10 @@ import { consistencyProof, leafHash, leavesOf } from "../log/tree.ts";
 /** Asks a witness to cosign a checkpoint (C2SP tlog-witness v1.0.0). */
 export interface WitnessClient {
   readonly verifier: Verifier;
-  /** The cosignature line; throws with what the witness said, or why it was not reached. */
+  /**
+   * The cosignature line; throws with what the witness said, or why it was not reached. DecisionNeededError: it knows a
+   * longer or another history of this log.
+   */
   cosign(checkpoint: SignedCheckpoint, entries: readonly Buffer[], signal: AbortSignal): Promise<string>;
 }
 
@@ -41,18 +46,38 @@ export function createWitnessClient(url: string, verifier: Verifier): WitnessCli
           knownSize = checkpoint.size;
           return ownLine(text, checkpoint, verifier);
         }
+        const { name } = verifier;
+        if (status === 422 && knownSize > 0)
+          throw otherHistory(
+            `The witness ${name} has seen another history of this log (${text.slice(0, 200).trim()})`,
+          );
         const size = status === 409 ? Number(text.trim()) : Number.NaN;
         if (!Number.isSafeInteger(size))
-          throw new Error(`The witness ${verifier.name} answered ${status}: ${text.slice(0, 200).trim()}`);
+          throw new Error(`The witness ${name} answered ${status}: ${text.slice(0, 200).trim()}`);
         if (size > checkpoint.size)
-          throw new Error(
-            `The witness ${verifier.name} has seen this log with ${size} entries; this archive has ${checkpoint.size}. It was rolled back.`,
+          throw otherHistory(
+            `The witness ${name} has seen this log with ${size} entries, and this archive has ${checkpoint.size}`,
           );
+        // Some witnesses answer so to a checkpoint of the same size with other entries.
+        if (size === knownSize && size === checkpoint.size)
+          throw otherHistory(`The witness ${name} has seen other entries of this log`);
         knownSize = size;
       }
       throw new Error(`The witness ${verifier.name} keeps naming another size of the log.`);
     },
   };
+}
+
+function otherHistory(seen: string): DecisionNeededError {
+  return new DecisionNeededError(
+    `${seen}: state and archive were put back from an older copy, or two processes write there. Nothing was published.`,
+    [
+      "put back the newest state file and the newest archive",
+      "stop the other process that writes there",
+      BEGIN_ANOTHER,
+      "if the witness is wrong, take it out of the config",
+    ],
+  );
 }
 
 /** The first line of the answer that is a valid cosignature of the witness' own key. */
