@@ -36,7 +36,8 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   }
   const sinks = await app.view.sinks();
   const after = progress();
-  const { gaps } = (await app.view.status()).totals;
+  const { totals, alarms } = await app.view.status();
+  const { gaps } = totals;
   const { short } = await createLedgerView(app.db, systemClock).survey();
   const report = reportOf(app, sinks, before, after, Date.now() - startedMs);
   const lost = lostOf({ ...before, gaps: gapsBefore.gaps }, { ...after, gaps: gaps.gaps });
@@ -44,6 +45,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
     ...problemsOf(sinks, after, failure, io),
     ...unexplained(short - gaps.events),
     ...lost.now,
+    ...doubtful(alarms),
     ...differingText(differing() - differingBefore),
   ];
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
@@ -82,7 +84,7 @@ function placeOf(config: SinkConfig | undefined): string {
 
 function problemsOf(
   sinks: readonly SinkView[],
-  { windowsUnread }: ReadProgress,
+  { windowsUnread, windowsDoubted }: ReadProgress,
   failure: unknown,
   io: Io,
 ): string[] {
@@ -105,6 +107,10 @@ function problemsOf(
       );
   if (windowsUnread > 0)
     problems.push(`${count(windowsUnread, "time range")} could not be read; the next run tries again.`);
+  if (windowsDoubted > 0)
+    problems.push(
+      `${count(windowsDoubted, "time range")} may lack events, because the service listed some events twice there: "tidemark reconcile --since" compares again.`,
+    );
   return problems;
 }
 
@@ -114,6 +120,15 @@ function unexplained(events: number): string[] {
   return [
     `The service counts ${count(events, "event")} more than are held: "tidemark coverage" shows where, and "tidemark reconcile --since" compares again.`,
   ];
+}
+
+/** Alarms after which nobody can say that nothing is missing. */
+const DOUBTS: ReadonlySet<string> = new Set(["wrong_service_time", "unordered_answers"]);
+
+function doubtful(alarms: readonly { readonly kind: string; readonly message: string }[]): string[] {
+  return alarms
+    .filter(({ kind }) => DOUBTS.has(kind))
+    .map(({ message }) => `Events may be missing. ${message}`);
 }
 
 function openOf({ open, aside }: Pick<GapTotals, "open" | "aside">): string[] {

@@ -101,9 +101,14 @@ export interface Pass extends PassBegin {
   readonly edge: readonly string[];
   /** Events that a comparison showed before this pass, and that were not held then (polling/read/missing-events.ts). */
   readonly missing?: readonly MissingEvent[] | undefined;
+  /** Events that an earlier page of the same chain of cursors had shown: the order of the pages is not stable. */
+  readonly shownAgain?: number | undefined;
   /** The last page by its size and the identities at both ends; absent in passes of older versions. */
   readonly lastPage?: string | undefined;
 }
+
+/** The reason of a window that is read and not sealed, because a list of its events showed some of them twice. */
+export const CAME_TWICE = "the service listed some events twice, so others may have been left out";
 
 export type NewWindow = Omit<Window, "id">;
 

@@ -39,6 +39,17 @@ describe("R39 run --once", () => {
     expect(second.stdout).not.toContain("Nothing is missing.");
   });
 
+  test("does not say that nothing is missing while the service's Date and this machine's clock differ", async () => {
+    world = await openWorld({
+      events: 30,
+      clock: { start: Date.now() + 2 * 86_400_000, speed: 1 },
+    });
+    const { code, stdout } = await world.run(["run", "--once", "-c", world.configure()]);
+    expect(stdout).toContain("Missing:\n  Events may be missing. The Date of the service's answers is");
+    expect(stdout).not.toContain("Nothing is missing.");
+    expect(code).toBe(1);
+  });
+
   test("R36 an event that two accounts lack is one missing event", async () => {
     world = await openWorld({ events: 60 });
     const { insightsUrl, managementUrl, organizations } = world.simulator;

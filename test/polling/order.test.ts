@@ -1,9 +1,10 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
+import { createReadProgress } from "../../src/journal/progress.ts";
 import { isRising } from "../../src/polling/read/pass.ts";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";
-import { COMPLETE, HOUR, MINUTE, SECOND, START_MS, type World } from "./support.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, SECOND, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -32,6 +33,54 @@ async function openDescending(pageSize: number): Promise<{ it: World; proxy: Ans
 }
 
 const isUnordered = (it: World) => it.alarms().some(({ kind }) => kind === "unordered_answers");
+
+describe("R3 events of equal time in an order that changes between the pages", () => {
+  /** The second page of a read, and with `always` of a comparison, begins with an event of the first in place of its own. */
+  async function openShuffled(always: boolean): Promise<{ it: World; proxy: AnswerProxy }> {
+    const { it, proxy } = await openBehindProxy(10);
+    const timestamp = new Date(START_MS - 30 * HOUR).toISOString();
+    const events = Array.from({ length: 25 }, () => ({ timestamp }));
+    it.simulator.control.append(it.organizations[0]!, events);
+    let first: unknown;
+    let left = always ? Number.POSITIVE_INFINITY : 1;
+    proxy.change = (exchange) => {
+      if (!exchange.path.endsWith("/events") || (exchange.query.fields !== undefined && !always)) return;
+      const page = JSON.parse(exchange.body.toString()) as unknown[];
+      if (exchange.query.search_after === undefined) first = page[0] ?? first;
+      else if (page.length === 10 && left-- > 0)
+        exchange.body = Buffer.from(JSON.stringify([first, ...page.slice(1)]));
+    };
+    return { it, proxy };
+  }
+  const statesOf = async (it: World) =>
+    (await it.windows())
+      .filter(({ fromMs, toMs }) => fromMs <= START_MS - 30 * HOUR && toMs > START_MS - 30 * HOUR)
+      .map(({ state }) => state);
+
+  test("R3 are compared before the window is sealed, and an alarm says so", async () => {
+    const { it } = await openShuffled(false);
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ held: 24, lost: 1 });
+    expect(await statesOf(it)).toEqual(["read"]);
+    expect(createReadProgress(it.db)().windowsDoubted).toBe(1);
+    expect(isUnordered(it)).toBe(true);
+    await it.pass(3 * HOUR, HOUR);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 25 });
+    await it.pass(2 * DAY, 6 * HOUR);
+    expect(await statesOf(it)).toEqual(["sealed"]);
+    expect(createReadProgress(it.db)().windowsDoubted).toBe(0);
+  });
+
+  test("R3 seal nothing for as long as it changes", async () => {
+    const { it } = await openShuffled(true);
+    await it.drain();
+    await it.pass(2 * DAY, 6 * HOUR);
+    expect(await it.compare()).toMatchObject({ held: 24, lost: 1 });
+    expect(await statesOf(it)).toEqual(["read"]);
+    expect(createReadProgress(it.db)().windowsDoubted).toBe(1);
+    expect(isUnordered(it)).toBe(true);
+  });
+});
 
 describe("R1 the end of a page is a place only where answers rise in time", () => {
   test("R1 everything is read of a service that answers in descending order, and an alarm says so", async () => {

@@ -138,6 +138,27 @@ describe("a service whose Date is wrong for a while", () => {
     for (const { toMs, state } of await it.windows()) if (toMs < before) expect(state).toBe("sealed");
   });
 
+  test("R2 one that is ahead at the first start leaves out nothing that `since` asks for", async () => {
+    ({ world, proxy } = await openProxied({
+      simulator: { organizations: 1, events: 0 },
+      account: { since: "1d" },
+    }));
+    const it = world;
+    const events = Array.from({ length: 20 }, (_, at) => ({
+      timestamp: new Date(START_MS - 20 * HOUR + at * MINUTE).toISOString(),
+    }));
+    it.simulator.control.append(it.organizations[0]!, events);
+    proxy.change = (exchange) => {
+      exchange.headers.date = new Date(it.clock.now() + 2 * DAY).toUTCString();
+      // A service may answer about the future too: there is nothing.
+      if (exchange.status !== 400) return;
+      Object.assign(exchange, { status: 200, body: Buffer.from("[]") });
+      Object.assign(exchange.headers, { "x-result-count": "0", "x-limit": "10000" });
+    };
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 20 });
+  });
+
   test("R5 one that is beyond the retention leaves no gap", async () => {
     const it = await meet(91 * DAY, 3 * MINUTE);
     proxy!.change = undefined;

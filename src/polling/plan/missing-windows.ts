@@ -114,9 +114,11 @@ async function leftBehind({ account, journal, settings }: PollContext) {
  * After a restored copy, an organization that the copy does not know may have been read before. Everything since
  * the copy is read again, however short `since` is.
  */
-function firstReadMs({ settings: { sinceMs, restored } }: PollContext, nowMs: number): number {
+function firstReadMs({ clock, settings: { sinceMs, restored } }: PollContext, nowMs: number): number {
   const isRestored = restored !== undefined && nowMs - restored.restoredMs < NEW_AFTER_RESTORE_MS;
-  return isRestored ? Math.min(nowMs - sinceMs, restored.madeMs) : nowMs - sinceMs;
+  // By the earlier clock: a Date of the service that is ahead must not leave out what was asked for.
+  const sinceStartMs = Math.min(nowMs, clock.now()) - sinceMs;
+  return isRestored ? Math.min(sinceStartMs, restored.madeMs) : sinceStartMs;
 }
 
 /** First reads begin a little after the service's horizon: events before this may be forgotten before they are read. */

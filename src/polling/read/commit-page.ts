@@ -1,13 +1,13 @@
 import type { FilledStretch, GapReason } from "../../core/gap.ts";
 import type { Appended } from "../../core/journal.ts";
-import type { PreparedPage } from "../../core/prepare-page.ts";
+import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
 import { DAY_MS } from "../../core/time.ts";
-import { newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
+import { CAME_TWICE, newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
-import { isUnordered } from "./order.ts";
+import { isUnordered, noteShuffled } from "./order.ts";
 import { begunAnew, hasPlace, movedBy, skippedIn } from "./pass.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
@@ -20,11 +20,13 @@ export async function commitPage(
   const { page, last } = served;
   const pass = window.pass!;
   let next: Window | null = null;
+  let isShuffled = false;
   await append(context, window, served, {
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
     change(found): WindowChange {
       const progressed = progress(context, window, pass, page, found, cursor);
+      isShuffled = (progressed.pass!.shownAgain ?? 0) > 0;
       if (found.againWith !== undefined) {
         const fresh = progressed.pass!.fresh;
         next = { ...progressed, pass: begunAnew(pass, found.againWith, fresh) };
@@ -37,6 +39,7 @@ export async function commitPage(
       return { put: [progressed] };
     },
   });
+  if (isShuffled) noteShuffled(context);
   return next;
 }
 
@@ -86,6 +89,8 @@ function progress(
   const isRestart = pass.cursor === null && pass.pages > 0;
   const isExpected = (index: number) => isRestart || (hasPlace(pass) && page.timesMs[index]! <= pass.startMs);
   const expected = found.repeatedAt.filter(isExpected).length;
+  const again = pass.shownAgain ?? 0;
+  const shownAgain = again + shownBefore(page, pass.cursor, found.repeatedAt, isExpected);
   return {
     ...window,
     late: window.late + found.late,
@@ -102,8 +107,25 @@ function progress(
       changed: pass.changed + found.changed,
       fresh: pass.fresh + found.fresh,
       edge: found.edge,
+      ...(shownAgain > 0 && { shownAgain }),
     },
   };
+}
+
+/** How many events of a page an earlier page of the same chain of cursors has shown. */
+export function shownBefore(
+  { identities }: PreparedPage,
+  cursor: string | null,
+  repeatedAt: readonly number[],
+  isExpected: (index: number) => boolean = () => false,
+): number {
+  if (cursor === null) return 0;
+  const at = (index: number) => identities.subarray(index * IDENTITY_BYTES, (index + 1) * IDENTITY_BYTES);
+  const isInPage = (index: number) => {
+    for (let before = 0; before < index; before++) if (at(before).equals(at(index))) return true;
+    return false;
+  };
+  return repeatedAt.filter((index) => !isExpected(index) && !isInPage(index)).length;
 }
 
 function stretchOf({ fromMs, toMs, live }: Window): TimeStretch {
@@ -117,11 +139,15 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
   // Read again for one reader alone: nothing of it is left to compare later.
   if (window.reader !== null) return { remove: [window.id] };
   if (!window.live) {
-    const read = { ...window, pass: null, ...countsOf(window, found, pass.shown, skippedIn(pass)) };
+    // Events that came twice have taken the places of others, so the window is compared before it is sealed.
+    const again = pass.shownAgain ?? 0;
+    const reason = again > 0 ? CAME_TWICE : window.reason === CAME_TWICE ? null : window.reason;
+    const counts = countsOf(window, found, pass.shown, skippedIn(pass));
+    const read = { ...window, pass: null, reason, ...counts };
     const filled = [filledBy(window)];
     // It was read again in the course of a sweep, which settles it.
     if (window.state !== "unread") return { put: [read], filled };
-    const settled = settledAfter(read, pass, 0, settings);
+    const settled = settledAfter(read, pass, again, settings);
     return { put: [hasPlace(pass) ? unproven(settled, settings) : settled], filled };
   }
   // The service's time may have fallen back since the pass began.

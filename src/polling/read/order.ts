@@ -31,6 +31,20 @@ export function noteOrder(context: PollContext, page: PreparedPage, sort: string
   });
 }
 
+/** A page shows events that an earlier page of the same chain of cursors has shown. */
+export function noteShuffled({ account, alarms, clock, learned }: PollContext): void {
+  learned.unorderedUntilMs = clock.now() + DISTRUST_MS;
+  alarms.raise({
+    kind: "unordered_answers",
+    subject: account,
+    message:
+      "The service shows events of one page again on a later page of the same list: the order of its answers changes from request to request, so other events may be left out. Such time is compared again until nothing comes twice.",
+    remedy:
+      "Run `tidemark reconcile --since 30d`, or as far back as was read, until it finds nothing more. Ask the vendor to order events of equal time.",
+    severity: "warning",
+  });
+}
+
 /** Whether the service lately answered in another order than that of time. */
 export function isUnordered({ clock, learned }: PollContext): boolean {
   return clock.now() < learned.unorderedUntilMs;

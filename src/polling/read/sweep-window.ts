@@ -2,11 +2,11 @@ import type { NewGap } from "../../core/gap.ts";
 import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS } from "../../core/time.ts";
-import { newWindow, type Window } from "../../core/window.ts";
+import { CAME_TWICE, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
-import { append } from "./commit-page.ts";
+import { append, shownBefore } from "./commit-page.ts";
 import { type Comparison, compareWindow } from "./compare-window.ts";
 import {
   combined,
@@ -21,6 +21,7 @@ import {
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { formerGaps, isUnnamed } from "./former-gaps.ts";
 import { gapOf, namedGaps, recheck } from "./missing-events.ts";
+import { noteShuffled } from "./order.ts";
 import { faultIn } from "./probe.ts";
 import { firstPass, readWindow } from "./read-window.ts";
 import { pagesOf } from "./walk.ts";
@@ -61,11 +62,16 @@ export async function sweepWindow(
   // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
   if (fetched === null)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
-  const { found, newlyMissing, awaited, countedIn, isForgotten, ...ledger } = fetched;
+  const { found, newlyMissing, awaited, shownAgain, countedIn, isForgotten, ...ledger } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
   const settled = (compared: Window) =>
-    settledAfter({ ...compared, late }, seen.begun, found + awaited, settings);
+    settledAfter(
+      { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain) },
+      seen.begun,
+      found + awaited + shownAgain,
+      settings,
+    );
   // Counted where it is stored: other reads may have found events of this time since the comparison (R36).
   await journal.changeWindows((now) => {
     const counts = countedIn(now);
@@ -77,6 +83,12 @@ export async function sweepWindow(
     const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
     return { put: [settled(first)], add: [rest], ...ledger };
   });
+}
+
+/** The doubt about events that came twice ends with a comparison in which nothing does, and that finds nothing. */
+function reasonAfter({ reason }: Window, found: number, shownAgain: number): string | null {
+  if (shownAgain > 0) return CAME_TWICE;
+  return reason === CAME_TWICE && found === 0 ? null : reason;
 }
 
 /** Whether nothing but the events that this sweep has found was added to the window's counts. */
@@ -109,7 +121,7 @@ async function readAgain(
   await journal.changeWindows((now) => {
     const read = now.window(window.id);
     if (read === undefined) return {};
-    const late = pass.fresh + read.late - window.late;
+    const late = pass.fresh + read.late - window.late + (read.reason === CAME_TWICE ? 1 : 0);
     const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
     return { put: [settled], gaps };
   });
@@ -147,10 +159,12 @@ async function fetchMissing(
   };
   for (const { timeMs, owner } of seen.events) if (!isSliced(timeMs)) show(owner);
   let found = 0;
+  let shownAgain = 0;
   let isForgotten = false;
   for (const slice of seen.slices) {
     const read = await readSlice(context, window, slice, signal);
     found += read.fresh;
+    shownAgain += read.shownAgain;
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
     // The comparison has named the events that the slice could not: they are judged by that name.
@@ -161,6 +175,7 @@ async function fetchMissing(
   const query = heldQuery(window.stream, stretch, shown, window.counts);
   return {
     found,
+    shownAgain,
     isForgotten,
     // The former count has the events that a gap has named.
     newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
@@ -226,6 +241,8 @@ function cutOff(
 
 interface ReadSlice {
   readonly fresh: number;
+  /** Events that came twice, so that others may have been left out. */
+  readonly shownAgain: number;
   /** The owner of each event that the service has. */
   readonly owners: readonly string[];
   readonly skips: readonly NewGap[];
@@ -240,6 +257,7 @@ async function readSlice(
   signal: AbortSignal,
 ): Promise<ReadSlice> {
   let fresh = 0;
+  let shownAgain = 0;
   let isForgotten = false;
   const distinct = new Map<string, string>();
   const skips: NewGap[] = [];
@@ -263,10 +281,14 @@ async function readSlice(
         append(context, window, served, commit),
       );
       fresh += appended.fresh;
+      // A walk that was begun anew shows everything again.
+      shownAgain =
+        served.againMs === undefined ? shownAgain + shownBefore(page, served.cursor, appended.repeatedAt) : 0;
       edge = appended.edge;
       first = appended.againWith;
       if (first !== undefined) break;
     }
   }
-  return { fresh, owners: [...distinct.values()], skips, isForgotten };
+  if (shownAgain > 0) noteShuffled(context);
+  return { fresh, shownAgain, owners: [...distinct.values()], skips, isForgotten };
 }

@@ -18,6 +18,8 @@ export interface WalkedPage extends Served {
   /** The service had forgotten a part of what was left when it sent this page, or one before. */
   readonly isForgotten: boolean;
   readonly againMs: number | undefined;
+  /** Of its request. */
+  readonly cursor: string | null;
 }
 
 export interface Walk {
@@ -97,7 +99,7 @@ export async function* pagesOf(
         pass = restarted(pass, pass.limit);
         continue;
       }
-      yield* lent({ ...served, asked: fetched.asked, againMs, isForgotten });
+      yield* lent({ ...served, asked: fetched.asked, againMs, isForgotten, cursor });
       if (served.last) return;
     } finally {
       fetched.release();
