@@ -224,10 +224,11 @@ async function execute({ command }: Line): Promise<void> {
   if (words[0] === "run" && words.length === 1) return runUntilDelivered(world, place, ENV);
   if (words[0] === "init") words.push("--yes", "--output", world.at("init.yaml"));
   const stopper = new AbortController();
-  const timer =
-    words.includes("status") && words.includes("--watch")
-      ? setTimeout(() => stopper.abort(new Error("Ctrl-C")), 1_000)
-      : undefined;
+  // A tap waits for more events when those of the journal were delivered and trimmed.
+  const isEndless = words[0] === "tap" || (words.includes("status") && words.includes("--watch"));
+  const timer = isEndless
+    ? setTimeout(() => stopper.abort(new Error("Ctrl-C")), words[0] === "tap" ? 10_000 : 1_000)
+    : undefined;
   const where = words[0] === "init" ? [] : ["-c", place];
   const outcome = await world.run([...words, ...where], { env: ENV, signal: stopper.signal });
   clearTimeout(timer);
