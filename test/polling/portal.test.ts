@@ -142,6 +142,19 @@ describe("R36 a portal that several accounts read", () => {
   });
 });
 
+test("R29 a portal that was taken out of the config while the program was stopped for hours is read up to then", async () => {
+  const it = await openPortal();
+  await it.drain();
+  it.simulator.control.clock.advance(5 * HOUR);
+  const timestamp = new Date(it.clock.now() - 3 * HOUR).toISOString();
+  const event = { id: "d".repeat(24), timestamp, service: "directory", event_type: "user_update" };
+  it.simulator.control.append("provider", [JSON.stringify(event)]);
+  await it.restart({ accounts: [{}] });
+  await it.drain();
+  expect((await it.held()).filter((text) => text.includes(event.id))).toHaveLength(1);
+  expect((await it.windows()).filter(({ stream, live }) => stream.provider !== null && live)).toEqual([]);
+});
+
 test("R36 a comparison counts the held events of an owner that the portal no longer shows", async () => {
   const account = { since: "2d" };
   ({ world, proxy } = await openProxied({ simulator: { organizations: 2, events: 0 }, account }));

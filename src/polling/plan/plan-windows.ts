@@ -32,7 +32,7 @@ export async function planWindows(context: PollContext, scope: AccountScope): Pr
   await bringBack(context, nowMs);
   await setAside(context, scope, nowMs);
   await loseForgottenRefused(context);
-  await closeStragglers(context, nowMs);
+  await closeStragglers(context, scope, nowMs);
   await addMissing(context, scope, nowMs);
   await setRefusedAside(context, scope, nowMs);
   await nameSetAside(context, scope);
@@ -127,7 +127,8 @@ async function part(
       });
 }
 
-async function closeStragglers(context: PollContext, nowMs: number): Promise<void> {
+/** The time behind them is added by step 4, but for a portal that is not read any more: its window ends now. */
+async function closeStragglers(context: PollContext, scope: AccountScope, nowMs: number): Promise<void> {
   const { journal, account } = context;
   for (const window of await journal.windows({ account, live: true })) {
     if (nowMs - window.toMs <= LIVE_BEHIND_MS_MAX) continue;
@@ -135,9 +136,16 @@ async function closeStragglers(context: PollContext, nowMs: number): Promise<voi
       // Its read may have come to an end meanwhile.
       const stored = now.window(window.id);
       if (stored === undefined || nowMs - stored.toMs <= LIVE_BEHIND_MS_MAX) return {};
-      return { remove: [stored.id], add: endedWindow(context, stored, stored.toMs) };
+      const endMs = isDropped(stored.stream, scope) ? nowMs : stored.toMs;
+      return { remove: [stored.id], add: endedWindow(context, stored, endMs) };
     });
   }
+}
+
+/** A portal, or the key's own organization, that the account does not read any more. */
+function isDropped({ provider, organizations }: Stream, scope: AccountScope): boolean {
+  if (organizations.length > 0) return false;
+  return provider === null ? scope.organizations !== null : provider !== scope.provider;
 }
 
 /** Every active organization in exactly one live window of the services that are read now. */
