@@ -31,7 +31,7 @@ import { createEncodedMemory } from "./delivery/encoded-memory.ts";
 import { importSourceOf } from "./directory/import-source.ts";
 import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/create-imports.ts";
-import { isAsRestored, restoredCopy } from "./journal/backup.ts";
+import { isAsRestored, restoredCopy, restoredMs } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
 import { openState, type State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
@@ -219,9 +219,8 @@ async function assemble(
     },
     accounts: accounts.map((account) => account.name),
     readUntilMs: untraced.readUntilMs,
-    clock,
-    log,
-    alarms,
+    restoredMs: restoredMs(db),
+    ...{ clock, log, alarms },
   });
   const following = { journal, db, clock, metrics, draining: isDraining, hasDrift: config.drift };
   const followers = await openFollowers({ ...following, applyImports: imports.apply });

@@ -11,6 +11,7 @@ export async function afterRestore(config: Config): Promise<readonly string[]> {
   return [
     ...refusal(config),
     "Events that were pulled after the copy was made are pulled again, as far back as the service keeps them; dead letters and imports from after it are not known any more.",
+    ...(config.imports.length > 0 ? [IMPORTS] : []),
     ...sinkConfigs(config).map(lineOf),
     ...(await Promise.all(archiveConfigs(config).map((own) => archiveLine(config, own)))),
   ];
@@ -31,6 +32,9 @@ function refusal(config: Config): string[] {
     db.close();
   }
 }
+
+const IMPORTS =
+  "Imports that were due or waiting at the restore are not started, because they may have run: scheduled ones are recorded as missed, and those that waited become uncertain. See `tidemark imports runs` and `tidemark imports list`.";
 
 function lineOf(sink: SinkConfig): string {
   const { type, promiseOf } = definitionOf(sink);

@@ -45,6 +45,8 @@ export interface ImportsOptions {
   readonly alarms?: Alarms | undefined;
   /** Up to when an account's events have been read, so that an outage does not look like a job's end. */
   readonly readUntilMs?: (account: string) => number | undefined;
+  /** When the state was put in place of another one. */
+  readonly restoredMs?: number | undefined;
 }
 
 export function createImports(options: ImportsOptions): Imports {
@@ -57,7 +59,7 @@ export function createImports(options: ImportsOptions): Imports {
   };
   const tracker = createTracker(store, clock, DEFAULTS);
   const own = definitions.filter(({ account, organization }) => !refusal?.(account, organization));
-  const scheduler = createScheduler(context, own);
+  const scheduler = createScheduler(context, own, options.restoredMs);
   return {
     apply: tracker.apply,
     async step(signal) {

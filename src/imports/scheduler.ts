@@ -14,13 +14,18 @@ const MISSED_MS_MAX = 7 * 86_400_000;
  * crash nor a clock change starts it twice (R28). A run that is later than `catchUp` is missed, and of several that
  * are due only the last is started; both are recorded and logged. When the clock goes back, runs that were recorded as
  * missed for times to come are forgotten, and the schedule is looked at from the last run before the new time on.
+ * Runs up to the time at which the state was restored are missed too: the state that was replaced may have started them.
  */
 export interface Scheduler {
   /** Starts everything that is due at this time; resolves when the starts have been answered. */
   runDue(nowMs: number, signal: AbortSignal): Promise<void>;
 }
 
-export function createScheduler(context: StartContext, definitions: readonly ImportDefinition[]): Scheduler {
+export function createScheduler(
+  context: StartContext,
+  definitions: readonly ImportDefinition[],
+  restoredMs = 0,
+): Scheduler {
   const { runs } = context.store;
   const nextMs = new Map<string, number>();
   let latestMs = 0;
@@ -47,7 +52,7 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
     const { schedule, timeZone, name } = definition;
     if (schedule === undefined || nowMs < (nextMs.get(name) ?? 0)) return;
     const due = dueRuns(schedule, timeZone, await consideredMs(definition, nowMs), nowMs);
-    const job = await take(context, definition, due, nowMs);
+    const job = await take(context, definition, due, nowMs, restoredMs);
     nextMs.set(name, nextRun(schedule, timeZone, nowMs)?.ms ?? nowMs + 86_400_000);
     if (job !== undefined) await sendJob(context, job.id, signal);
   }
@@ -62,22 +67,27 @@ export function createScheduler(context: StartContext, definitions: readonly Imp
   };
 }
 
+const LATE = "not started in time";
+const RESTORED = "the state was restored after its time, and it may have run before";
+
 /** Records what becomes of the runs, and the job's row with it, in one transaction. */
 async function take(
   context: StartContext,
   definition: ImportDefinition,
   due: readonly Run[],
   nowMs: number,
+  restoredMs: number,
 ): Promise<JobRow | undefined> {
   const { store, log } = context;
   const { name } = definition;
   const fresh = due.filter((run) => !store.runs.isTaken(name, run));
   const last = fresh.at(-1);
   if (last === undefined) return undefined;
-  const isTimely = last.ms >= nowMs - definition.catchUp;
+  const isTimely = last.ms >= nowMs - definition.catchUp && last.ms > restoredMs;
   const missed = isTimely ? fresh.slice(0, -1) : fresh;
   return store.change(() => {
-    for (const run of missed) store.runs.record(name, run, "missed", null, "not started in time");
+    for (const run of missed)
+      store.runs.record(name, run, "missed", null, run.ms > restoredMs ? LATE : RESTORED);
     if (missed.length > 0) {
       const scheduled = missed.slice(-10).map((run) => run.local);
       log.warn({ import: name, runs: missed.length, scheduled }, "Scheduled imports were missed.");

@@ -191,6 +191,7 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
     putMeta(db, RESTORED, String(nowMs));
     setFinalBackup(db, undefined);
     db.exec("DELETE FROM requests");
+    doubtImports(db, nowMs);
     return facts;
   } catch (error) {
     // The advice about a damaged state file does not apply to a damaged copy.
@@ -205,6 +206,26 @@ function prepareRestored(temporary: string, copy: string, nowMs: number): CopyFa
   } finally {
     db?.close();
   }
+}
+
+/**
+ * Imports that the copy has as waiting may have been sent since. They become uncertain, so that none is sent twice
+ * (R28). A part whose time has not come was not sent.
+ */
+function doubtImports(db: Connection, nowMs: number): void {
+  // Older copies have no parts.
+  if (db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'job_parts'").get() === undefined) return;
+  const reason = "the state was restored, and the import may have been sent before";
+  db.prepare(
+    `UPDATE job_parts SET state = 'uncertain', reason = ?
+     WHERE state = 'sent' OR (state = 'planned' AND at_ms <= ?)`,
+  ).run(reason, nowMs);
+  db.prepare(
+    `INSERT INTO job_parts (job, part, account, state, at_ms, reason)
+     SELECT id, 0, account, 'uncertain', requested_ms, ? FROM jobs
+     WHERE ended_ms IS NULL AND origin <> 'elsewhere' AND offered_ms IS NULL
+       AND id NOT IN (SELECT job FROM job_parts)`,
+  ).run(reason);
 }
 
 /** The file keeps its name until the copy takes it, so that at no moment there is none. */
