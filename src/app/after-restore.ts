@@ -17,10 +17,14 @@ export async function afterRestore(config: Config): Promise<readonly string[]> {
   ];
 }
 
-/** The copy's positions belong to the sinks that the config had when it was made. */
+/**
+ * The copy's positions belong to the sinks that the config had when it was made. A copy of an older version has to be
+ * brought forward before it can be read: the next run says what it refuses.
+ */
 function refusal(config: Config): string[] {
   if (!existsSync(config.state)) return [];
-  const db = openStateForReading(config.state);
+  const db = openOrNot(config.state);
+  if (db === undefined) return [];
   try {
     const { names, isEmpty, settings } = placesOf(db);
     refuseMisplaced(config, names, isEmpty, settings);
@@ -30,6 +34,14 @@ function refusal(config: Config): string[] {
     throw error;
   } finally {
     db.close();
+  }
+}
+
+function openOrNot(file: string): ReturnType<typeof openStateForReading> | undefined {
+  try {
+    return openStateForReading(file);
+  } catch {
+    return undefined;
   }
 }
 

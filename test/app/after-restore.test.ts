@@ -8,7 +8,7 @@ import { openFixture } from "../journal/support.ts";
 import { eventTexts, pageOf } from "../support/pages.ts";
 
 const linesOf = (list: readonly object[]) =>
-  afterRestore({ sinks: list, state: "/nowhere/state.db" } as unknown as Config);
+  afterRestore({ sinks: list, imports: [], state: "/nowhere/state.db" } as unknown as Config);
 
 test("a sink that takes nothing twice has its own sentence; one that does is said to get events again", async () => {
   const [, ...lines] = await linesOf(sinks.map(({ type }) => ({ name: "siem", type })));
@@ -39,7 +39,7 @@ test("R14 a copy from before two names were swapped with their positions says th
     for (const name of ["one", "two"]) await fixture.journal.reader(name);
     const place = (name: string, directory: string) => ({ name, type: "file", directory });
     const config = (sinks: readonly object[]) =>
-      ({ sinks, accounts: [], state: fixture.file }) as unknown as Config;
+      ({ sinks, accounts: [], imports: [], state: fixture.file }) as unknown as Config;
     const before = config([place("one", "/data/a"), place("two", "/data/b")]);
     await placeReaders(before, fixture.journal, silentLog);
     expect((await afterRestore(before))[0]).toContain("are pulled again");
