@@ -17,8 +17,8 @@ const START_MS = 5000;
 /**
  * The time of live pages from their commit in the journal until they are durable in a file, while a backfill runs.
  * Each organization is an account of its own, so that there are several live pages a second. Looks at the state file
- * every few milliseconds, so the figures are that much too large. Node compiles the program in its first seconds:
- * pages from then are counted, and their longest wait is told, but the shares are of those that come later.
+ * every few milliseconds, so the figures are that much too large. Node compiles the program in its first seconds.
+ * For pages of that time only their number and longest wait are shown; the percentiles are of the pages after it.
  */
 export async function benchLatency(events) {
   const simulator = await startSimulator(

@@ -209,6 +209,16 @@ describe("the splunk_hec sink, against a stand-in", () => {
     for (const { bytes } of events) expect(stored).toContain(Buffer.from(bytes).toString());
   }
 
+  /** A batch of three events is taken, and is not acknowledged yet. */
+  async function withWaitingBatch() {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    const { splunk } = destination;
+    splunk.state.acknowledges = false;
+    const early = deliver(opened, makeEvents(3));
+    await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    return { opened, splunk, early };
+  }
+
   test("many batches wait for their acknowledgements at once, and one request asks for all of them", async () => {
     const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
     expect(opened.writesMax).toBe(32);
@@ -242,11 +252,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
   });
 
   test("a batch whose answer was lost is not taken for the batch that had its number before", async () => {
-    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
-    const { splunk } = destination;
-    splunk.state.acknowledges = false;
-    const early = deliver(opened, makeEvents(3));
-    await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    const { opened, splunk, early } = await withWaitingBatch();
     splunk.restart();
     splunk.server.cutNext();
     const late = makeBatch(opened, makeEvents(6).slice(3));
@@ -263,11 +269,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
   ])(
     "a gateway's answer %i %j says nothing about the batch: no other one is taken for it",
     async (status, body) => {
-      const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
-      const { splunk } = destination;
-      splunk.state.acknowledges = false;
-      const early = deliver(opened, makeEvents(3));
-      await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+      const { opened, splunk, early } = await withWaitingBatch();
       splunk.restart();
       splunk.state.gateway = { status, body };
       const late = makeBatch(opened, makeEvents(6).slice(3));
@@ -278,11 +280,7 @@ describe("the splunk_hec sink, against a stand-in", () => {
   );
 
   test("an acknowledgement does not count while the id of another batch is not known", async () => {
-    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
-    const { splunk } = destination;
-    splunk.state.acknowledges = false;
-    const early = deliver(opened, makeEvents(3));
-    await expect.poll(() => questions().length, { timeout: 60_000 }).toBeGreaterThan(0);
+    const { opened, splunk, early } = await withWaitingBatch();
     splunk.restart();
     let answer = () => {};
     splunk.state.delay = new Promise((resolve) => {

@@ -46,7 +46,7 @@ export function fast(
  * conversions is. A difference drops the recipe and is counted, and the converter's output is delivered.
  *
  * A recipe can also be made of two halves: a template for the event without its groups, and the texts that groups of
- * this kind add to it. Each half is compared with the converter three times, and each pair when it first meets.
+ * this kind add to it. Each half is compared with the converter three times, and each pair of halves when it is first used.
  */
 export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
   const engine = createRecipeEngine(reads);

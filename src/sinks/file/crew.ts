@@ -99,8 +99,8 @@ export function createCrew(): Crew | undefined {
 }
 
 /**
- * Memory for orders, used again: what a thread has received is garbage there only at its next collection, which
- * made 20 MB in an export of 50 organizations.
+ * Memory for orders, used again. A thread frees what it received only when it next collects garbage: that kept 20 MB
+ * in an export of 50 organizations.
  */
 function createOrderMemory() {
   let spare: Uint8Array<ArrayBuffer>[] = [];
