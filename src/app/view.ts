@@ -17,14 +17,21 @@ export function viewOptions(config: Config, clock: Clock): ViewOptions {
     sinks: allSinks(config).map((sink) => {
       if (sink.type === "archive") {
         const { name, type } = sink;
-        return { name, type, guarantee: "exactly_once" as const, promise: ARCHIVE_PROMISE };
+        return {
+          name,
+          type,
+          guarantee: "exactly_once" as const,
+          promise: ARCHIVE_PROMISE,
+          isFiltered: false,
+        };
       }
+      const isFiltered = sink.only !== undefined || sink.except !== undefined;
       const { type, guarantee, promise, promiseOf } = definitionOf(sink);
       // A promise that depends on the config is always the weaker one.
       const weaker = promiseOf?.(ownConfig(sink));
       if (weaker !== undefined)
-        return { name: sink.name, type, guarantee: "at_least_once" as const, promise: weaker };
-      return { name: sink.name, type, guarantee, promise };
+        return { name: sink.name, type, guarantee: "at_least_once" as const, promise: weaker, isFiltered };
+      return { name: sink.name, type, guarantee, promise, isFiltered };
     }),
     internalReaders: [TRACKER, DRIFT],
   };

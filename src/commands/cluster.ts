@@ -119,7 +119,7 @@ function statusText(
     lines.push(`${machine} (${version}, reported at ${new Date(atMs).toISOString()}):`);
     for (const { lane, state, sinceMs, behindEvents, reason } of own)
       lines.push(
-        `  lane ${lane}: ${state} since ${new Date(sinceMs).toISOString()}, ${behindEvents} events behind${reason === undefined ? "" : `, ${reason}`}`,
+        `  lane ${lane}: ${state} since ${new Date(sinceMs).toISOString()}, ${behindEvents > 0 ? "up to " : ""}${behindEvents} events behind${reason === undefined ? "" : `, ${reason}`}`,
       );
     for (const { message } of alarms) lines.push(`  alarm: ${message}`);
   }

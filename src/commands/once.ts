@@ -5,7 +5,7 @@ import { systemClock } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { GapTotals } from "../core/gap.ts";
 import { formatDuration } from "../core/time.ts";
-import type { SinkView } from "../core/view/sinks.ts";
+import { type SinkView, waitingText } from "../core/view/sinks.ts";
 import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
 import { createArchivesView } from "../journal/view/archives.ts";
 import { createLedgerView } from "../journal/view/ledger.ts";
@@ -94,13 +94,14 @@ function problemsOf(
   const problems: string[] = [];
   if (io.signal.aborted) problems.push(`The run was ended early (${explain(io.signal.reason)}).`);
   if (failure !== undefined && !io.signal.aborted) problems.push(explain(failure));
-  for (const { name, type, lagEvents, state, reason } of sinks) {
+  for (const sink of sinks) {
+    const { name, type, lagEvents, state, reason } = sink;
     if (type === null || lagEvents === 0) continue;
     const why = reason === null ? "" : `: ${reason}`;
     // A stopped sink waits for a decision: another run alone changes nothing.
     const when = state === "stopped" ? "once the sink goes on" : "by the next run";
     problems.push(
-      `${name} lacks ${count(lagEvents, "event")} (${state}${why}). They are kept and delivered ${when}.`,
+      `${name} lacks ${waitingText(sink)} (${state}${why}). They are kept and delivered ${when}.`,
     );
   }
   for (const { name, deadLetters } of sinks)

@@ -142,7 +142,7 @@ function sinkRow(sink: SinkView, nowMs: number): Row {
       sink.name,
       sink.type ?? "not in the config",
       `${sink.state}${since}`,
-      String(sink.lagEvents),
+      `${sink.isFiltered && sink.lagEvents > 0 ? "up to " : ""}${sink.lagEvents}`,
       sink.lagEvents === 0 ? "-" : formatDuration(sink.lagMs),
       sink.sentEvents === null ? "-" : String(sink.sentEvents),
       String(sink.deadLetters),

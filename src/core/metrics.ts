@@ -200,13 +200,13 @@ export const METRICS = {
   tidemark_sink_lag_events: {
     kind: "gauge",
     unit: "",
-    description: "Events in the journal that a sink has not passed.",
+    description: "Events in the journal that a sink has not passed, counted before its filter.",
     labels: ["sink"],
   },
   tidemark_sink_lag_seconds: {
     kind: "gauge",
     unit: "s",
-    description: "Age of the oldest event that a sink has not passed.",
+    description: "Age of the oldest event that a sink has not passed, before its filter.",
     labels: ["sink"],
   },
   tidemark_sink_state: {
@@ -243,7 +243,7 @@ export const METRICS = {
   tidemark_cluster_lane_behind_events: {
     kind: "gauge",
     unit: "",
-    description: "Events of a lane that its slowest sink has not delivered.",
+    description: "Events of a lane that its slowest sink has not passed, counted before its filter.",
     labels: ["lane"],
   },
   tidemark_cluster_unowned_lanes: {

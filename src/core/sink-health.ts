@@ -1,5 +1,5 @@
 import { formatDuration } from "./time.ts";
-import type { SinkView } from "./view/sinks.ts";
+import { type SinkView, waitingText } from "./view/sinks.ts";
 
 /** How a sink does, in one line: its state, how far it is behind in time, and what it refused (R40). */
 export interface SinkHealth {
@@ -50,17 +50,12 @@ function stateText({ state, sinceMs }: SinkView, nowMs: number): string {
   }
 }
 
-function behindText({ type, state, lagEvents, lagMs }: SinkView): string[] {
+function behindText(sink: SinkView): string[] {
+  const { type, state, lagEvents, lagMs } = sink;
   // Nothing waits for an archive that has stopped before it closes its days; that is not up to date.
   if (lagEvents === 0 && type === "archive" && state === "stopped") return [];
-  return [lagText(type, lagEvents, lagMs)];
-}
-
-function lagText(type: string | null, lagEvents: number, lagMs: number): string {
-  if (lagEvents === 0)
-    return type === "archive" ? "up to date; an event is archived when its day is closed" : "up to date";
-  const waiting = `${lagEvents.toLocaleString("en")} ${lagEvents === 1 ? "event" : "events"}`;
-  return `behind by ${formatDuration(lagMs)} (${waiting})`;
+  if (lagEvents > 0) return [`behind by ${formatDuration(lagMs)} (${waitingText(sink)})`];
+  return [type === "archive" ? "up to date; an event is archived when its day is closed" : "up to date"];
 }
 
 function deadLetterText({ deadLetters }: SinkView): string[] {

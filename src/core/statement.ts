@@ -1,5 +1,5 @@
 import { formatDuration } from "./time.ts";
-import type { SinkView } from "./view/sinks.ts";
+import { type SinkView, waitingText } from "./view/sinks.ts";
 import type { StatusView } from "./view/status.ts";
 
 /** The facts from which the program says how it is doing (R40). */
@@ -99,14 +99,13 @@ function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
   const { name, state, lagEvents, lagMs, deadLetters, type } = sink;
   if (type === null) return [];
   const points: Point[] = [];
-  const behind =
-    lagEvents > 0 ? `, ${formatDuration(lagMs)} behind (${number(lagEvents)} ${events(lagEvents)})` : "";
+  const behind = lagEvents > 0 ? `, ${formatDuration(lagMs)} behind (${waitingText(sink)})` : "";
   if (state === "paused" || state === "stopped")
     points.push({ health: "bad", text: `${name} is ${state}${behind}` });
   else if (lagEvents > 0 && lagMs >= sinkBehindMs)
     points.push({
       health: "degraded",
-      text: `${name} is ${formatDuration(lagMs)} behind (${number(lagEvents)} ${events(lagEvents)})`,
+      text: `${name} is ${formatDuration(lagMs)} behind (${waitingText(sink)})`,
     });
   else if (state === "retrying")
     points.push({ health: "degraded", text: `${name} does not accept events at the moment` });

@@ -122,6 +122,7 @@ function peerOf(address: string | null, status: StatusView, sinks: readonly Sink
             state: trouble.state,
             lagEvents: trouble.lagEvents,
             lagMs: trouble.lagMs,
+            isFiltered: trouble.isFiltered,
           },
     },
   };

@@ -95,6 +95,25 @@ describe("R39 run --once", () => {
     }
   });
 
+  test("a dead sink with a filter lacks up to so many events: they are counted before its filter", async () => {
+    world = await openWorld({ events: 300 });
+    const refusing = createServer((_, response) => response.writeHead(403).end("no"));
+    await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+    const { port } = refusing.address() as AddressInfo;
+    const only = "only: { services: [sso] }";
+    const config = world.configure({
+      sinks: [`{ name: part, type: http, url: 'http://127.0.0.1:${port}/', ${only} }`],
+    });
+    try {
+      const { stdout } = await world.run(["run", "--once", "-c", config]);
+      expect(stdout).toMatch(/part lacks up to [0-9]+ events, before its filter \(paused/);
+      const status = await world.run(["status", "-c", config]);
+      expect(status.stdout).toMatch(/part +http.* up to [0-9]+ /);
+    } finally {
+      refusing.close();
+    }
+  });
+
   test("ended by a signal it exits non-zero and says so", async () => {
     world = await openWorld({ events: 300 });
     world.simulator.control.faults.set([{ kind: "latency", ms: 3000 }]);

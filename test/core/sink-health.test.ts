@@ -14,6 +14,7 @@ const healthy: SinkView = {
   remedy: null,
   position: "j:1:1:ab",
   lagEvents: 0,
+  isFiltered: false,
   lagMs: 0,
   sentEvents: 10,
   committedMs: NOW_MS,
@@ -34,6 +35,12 @@ test.each<[string, Partial<SinkView>, string, string]>([
     { lagEvents: 55_804, lagMs: 372_000 },
     "degraded",
     "delivering; behind by 6m 12s (55,804 events); last write 3s ago.",
+  ],
+  [
+    "behind, counted before its filter",
+    { lagEvents: 300, lagMs: 372_000, isFiltered: true },
+    "degraded",
+    "delivering; behind by 6m 12s (up to 300 events, before its filter); last write 3s ago.",
   ],
   ["a moment behind", { lagEvents: 1, lagMs: 900 }, "good", "behind by 900ms (1 event)"],
   [

@@ -12,6 +12,7 @@ const sink = {
   remedy: null,
   position: "j:1:0:h",
   lagEvents: 0,
+  isFiltered: false,
   lagMs: 0,
   sentEvents: 0,
   committedMs: 0,
@@ -77,6 +78,9 @@ describe("R40 the statement of health", () => {
     const behind = { sinks: [{ ...sink, lagEvents: 55_804, lagMs: 360_000 }] };
     expect(headline(behind)).toBe("siem is 6m behind (55,804 events).");
     expect(health(behind)).toBe("degraded");
+    expect(headline({ sinks: [{ ...behind.sinks[0]!, isFiltered: true }] })).toBe(
+      "siem is 6m behind (up to 55,804 events, before its filter).",
+    );
     expect(health({ sinks: [{ ...sink, lagEvents: 55_804, lagMs: 299_000 }] })).toBe("good");
   });
 

@@ -62,7 +62,7 @@ function headlineOf(
   running: number,
   slowest: MachineSummary["lanes"][number],
 ): string {
-  return `${machine} runs ${running} of its ${lanes.length} lanes; lane ${slowest.lane} has ${slowest.behindEvents} events to deliver.`;
+  return `${machine} runs ${running} of its ${lanes.length} lanes; lane ${slowest.lane} has up to ${slowest.behindEvents} events to deliver.`;
 }
 
 function laneProblems(machines: readonly MachineSummary[], laneCount: number): string[] {

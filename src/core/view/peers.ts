@@ -24,7 +24,13 @@ const peerSchema = z.strictObject({
     running: count,
     all: count,
     worst: z
-      .strictObject({ name: z.string(), state: z.string(), lagEvents: count, lagMs: ms })
+      .strictObject({
+        name: z.string(),
+        state: z.string(),
+        lagEvents: count,
+        lagMs: ms,
+        isFiltered: z.boolean(),
+      })
       .nullable()
       .meta({ description: "The sink that is furthest behind or does not run; null: all have everything." }),
   }),

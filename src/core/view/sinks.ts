@@ -11,7 +11,14 @@ export const sinkSchema = z.strictObject({
   reason: z.string().nullable(),
   remedy: z.string().nullable(),
   position: z.string().meta({ description: "journal:page:event:hash" }),
-  lagEvents: count,
+  lagEvents: count.meta({
+    description:
+      "Events that it has not passed. With a filter (isFiltered), some of them may not be meant for it: then this is the most that it can lack.",
+  }),
+  isFiltered: z
+    .boolean()
+    .default(false)
+    .meta({ description: "It has a filter (`only`, `except`), and lagEvents is counted before it." }),
   lagMs: ms.meta({ description: "How long the oldest event that it has not passed has been waiting." }),
   sentEvents: count.nullable().meta({ description: "Since the process started." }),
   committedMs: ms,
@@ -19,3 +26,9 @@ export const sinkSchema = z.strictObject({
   deadLetters: count,
 });
 export type SinkView = Readonly<z.output<typeof sinkSchema>>;
+
+/** The events that wait for a sink, in words. A filter is applied when a batch is formed, so they are counted before it. */
+export function waitingText({ lagEvents, isFiltered }: Pick<SinkView, "lagEvents" | "isFiltered">): string {
+  const events = `${lagEvents.toLocaleString("en")} ${lagEvents === 1 ? "event" : "events"}`;
+  return isFiltered ? `up to ${events}, before its filter` : events;
+}

@@ -34,6 +34,8 @@ export interface ViewOptions {
     readonly type: string;
     readonly guarantee: "exactly_once" | "at_least_once";
     readonly promise: string;
+    /** Whether it has a filter. */
+    readonly isFiltered?: boolean;
   }[];
   /** False where no process runs: what an ended one has stored is not current (R40). Undefined: that is not known. */
   isRunning?(): boolean | undefined;
@@ -121,6 +123,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         remedy: trouble?.remedy ?? delivery?.remedy ?? null,
         position: `${journalId.get() ?? ""}:${row.page}:${row.event}:${row.hash}`,
         lagEvents: backlog.events,
+        isFiltered: definition?.isFiltered ?? false,
         lagMs: backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs),
         sentEvents: delivery?.sentEvents ?? null,
         committedMs: row.committedMs,

@@ -56,6 +56,12 @@ export const dayName = (day) =>
     timeZone: "UTC",
   });
 
+/** The events that wait for a sink. They are counted before its filter. */
+export function waiting({ lagEvents, isFiltered }) {
+  const events = plural(lagEvents, "event");
+  return isFiltered && lagEvents > 0 ? `up to ${events}, before its filter` : events;
+}
+
 export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }

@@ -78,7 +78,7 @@ function showLanes(list, lanes, nowMs) {
     ({ lane }) => lane,
     () => h("li", { class: "note" }),
     (item, { lane, state, sinceMs, behindEvents, reason }) => {
-      const waiting = behindEvents > 0 ? `, ${plural(behindEvents, "event")} to deliver` : "";
+      const waiting = behindEvents > 0 ? `, up to ${plural(behindEvents, "event")} to deliver` : "";
       say(
         item,
         `Lane ${lane}: ${state} for ${duration(nowMs - sinceMs)}${waiting}${reason === null ? "" : `. ${reason}`}`,
@@ -98,8 +98,10 @@ function words({ headline, organizations, events, liveLagMs, sinks, deadLetters,
   return `${headline} ${parts.join(" · ")}`;
 }
 
-function worstWords({ name, state, lagEvents, lagMs }) {
+function worstWords({ name, state, lagEvents, lagMs, isFiltered }) {
   const wait =
-    lagEvents > 0 ? `, ${plural(lagEvents, "event")} waiting, the oldest for ${duration(lagMs)}` : "";
+    lagEvents > 0
+      ? `, ${isFiltered ? "up to " : ""}${plural(lagEvents, "event")} waiting, the oldest for ${duration(lagMs)}`
+      : "";
   return `worst sink: ${name} (${state}${wait})`;
 }

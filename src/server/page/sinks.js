@@ -1,6 +1,6 @@
 import { send } from "./api.js";
 import { byId, h, keep, say } from "./dom.js";
-import { ago, brief, duration, number, plural } from "./format.js";
+import { ago, brief, duration, number, waiting } from "./format.js";
 
 /** States with a problem, the worst first; all others follow in the order of the config. */
 const TROUBLE = ["stopped", "paused", "retrying"];
@@ -52,7 +52,7 @@ function updateSink(element, sink, nowMs) {
   say(chip, sink.sinceMs === null ? sink.state : `${sink.state} for ${duration(nowMs - sink.sinceMs)}`);
   const page = sink.position.split(":")[1];
   const list = [
-    ["Waiting", plural(sink.lagEvents, "event")],
+    ["Waiting", waiting(sink)],
     ["Oldest waits", sink.lagEvents === 0 ? "nothing waits" : duration(sink.lagMs)],
     ["Sent", sink.sentEvents === null ? "–" : brief(sink.sentEvents)],
     ["Last write", sink.lastWriteMs === null ? "none yet" : ago(sink.lastWriteMs, nowMs)],

@@ -1,5 +1,5 @@
 import { byId, h, keep, say } from "./dom.js";
-import { brief, bytes, clockTime, duration, percent, plural } from "./format.js";
+import { brief, bytes, clockTime, duration, percent, plural, waiting } from "./format.js";
 
 /** The headline, the alarms, and seven figures. */
 export function showSummary({ status, sinks, rates, calendar, organizations }) {
@@ -100,7 +100,7 @@ function tilesOf({ journal, totals }, rates, { loss, lag, read, used, sink }) {
       key: "sink",
       name: "Delivery is behind by",
       figure: sink === null ? "nothing" : duration(sink.lagMs),
-      hint: sink === null ? "every sink has everything" : `${sink.name}, ${plural(sink.lagEvents, "event")}`,
+      hint: sink === null ? "every sink has everything" : `${sink.name}, ${waiting(sink)}`,
       meaning: "The age of the oldest event that waits for a sink, for the sink that is furthest behind.",
     },
     {
