@@ -150,7 +150,26 @@ function lowerCase(ids: readonly string[] | undefined): string[] | undefined {
 
 function noSuchSink(name: string, config: Config): UnknownNameError {
   const known = sinkConfigs(config).map((sink) => sink.name);
-  return new UnknownNameError(`There is no sink "${name}" in the config. It has: ${known.join(", ")}.`);
+  return new UnknownNameError(`${noSinkText(name)} It has: ${known.join(", ")}.`);
+}
+
+const noSinkText = (name: string) => `There is no sink "${name}" in the config.`;
+const inUseText = (name: string) =>
+  `The sink "${name}" is still in the config. Remove it there, or give it its new name, first.`;
+
+/**
+ * The words for a refusal of the running process that contradicts the config of the command: the process was started
+ * with another config. Undefined: the refusal is right for this config too.
+ */
+export function otherConfigText(config: Config, refusal: string): string | undefined {
+  const stop = "Stop it, run this again, and start it afterwards.";
+  const isIn = (name: string) => allSinks(config).some((sink) => sink.name === name);
+  const name = /^[^"]*"([^"]*)"/.exec(refusal)?.[1] ?? "";
+  if (refusal === inUseText(name) && !isIn(name))
+    return `The running process was started with another config, which still has the sink "${name}". ${stop}`;
+  if (refusal.startsWith(noSinkText(name)) && isIn(name))
+    return `The running process was started with another config, which does not have the sink "${name}". ${stop}`;
+  return undefined;
 }
 
 /** What an archive keeps beside the state file, or beside a lane's. Its place may be the same folder, so nothing else goes. */
@@ -194,9 +213,7 @@ function forgottenArchive(
 
 function refuseInUse(config: Config, name: string): void {
   if (!allSinks(config).some((sink) => sink.name === name)) return;
-  throw new UsageError(
-    `The sink "${name}" is still in the config. Remove it there, or give it its new name, first.`,
-  );
+  throw new UsageError(inUseText(name));
 }
 
 /** A misspelt organization must be an error, not an empty result. */

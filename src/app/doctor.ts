@@ -13,8 +13,9 @@ import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
 import { checkAccount } from "./check/account.ts";
 import type { CheckFinding } from "./check/finding.ts";
+import { refuseMismatch } from "./check/positions.ts";
 import { checkSinks } from "./check/sinks.ts";
-import { ownConfig, sinkConfigs } from "./sinks.ts";
+import { MisplacedSinksError, ownConfig, sinkConfigs } from "./sinks.ts";
 
 export interface Examination {
   readonly config: Config;
@@ -93,6 +94,7 @@ function* examineState(options: Examination): Generator<CheckFinding> {
     if (!options.quick) yield* integrityFindings(db);
     yield logFinding(config.state);
     yield backupFinding(db, options.clock.now());
+    yield positionsFinding(config, db);
   } catch (error) {
     yield unopenedFinding(config.state, error);
   } finally {
@@ -112,6 +114,18 @@ function lockFinding(file: string): CheckFinding {
     ? "a process is running with this state file"
     : "no process is running with this state file; its lock is free";
   return { subject: "lock", ok: true, message };
+}
+
+/** The next start is refused where sinks and positions do not belong together (R14). */
+function positionsFinding(config: Config, db: State): CheckFinding {
+  const subject = "positions";
+  try {
+    refuseMismatch(config, db, isLocked(config.state));
+    return { subject, ok: true, message: "the sinks of the config match the state file" };
+  } catch (error) {
+    if (!(error instanceof MisplacedSinksError)) throw error;
+    return { subject, ok: false, message: error.message };
+  }
 }
 
 function* integrityFindings(db: State): Generator<CheckFinding> {

@@ -1,3 +1,4 @@
+import { otherConfigText } from "../app/actions.ts";
 import { openApp } from "../app.ts";
 import type { Config } from "../config/schema.ts";
 import { type ActionBody, type ActionKind, perform } from "../core/actions.ts";
@@ -62,7 +63,7 @@ async function ask(io: Io, config: Config, kind: ActionKind, body: unknown): Pro
     const running = { timeoutMs: ASK_TIMEOUT_MS, isRunning: () => isLocked(config.state) };
     const result = await requests.ask(kind, body, running, io.signal);
     if (result === undefined) return false;
-    if (!result.ok) throw new UsageError(result.message);
+    if (!result.ok) throw new UsageError(otherConfigText(config, result.message) ?? result.message);
     tell(io, result);
     return true;
   } finally {

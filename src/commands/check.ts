@@ -3,16 +3,16 @@ import type { Command } from "commander";
 import { checkAccount } from "../app/check/account.ts";
 import { checkArchives } from "../app/check/archives.ts";
 import type { CheckFinding } from "../app/check/finding.ts";
+import { refuseMismatch } from "../app/check/positions.ts";
 import { checkServer } from "../app/check/server.ts";
 import { advice, checkSinks } from "../app/check/sinks.ts";
 import { sharedOrganizations } from "../app/shared-organizations.ts";
-import { refuseMisplaced, sinkConfigs } from "../app/sinks.ts";
+import { sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { shardText } from "../core/shard.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
-import { placesOf } from "../journal/reader-row.ts";
 import { refuseOtherShard } from "../journal/shard.ts";
 import { counted } from "./count-words.ts";
 import type { Io } from "./io.ts";
@@ -54,7 +54,7 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   const isRunning = existsSync(config.state) && isLocked(config.state);
   const server: CheckFinding[] = [];
   for await (const finding of checkServer(config, isOnline, isRunning)) server.push(finding);
-  refuseMismatch(config);
+  refuseState(config, isRunning);
   yield {
     subject: flags.config,
     ok: true,
@@ -73,13 +73,12 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   yield* checkArchives(config);
 }
 
-function refuseMismatch(config: Config): void {
+function refuseState(config: Config, isRunning: boolean): void {
   if (!existsSync(config.state)) return;
   const db = openStateForReading(config.state);
   try {
     refuseOtherShard(db, config.state, config.shard);
-    const { names, isEmpty, settings } = placesOf(db);
-    refuseMisplaced(config, names, isEmpty, settings);
+    refuseMismatch(config, db, isRunning);
   } finally {
     db.close();
   }

@@ -47,6 +47,35 @@ describe("a sink whose settings were changed under its name", () => {
     expect(world.lines()).toHaveLength(72);
   });
 
+  test("R14 beside a process with the former config, check, doctor and the commands say to stop it first", async () => {
+    const sink = (name: string) => [`{ name: ${name}, type: file, directory: ${world.at("events")} }`];
+    const stop = new AbortController();
+    const former = world.configure({ sinks: sink("old"), file: world.at("former.yaml") });
+    const running = world.run(["run", "-c", former], { signal: stop.signal });
+    await expect.poll(() => world.lines().length, { timeout: 120_000 }).toBe(60);
+    const config = world.configure({ sinks: sink("new") });
+    const run = (...args: string[]) => world.run([...args, "-c", config]);
+    const other = "was started with another config";
+    for (const args of [["check"], ["sinks", "rename", "old", "new"], ["sinks", "forget", "old"]])
+      expect(await run(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining(other) });
+    expect(await run("backfill", "--since", "2d", "--sink", "new")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('which does not have the sink "new"'),
+    });
+    const doctor = await run("doctor", "--offline", "--quick");
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toContain("FAILED  positions: The sinks of the config do not match");
+    expect(doctor.stdout).toContain(other);
+    // A refusal that is right for this config too keeps its words.
+    expect((await run("sinks", "rename", "another", "new")).stderr).toContain("has no position for a sink");
+    stop.abort(new Error("stopped"));
+    await running;
+    expect(await run("sinks", "rename", "old", "new")).toMatchObject({ code: 0 });
+    const after = await run("doctor", "--offline", "--quick");
+    expect(after.stdout).toContain("ok      positions: the sinks of the config match the state file");
+    expect(after.code).toBe(0);
+  });
+
   test.each(["empty", "absent"])(
     "R20 check --online and doctor name an %s directory in which the next run would stop",
     async (kind) => {
