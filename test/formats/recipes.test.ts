@@ -76,6 +76,25 @@ test("numbers that JSON.stringify writes differently are rewritten, and one reci
   }
 });
 
+test("numbers beyond a double stay what the converter makes of them once a recipe was learned", () => {
+  const line = JSON.stringify({ ...LOGIN, trace_context: "NUMBERS" });
+  const huge = ["1e400", "-1E+400", "[1, 1e999]", '{"a" : 1.5e310}', "9".repeat(400), "9".repeat(25), "1e22"];
+  for (const { converter, recipes } of withAllRecipes()) {
+    for (const text of [
+      "1",
+      "2",
+      "3",
+      "4",
+      ...huge,
+      ...huge.map((number) => `{"b": "é\\u00e9", "c": ${number}}`),
+    ]) {
+      const event = journalEvent(line.replace('"NUMBERS"', text));
+      expect(String(recipes.encode(event)), text.slice(0, 40)).toBe(converter(event));
+    }
+    expect(recipes.counts).toMatchObject({ learned: 1, wrong: 0 });
+  }
+});
+
 test("a number that is no JSON is not rewritten to one that is", () => {
   const line = JSON.stringify({ ...LOGIN, trace_context: "NUMBER" });
   const engine = createRecipeEngine(reads);
