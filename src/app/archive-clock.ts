@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { DAY_MS } from "../core/time.ts";
+import type { ArchiveOperation } from "./archive-operations.ts";
 
 /*
  * Compares this machine's clock with the service's, before an archive decides or signs anything by the time.
@@ -12,6 +13,31 @@ import { DAY_MS } from "../core/time.ts";
 export interface ArchiveClock {
   /** Undefined when the clock can be trusted. `lastsMs`: how long it has been in doubt. */
   doubt(): { readonly error: Error; readonly lastsMs: number } | undefined;
+}
+
+/** Asks the service for its time; undefined where no account gets an answer with a Date. */
+export type AskTime = (signal: AbortSignal) => Promise<number | undefined>;
+
+/**
+ * Refuses an operation that would be signed with a wrong time. The state's newest pass may be old because no process
+ * has run, so the service is asked before a clock is doubted. Without an answer only `prune` is refused: a clock
+ * that is ahead would delete days too early, and nothing brings them back.
+ */
+export async function refuseWrongTime(
+  kind: ArchiveOperation["kind"],
+  { doubt }: ArchiveClock,
+  clock: Clock,
+  ask: AskTime,
+  signal: AbortSignal,
+): Promise<void> {
+  // These sign nothing.
+  if (kind === "holds" || kind === "keys") return;
+  const doubted = doubt();
+  if (doubted === undefined) return;
+  const answeredMs = await ask(signal);
+  if (answeredMs === undefined && kind !== "prune") return;
+  if (answeredMs !== undefined && Math.abs(clock.now() - answeredMs) <= DOUBT_MS) return;
+  throw answeredMs === undefined ? doubted.error : clockError(clock.now(), answeredMs);
 }
 
 const DOUBT_MS = DAY_MS / 2;

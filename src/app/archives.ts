@@ -19,11 +19,11 @@ import type { LiveDelivery } from "../core/view.ts";
 import { openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
-import { createArchiveClock } from "./archive-clock.ts";
+import { createArchiveClock, refuseWrongTime } from "./archive-clock.ts";
 import { type ArchiveOperation, carryOut } from "./archive-operations.ts";
 import { guardedStore, stageInStore } from "./cluster/lane-archive.ts";
 import type { LaneParts } from "./cluster/lane-parts.ts";
-import { type CountingAccount, countEventsWith } from "./count-events.ts";
+import { askTimeWith, type CountingAccount, countEventsWith } from "./count-events.ts";
 import { eraseAccesses } from "./search-folder.ts";
 
 /*
@@ -105,6 +105,7 @@ export async function openRunningArchive(
   const workFolder = join(folder, "work");
   const archiveClock = createArchiveClock(clock, () => state.confirmedMs());
   const countEvents = countEventsWith(parts.accounts, clock);
+  const askTime = askTimeWith(parts.accounts, clock);
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
 
@@ -124,17 +125,8 @@ export async function openRunningArchive(
     if (opened !== undefined) return opened;
     const opening = await openStore(own.store, clock);
     const store = lane === undefined ? opening : guardedStore(opening, lane.beforeEffect);
-    const { witnesses } = alarmed;
-    const archive = await openConfigured(
-      own,
-      state,
-      store,
-      clock,
-      workFolder,
-      witnesses,
-      countEvents,
-      signal,
-    );
+    const looks = [alarmed.witnesses, countEvents] as const;
+    const archive = await openConfigured(own, state, store, clock, workFolder, ...looks, signal);
     await deletionsOf({ archive, store }).finish(signal);
     opened = { archive, store };
     return opened;
@@ -286,6 +278,7 @@ export async function openRunningArchive(
     },
     change: (operation, signal) =>
       inTurn(async () => {
+        await refuseWrongTime(operation.kind, archiveClock, clock, askTime, signal);
         const now = await open(signal);
         const done = await carryOut(now.archive, () => deletionsOf(now), operation, signal);
         return operation.kind === "erase" ? `${done} ${eraseAccesses(config, operation, clock)}` : done;

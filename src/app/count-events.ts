@@ -4,11 +4,12 @@ import type { Clock } from "../core/clock.ts";
 import { DAY_MS } from "../core/time.ts";
 import { DirectoryError } from "../directory/errors.ts";
 import type { InsightsClient, InsightsScope } from "../directory/insights.ts";
+import type { AskTime } from "./archive-clock.ts";
 
 export interface CountingAccount {
   readonly name: string;
   readonly config: AccountConfig;
-  readonly insights: Pick<InsightsClient, "count">;
+  readonly insights: Pick<InsightsClient, "count" | "events">;
 }
 
 /** The service said no to all: throttled, away, or the key is refused. Others concern one organization. */
@@ -35,6 +36,38 @@ export function countEventsWith(accounts: readonly CountingAccount[], clock: Clo
       if (GENERAL.has(error.kind)) throw new NoCountsError(error.message, { cause: error });
       return undefined;
     }
+  };
+}
+
+/** The service's time, by the Date of any answer: a refusal has one too. */
+export function askTimeWith(accounts: readonly CountingAccount[], clock: Clock): AskTime {
+  return async (signal) => {
+    for (const { config, insights } of accounts) {
+      const dateMs = await insights
+        .events(
+          {
+            service: config.services,
+            startTime: new Date(clock.now() - DAY_MS).toISOString(),
+            limit: 1,
+            sort: "ASC",
+          },
+          {},
+          { signal },
+        )
+        .then(
+          (page) => {
+            page.discard();
+            return page.head.dateMs;
+          },
+          (error: unknown) => {
+            signal.throwIfAborted();
+            if (!(error instanceof DirectoryError)) throw error;
+            return error.dateMs;
+          },
+        );
+      if (dateMs !== undefined) return dateMs;
+    }
+    return undefined;
   };
 }
 

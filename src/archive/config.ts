@@ -135,7 +135,11 @@ export const ARCHIVE_PROMISE =
   "Exactly once: a day's part is planned durably before it is written, and its pages are released when a signed checkpoint covers it.";
 
 /** The class of an organization, by its id or its account. */
-export function classOf(config: ArchiveConfig, organization: string, accounts: readonly string[]): string {
+export function classOf(
+  config: Pick<ArchiveConfig, "classes">,
+  organization: string,
+  accounts: readonly string[],
+): string {
   const found = config.classes.find(
     (one) =>
       one.organizations.some((id) => id.toLowerCase() === organization) ||

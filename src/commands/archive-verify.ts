@@ -108,14 +108,16 @@ const GAPS_SHOWN = 50;
 const DIFFERING_SHOWN = 50;
 const CLOSING_SHOWN = 50;
 
+/** An entry from the future has no age: one of the clocks is wrong. */
+function ageText(ageMs: number): string {
+  return ageMs < 0 ? `dated ${formatDuration(-ageMs)} in the future` : `${formatDuration(ageMs)} old`;
+}
+
 function textOf(result: Verification, flags: Flags): string {
   const { days, findings, findingsLeftOut, gaps, differing, size, events, isPinned, newestMs, witnessedMs } =
     result;
   const number = (value: number) => value.toLocaleString("en-US");
-  const age =
-    newestMs === undefined
-      ? "no entries"
-      : `${formatDuration(Math.max(0, systemClock.now() - newestMs))} old`;
+  const age = newestMs === undefined ? "no entries" : ageText(systemClock.now() - newestMs);
   return [
     ...findings.map(({ subject, message }) => `${subject}: ${message}`),
     ...(findingsLeftOut > 0 ? [`… and ${number(findingsLeftOut)} more findings`] : []),

@@ -1,11 +1,15 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { startSimulator } from "../../simulator/index.ts";
+import { openClients } from "../../src/app/account.ts";
 import { createArchiveClock } from "../../src/app/archive-clock.ts";
+import type { ArchiveOperation } from "../../src/app/archive-operations.ts";
 import { readLog } from "../../src/archive/evidence/read.ts";
 import { isPart } from "../../src/archive/log/leaf.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
 import { verifyArchive } from "../../src/archive/verify/verify.ts";
+import { secretOf } from "../../src/core/secret.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { openRunning } from "./running.ts";
 import { A, B, DAY, openWorld, type World } from "./world.ts";
@@ -93,6 +97,68 @@ describe("a clock that jumps while days are closed", () => {
     world.nowMs = rightMs;
     await archive.drain();
     expect((await leaves()).filter(({ kind }) => kind === "day").length).toBe(1);
+  });
+});
+
+describe("operations while the clock is in doubt", () => {
+  const hold: ArchiveOperation = { kind: "hold", case: "Case 1", organizations: [], from: null, to: null };
+  const prune: ArchiveOperation = { kind: "prune", dryRun: false };
+
+  async function close(): Promise<void> {
+    await world.events(A, DAY, 0, 5);
+    await world.seal([A], DAY, 5);
+    await archive.answer(world.nowMs);
+    await archive.drain();
+    expect((await leaves()).filter(isPart)).toHaveLength(1);
+  }
+
+  test("without an answer of the service, nothing is pruned; a hold is possible", async () => {
+    await close();
+    world.nowMs += 10 * 365 * DAY_MS;
+    const before = archive.size();
+    await expect(archive.change(prune)).rejects.toThrow(/nothing is signed/);
+    expect(archive.size()).toBe(before);
+    await archive.change(hold);
+    expect(archive.size()).toBe(before + 1);
+  });
+
+  test("the service's own time decides: nothing is signed with a wrong one, and a long stop is no doubt", async () => {
+    const simulator = await startSimulator({
+      organizations: 1,
+      events: 0,
+      clock: { start: world.nowMs, speed: 0.001 },
+    });
+    const { insightsUrl, managementUrl, apiKey } = simulator;
+    const service = { insightsUrl, managementUrl, apiKey, services: ["all"], name: "acme" };
+    const clients = openClients(
+      { ...service, apiKey: secretOf(apiKey) } as never,
+      { now: () => world.nowMs, sleep: async () => {} },
+      1,
+    );
+    try {
+      await archive.close();
+      const directory = join(world.folder, "running");
+      const account = { name: "acme", config: service as never, insights: clients.insights };
+      archive = await openRunning(world, { directory }, {}, [account]);
+      await close();
+      const before = archive.size();
+      const rightMs = world.nowMs;
+      world.nowMs = rightMs + 10 * 365 * DAY_MS;
+      const erase = { kind: "erase", organization: A, from: null, to: null, reason: "asked" } as const;
+      for (const operation of [prune, hold, erase])
+        await expect(archive.change(operation)).rejects.toThrow(/nothing is signed/);
+      expect(await archive.change({ kind: "holds" })).toBe("Nothing is on hold.");
+      expect(archive.size()).toBe(before);
+      // No process has run for two days: the newest pass is old, and the clock is right.
+      world.nowMs = rightMs;
+      world.db.prepare("UPDATE windows SET asked_ms = asked_ms - ?").run(2 * DAY_MS);
+      expect(await archive.change(prune)).toContain("0 parts were pruned");
+      await archive.change(hold);
+      expect(archive.size()).toBe(before + 1);
+    } finally {
+      await clients.close();
+      await simulator.close();
+    }
   });
 });
 

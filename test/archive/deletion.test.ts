@@ -43,7 +43,10 @@ afterEach(async () => {
   gateway = undefined;
 });
 
-function deletions(keep = "400d"): Deletions {
+function deletions(
+  keep = "400d",
+  classes: Parameters<typeof createDeletions>[0]["config"]["classes"] = [],
+): Deletions {
   const { archive, store, state } = world;
   const clock = { now: () => world.nowMs, sleep: systemClock.sleep };
   return createDeletions({
@@ -51,7 +54,7 @@ function deletions(keep = "400d"): Deletions {
     store,
     state,
     clock,
-    config: { keep, classes: [] },
+    config: { keep, classes },
     workFolder: join(world.folder, "deleting"),
   });
 }
@@ -163,6 +166,44 @@ describe("prune and holds", () => {
     await deletions().release(id, never);
     expect(await deletions().prune(false, never)).toContain("1 parts were pruned");
     expect(files()).toHaveLength(0);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A22 an organization that got a longer class after its day was closed is kept as long as that class says", async () => {
+    world = await openWorld();
+    await closed();
+    const long = { name: "long", keep: "6y", organizations: [A.toUpperCase()], accounts: [] };
+    world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
+    expect(await deletions("1d", [long]).prune(true, never)).toContain(`${DAY}.001 (default, 1d)`);
+    const said = await deletions("1d", [long]).prune(false, never);
+    expect(said).toContain("with 2 days of organizations; 0 are on hold and stay. 1 stay, because the class");
+    expect((await world.verify()).findings).toEqual([]);
+    expect((await world.verify()).events).toBe(4);
+    expect(await readAll()).toContain(A);
+    expect(await deletions("1d", [long]).prune(true, never)).toContain(
+      "0 parts are past their retention: none",
+    );
+    expect(await deletions("1d", [long]).prune(false, never)).toContain("0 parts were pruned");
+    world.nowMs = Date.parse(DAY) + 7 * 366 * DAY_MS;
+    expect(await deletions("1d", [long]).prune(false, never)).toContain("1 parts were pruned");
+    expect(world.archive.leaves().at(-1)).toMatchObject({ kind: "prune", policy: "6y" });
+    expect(files()).toHaveLength(0);
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A22 a class that closed parts have and the config does not stops prune, and nothing is removed", async () => {
+    world = await openWorld({ classOf: ({ organization }) => (organization === A ? "long" : "default") });
+    await closed();
+    world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
+    const renamed = { name: "six-years", keep: "6y", organizations: [A], accounts: [] };
+    for (const dryRun of [true, false])
+      await expect(deletions("1d", [renamed]).prune(dryRun, never)).rejects.toThrow(
+        /retention class that is not in the config: long\..*nothing is pruned/,
+      );
+    expect(files()).toHaveLength(2);
+    const both = [renamed, { name: "long", keep: "6y", organizations: [], accounts: [] }];
+    expect(await deletions("1d", both).prune(false, never)).toContain("1 parts were pruned");
+    expect(await readAll()).toContain(A);
     expect((await world.verify()).findings).toEqual([]);
   });
 
@@ -328,6 +369,35 @@ describe("erase", () => {
     await deletions().erase({ organization: A, event: idOf(1), from: null, to: null, reason: "x" }, never);
     const left = publicIdentityOf(A, Buffer.from(texts[1]!));
     expect(await lineOf()).toMatchObject({ held: 1, ids_sha256: hash("sha256", `${left}\n`) });
+    expect((await world.verify()).findings).toEqual([]);
+  });
+
+  test("A23 an erasure of some days leaves events of other days that came late on the same day", async () => {
+    world = await openWorld();
+    await closed();
+    const next = "2026-03-11";
+    await world.seal([A], next, 0);
+    await world.closeAll();
+    await world.events(A, DAY, 50, 2);
+    await world.events(A, next, 60, 3);
+    world.nowMs += 2 * DAY_MS;
+    await world.closeAll();
+    expect(world.archive.leaves().at(-1)).toMatchObject({ kind: "late", events: 5 });
+    const erase = (day: string) =>
+      deletions().erase({ organization: A, from: day, to: day, reason: "a person asked" }, never);
+    expect(await erase(DAY)).toContain("6 events of 2 parts were erased");
+    const text = await readAll();
+    for (const number of [0, 50, 51]) expect(text).not.toContain(idOf(number));
+    for (const number of [60, 61, 62]) expect(text).toContain(idOf(number));
+    expect((await world.verify()).findings).toEqual([]);
+    // What is left of the addition goes as a whole, with its secret.
+    expect(await erase(next)).toContain("3 events of 2 parts were erased");
+    expect(await readAll()).not.toContain(A);
+    expect(world.archive.leaves().at(-1)).toMatchObject({
+      kind: "erase",
+      removed_lines: 1,
+      replacement: null,
+    });
     expect((await world.verify()).findings).toEqual([]);
   });
 

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { metrics as noMetrics } from "@opentelemetry/api";
+import type { ArchiveOperation } from "../../src/app/archive-operations.ts";
 import { openRunningArchive } from "../../src/app/archives.ts";
+import type { CountingAccount } from "../../src/app/count-events.ts";
 import { archiveSchema } from "../../src/archive/config.ts";
 import { newSignerText, parseSigner } from "../../src/archive/log/note.ts";
 import { createAlarms } from "../../src/core/alarms.ts";
@@ -9,7 +11,12 @@ import { createMetrics } from "../../src/core/metrics.ts";
 import { C, never, RETENTION_MS, type World } from "./world.ts";
 
 /** An archive as the app runs it, over the journal of a world and with its clock. */
-export async function openRunning(world: World, store: object, s3Secrets: object = {}) {
+export async function openRunning(
+  world: World,
+  store: object,
+  s3Secrets: object = {},
+  accounts: readonly CountingAccount[] = [],
+) {
   const origin = "example.com/running";
   const keyText = newSignerText(origin);
   const clock = { now: () => world.nowMs, sleep: async () => {} };
@@ -25,12 +32,13 @@ export async function openRunning(world: World, store: object, s3Secrets: object
     alarms,
     metrics: createMetrics(noMetrics.getMeter("test")),
     log: silentLog,
-    accounts: [],
+    accounts,
     usedShare: () => 0,
   });
   return {
     verifier: parseSigner(keyText).verifier,
     drain: () => running.drain(never),
+    change: (operation: ArchiveOperation) => running.change(operation, never),
     close: () => running.close(),
     size: () => running.state.head()?.size ?? 0,
     alarms: () => alarms.list(),

@@ -1,12 +1,15 @@
 import { existsSync } from "node:fs";
 import type { ArchiveConfig } from "../../archive/config.ts";
+import { unknownClasses, unknownClassText } from "../../archive/deletion/past-retention.ts";
 import { olderState } from "../../archive/log/ahead.ts";
 import { checkSigned, parseCheckpoint } from "../../archive/log/checkpoint.ts";
+import { currentParts } from "../../archive/log/current-parts.ts";
+import { parseLeaf } from "../../archive/log/leaf.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { explainWithChoices } from "../../core/errors.ts";
-import { archiveEntriesIn } from "../../journal/archive/state.ts";
+import { archiveLogIn } from "../../journal/archive/state.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { archiveConfigs } from "../archives.ts";
 import type { CheckFinding } from "./finding.ts";
@@ -26,9 +29,14 @@ export async function* checkArchives(config: Config): AsyncGenerator<CheckFindin
         const checkpoint = parseCheckpoint(bytes);
         checkSigned(checkpoint, own.origin, verifiers);
         const known = entriesInState(config, own.name);
-        if (known !== undefined && checkpoint.size > known) throw olderState(place, checkpoint.size, known);
+        if (known !== undefined && checkpoint.size > known.length)
+          throw olderState(place, checkpoint.size, known.length);
         const message = `${checkpoint.size} log entries, signed with the key of the config`;
         yield { subject, ok: true, message };
+        const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));
+        const classes = unknownClasses(own, currentParts(leaves));
+        if (classes.length > 0)
+          yield { subject, ok: true, warning: true, message: unknownClassText(classes) };
       }
     } catch (error) {
       yield { subject, ok: false, message: explainWithChoices(error) };
@@ -51,11 +59,11 @@ async function readNewest({ store }: ArchiveConfig): Promise<{ place: string; by
 }
 
 /** Undefined where there is no state on this machine: before the first run, or in a cluster. */
-function entriesInState({ state, cluster }: Config, archive: string): number | undefined {
+function entriesInState({ state, cluster }: Config, archive: string): readonly Buffer[] | undefined {
   if (cluster !== undefined || !existsSync(state)) return undefined;
   const db = openStateForReading(state);
   try {
-    return archiveEntriesIn(db, archive);
+    return archiveLogIn(db, archive);
   } finally {
     db.close();
   }

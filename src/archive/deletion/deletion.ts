@@ -1,17 +1,14 @@
 import { hash, randomBytes } from "node:crypto";
-import { dayOf, isNamed, type OpenEvents } from "../../core/archive.ts";
+import { dayOf, type OpenEvents } from "../../core/archive.ts";
 import { UsageError } from "../../core/errors.ts";
-import { currentParts } from "../log/current-parts.ts";
-import type { LeafBody, PartFiles } from "../log/leaf.ts";
+import { readEntries } from "../evidence/read.ts";
+import { type CurrentPart, currentParts } from "../log/current-parts.ts";
+import type { LeafBody } from "../log/leaf.ts";
 import { textPath } from "../log/texts.ts";
-import { archivedEvents } from "../part/events.ts";
-import type { Line } from "../part/manifest.ts";
-import { openRange } from "../part/range.ts";
-import { keepOf, keptUntilMs } from "../retention.ts";
-import type { ArchiveStore } from "../store/store.ts";
-import { type Hold, holdsOf, touches } from "./holds.ts";
+import { type Erasure, fateOfErased } from "./erased-events.ts";
+import { type Hold, holdsOf } from "./holds.ts";
+import { refuseUnknownClasses, retentionOf } from "./past-retention.ts";
 import { createPartRemoval, type DeletionParts, type SaltedText } from "./remove-parts.ts";
-import type { Fate } from "./rewrite.ts";
 
 /*
  * Holds, prunings and erasures. They run one after the other, between turns of closing. A deletion has these steps,
@@ -44,15 +41,6 @@ export interface NewHold {
   readonly organizations: readonly string[];
   readonly from: string | null;
   readonly to: string | null;
-}
-
-export interface Erasure {
-  readonly organization: string;
-  /** One event by id or identity; undefined: the whole organization. */
-  readonly event?: string | undefined;
-  readonly from: string | null;
-  readonly to: string | null;
-  readonly reason: string;
 }
 
 const PAGES_NOTED_MAX = 20;
@@ -104,6 +92,19 @@ export function createDeletions(parts: DeletionParts): Deletions {
     await state.setFact("rewrite", null);
   }
 
+  /** The parts of which something is past its retention. */
+  async function dueText(due: readonly CurrentPart[], nowMs: number): Promise<string> {
+    const names: string[] = [];
+    for (const part of due) {
+      const entries = await readEntries(store, part.files!);
+      const lines = entries.flatMap((entry) => ("line" in entry ? [entry.line] : []));
+      if (!lines.some((line) => retentionOf(config, part, line).untilMs <= nowMs)) continue;
+      const { class: name, keep } = retentionOf(config, part);
+      names.push(`${part.leaf.day}.${part.leaf.part} (${name}, ${keep})`);
+    }
+    return `${names.length} parts are past their retention: ${names.join(", ") || "none"}. Holds are applied when they are pruned.`;
+  }
+
   return {
     holds,
     async finish(signal) {
@@ -137,25 +138,38 @@ export function createDeletions(parts: DeletionParts): Deletions {
       return `The hold ${id} is released.`;
     },
     async prune(dryRun, signal) {
-      const due = currentParts(archive.leaves()).filter(({ leaf, files }) => {
-        const keep = keepOf(config.classes.find(({ name }) => name === leaf.class)?.keep ?? config.keep)!;
-        return files !== undefined && keptUntilMs(leaf.day, keep) <= clock.now();
-      });
-      if (dryRun)
-        return `${due.length} parts are past their retention: ${due.map(({ leaf }) => `${leaf.day}.${leaf.part}`).join(", ") || "none"}. Holds are applied when they are pruned.`;
+      const parts = currentParts(archive.leaves()).filter(({ files }) => files !== undefined);
+      refuseUnknownClasses(config, parts);
+      const nowMs = clock.now();
+      const due = parts.filter((part) => retentionOf(config, part).untilMs <= nowMs);
+      if (dryRun) return dueText(due, nowMs);
+      /** Of the lines that go, by part. */
+      const longest = new Map<number, ReturnType<typeof retentionOf>>();
+      let longer = 0;
       const total = await removeParts(
         due,
-        async () => "gone",
+        async (line, part) => {
+          const retention = retentionOf(config, part, line);
+          if (retention.untilMs > nowMs) {
+            longer++;
+            return "keep";
+          }
+          const { index } = part.leaf;
+          if (retention.untilMs > (longest.get(index)?.untilMs ?? 0)) longest.set(index, retention);
+          return "gone";
+        },
         ({ leaf }, { lines }, replacement) => ({
           kind: "prune",
           leaf: leaf.index,
-          policy: config.classes.find(({ name }) => name === leaf.class)?.keep ?? config.keep,
+          policy: longest.get(leaf.index)!.keep,
           removed_lines: lines,
           replacement,
         }),
         signal,
       );
-      return `${total.parts} parts were pruned, with ${total.lines} days of organizations; ${total.kept} are on hold and stay.${lockedUntil()}`;
+      const kept =
+        longer === 0 ? "" : ` ${longer} stay, because the class of their organization keeps them longer.`;
+      return `${total.parts} parts were pruned, with ${total.lines} days of organizations; ${total.kept} are on hold and stay.${kept}${lockedUntil()}`;
     },
     async erase(body, signal) {
       const reason = saltedText({ reason: body.reason });
@@ -173,8 +187,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
       const open = await state.openEvents({ ...scope, to });
       const total = await removeParts(
         inside,
-        async (line, index) =>
-          fateOfErased(line, body, store, inside.find(({ leaf }) => leaf.index === index)!.files!),
+        (line, part) => fateOfErased(line, body, part, store),
         ({ leaf }, { lines, events }, replacement) => ({
           kind: "erase",
           leaf: leaf.index,
@@ -219,18 +232,4 @@ function openText({ leftOut, onHold }: OpenEvents): string {
       ? ""
       : ` ${onHold} events that are not closed yet are on hold and stay: they are archived if the hold is still in force when their day is closed.`;
   return `${leftOut} events that are not closed yet are left out when their day is closed, unless a hold is in force then; the log gets an entry about them, and the journal drops their bytes.${held}`;
-}
-
-async function fateOfErased(
-  line: Line,
-  { organization, event: wanted, from, to }: Erasure,
-  store: ArchiveStore,
-  files: PartFiles,
-): Promise<Fate> {
-  if (line.organization !== organization || !touches(line, from, to)) return "keep";
-  if (wanted === undefined) return "gone";
-  const without = new Set<number>();
-  for await (const { index, event } of archivedEvents(await openRange(store, files.data, line), organization))
-    if (event !== null && isNamed(event, wanted)) without.add(index);
-  return without.size === 0 ? "keep" : { without };
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type ArchiveState, isOnHold } from "../../core/archive.ts";
+import type { PartLeaf } from "../log/leaf.ts";
 import type { Line } from "../part/manifest.ts";
 
 const holdSchema = z.object({
@@ -19,16 +20,16 @@ export function holdsOf(state: Pick<ArchiveState, "fact">): Hold[] {
   return z.array(holdSchema).parse(JSON.parse(state.fact("holds") ?? "[]"));
 }
 
-/** The line's day is inside, or, for additions, its events reach into the time. */
-export function touches(line: Line, from: string | null, to: string | null): boolean {
-  const [first, last] = reach(line);
-  return (from === null || last >= from) && (to === null || first <= to);
+/** Whether a hold reaches into the days of a line's events. An undated one also counts for the day of its arrival. */
+export function isHeld(line: Line, kind: PartLeaf["kind"], holds: readonly Hold[]): boolean {
+  const { organization, day } = line;
+  return (
+    isOnHold(holds, organization, ...reach(line)) ||
+    (kind === "undated" && isOnHold(holds, organization, day, day))
+  );
 }
 
-export function isHeld(line: Line, holds: readonly Hold[]): boolean {
-  return isOnHold(holds, line.organization, ...reach(line));
-}
-
-function reach(line: Line): [first: string, last: string] {
+/** The first and the last day of its events; the line's day where they have no time. */
+export function reach(line: Line): [first: string, last: string] {
   return [line.first?.slice(0, 10) ?? line.day, line.last?.slice(0, 10) ?? line.day];
 }

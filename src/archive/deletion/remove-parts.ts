@@ -41,7 +41,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
 
   async function removeParts(
     parts: readonly CurrentPart[],
-    fateOf: (line: Line, index: number) => Promise<Fate>,
+    fateOf: (line: Line, part: CurrentPart) => Promise<Fate>,
     bodyOf: RemovalBody,
     signal: AbortSignal,
     text?: SaltedText,
@@ -56,8 +56,8 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
       const inForce = holdsOf(state);
       for (const entry of await readEntries(store, files)) {
         if ("gone" in entry) continue;
-        const wanted = await fateOf(entry.line, part.leaf.index);
-        const held = wanted !== "keep" && isHeld(entry.line, inForce);
+        const wanted = await fateOf(entry.line, part);
+        const held = wanted !== "keep" && isHeld(entry.line, part.leaf.kind, inForce);
         if (held) total.kept++;
         fates.set(entry.line.organization, held ? "keep" : wanted);
       }

@@ -213,6 +213,14 @@ export function archiveEntriesIn(db: State, name: string): number {
     .get(name) as number;
 }
 
+/** The log entries of an archive as the state has them, for commands beside a running process. */
+export function archiveLogIn(db: State, name: string): readonly Buffer[] {
+  return db
+    .prepare("SELECT entry FROM archive_entries WHERE archive = ? ORDER BY number")
+    .pluck()
+    .all(name) as Buffer[];
+}
+
 /** A fact of an archive, for commands beside a running process. */
 export function archiveFactOf(db: State, name: string, key: string): string | undefined {
   return db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
