@@ -261,6 +261,23 @@ test("events that JSON.stringify would write differently come out as from the co
       }
 });
 
+test("an id that is written with an escape, or as a number, is each event's own", () => {
+  const line = JSON.stringify({ ...LOGIN, id: "ID" });
+  for (const { converter, recipes } of withAllRecipes()) {
+    // The checks of a new recipe see equal ids.
+    for (const ids of [
+      (number: number) => `"CORP\\\\pc${number < 12 ? 1 : number}"`,
+      (number: number) => (number < 12 ? "1.0" : `${number}.0`),
+      (number: number) => (number < 12 ? '""' : `"${number}"`),
+    ])
+      for (let number = 0; number < 40; number++) {
+        const event = journalEvent(line.replace('"ID"', () => ids(number)));
+        expect(String(recipes.encode(event))).toBe(converter(event));
+      }
+    expect(recipes.counts.wrong).toBe(0);
+  }
+});
+
 test("broken UTF-8 is replaced as the converter does", () => {
   const bytes = Buffer.from(JSON.stringify({ ...LOGIN, username: "zoë" }));
   const broken = Buffer.from(bytes);

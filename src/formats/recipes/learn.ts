@@ -124,12 +124,15 @@ function mark(
   // Texts that differ in case alone would need markers that do so too.
   const lower = new Set([...compared.keys()].map((text) => text.toLowerCase()));
   if (lower.size < compared.size) return undefined;
+  // An id that the bytes write differently, with an escape, has no marker: its copies would become literals.
+  const id = event.id === undefined ? undefined : compared.get(latin1Of(event.id));
+  if (id === undefined && event.id !== undefined) return undefined;
   const fields = {
     ...plain(event),
     organization,
     timestamp: timestamp ?? event.timestamp,
     timestampMs: (timestamp && timestampMsOf(timestamp)) || timeMs(),
-    id: event.id === undefined ? undefined : (compared.get(latin1Of(event.id)) ?? event.id),
+    id,
     identity: identity(),
     fetchedAtMs: timeMs(),
   };
