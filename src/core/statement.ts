@@ -92,7 +92,12 @@ function headlineOf(
   if (starting !== undefined) return sentences([starting, ...lost]);
   if (facts.unreadWindows > 0)
     return sentences(["New events are arriving and being delivered; history is still being read", ...lost]);
-  return sentences(["Everything is arriving and being delivered", ...lost]);
+  // Events of a refused stretch are not read, so this is not everything.
+  const isEverything = facts.gaps.open === 0;
+  return sentences([
+    `${isEverything ? "Everything is" : "New events are"} arriving and being delivered`,
+    ...lost,
+  ]);
 }
 
 function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
@@ -124,11 +129,10 @@ function accountPoints({ name, state, liveLagMs }: StatusView["accounts"][number
   return [];
 }
 
-function lostText({ gaps, durationMs, organizations }: Facts["gaps"]): string[] {
-  if (gaps === 0) return [];
-  return [
-    `${formatDuration(durationMs)} of ${countText(organizations, "organization")} cannot be read any more`,
-  ];
+function lostText({ gaps, durationMs, organizations, open }: Facts["gaps"]): string[] {
+  const lost = `${formatDuration(durationMs)} of ${countText(organizations, "organization")} cannot be read any more`;
+  const refused = `The service refused ${countText(open, "time range")} when it was last asked`;
+  return [...(gaps > 0 ? [lost] : []), ...(open > 0 ? [refused] : [])];
 }
 
 function weight({ health }: Point): number {

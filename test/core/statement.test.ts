@@ -74,6 +74,13 @@ describe("R40 the statement of health", () => {
     });
   });
 
+  test("does not say that everything is arriving while time ranges are refused", () => {
+    const said = headline({ gaps: { ...fine.gaps, open: 2, openMs: 7_200_000 } });
+    expect(said).toBe(
+      "New events are arriving and being delivered. The service refused 2 time ranges when it was last asked.",
+    );
+  });
+
   test("names a sink that is behind, by age and events", () => {
     const behind = { sinks: [{ ...sink, lagEvents: 55_804, lagMs: 360_000 }] };
     expect(headline(behind)).toBe("siem is 6m behind (55,804 events).");

@@ -60,6 +60,25 @@ describe("R6 an organization at fault", () => {
     },
   );
 
+  test("R40 a refusal that lasts keeps its alarm after a restart, and has its words of the last try", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 60 } });
+    const bad = it.organizations[1]!;
+    it.simulator.control.refuseOrganization(bad, 403);
+    await it.drain();
+    expect(kinds(it)).toEqual(["organization_refused"]);
+    const [before] = it.alarms();
+    await it.restart();
+    await it.drain();
+    expect(it.alarms()).toMatchObject([{ kind: "organization_refused", message: before!.message }]);
+    it.simulator.control.refuseOrganization(bad, 404);
+    await it.pass(2 * HOUR, 30 * MINUTE);
+    expect(kinds(it)).toEqual(["organization_refused"]);
+    expect(it.alarms()[0]!.message).not.toBe(before!.message);
+    it.simulator.control.refuseOrganization(bad, null);
+    await it.pass(2 * HOUR, 30 * MINUTE);
+    expect(kinds(it)).toEqual([]);
+  });
+
   test("R5 the time of a refusal is in the ledger as refused, with its reason; when it ends all of it is read", async () => {
     const it = await open({ simulator: { organizations: 4, events: 200, liveEventsPerSecond: 0.01 } });
     await it.drain();

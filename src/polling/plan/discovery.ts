@@ -2,7 +2,7 @@ import { NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.t
 import { DAY_MS } from "../../core/time.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
-import { REFUSED_RETRY_MS } from "../read/meet-fault.ts";
+import { REFUSED_RETRY_MS, raiseRefused } from "../read/meet-fault.ts";
 import { faultIn, probe } from "../read/probe.ts";
 import type { AccountScope } from "./scope.ts";
 
@@ -40,9 +40,18 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   let askedMs = Number.NEGATIVE_INFINITY;
 
   async function scope(signal: AbortSignal): Promise<AccountScope> {
-    if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs - SLACK_MS) await look(signal);
+    if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs - SLACK_MS) {
+      await look(signal);
+      raiseStanding();
+    }
     await learnTime(known(), signal);
     return known();
+  }
+
+  /** The alarms of a process end with it, and a refusal that lasts is found again only an hour later. */
+  function raiseStanding(): void {
+    for (const { id, state, reason } of roster.list(account))
+      if (state === "refused") raiseRefused(context, `${account}/${id}`, reason ?? "The service refuses it.");
   }
 
   function known(): AccountScope {
@@ -169,6 +178,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       return true;
     }
     await roster.setState(account, [id], "refused", fault.message, clock.now() + REFUSED_RETRY_MS);
+    raiseRefused(context, `${account}/${id}`, fault.message);
     return false;
   }
 }

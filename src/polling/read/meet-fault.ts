@@ -176,7 +176,7 @@ async function diagnose(
   if (verdict === "unclear") return { next: "later" };
   if (verdict === "same") return { next: "account", fault };
   if (provider !== null && verdict === "works") {
-    raiseRefused(context, window, fault);
+    raiseRefused(context, subjectOf(context, window.stream), fault.message);
     return { next: "later" };
   }
   if (organizations.length === 0) return { next: "account", fault };
@@ -268,7 +268,7 @@ async function refuse(
   const { journal, roster, account, clock } = context;
   const nextMs = clock.now() + REFUSED_RETRY_MS;
   await roster.setState(account, [organization], "refused", fault.message, nextMs);
-  raiseRefused(context, window, fault);
+  raiseRefused(context, subjectOf(context, window.stream), fault.message);
   await journal.changeWindows(refusedChange(context, window, fault, nextMs));
 }
 
@@ -285,11 +285,11 @@ function refusedChange(
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };
 }
 
-function raiseRefused(context: PollContext, window: Window, fault: SourceFault): void {
-  context.alarms.raise({
+export function raiseRefused({ alarms }: PollContext, subject: string, message: string): void {
+  alarms.raise({
     kind: "organization_refused",
-    subject: subjectOf(context, window.stream),
-    message: fault.message,
+    subject,
+    message,
     remedy:
       "Check the id, the key's role and whether Insights is enabled for this organization; it is tried again every hour.",
     severity: "warning",
