@@ -1,12 +1,19 @@
 import { parentPort } from "node:worker_threads";
-import { createCompressions, type PackAnswer, type PackOrder } from "./packer.ts";
+import { createCompressions, type PackMessage } from "./packer.ts";
 
 /* The thread behind packer.ts. */
 const compress = createCompressions();
 
-parentPort?.on("message", ({ id, kind, memory, length }: PackOrder) => {
-  // Memory of its own: a small result would otherwise be a slice of Node's shared pool, which cannot be sent.
-  const packed = new Uint8Array(compress[kind](memory.subarray(0, length)));
-  const answer: PackAnswer = { id, memory, packed };
-  parentPort!.postMessage(answer, [memory.buffer, packed.buffer]);
+parentPort?.on("message", ({ memory, length, ...order }: PackMessage) => {
+  const pieces = compress.part(order.kind, memory.subarray(0, length), order.isLast);
+  const packed = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  // Bytes that cannot be compressed become a little longer.
+  const room = packed <= memory.length ? memory : new Uint8Array(packed);
+  let at = 0;
+  for (const piece of pieces) {
+    room.set(piece, at);
+    at += piece.length;
+  }
+  const answer: PackMessage = { ...order, memory: room, length: packed };
+  parentPort!.postMessage(answer, [room.buffer]);
 });

@@ -1,8 +1,8 @@
 import { Worker } from "node:worker_threads";
-import { gzipSync, constants as zlibConstants } from "node:zlib";
+import { createGzipWriter, GZIP_PART_BYTES, type GzipWriter, gzipOf } from "./deflate.ts";
 import { keepHeapFlags } from "./heap-flags.ts";
 import { COMPRESSION } from "./prepare-page.ts";
-import { type Compress, createCompressor } from "./zstd.ts";
+import { createCompressor } from "./zstd.ts";
 
 /** `records`: zstd as Kafka's clients compress records, at its default level. */
 export type PackKind = "zstd" | "gzip" | "records";
@@ -10,44 +10,60 @@ export type PackKind = "zstd" | "gzip" | "records";
 /** Compresses beside the main thread. Each result is a whole zstd frame or gzip member. */
 export interface Packer {
   /**
-   * The pieces must stay as they are until it settles: an order is copied when its turn comes. A failure of the thread
-   * rejects, and the next call starts another.
+   * The pieces must stay as they are until it settles: an order is copied when its turn comes, a large one for gzip
+   * part by part. A failure of the thread rejects, and the next call starts another.
    */
   pack(kind: PackKind, pieces: readonly Uint8Array[]): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** An order to the thread, and its answer. The input's memory comes back with the answer to be used again. */
-export interface PackOrder {
+/**
+ * A part of an order to the thread, and its answer. The answer's memory begins with what the part adds to the output;
+ * it is the order's where that has room. So it is used again, and the thread makes no garbage.
+ */
+export interface PackMessage {
   readonly id: number;
   readonly kind: PackKind;
   readonly memory: Uint8Array<ArrayBuffer>;
   readonly length: number;
-}
-export interface PackAnswer {
-  readonly id: number;
-  readonly memory: Uint8Array<ArrayBuffer>;
-  readonly packed: Uint8Array<ArrayBuffer>;
+  readonly isLast: boolean;
 }
 
 /** Below this the way to the thread and back costs more than the work. */
 const THREAD_BYTES_MIN = 32_000;
-/** Orders at the thread: it works on one while the next one is copied. The others wait without memory of their own. */
-const ORDERS_MAX = 2;
-/** The size up to which input buffers are kept to be used again. */
+/** The thread works on one part while the next one is copied. It has more only while they are small. */
+const PARTS_MAX = 2;
+const SMALL_PARTS_BYTES = 4 << 20;
+const PART_BYTES_MAX: Readonly<Record<PackKind, number>> = {
+  zstd: Number.POSITIVE_INFINITY,
+  records: Number.POSITIVE_INFINITY,
+  gzip: GZIP_PART_BYTES,
+};
+/** Input buffers that are kept to be used again: so many, and each up to this size. */
+const KEPT_MAX = 4;
 const KEPT_BYTES_MAX = 20_000_000;
-const STEP_BYTES = 4 << 20;
+const STEP_BYTES = 1 << 20;
 
-interface Waiting {
+/** An order on its way: what the thread has not got yet, and what it has given. */
+interface Order {
+  readonly id: number;
+  readonly kind: PackKind;
+  readonly pieces: readonly Uint8Array[];
+  readonly length: number;
+  /** Bytes that were sent. */
+  sent: number;
+  /** The lengths of parts at the thread. */
+  readonly parts: number[];
+  readonly packed: Uint8Array[];
   resolve(packed: Uint8Array): void;
   reject(error: unknown): void;
 }
 
 /** In this thread; programs that run from sources, as tests do, have no other. */
 export function createInlinePacker(): Packer {
-  const compress = createCompressions();
+  const { whole: compress } = createCompressions();
   return {
-    pack: async (kind, pieces) => compress[kind](joined(pieces)),
+    pack: async (kind, pieces) => compress(kind, joined(pieces)),
     close: async () => {},
   };
 }
@@ -56,34 +72,49 @@ export function createInlinePacker(): Packer {
 export function createPacker(): Packer {
   if (import.meta.url.endsWith(".ts")) return createInlinePacker();
   const inline = createInlinePacker();
-  const waiting = new Map<number, Waiting>();
-  /** Orders that wait for their turn. */
-  const queued: (() => void)[] = [];
+  /** Orders that were sent, whole or in part. */
+  const open = new Map<number, Order>();
+  /** Orders of which something is still to be sent. The parts of one go one behind the other. */
+  const queued: Order[] = [];
   const kept: Uint8Array<ArrayBuffer>[] = [];
+  let parts = 0;
+  let partBytes = 0;
   let worker: Worker | undefined;
   let orders = 0;
   let isClosed = false;
 
   function started(): Worker {
     if (worker !== undefined) return worker;
-    worker = new Worker(new URL("./packer-worker.js", import.meta.url));
-    keepHeapFlags(worker);
-    worker.unref();
-    worker.on("message", ({ id, memory, packed }: PackAnswer) => {
-      if (kept.length < ORDERS_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
-      waiting.get(id)?.resolve(packed);
-      waiting.delete(id);
-      queued.shift()?.();
+    const thread = new Worker(new URL("./packer-worker.js", import.meta.url));
+    worker = thread;
+    keepHeapFlags(thread);
+    thread.unref();
+    thread.on("message", (answer: PackMessage) => {
+      if (worker === thread) take(answer);
     });
-    worker.on("error", fail);
-    return worker;
+    thread.on("error", fail);
+    return thread;
+  }
+
+  function take({ id, memory, length, isLast }: PackMessage): void {
+    const order = open.get(id)!;
+    order.packed.push(Buffer.from(memory.subarray(0, length)));
+    if (kept.length < KEPT_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
+    parts--;
+    partBytes -= order.parts.shift()!;
+    if (isLast) {
+      open.delete(id);
+      order.resolve(joined(order.packed));
+    }
+    sendMore();
   }
 
   function fail(error: unknown): void {
-    for (const order of waiting.values()) order.reject(error);
-    waiting.clear();
+    for (const order of new Set([...open.values(), ...queued.splice(0)])) order.reject(error);
+    open.clear();
+    parts = 0;
+    partBytes = 0;
     worker = undefined;
-    for (const send of queued.splice(0)) send();
   }
 
   function memoryOf(length: number): Uint8Array<ArrayBuffer> {
@@ -93,16 +124,25 @@ export function createPacker(): Packer {
     return new Uint8Array(new ArrayBuffer(Math.ceil(length / STEP_BYTES) * STEP_BYTES));
   }
 
-  function send(kind: PackKind, pieces: readonly Uint8Array[], length: number, order: Waiting): void {
-    const memory = memoryOf(length);
-    let at = 0;
-    for (const piece of pieces) {
-      memory.set(piece, at);
-      at += piece.length;
+  function sendMore(): void {
+    while (queued.length > 0 && (parts < PARTS_MAX || partBytes < SMALL_PARTS_BYTES)) {
+      const order = queued[0]!;
+      send(order);
+      if (order.sent === order.length) queued.shift();
     }
-    const id = ++orders;
-    waiting.set(id, order);
-    const message: PackOrder = { id, kind, memory, length };
+  }
+
+  function send(order: Order): void {
+    const { id, kind } = order;
+    const length = Math.min(order.length - order.sent, PART_BYTES_MAX[kind]);
+    const memory = memoryOf(length);
+    copyPart(order.pieces, order.sent, memory.subarray(0, length));
+    order.sent += length;
+    open.set(id, order);
+    parts++;
+    partBytes += length;
+    order.parts.push(length);
+    const message: PackMessage = { id, kind, memory, length, isLast: order.sent === order.length };
     started().postMessage(message, [memory.buffer]);
   }
 
@@ -111,12 +151,9 @@ export function createPacker(): Packer {
       const length = sizeOf(pieces);
       if (length < THREAD_BYTES_MIN) return inline.pack(kind, pieces);
       return new Promise((resolve, reject) => {
-        const go = () => {
-          if (isClosed) reject(new Error("The packer was closed."));
-          else send(kind, pieces, length, { resolve, reject });
-        };
-        if (waiting.size < ORDERS_MAX) go();
-        else queued.push(go);
+        if (isClosed) return reject(new Error("The packer was closed."));
+        queued.push({ id: ++orders, kind, pieces, length, sent: 0, parts: [], packed: [], resolve, reject });
+        sendMore();
       });
     },
     async close() {
@@ -128,13 +165,56 @@ export function createPacker(): Packer {
   };
 }
 
+/** The thread for bodies of requests, which all sinks share: one compresses more than a network takes. */
+const shared: { packer?: Packer } = {};
+
+export function sharedPacker(): Packer {
+  shared.packer ??= createPacker();
+  return shared.packer;
+}
+
 /** Like stored pages in zstd; the speed of a disk matters more than the last tenth of its space. */
-export function createCompressions(): Readonly<Record<PackKind, Compress>> {
+export function createCompressions() {
+  const zstd = createCompressor(COMPRESSION);
+  const records = createCompressor();
+  let gzip: GzipWriter | undefined;
+
+  function whole(kind: PackKind, bytes: Uint8Array): Uint8Array {
+    switch (kind) {
+      case "zstd":
+        return zstd(bytes);
+      case "records":
+        return records(bytes);
+      case "gzip":
+        gzip ??= createGzipWriter();
+        return gzipOf(gzip, bytes);
+    }
+  }
+
   return {
-    zstd: createCompressor(COMPRESSION),
-    records: createCompressor(),
-    gzip: (bytes) => gzipSync(bytes, { level: zlibConstants.Z_BEST_SPEED, chunkSize: 256 << 10 }),
+    whole,
+    /** What a part adds to the output, until the next call. */
+    part(kind: PackKind, bytes: Uint8Array, isLast: boolean): readonly Uint8Array[] {
+      if (kind !== "gzip") return [whole(kind, bytes)];
+      gzip ??= createGzipWriter();
+      return gzip.add(bytes, isLast);
+    },
   };
+}
+
+/** Copies what lies from `from` on in the pieces, as much as there is room for. */
+function copyPart(pieces: readonly Uint8Array[], from: number, room: Uint8Array): void {
+  let start = 0;
+  let filled = 0;
+  for (const piece of pieces) {
+    const skipped = Math.max(0, from - start);
+    start += piece.length;
+    if (skipped >= piece.length) continue;
+    const part = piece.subarray(skipped, skipped + room.length - filled);
+    room.set(part, filled);
+    filled += part.length;
+    if (filled === room.length) return;
+  }
 }
 
 function sizeOf(pieces: readonly Uint8Array[]): number {

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { GZIP_PART_BYTES } from "../../src/core/deflate.ts";
 import { IDENTITY_BYTES, STRIDE } from "../../src/core/page-scratch.ts";
 import { FIELD, scanPage } from "../../src/core/scanner.ts";
 
@@ -61,4 +62,8 @@ test("the depth that values may be nested to", () => {
   const nested = (levels: number) => Buffer.from(`[{"a":${"[".repeat(levels)}${"]".repeat(levels)}}]`);
   expect(() => scanPage(nested(depth + 2))).toThrow(`nested more than ${depth} deep`);
   expect(scanPage(nested(depth - 2)).count).toBe(1);
+});
+
+test("the size of a part for the gzip writer", () => {
+  expect(constantsOf("wasm/deflate/memory.ts").get("CHUNK_BYTES")).toBe(GZIP_PART_BYTES);
 });

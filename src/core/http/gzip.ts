@@ -4,9 +4,9 @@ import { createGzip } from "node:zlib";
 const CHUNK_BYTES = 128 << 10;
 
 /** One gzip member of all the pieces, compressed in the system's pool of threads. Nothing is copied before. */
-export function gzip(pieces: readonly Uint8Array[], level?: number): Promise<Buffer> {
+export function gzip(pieces: readonly Uint8Array[]): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const stream = createGzip({ chunkSize: CHUNK_BYTES, ...(level !== undefined && { level }) });
+    const stream = createGzip({ chunkSize: CHUNK_BYTES });
     const chunks: Buffer[] = [];
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("error", reject);

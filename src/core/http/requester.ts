@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { PausedError, RetryableError } from "../errors.ts";
+import { sharedPacker } from "../packer.ts";
 import type { Secret } from "../secret.ts";
 import { withDeadline } from "../timeout.ts";
-import { gzip } from "./gzip.ts";
 import { secretHider } from "./hide-secrets.ts";
 import { openPool } from "./pool.ts";
 import { dateMsOf, retryAfterMsOf } from "./retry-after.ts";
@@ -15,8 +15,6 @@ import {
   type TlsOptions,
 } from "./tls.ts";
 
-/** Speed over ratio: the body is sent once and then dropped. */
-const LEVEL = 1;
 /** A longer wait is asked for again after this. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
@@ -96,7 +94,9 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const { method = "POST" } = outgoing;
     const url = new URL(outgoing.url);
     const isZipped = outgoing.body !== undefined && outgoing.gzip === true;
-    const body = isZipped ? await gzip(piecesOf(outgoing.body!), LEVEL) : joined(outgoing.body);
+    const body = isZipped
+      ? await sharedPacker().pack("gzip", piecesOf(outgoing.body!))
+      : joined(outgoing.body);
     const headers = { ...outgoing.headers, ...(isZipped && { "content-encoding": "gzip" }) };
     const signed = await options.sign?.({ method, url, headers, body: body ?? "" });
     const { origin, pathname, search } = url;

@@ -17,13 +17,6 @@ describe("gzip", () => {
     expect(gunzipSync(await gzip([])).length).toBe(0);
   });
 
-  test("compresses more at a higher level", async () => {
-    const text = Buffer.from(Array.from({ length: 20_000 }, (_, at) => `{"number":${at}}`).join("\n"));
-    const [fast, best] = [await gzip([text], 1), await gzip([text], 9)];
-    expect(best.length).toBeLessThan(fast.length);
-    expect(gunzipSync(best).equals(text)).toBe(true);
-  });
-
   test("takes views into larger memory as they are", async () => {
     const memory = Buffer.from("xxhelloxxworldxx");
     const packed = await gzip([memory.subarray(2, 7), memory.subarray(9, 14)]);
