@@ -279,6 +279,25 @@ describe("a crash in the middle of a deletion", () => {
     },
   );
 
+  test("files of an erasure that failed are not forgotten when a closing writes the reason of another one", async () => {
+    const plan = { left: Number.POSITIVE_INFINITY, isDone: true };
+    world = await openWorld({ openStore: async (folder) => failing(await openDirectory(folder), plan) });
+    await closed();
+    const next = "2026-03-11";
+    await world.events(B, next, 50, 2);
+    await deletions().erase({ organization: B, from: next, to: next, reason: "contract ended" }, never);
+    // The note, the wording, the data file, the manifest.
+    plan.left = 4;
+    const one = { organization: A, event: idOf(1), from: null, to: null, reason: "asked" };
+    await expect(deletions().erase(one, never)).rejects.toThrow("the process ends here");
+    await world.seal([B], next, 2);
+    await world.closeAll();
+    expect(world.archive.leaves().at(-1)).toMatchObject({ kind: "erase", removed_events: 2 });
+    await deletions().finish(never);
+    expect((await world.verify()).findings).toEqual([]);
+    expect(world.state.fact("rewrite")).toBeUndefined();
+  });
+
   test("an erasure that nothing is left to do for leaves no file and no entry", async () => {
     world = await openWorld();
     await closed();

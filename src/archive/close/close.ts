@@ -99,20 +99,31 @@ export function createCloseStep(
     const texts = await publishReasons(done);
     await noteDiffering(state, done);
     await log.append(leaves, signal);
-    if (texts > 0) await state.setFact("rewrite", null);
+    if (texts.length > 0) await noteWritten(texts);
     for (const built of done) removeBuilt(built);
   }
 
   /** Writes the wordings that no entry has named yet: one that was named may have been erased (A18). */
-  async function publishReasons(done: readonly Built[]): Promise<number> {
+  async function publishReasons(done: readonly Built[]): Promise<readonly string[]> {
     const reasons = new Set(done.flatMap(({ leftOut = [] }) => leftOut.map(({ reason }) => reason)));
     const known = state.entries();
     const fresh = [...reasons].filter((reason) => !known.some((entry) => entry.includes(digestOf(reason))));
-    if (fresh.length === 0) return 0;
+    if (fresh.length === 0) return [];
+    const paths = fresh.map(reasonPath);
     // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
-    await state.setFact("rewrite", JSON.stringify(fresh.map(reasonPath)));
+    await state.setFact("rewrite", JSON.stringify([...new Set([...leftovers(), ...paths])]));
     for (const reason of fresh) await store.create(reasonPath(reason), { bytes: Buffer.from(reason) });
-    return fresh.length;
+    return paths;
+  }
+
+  /** Files that a deletion before has left behind stay noted. */
+  async function noteWritten(paths: readonly string[]): Promise<void> {
+    const left = leftovers().filter((path) => !paths.includes(path));
+    await state.setFact("rewrite", left.length === 0 ? null : JSON.stringify(left));
+  }
+
+  function leftovers(): string[] {
+    return JSON.parse(state.fact("rewrite") ?? "[]") as string[];
   }
 
   /** A hold or an erasure that came after the building counts: the part is built again, from the same pages. */

@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import type { ArchiveState } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Archive } from "../archive.ts";
+import type { Built } from "../close/build.ts";
 import type { ArchiveConfig } from "../config.ts";
 import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
@@ -105,21 +106,31 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     return removed;
   }
 
-  async function removeFiles(paths: readonly string[]): Promise<void> {
-    const leaves = archive.leaves();
-    const current = new Set([
-      ...currentParts(leaves).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
-      ...leaves.flatMap(filesNamedBy).filter((path) => path.startsWith("texts/")),
-    ]);
+  /** Gives back the paths that are locked; their orders are recorded. */
+  async function removeFiles(paths: readonly string[]): Promise<ReadonlySet<string>> {
+    const needed = neededFiles();
+    const locked = new Set<string>();
     for (const path of paths) {
-      if (current.has(path)) continue;
+      if (needed.has(path)) continue;
       try {
         await store.remove(path);
       } catch (error) {
         if (!(error instanceof LockedFileError)) throw error;
         await addDue(state, path, error.untilMs);
+        locked.add(path);
       }
     }
+    return locked;
+  }
+
+  /** What the log has now, and what a closing is about to name: it may have the name of a file that was to go. */
+  function neededFiles(): ReadonlySet<string> {
+    const leaves = archive.leaves();
+    return new Set([
+      ...currentParts(leaves).flatMap(({ files }) => (files ? [files.data, files.manifest] : [])),
+      ...leaves.flatMap(filesNamedBy).filter((path) => path.startsWith("texts/")),
+      ...state.plans().flatMap(({ built }) => filesOfBuilt(built)),
+    ]);
   }
 
   /** Files of deletions that a crash interrupted, and files whose lock has ended. */
@@ -127,19 +138,29 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     const named = archive.leaves().flatMap(filesNamedBy);
     const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
     const due = dueOrders(state);
-    const locked = new Set(due.filter(({ untilMs }) => untilMs > clock.now()).map(({ path }) => path));
+    const waiting = due.filter(({ untilMs }) => untilMs > clock.now()).map(({ path }) => path);
     const paths = new Set([...named, ...orphans, ...due.map(({ path }) => path)]);
-    await removeFiles([...paths].filter((path) => !locked.has(path)));
-    await state.setFact("due", JSON.stringify(dueOrders(state).filter(({ path }) => locked.has(path))));
+    for (const path of waiting) paths.delete(path);
+    const locked = await removeFiles([...paths]);
+    // A file that turned out to be locked has a new order, which stays.
+    const over = new Set([...paths].filter((path) => !locked.has(path)));
+    await state.setFact("due", JSON.stringify(dueOrders(state).filter(({ path }) => !over.has(path))));
     await state.setFact("rewrite", null);
   }
 
   function lockedUntil(): string {
-    const due = dueOrders(state);
+    const needed = neededFiles();
+    const due = dueOrders(state).filter(({ path }) => !needed.has(path));
     if (due.length === 0) return "";
     const last = Math.max(...due.map(({ untilMs }) => untilMs));
     return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded, and \`archive prune\` carries it out then.`;
   }
 
   return { removeParts, removeLeftovers, lockedUntil };
+}
+
+function filesOfBuilt(built: object | undefined): string[] {
+  if (built === undefined) return [];
+  const { files } = built as Built;
+  return [files.data, files.manifest];
 }
