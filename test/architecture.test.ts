@@ -131,6 +131,11 @@ describe("the architecture", () => {
     expect(elsewhere).toEqual([]);
   });
 
+  test("time limits are made in one place: Node may collect other timeout signals, and they never abort", () => {
+    const making = files.filter((file) => codeOf(file).includes("AbortSignal.timeout("));
+    expect(making).toEqual(["src/core/timeout.ts"]);
+  });
+
   test("only the Kafka client imports kafkajs", () => {
     // Also by the name of a file inside the package, as in import(`kafkajs/src/…`).
     const importing = files.filter((file) => /["'`]kafkajs["'`/]/.test(codeOf(file)));

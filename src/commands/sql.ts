@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
 import { formatDuration } from "../core/time.ts";
+import { timeoutSignal } from "../core/timeout.ts";
 import { EVENT_COLUMNS, runSql, StuckQueryError } from "../search/sql/run-sql.ts";
 import { type ArchiveFlags, withStore } from "./archive-store.ts";
 import type { Io } from "./io.ts";
@@ -51,7 +52,7 @@ function sql(text: string, flags: Flags, io: Io): Promise<void> {
 async function answer(text: string, flags: Flags, io: Io): Promise<void> {
   const progress = searchProgress(io);
   const opened = await openNamedSearch(flags, io);
-  const timeout = AbortSignal.timeout(flags.timeout);
+  const timeout = timeoutSignal(flags.timeout);
   // A folder of its own: other users have theirs in the same place.
   const temporaryFolder = mkdtempSync(join(tmpdir(), "tidemark-sql-"));
   try {

@@ -1,9 +1,11 @@
 import { hash } from "node:crypto";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { cosignedAtMs, parseCheckpoint, signCheckpoint } from "../../src/archive/log/checkpoint.ts";
 import { COSIGNATURE, newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
@@ -114,6 +116,68 @@ describe("the witness", () => {
         never,
       ),
     ).rejects.toThrow("without a cosignature of its key");
+  });
+
+  describe("of somebody else", () => {
+    const checkpoint = parseCheckpoint(Buffer.from(at(7)));
+    let stranger: Server;
+    afterEach(() => {
+      stranger.closeAllConnections();
+      stranger.close();
+    });
+
+    /** A server that answers with `answer` to every request. */
+    async function startStranger(answer: (response: ServerResponse) => void): Promise<string> {
+      stranger = createServer((request, response) => {
+        request.resume();
+        answer(response);
+      });
+      await new Promise<void>((resolve) => stranger.listen(0, "127.0.0.1", resolve));
+      return `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`;
+    }
+
+    test.each<[string, (response: ServerResponse) => void]>([
+      ["does not answer", () => {}],
+      ["stops in its answer", (response) => response.writeHead(200).write("— ")],
+    ])("that %s is given up, although garbage is collected meanwhile", async (_name, answer) => {
+      const address = await startStranger(answer);
+      setFlagsFromString("--expose_gc");
+      const collecting = setInterval(runInNewContext("gc") as () => void, 20);
+      const asking = createWitnessClient(address, witness.verifier, 500)
+        .cosign(checkpoint, entries.slice(0, 7), never)
+        .then(
+          () => "answered",
+          () => "given up",
+        );
+      try {
+        const waited = new Promise((resolve) => setTimeout(resolve, 30_000, "still waiting").unref());
+        expect(await Promise.race([asking, waited])).toBe("given up");
+      } finally {
+        clearInterval(collecting);
+      }
+    });
+
+    test("whose answer has no end is given up after a few bytes of it", async () => {
+      const chunk = Buffer.alloc(65_536, "a");
+      let sent = 0;
+      const address = await startStranger((response) => {
+        response.writeHead(200);
+        const go = () => {
+          // An end, so that a client without a limit only fails this test.
+          while (!response.destroyed && sent < 300_000_000) {
+            sent += chunk.length;
+            if (!response.write(chunk)) return response.once("drain", go);
+          }
+          return response.end();
+        };
+        go();
+      });
+      const client = createWitnessClient(address, witness.verifier);
+      await expect(client.cosign(checkpoint, entries.slice(0, 7), never)).rejects.toThrow(
+        "answered with more than 100000 bytes",
+      );
+      expect(sent).toBeLessThan(50_000_000);
+    });
   });
 
   test.each([

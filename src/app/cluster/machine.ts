@@ -18,6 +18,7 @@ import type { Log } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Encoder } from "../../core/page-slice.ts";
 import { pause } from "../../core/pause.ts";
+import { timeoutSignal } from "../../core/timeout.ts";
 import { migrations } from "../../journal/migrations.ts";
 import type { Preparer } from "../../polling/prepare/preparer.ts";
 import { connectKafka } from "./connect-kafka.ts";
@@ -125,7 +126,7 @@ function createMachine(
       await set.closed();
       leaving.abort();
       await Promise.allSettled(parts);
-      await board.publish(name, null, AbortSignal.timeout(5000)).catch(() => {});
+      await board.publish(name, null, timeoutSignal(5000)).catch(() => {});
       await board.end();
       await shared.close();
     },

@@ -13,6 +13,7 @@ import {
   replyPartition,
 } from "../../core/lane-requests.ts";
 import type { Log } from "../../core/log.ts";
+import { timeoutSignal } from "../../core/timeout.ts";
 import { failureOf, ROUTE_REQUEST } from "../requests.ts";
 
 /*
@@ -145,7 +146,7 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
     answer,
     async ask(lane, question, timeoutMs, signal) {
       const id = `${replyTo}:${randomUUID()}`;
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+      const limit = AbortSignal.any([signal, timeoutSignal(timeoutMs)]);
       const given = new Promise<LaneAnswer | undefined>((resolve) => {
         waiting.set(id, resolve);
         limit.addEventListener("abort", () => resolve(undefined), { once: true });

@@ -1,5 +1,6 @@
-import { Agent, fetch } from "undici";
+import { Agent, fetch, type Response } from "undici";
 import { DecisionNeededError } from "../../core/errors.ts";
+import { timeoutSignal } from "../../core/timeout.ts";
 import { BEGIN_ANOTHER } from "../log/ahead.ts";
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
 import { parseSignature, type Verifier } from "../log/note.ts";
@@ -16,9 +17,13 @@ export interface WitnessClient {
 }
 
 const TIMEOUT_MS = 15_000;
-const ANSWER_LENGTH_MAX = 100_000;
+const ANSWER_BYTES_MAX = 100_000;
 
-export function createWitnessClient(url: string, verifier: Verifier): WitnessClient {
+export function createWitnessClient(
+  url: string,
+  verifier: Verifier,
+  timeoutMs: number = TIMEOUT_MS,
+): WitnessClient {
   const dispatcher = new Agent({ connect: { rejectUnauthorized: true } });
   // The size that the witness saw last. Unknown at first: its answer to size 0 names it.
   let knownSize = 0;
@@ -29,9 +34,24 @@ export function createWitnessClient(url: string, verifier: Verifier): WitnessCli
       body,
       redirect: "error",
       dispatcher,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      signal: AbortSignal.any([signal, timeoutSignal(timeoutMs)]),
     });
-    return { status: answer.status, text: (await answer.text()).slice(0, ANSWER_LENGTH_MAX) };
+    return { status: answer.status, text: await textOf(answer) };
+  }
+
+  /** A witness is somebody else's server: its answer may have no end. */
+  async function textOf({ body }: Response): Promise<string> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of body ?? []) {
+      bytes += chunk.length;
+      if (bytes > ANSWER_BYTES_MAX)
+        throw new Error(
+          `The witness ${verifier.name} answered with more than ${ANSWER_BYTES_MAX} bytes, which is no answer of a witness: check its address.`,
+        );
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString();
   }
 
   return {

@@ -1,4 +1,5 @@
 import { headerValues, type RawInput } from "../../core/raw-route.ts";
+import { timeoutSignal } from "../../core/timeout.ts";
 import type { AccessLog } from "../access/access-log.ts";
 import { maySee, type SearchTokens, type Token } from "../access/tokens.ts";
 import { type InsightsAnswer, refusal } from "../insights/answer.ts";
@@ -77,7 +78,7 @@ export async function askSearch(
   request: ServiceRequest,
   signal: AbortSignal,
 ): Promise<InsightsAnswer> {
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const timeout = timeoutSignal(timeoutMs);
   try {
     return await service.answer(request, AbortSignal.any([signal, timeout]));
   } catch (error) {
