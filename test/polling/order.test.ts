@@ -237,4 +237,37 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
       expect(exchanges.length).toBeLessThan(1500);
     },
   );
+
+  test("R36 tokens in a circle, by a service that ignores the start: no event is counted twice", async () => {
+    const { it, proxy } = await openBehindProxy(10);
+    const times = Array.from({ length: 38 }, (_, at) => START_MS - 47 * HOUR + at * 35 * MINUTE);
+    const events = times.map((ms) => ({ timestamp: new Date(ms).toISOString() }));
+    it.simulator.control.append(it.organizations[0]!, events);
+    const rows = [...it.simulator.control.allEvents({ organization: it.organizations[0]! })].map(String);
+    let isBad = true;
+    let circles = 0;
+    proxy.ask = (query) => (isBad ? { ...query, search_after: undefined } : query);
+    proxy.change = (exchange) => {
+      const { path, query, headers } = exchange;
+      if (!isBad || !path.endsWith("/events") || query.fields !== undefined) return;
+      const page = JSON.parse(exchange.body.toString()) as unknown[];
+      const [, token] = (query.search_after ?? []) as [unknown, unknown?];
+      if (token === undefined && page.length < 10) return;
+      if (token === "b") circles++;
+      const from = token === "a" ? 10 : 0;
+      exchange.body = Buffer.from(`[${rows.slice(from, from + 10).join(",")}]`);
+      Object.assign(headers, {
+        "x-result-count": "10",
+        "x-limit": "10",
+        "x-search_after": `[1,"${token === "a" ? "b" : "a"}"]`,
+      });
+    };
+    await it.pass(5 * MINUTE, 20 * SECOND);
+    expect(circles).toBeGreaterThan(2);
+    isBad = false;
+    await it.pass(30 * MINUTE, MINUTE);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 38 });
+    const closed = (await it.windows()).filter(({ live }) => !live);
+    expect(closed.reduce((sum, { apiCount }) => sum + apiCount!, 0)).toBe(38);
+  });
 });

@@ -6,7 +6,7 @@ const CORE_LENGTH_MIN = 6;
 
 /**
  * Returns a function that replaces the secrets in a text, in every encoding in which a server may repeat them:
- * as they are, escaped in JSON, percent-encoded, and in base64 and base64url, also as a part of a longer
+ * as they are, escaped in JSON or HTML, percent-encoded, and in base64 and base64url, also as a part of a longer
  * encoded text such as `user:password`. With `keepsLength` the text stays as long as it was, for binary messages.
  */
 export function secretHider(
@@ -28,11 +28,33 @@ function formsOf(secret: string): string[] {
     secret,
     escaped,
     escaped.replaceAll("/", "\\/"),
+    // As Go writes JSON.
+    escaped.replaceAll(/[<>&]/g, (sign) => `\\u00${hexOf(sign)}`),
+    ...htmlForms(secret),
     percent,
     percent.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
     percent.replaceAll("%20", "+"),
+    encodeURIComponent(wellFormed(secret)),
     encodeURI(wellFormed(secret)),
     ...base64Forms(secret),
+  ];
+}
+
+const NAMED: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const hexOf = (sign: string) => sign.charCodeAt(0).toString(16);
+
+/** Libraries name quotes differently, and some write the slash and other signs as numbers. */
+function htmlForms(secret: string): string[] {
+  const named = secret.replaceAll(/[&<>"]/g, (sign) => NAMED[sign]!);
+  const bare = secret.replaceAll(/[&<>]/g, (sign) => NAMED[sign]!);
+  const decimal = (text: string) => text.replaceAll(/['"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  const quoted = [named, bare, decimal(named), decimal(bare), named.replaceAll("'", "&apos;")];
+  const hexadecimal = named.replaceAll(/['`=/]/g, (sign) => `&#x${hexOf(sign)};`);
+  return [
+    ...quoted,
+    ...quoted.map((text) => text.replaceAll("/", "&#x2F;")),
+    hexadecimal,
+    hexadecimal.replaceAll(/&#x[0-9a-f]{2};/g, (code) => code.toUpperCase().replace("X", "x")),
   ];
 }
 

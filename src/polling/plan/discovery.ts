@@ -2,8 +2,8 @@ import { NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.t
 import { DAY_MS } from "../../core/time.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
-import { REFUSED_RETRY_MS, raiseRefused } from "../read/meet-fault.ts";
 import { faultIn, probe } from "../read/probe.ts";
+import { REFUSED_RETRY_MS, raiseRefused } from "../read/refused.ts";
 import type { AccountScope } from "./scope.ts";
 
 export interface DiscoveryOptions {

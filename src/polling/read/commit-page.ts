@@ -1,7 +1,7 @@
 import type { FilledStretch, GapReason } from "../../core/gap.ts";
 import type { Appended } from "../../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
-import { DAY_MS } from "../../core/time.ts";
+import { DAY_MS, wholeSecondBefore } from "../../core/time.ts";
 import { CAME_TWICE, newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
@@ -101,7 +101,7 @@ function progress(
       pages: pass.pages + 1,
       events: pass.events + page.scanned.count,
       ...(pass.shown !== undefined && {
-        shown: addShown(pass.shown, page, stretchOf(window), found.repeatedAt),
+        shown: addShown(pass.shown, page, countedIn(window, pass), found.repeatedAt),
       }),
       repeated: pass.repeated + found.repeated,
       changed: pass.changed + found.changed,
@@ -130,6 +130,12 @@ export function shownBefore(
 
 function stretchOf({ fromMs, toMs, live }: Window): TimeStretch {
   return { fromMs, toMs: live ? Number.POSITIVE_INFINITY : toMs };
+}
+
+/** A service that ignores the start of a restarted request shows events again that the pass has counted. */
+function countedIn(window: Window, pass: Pass): TimeStretch {
+  const { fromMs, toMs } = stretchOf(window);
+  return { fromMs: hasPlace(pass) ? Math.max(fromMs, wholeSecondBefore(pass.startMs)) : fromMs, toMs };
 }
 
 /** A whole pass has reached its last page (R3). */

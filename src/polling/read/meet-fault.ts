@@ -5,14 +5,14 @@ import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
 import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
 import { isUnordered } from "./order.ts";
-import { halved, hasMoved, restarted } from "./pass.ts";
+import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
+import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
 import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { areSuspects, halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
 
-export const REFUSED_RETRY_MS = 3_600_000;
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
 /** A failure that comes so often in a row is no accident of one answer. */
@@ -64,7 +64,7 @@ export async function meetFault(
   const fault = faultIn(context, error);
   const failure = { window, error, fault, failures };
   if (isBadContent(context, error)) return searchBadEvent(context, failure);
-  if (error instanceof RepeatedPageError) return restartWithoutCursor(context, window);
+  if (error instanceof RepeatedPageError) return leaveCircle(context, window);
   switch (fault.kind) {
     case "throttled":
       return { next: "soon" };
@@ -158,6 +158,14 @@ async function restartWithoutCursor(context: PollContext, window: Window): Promi
   const limit = isStuck ? Math.min(LIMIT_MAX, pass.limit * 2) : pass.limit;
   await context.journal.changeWindows({ put: [{ ...window, pass: restarted(pass, limit) }] });
   return { next: isStuck ? "later" : "again" };
+}
+
+/** Tokens lead back to an earlier page. Where a new request does not help, the pass begins anew, and so do its counts. */
+async function leaveCircle(context: PollContext, window: Window): Promise<FaultConsequence> {
+  const pass = passOf(context, window);
+  if (hasMoved(pass) || !hasPlace(pass)) return restartWithoutCursor(context, window);
+  await context.journal.changeWindows({ put: [{ ...window, pass: begunAnew(pass, [], pass.fresh) }] });
+  return { next: "later" };
 }
 
 /** The most that the service puts into one page. */
@@ -283,15 +291,4 @@ function refusedChange(
   if (window.state === "read" || window.state === "sealed")
     return { put: [{ ...window, pass: null, nextMs: context.serviceClock.earlierNow() + REFUSED_RETRY_MS }] };
   return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };
-}
-
-export function raiseRefused({ alarms }: PollContext, subject: string, message: string): void {
-  alarms.raise({
-    kind: "organization_refused",
-    subject,
-    message,
-    remedy:
-      "Check the id, the key's role and whether Insights is enabled for this organization; it is tried again every hour.",
-    severity: "warning",
-  });
 }

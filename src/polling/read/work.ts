@@ -3,8 +3,8 @@ import type { PollContext } from "../context.ts";
 import { BACKFILL, LIVE } from "../limits/pace.ts";
 import type { Work } from "../plan/agenda.ts";
 import { withCountsNow } from "./counts.ts";
-import { REFUSED_RETRY_MS } from "./meet-fault.ts";
 import { endForgotten, readWindow } from "./read-window.ts";
+import { REFUSED_RETRY_MS } from "./refused.ts";
 import { halvesOf, replaceByGroups, separateLoners } from "./split-window.ts";
 import { sweepWindow } from "./sweep-window.ts";
 

@@ -26,6 +26,26 @@ describe("secrets in the words of others", () => {
       expect(Buffer.from(word, "base64").toString()).not.toContain(SECRET.slice(4, 20));
   });
 
+  test.each([
+    ["as encodeURIComponent writes it", (secret: string) => encodeURIComponent(secret)],
+    ["in HTML", (secret: string) => escaped(secret, { "'": "&#39;", '"': "&#34;" })],
+    ["in HTML with named quotes", (secret: string) => escaped(secret, { '"': "&quot;", "'": "&apos;" })],
+    [
+      "in HTML with a coded slash",
+      (secret: string) => escaped(secret, { '"': "&quot;", "'": "&#39;", "/": "&#x2F;" }),
+    ],
+    [
+      "in JSON as Go writes it",
+      (secret: string) =>
+        JSON.stringify(secret).replaceAll(/[<>&]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`),
+    ],
+  ])("are hidden %s, whatever signs they have", (_, write) => {
+    for (const secret of ["Passw0rd!/x4711", "Summer'26/abc&<d>", 'qu"ote*(1)'])
+      expect(secretHider([secret])(`header was [${write(secret)}] sorry`)).toMatch(
+        /^header was \["?\[secret\]"?\] sorry$/,
+      );
+  });
+
   test("any secret is hidden in base64 wherever it stands", () => {
     fc.assert(
       fc.property(fc.string({ minLength: 8 }), fc.string(), fc.string(), (secret, before, after) => {
@@ -43,3 +63,9 @@ describe("secrets in the words of others", () => {
     expect(secretHider(["abcd", "abcdefgh"])("x abcdefgh y abcd")).toBe("x [secret] y [secret]");
   });
 });
+
+/** As a library escapes text for HTML, with these forms of quotes and other signs. */
+function escaped(text: string, signs: Readonly<Record<string, string>>): string {
+  const forms: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", ...signs };
+  return text.replaceAll(/./g, (sign) => forms[sign] ?? sign);
+}
