@@ -116,6 +116,7 @@ function ageText(ageMs: number): string {
 function textOf(result: Verification, flags: Flags): string {
   const { days, findings, findingsLeftOut, gaps, differing, size, events, isPinned, newestMs, witnessedMs } =
     result;
+  const { unwitnessed } = result;
   const number = (value: number) => value.toLocaleString("en-US");
   const age = newestMs === undefined ? "no entries" : ageText(systemClock.now() - newestMs);
   return [
@@ -138,6 +139,11 @@ function textOf(result: Verification, flags: Flags): string {
       : []),
     `${number(days.valid)}/${number(days.total)} days valid, ${flags.quick ? "data files not read" : `${number(events)} events read`}, ${number(size)} log entries`,
     `Newest log entry: ${age}, by the operator's clock. ${witnessedMs === undefined ? "No witness has cosigned the checkpoint." : `A witness cosigned the checkpoint at ${new Date(witnessedMs).toISOString()}.`}`,
+    ...(unwitnessed.length === 0
+      ? []
+      : [
+          `The newest checkpoint lacks the cosignature of a witness that the log names: ${unwitnessed.join(", ")}. It was away, or it refused: it may know a longer or another history of this log. Ask it.`,
+        ]),
     isPinned
       ? "Checked with the given key."
       : "Self-consistent only: no key was given, so anybody could have written this archive. Use --key.",

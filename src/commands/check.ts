@@ -70,7 +70,7 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
   }
   const { signal, stderr: stdout } = io;
   yield* checkSinks(config, { log: createLog(io, "error"), signal, stdout });
-  yield* checkArchives(config);
+  yield* checkArchives(config, signal);
 }
 
 function refuseState(config: Config, isRunning: boolean): void {

@@ -216,11 +216,18 @@ describe("the witness", () => {
       expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
       cpSync(world.folder, `${world.folder}-copy`, { recursive: true });
       expect((await hold("A")).code).toBe(0);
+      const good = await world.run(["check", "--online", "-c", config]);
+      expect(good.stdout).toContain(
+        "ok      archive evidence: the witness witness.example/w1 knows this history",
+      );
       for (const name of ["archive", "state.db"]) {
         rmSync(world.at(name), { recursive: true });
         cpSync(join(`${world.folder}-copy`, name), world.at(name), { recursive: true });
       }
       const before = readFileSync(world.at("archive/log/checkpoint"), "utf8");
+      const check = await world.run(["check", "--online", "-c", config]);
+      expect(check.code).toBe(1);
+      expect(check.stdout).toMatch(/FAILED {2}archive evidence: .*put back from an older copy/);
       const second = await hold("B");
       expect(second.stderr).toContain("put back from an older copy");
       expect(second.code).toBe(1);
@@ -266,6 +273,7 @@ describe("the witness", () => {
       expect(away).toBe(1);
       expect((await world.verify()).findings).toEqual([]);
       expect((await world.verify()).witnessedMs).toBeUndefined();
+      expect((await world.verify()).unwitnessed).toEqual([witness.verifier.name]);
     } finally {
       world.end();
       await start();

@@ -2,20 +2,28 @@ import { existsSync } from "node:fs";
 import type { ArchiveConfig } from "../../archive/config.ts";
 import { unknownClasses, unknownClassText } from "../../archive/deletion/past-retention.ts";
 import { olderState } from "../../archive/log/ahead.ts";
-import { checkSigned, parseCheckpoint } from "../../archive/log/checkpoint.ts";
+import {
+  checkSigned,
+  cosignedAtMs,
+  parseCheckpoint,
+  type SignedCheckpoint,
+} from "../../archive/log/checkpoint.ts";
 import { currentParts } from "../../archive/log/current-parts.ts";
 import { parseLeaf } from "../../archive/log/leaf.ts";
+import { parseVerifier } from "../../archive/log/note.ts";
+import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
+import { createWitnessClient } from "../../archive/witness/client.ts";
 import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
-import { explainWithChoices } from "../../core/errors.ts";
+import { DecisionNeededError, explain, explainWithChoices } from "../../core/errors.ts";
 import { archiveLogIn } from "../../journal/archive/state.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { archiveConfigs } from "../archives.ts";
 import type { CheckFinding } from "./finding.ts";
 
 /** Looks at the key and the place of every archive; writes nothing. */
-export async function* checkArchives(config: Config): AsyncGenerator<CheckFinding> {
+export async function* checkArchives(config: Config, signal: AbortSignal): AsyncGenerator<CheckFinding> {
   for (const own of archiveConfigs(config)) {
     const subject = `archive ${own.name}`;
     try {
@@ -37,6 +45,7 @@ export async function* checkArchives(config: Config): AsyncGenerator<CheckFindin
         const classes = unknownClasses(own, currentParts(leaves));
         if (classes.length > 0)
           yield { subject, ok: true, warning: true, message: unknownClassText(classes) };
+        yield* checkWitnesses(subject, own, checkpoint, known, signal);
       }
     } catch (error) {
       yield { subject, ok: false, message: explainWithChoices(error) };
@@ -49,6 +58,38 @@ export async function* checkArchives(config: Config): AsyncGenerator<CheckFindin
         message:
           "no witness is named: only checkpoints that you keep elsewhere show a rewritten archive (docs/archive.md)",
       };
+  }
+}
+
+/** Asks each witness about the newest checkpoint, as the start does: it may know a longer or another history. */
+async function* checkWitnesses(
+  subject: string,
+  { witnesses, origin }: ArchiveConfig,
+  checkpoint: SignedCheckpoint,
+  entries: readonly Buffer[] | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<CheckFinding> {
+  for (const { url, key } of witnesses) {
+    const verifier = parseVerifier(key);
+    const isCosigned = cosignedAtMs(checkpoint.note, verifier) !== undefined;
+    const lacking = `the newest checkpoint lacks the cosignature of the witness ${verifier.name}`;
+    // In a cluster the entries are not on this machine.
+    if (entries === undefined) {
+      if (!isCosigned) yield { subject, ok: true, warning: true, message: lacking };
+      continue;
+    }
+    try {
+      const own = parseCheckpoint(ownPart(String(checkpoint.bytes), origin));
+      await createWitnessClient(url, verifier).cosign(own, entries.slice(0, own.size), signal);
+      const known = `the witness ${verifier.name} knows this history`;
+      if (isCosigned) yield { subject, ok: true, message: known };
+      else
+        yield { subject, ok: true, warning: true, message: `${lacking}; ${known}, and cosigns the next one` };
+    } catch (error) {
+      if (error instanceof DecisionNeededError) throw error;
+      const said = `the witness ${verifier.name} could not be asked: ${explain(error)}`;
+      yield { subject, ok: true, warning: true, message: isCosigned ? said : `${lacking}; ${said}` };
+    }
   }
 }
 

@@ -191,7 +191,7 @@ export function createLogWriter(
 }
 
 /** The checkpoint without the lines of witnesses. */
-function ownPart(checkpoint: string, origin: string): Buffer {
+export function ownPart(checkpoint: string, origin: string): Buffer {
   const [text, lines = ""] = checkpoint.split("\n\n");
   const own = lines.split("\n").filter((line) => line.startsWith(`— ${origin} `));
   return Buffer.from(`${text}\n\n${own.map((line) => `${line}\n`).join("")}`);

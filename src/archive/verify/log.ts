@@ -9,7 +9,7 @@ import { type FoundClosing, readClosing } from "./closing.ts";
 import type { Findings } from "./findings.ts";
 import { checkFiles } from "./log-files.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
-import { checkCosignatures, checkSignature, checkSince, keysOf } from "./signatures.ts";
+import { type Cosignatures, checkCosignatures, checkSignature, checkSince, keysOf } from "./signatures.ts";
 
 /*
  * Checks the log: the newest checkpoint and its signature, every entry, the tree over them, every numbered
@@ -22,8 +22,8 @@ export interface CheckedLog {
   /** Every file that the log has, with those of its tiles. */
   readonly files: ReadonlySet<string>;
   readonly closing: FoundClosing | undefined;
-  /** When a witness last cosigned the newest checkpoint. */
-  readonly witnessedMs: number | undefined;
+  /** Of the newest checkpoint. */
+  readonly cosignatures: Cosignatures;
 }
 
 export interface LogScope {
@@ -59,7 +59,7 @@ export async function verifyLog(
     leaves,
     files,
     closing,
-    witnessedMs: checkCosignatures(checkpoint, "log/checkpoint", leaves, scope, findings),
+    cosignatures: checkCosignatures(checkpoint, "log/checkpoint", leaves, scope, findings),
   };
 }
 

@@ -99,13 +99,20 @@ export function checkSince(
   );
 }
 
+export interface Cosignatures {
+  /** When a witness last cosigned the checkpoint. */
+  readonly newestMs: number | undefined;
+  /** The witnesses without a cosignature. */
+  readonly lacking: readonly string[];
+}
+
 export function checkCosignatures(
   checkpoint: SignedCheckpoint,
   path: string,
   leaves: readonly LogLeaf[],
   scope: { readonly witnesses: readonly Verifier[] },
   findings: Findings,
-): number | undefined {
+): Cosignatures {
   const known = leaves.flatMap((leaf) => (leaf.kind === "witness" ? [parseVerifier(leaf.key)] : []));
   const signers = leaves.flatMap((leaf) => (leaf.kind === "key" ? [parseVerifier(leaf.key)] : []));
   const all = [
@@ -120,13 +127,16 @@ export function checkCosignatures(
     path,
     `INVALID: a signature by ${strange?.name} is of no key that the log names`,
   );
-  let newest: number | undefined;
+  let newestMs: number | undefined;
+  const lacking: string[] = [];
   for (const witness of all) {
     try {
-      newest = Math.max(newest ?? 0, cosignedAtMs(checkpoint.note, witness) ?? 0) || undefined;
+      const atMs = cosignedAtMs(checkpoint.note, witness);
+      if (atMs === undefined) lacking.push(witness.name);
+      else newestMs = Math.max(newestMs ?? 0, atMs);
     } catch (error) {
       findings.expect("cosignatures", false, path, `INVALID: ${(error as Error).message}`);
     }
   }
-  return newest;
+  return { newestMs, lacking };
 }

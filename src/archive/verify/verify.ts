@@ -62,6 +62,8 @@ export interface Verification {
   readonly differing: readonly DifferingDay[];
   readonly newestMs: number | undefined;
   readonly witnessedMs: number | undefined;
+  /** Witnesses that the log names and that have not cosigned the newest checkpoint. */
+  readonly unwitnessed: readonly string[];
   /** False without a pinned key: then the archive only agrees with itself (A20). */
   readonly isPinned: boolean;
 }
@@ -134,7 +136,8 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
     gaps: total.gaps,
     differing: total.differing,
     newestMs: newest === undefined ? undefined : Date.parse(newest.time),
-    witnessedMs: log?.witnessedMs,
+    witnessedMs: log?.cosignatures.newestMs,
+    unwitnessed: log?.cosignatures.lacking ?? [],
     isPinned: key !== undefined,
   };
   const mayPass =
