@@ -52,6 +52,15 @@ export function totalsOf(batch: Batch): { readonly count: number; readonly bytes
   return { count, bytes };
 }
 
+/** The size of each record's body; makes no record. */
+export function sizesOf({ stretches, records }: Batch): number[] {
+  if (stretches === undefined) return records.map(({ size }) => size);
+  const sizes: number[] = [];
+  for (const { lines, from, to } of stretches)
+    for (let index = from; index < to; index++) sizes.push(lines.size(index, index + 1) - 1);
+  return sizes;
+}
+
 /** Delivery forms batches within these; a record that alone exceeds them becomes a dead letter. */
 export interface BatchLimits {
   readonly recordsMax: number;

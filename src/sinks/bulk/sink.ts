@@ -1,7 +1,7 @@
 import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import type { Batch, Sink, SinkContext } from "../../core/sink.ts";
-import { halveUntilNamed } from "../over-http/halve.ts";
+import { type Batch, type Sink, type SinkContext, sizesOf } from "../../core/sink.ts";
+import { halveIndexes } from "../over-http/halve.ts";
 import { isSuccess } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
 import { linesOf } from "../shared/lines.ts";
@@ -92,13 +92,12 @@ export async function openBulk(
 
   /** One part of a batch; indexes in its errors are places in the part. */
   async function sendPart(batch: Batch, part: readonly number[], signal: AbortSignal) {
-    const records = part.map((index) => batch.records[index]!);
     try {
-      await halveUntilNamed(records, (_, places) => inTurn(() => send(batch, part, places, signal)));
+      await halveIndexes(part.length, (places) => inTurn(() => send(batch, part, places, signal)));
     } catch (error) {
       if (signal.aborted) throw error;
       pressure.refused(error);
-      if (error instanceof TooLargeError && records.length === 1)
+      if (error instanceof TooLargeError && part.length === 1)
         throw new RejectedEventsError(error.message, [{ index: 0, reason: error.message }], { cause: error });
       throw error;
     }
@@ -121,7 +120,7 @@ export async function openBulk(
     needed.clear();
     lastIndex = undefined;
     if (!config.dataStream) await create(names, signal);
-    const sizes = batch.records.map(({ size }) => size + 1);
+    const sizes = sizesOf(batch).map((size) => size + 1);
     await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
       sendPart(batch, part, signal),
     );

@@ -25,21 +25,31 @@ const REFUSALS_MAX = 16;
  * refusal, or to undefined when all of these were taken. What it throws keeps its meaning for the records that are
  * still to be sent; indexes in it are those of `records`.
  */
-export async function halveUntilNamed(
+export function halveUntilNamed(
   records: readonly SinkRecord[],
   send: (records: readonly SinkRecord[], indexes: readonly number[]) => Promise<UnnamedRefusal | undefined>,
 ): Promise<void> {
+  return halveIndexes(records.length, (part) =>
+    send(
+      part.map((index) => records[index]!),
+      part,
+    ),
+  );
+}
+
+/** The same for so many records of which only the indexes are needed. */
+export async function halveIndexes(
+  count: number,
+  send: (indexes: readonly number[]) => Promise<UnnamedRefusal | undefined>,
+): Promise<void> {
   const rejected: Rejection[] = [];
-  const parts: (readonly number[])[] = [Array.from(records, (_, index) => index)];
+  const parts: (readonly number[])[] = [Array.from({ length: count }, (_, index) => index)];
   let sent = 0;
   while (parts.length > 0 && rejected.length < REFUSALS_MAX) {
     const part = parts[0]!;
     let refusal: UnnamedRefusal | undefined;
     try {
-      refusal = await send(
-        part.map((index) => records[index]!),
-        part,
-      );
+      refusal = await send(part);
     } catch (error) {
       const rest = parts.slice(1).flat();
       if (rejected.length === 0 && sent === 0 && rest.length === 0) throw error;
