@@ -1,3 +1,4 @@
+import { holdsInexact } from "../core/inexact.ts";
 import type { Fields } from "../core/meaning.ts";
 import { isFields } from "../core/meaning.ts";
 
@@ -25,19 +26,6 @@ export function parseEvent(bytes: Uint8Array): Parsed {
     // Not JSON: kept as text below.
   }
   return { event: { original: source }, unreadable: true };
-}
-
-/** Whether there is a number that a double may not represent exactly. */
-function holdsInexact(value: object): boolean {
-  for (const key in value) {
-    const held = (value as Fields)[key];
-    if (typeof held === "object") {
-      if (held !== null && holdsInexact(held)) return true;
-    } else if (typeof held === "number" && !(Math.abs(held) <= Number.MAX_SAFE_INTEGER)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 function exact(source: string): string {

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
+import { holdsInexact } from "../../core/inexact.ts";
 import type { Reads } from "../../core/reads.ts";
 import { type Conversion, createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
 import { createComposer } from "./compose.ts";
@@ -181,22 +182,14 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
   };
 }
 
-/** The same event as JSON.stringify writes it; undefined for bytes that are no JSON, and for numbers that it would change. */
+/** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
   try {
-    const value: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
     return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));
   } catch {
     return undefined;
   }
-}
-
-/** Whether there is a number that the converter takes from the bytes as text: JSON.stringify would write another one, or null. */
-function holdsInexact(value: unknown): boolean {
-  if (typeof value === "number") return !(Math.abs(value) <= Number.MAX_SAFE_INTEGER);
-  if (typeof value !== "object" || value === null) return false;
-  for (const key in value) if (holdsInexact((value as Record<string, unknown>)[key])) return true;
-  return false;
 }
 
 /** Events of the journal compute their fields when they are read. */
