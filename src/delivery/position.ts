@@ -139,6 +139,13 @@ function unknownPosition(name: string, there: Position, position: Position): Dec
   );
 }
 
+function withoutPosition(name: string): DecisionNeededError {
+  return new DecisionNeededError(
+    `The destination of "${name}" holds no position. Nothing was changed.`,
+    choices(name, { state: "go on where the state says", beginning: SEND_ALL }),
+  );
+}
+
 /** Its position is known here, but what it refused on the way there became dead letters of the newer state. */
 function aheadOfCopy(name: string, there: Position, position: Position): DecisionNeededError {
   return new DecisionNeededError(
@@ -186,10 +193,9 @@ export function resolutionOf(choice: Choice): Resolution {
       case "now":
         return end();
       case "destination":
-        if (sink.position === undefined || !(await reader.holds(sink.position)))
-          throw new DecisionNeededError("The destination holds no position of this journal.", [
-            "choose another --from",
-          ]);
+        if (sink.position === undefined) throw withoutPosition(reader.name);
+        if (!(await reader.holds(sink.position)))
+          throw unknownPosition(reader.name, sink.position, reader.position);
         if (!(await reader.reaches(sink.position)))
           throw new DecisionNeededError(
             "The journal no longer has all events after the destination's position. Nothing was changed.",

@@ -201,8 +201,17 @@ describe("R20 where a sink goes on", () => {
     expect(await choose("beginning", at(1, 1))).toEqual(startOf(fixture.journal.id));
     expect(await choose("now", at(1, 1))).toEqual(at(4, 5));
     expect(await choose("destination", at(1, 1))).toEqual(at(1, 1));
-    for (const foreign of [undefined, { ...at(1, 1), journal: "other" }, { ...at(1, 1), hash: "00" }])
-      await expect(choose("destination", foreign)).rejects.toBeInstanceOf(DecisionNeededError);
+    // The error names the commands that are possible instead.
+    for (const foreign of [undefined, { ...at(1, 1), journal: "other" }, { ...at(1, 1), hash: "00" }]) {
+      const error = await choose("destination", foreign).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(DecisionNeededError);
+      const { choices } = error as DecisionNeededError;
+      expect(choices.join("\n")).toMatch(/sinks resume lake --from (state|beginning)/);
+      expect(choices.join("\n")).not.toContain("--from destination");
+    }
   });
 
   test("the last write is kept beside the sink's own state", () => {
