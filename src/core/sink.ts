@@ -53,7 +53,7 @@ export function totalsOf(batch: Batch): { readonly count: number; readonly bytes
 }
 
 /** The size of each record's body; makes no record. */
-export function sizesOf({ stretches, records }: Batch): number[] {
+export function bodySizesOf({ stretches, records }: Batch): number[] {
   if (stretches === undefined) return records.map(({ size }) => size);
   const sizes: number[] = [];
   for (const { lines, from, to } of stretches)

@@ -1,6 +1,6 @@
 import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { type Batch, type Sink, type SinkContext, sizesOf } from "../../core/sink.ts";
+import { type Batch, bodySizesOf, type Sink, type SinkContext } from "../../core/sink.ts";
 import { halveIndexes } from "../over-http/halve.ts";
 import { isSuccess } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
@@ -120,7 +120,7 @@ export async function openBulk(
     needed.clear();
     lastIndex = undefined;
     if (!config.dataStream) await create(names, signal);
-    const sizes = sizesOf(batch).map((size) => size + 1);
+    const sizes = bodySizesOf(batch).map((size) => size + 1);
     await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
       sendPart(batch, part, signal),
     );
