@@ -25,6 +25,7 @@ import { guardedStore, stageInStore } from "./cluster/lane-archive.ts";
 import type { LaneParts } from "./cluster/lane-parts.ts";
 import { askTimeWith, type CountingAccount, countEventsWith } from "./count-events.ts";
 import { eraseAccesses } from "./search-folder.ts";
+import { createUnlockedRemoval } from "./unlocked-files.ts";
 
 /*
  * An archive of the config at work. Its states:
@@ -105,6 +106,7 @@ export async function openRunningArchive(
   const workFolder = join(folder, "work");
   const archiveClock = createArchiveClock(clock, () => state.confirmedMs());
   const countEvents = countEventsWith(parts.accounts, clock);
+  const removeUnlocked = createUnlockedRemoval(name, clock, log);
   const askTime = askTimeWith(parts.accounts, clock);
   let opened: { archive: Archive; store: ArchiveStore } | undefined;
   let last: Promise<unknown> = Promise.resolve();
@@ -185,9 +187,10 @@ export async function openRunningArchive(
       if (doubt.lastsMs >= DOUBT_MS_MAX) throw doubt.error;
       return "idle";
     }
-    const { archive } = await open(signal);
+    const { archive, store } = await open(signal);
     const before = state.head()?.size ?? 0;
     const result = await archive.closeStep(signal);
+    if (result === "idle") await removeUnlocked(deletionsOf({ archive, store }));
     count(archive, before);
     alarmed.worked();
     enter("running", null);

@@ -123,6 +123,7 @@ function textOf(result: Verification, flags: Flags): string {
     ...findings.map(({ subject, message }) => `${subject}: ${message}`),
     ...(findingsLeftOut > 0 ? [`… and ${number(findingsLeftOut)} more findings`] : []),
     ...closingText(result.closing),
+    ...lockedText(result.locked),
     ...gaps
       .slice(0, GAPS_SHOWN)
       .map(
@@ -177,6 +178,19 @@ function closingText(closing: Verification["closing"]): string[] {
     ...paths.slice(0, CLOSING_SHOWN).map((path) => `${path}: BEING CLOSED`),
     ...(paths.length > CLOSING_SHOWN ? [`… and ${paths.length - CLOSING_SHOWN} more files`] : []),
     `${paths.length} files are being closed, since ${new Date(sinceMs).toISOString()}. They count with the next checkpoint and were not checked: verify again then.`,
+  ];
+}
+
+/** No finding: the archive's own key has signed that these files are to go. */
+function lockedText(locked: Verification["locked"]): string[] {
+  if (locked.length === 0) return [];
+  const timeText = (timeMs: number) => new Date(timeMs).toISOString();
+  return [
+    ...locked
+      .slice(0, CLOSING_SHOWN)
+      .map(({ path, untilMs }) => `${path}: LOCKED by the store until ${timeText(untilMs)}`),
+    ...(locked.length > CLOSING_SHOWN ? [`… and ${locked.length - CLOSING_SHOWN} more files`] : []),
+    `${locked.length} files are no longer part of the archive and were not checked. The store has locked them; they are removed when their locks end, the last at ${timeText(Math.max(...locked.map(({ untilMs }) => untilMs)))}.`,
   ];
 }
 

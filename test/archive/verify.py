@@ -1,7 +1,7 @@
 """Checks a Tidemark archive or one proof file from the description in docs/auditor.md alone.
     verify.py ARCHIVE KEY [CHECKPOINT THAT WAS KEPT]  or  verify.py PROOF.json KEY   (pip install cryptography zstandard)
 """
-import base64, hashlib, json, os, struct, sys
+import base64, hashlib, json, os, struct, sys, time
 import zstandard
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -39,7 +39,7 @@ def included(index, size, leaf, proof):
     need(last == 0, "a proof is too short")
     return value
 
-def checkpoint(note, keys):
+def signed_lines(note, keys):
     text, signatures = note[: note.rindex("\n\n") + 1], note[note.rindex("\n\n") + 2 :]
     signed = False
     for line in signatures.splitlines():
@@ -49,8 +49,11 @@ def checkpoint(note, keys):
             if name == own and raw[:4].hex() == ident:
                 Ed25519PublicKey.from_public_bytes(base64.b64decode(public)[1:]).verify(raw[4:], text.encode())
                 signed = True
-    need(signed, "the checkpoint is not signed by the key")
-    origin, size, value = text.splitlines()
+    need(signed, "the note is not signed by the key")
+    return text.splitlines()
+
+def checkpoint(note, keys):
+    origin, size, value = signed_lines(note, keys)
     return origin, int(size), base64.b64decode(value)
 
 def tile(kind, index, width):
@@ -104,7 +107,7 @@ def check_part(read, files, explained):
 
 def check_archive(folder, key, kept):
     read = lambda path: open(os.path.join(folder, path), "rb").read()
-    newest, entries = read("log/checkpoint").decode(), []
+    newest, entries, parts, explained = read("log/checkpoint").decode(), [], {}, set()
     size = int(newest.split("\n")[1])
     for index in range(-(-size // 256)):
         bundle, at = read(tile("entries", index, min(256, size - index * 256))), 0
@@ -122,7 +125,6 @@ def check_archive(folder, key, kept):
     if kept:
         _, before, value = checkpoint(open(kept).read(), trusted)
         need(before <= size and root(hashes[:before]) == value, "the log is not a continuation of the kept checkpoint")
-    parts, explained = {}, set()
     for i, leaf in enumerate(leaves):
         need(leaf["index"] == i and leaf["origin"] == origin, f"log entry {i} is of another place")
         text = f"texts/{leaf.get('reason_hash', leaf.get('case_hash'))}.json"  # may be erased
@@ -131,30 +133,29 @@ def check_archive(folder, key, kept):
             parts[leaf.get("leaf", i)] = leaf.get("replacement") if "leaf" in leaf else leaf
     for files in filter(None, parts.values()):
         check_part(read, files, explained)
-    walked = [*os.walk(f"{folder}/events"), *os.walk(f"{folder}/manifests")]
-    found = {os.path.relpath(f"{path}/{name}", folder) for path, _, names in walked for name in names}
+    rows = signed_lines(read("log/locked").decode(), trusted[-1:])[2:] if os.path.exists(f"{folder}/log/locked") else []
+    explained.update(row.split(" ")[1] for row in rows if row > time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 86400)))
+    found = {os.path.relpath(f"{path}/{name}", folder) for top in ("events", "manifests") for path, _, names in os.walk(f"{folder}/{top}") for name in names}
     need(found <= explained, f"in no log entry: {found - explained}")
     return f"{len(parts)} parts, {sum(f['events'] for f in parts.values() if f)} events"
 
 def check_proof(path, key):
     proof = json.load(open(path))
-    hashes = lambda step: [bytes.fromhex(h) for h in step["proof"]]
+    hashes, nonce = lambda step: [bytes.fromhex(h) for h in step["proof"]], lambda step: bytes.fromhex(step["nonce"])
     origin, size, value = checkpoint(proof["checkpoint"], [key])
-    entry, line, event = proof["entry"], proof["line"], proof["event"]
+    entry, line, event = (proof[step] for step in ("entry", "line", "event"))
     text, row = entry["text"].encode(), line["text"].encode()
     need(included(entry["index"], size, sha(b"\x00", text), hashes(entry)) == value, "the entry is not in the log")
     leaf, parsed = json.loads(text), json.loads(row)
     files = leaf.get("replacement") or leaf
     need(leaf["origin"] == origin and leaf["index"] == entry["index"], "the entry is of another place")
-    found = included(line["index"], files["lines"], line_leaf(bytes.fromhex(line["nonce"]), row), hashes(line))
-    need(found.hex() == files["lines_root"], "the line is not in the manifest")
+    need(included(line["index"], files["lines"], line_leaf(nonce(line), row), hashes(line)).hex() == files["lines_root"], "the line is not in the manifest")
     slice_ = base64.b64decode(event["bytes"])
-    found = included(event["index"], parsed["events"], event_leaf(bytes.fromhex(event["nonce"]), slice_), hashes(event))
-    need(found.hex() == parsed["events_root"], "the event is not in the line")
+    need(included(event["index"], parsed["events"], event_leaf(nonce(event), slice_), hashes(event)).hex() == parsed["events_root"], "the event is not in the line")
     return slice_.decode()
 
 if __name__ == "__main__":
-    target, key, kept = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None
+    target, key, kept = [*sys.argv, None][1:4]
     try:
         print("VALID:", check_archive(target, key, kept) if os.path.isdir(target) else check_proof(target, key))
     except Exception as error:

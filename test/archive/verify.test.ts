@@ -11,6 +11,7 @@ import { parseVerifier } from "../../src/archive/log/note.ts";
 import { identitiesHash } from "../../src/archive/part/data-file.ts";
 import { openRange } from "../../src/archive/part/range.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { DAY_MS } from "../../src/core/time.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import { skipUnless } from "../support/components.ts";
 import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
@@ -100,6 +101,24 @@ describe("a stranger's verifier", () => {
     await store.remove(path);
     expect(runPython(world.storeFolder, world.key)).toMatchObject({ status: 0 });
   });
+
+  test.skipIf(skipsPython)(
+    "A24 accepts a removed file that the store locks until the lock ends",
+    async () => {
+      world = await small();
+      const path = "events/2026/03/10.001.00000000.jsonl.zst";
+      await world.store.replace(path, Buffer.from("removed"));
+      expect(runPython(world.storeFolder, world.key).text).toContain("in no log entry");
+      await world.archive.log.sayLocked([{ path, untilMs: Date.now() + DAY_MS }]);
+      expect(runPython(world.storeFolder, world.key)).toMatchObject({ status: 0 });
+      await world.archive.log.sayLocked([{ path, untilMs: Date.now() - 2 * DAY_MS }]);
+      expect(runPython(world.storeFolder, world.key).text).toContain("in no log entry");
+      await world.archive.log.sayLocked([{ path, untilMs: Date.now() + DAY_MS }]);
+      const note = (await world.store.read("log/locked"))!.toString();
+      await world.store.replace("log/locked", Buffer.from(note.replace("00000000", "00000001")));
+      expect(runPython(world.storeFolder, world.key).text).toContain("INVALID");
+    },
+  );
 
   test.skipIf(skipsPython)(
     "A15 accepts a proof file of one event and rejects it with one changed character",

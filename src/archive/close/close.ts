@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import type { ArchiveState, Claim, ClosableDay, NewPlan, Plan } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Step } from "../../core/step.ts";
-import { addDue } from "../deletion/due.ts";
+import { addDue, dueOrders } from "../deletion/due.ts";
 import { textPath } from "../log/texts.ts";
 import type { LogWriter, NewLeaf } from "../log/writer.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
@@ -135,6 +135,7 @@ export function createCloseStep(
       await store.remove(path).catch(async (error) => {
         if (!(error instanceof LockedFileError)) throw error;
         await addDue(state, path, error.untilMs);
+        await log.sayLocked(dueOrders(state));
       });
     removeBuilt(built);
     return { ...plan, built: undefined };

@@ -5,6 +5,7 @@ import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LeafBody } from "../log/leaf.ts";
 import { textPath } from "../log/texts.ts";
+import { dueOrders } from "./due.ts";
 import { type Erasure, fateOfErased } from "./erased-events.ts";
 import { type Hold, holdsOf } from "./holds.ts";
 import { refuseUnknownClasses, retentionOf } from "./past-retention.ts";
@@ -31,6 +32,8 @@ export interface Deletions {
   holds(): readonly Hold[];
   prune(dryRun: boolean, signal: AbortSignal): Promise<string>;
   erase(body: Erasure, signal: AbortSignal): Promise<string>;
+  /** Removes files whose lock has ended, and what a failed deletion left behind; gives their number. */
+  removeUnlocked(): Promise<number>;
   /** Ends a deletion, a hold or a release that a crash interrupted. */
   finish(signal: AbortSignal): Promise<void>;
 }
@@ -49,7 +52,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
   const { archive, store, state, config, clock } = parts;
   const holds = () => holdsOf(state);
   const setHolds = (list: readonly Hold[]) => state.setFact("holds", JSON.stringify(list));
-  const { removeParts, removeLeftovers, lockedUntil } = createPartRemoval(parts);
+  const { removeParts, removeLeftovers, removeUnlocked, lockedUntil } = createPartRemoval(parts);
 
   /** The log has a salted hash; the wording is beside it and can be erased (A18). */
   function saltedText(text: object): SaltedText {
@@ -110,7 +113,9 @@ export function createDeletions(parts: DeletionParts): Deletions {
     async finish(signal) {
       await finishHolds(signal);
       if (state.fact("rewrite") !== undefined) await removeLeftovers();
+      await archive.log.sayLocked(dueOrders(state));
     },
+    removeUnlocked,
     async hold(body, signal) {
       const text = saltedText({ case: body.case, organizations: body.organizations });
       const id = `hold-${randomBytes(4).toString("hex")}`;

@@ -1,13 +1,9 @@
 import type { ArchiveState } from "../../core/archive.ts";
+import type { LockedFile } from "../log/locked.ts";
 
-/** An order to remove a file that the store has locked (A24). */
-export interface DueOrder {
-  readonly path: string;
-  readonly untilMs: number;
-}
-
-export function dueOrders(state: Pick<ArchiveState, "fact">): DueOrder[] {
-  return JSON.parse(state.fact("due") ?? "[]") as DueOrder[];
+/** Orders to remove files that the store has locked (A24). */
+export function dueOrders(state: Pick<ArchiveState, "fact">): LockedFile[] {
+  return JSON.parse(state.fact("due") ?? "[]") as LockedFile[];
 }
 
 /** A locked file goes when its lock ends. */

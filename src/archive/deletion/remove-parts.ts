@@ -7,6 +7,7 @@ import type { ArchiveConfig } from "../config.ts";
 import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import { filesNamedBy, type LeafBody, type PartFiles } from "../log/leaf.ts";
+import type { LockedFile } from "../log/locked.ts";
 import type { Line } from "../part/manifest.ts";
 import { type ArchiveStore, LockedFileError } from "../store/store.ts";
 import { addDue, dueOrders } from "./due.ts";
@@ -120,6 +121,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
         locked.add(path);
       }
     }
+    if (locked.size > 0) await archive.log.sayLocked(dueOrders(state));
     return locked;
   }
 
@@ -137,15 +139,35 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
   async function removeLeftovers(): Promise<void> {
     const named = archive.leaves().flatMap(filesNamedBy);
     const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
-    const due = dueOrders(state);
-    const waiting = due.filter(({ untilMs }) => untilMs > clock.now()).map(({ path }) => path);
-    const paths = new Set([...named, ...orphans, ...due.map(({ path }) => path)]);
+    const { over, waiting } = ordersNow();
+    const paths = new Set([...named, ...orphans, ...over]);
     for (const path of waiting) paths.delete(path);
+    await removeDue(paths);
+    await state.setFact("rewrite", null);
+  }
+
+  function ordersNow() {
+    const due = dueOrders(state);
+    const isOver = ({ untilMs }: LockedFile) => untilMs <= clock.now();
+    const pathsOf = (orders: readonly LockedFile[]) => orders.map(({ path }) => path);
+    return { over: pathsOf(due.filter(isOver)), waiting: pathsOf(due.filter((order) => !isOver(order))) };
+  }
+
+  async function removeDue(paths: ReadonlySet<string>): Promise<void> {
     const locked = await removeFiles([...paths]);
     // A file that turned out to be locked has a new order, which stays.
-    const over = new Set([...paths].filter((path) => !locked.has(path)));
-    await state.setFact("due", JSON.stringify(dueOrders(state).filter(({ path }) => !over.has(path))));
-    await state.setFact("rewrite", null);
+    const left = dueOrders(state).filter(({ path }) => locked.has(path) || !paths.has(path));
+    await state.setFact("due", JSON.stringify(left));
+    await archive.log.sayLocked(left);
+  }
+
+  /** The same between deletions, without a look at every file that the log has named; gives their number. */
+  async function removeUnlocked(): Promise<number> {
+    const { over } = ordersNow();
+    if (state.fact("rewrite") !== undefined) await removeLeftovers();
+    else if (over.length > 0) await removeDue(new Set(over));
+    const left = new Set(dueOrders(state).map(({ path }) => path));
+    return over.filter((path) => !left.has(path)).length;
   }
 
   function lockedUntil(): string {
@@ -153,10 +175,10 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     const due = dueOrders(state).filter(({ path }) => !needed.has(path));
     if (due.length === 0) return "";
     const last = Math.max(...due.map(({ untilMs }) => untilMs));
-    return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded, and \`archive prune\` carries it out then.`;
+    return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded. \`tidemark run\` carries it out then, as does \`archive prune\`.`;
   }
 
-  return { removeParts, removeLeftovers, lockedUntil };
+  return { removeParts, removeLeftovers, removeUnlocked, lockedUntil };
 }
 
 function filesOfBuilt(built: object | undefined): string[] {

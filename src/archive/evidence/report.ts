@@ -70,7 +70,7 @@ export async function reportHtml(
 }
 
 function verdict(result: Verification, options: ReportOptions, leaves: readonly LogLeaf[]): string {
-  const { days, findings, events, size, isPinned, witnessedMs, newestMs, isValid } = result;
+  const { days, findings, events, size, isPinned, witnessedMs, newestMs, isValid, locked } = result;
   const rows = [
     ["Days valid", `${countText(days.valid)} of ${countText(days.total)}`],
     [
@@ -92,6 +92,14 @@ function verdict(result: Verification, options: ReportOptions, leaves: readonly 
         : momentText(new Date(witnessedMs).toISOString()),
     ],
     ["Last comparison with the service", comparison(leaves)],
+    ...(locked.length === 0
+      ? []
+      : [
+          [
+            "Deleted files that the store still locks",
+            `${countText(locked.length)}, the last until ${momentText(new Date(Math.max(...locked.map(({ untilMs }) => untilMs))).toISOString())}`,
+          ],
+        ]),
   ];
   const text = isValid
     ? options.quick

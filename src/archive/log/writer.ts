@@ -6,6 +6,7 @@ import { BEGIN_ANOTHER } from "./ahead.ts";
 import { checkSigned, parseCheckpoint, type SignedCheckpoint, signCheckpoint } from "./checkpoint.ts";
 import { CLOSING_FILE, signClosing } from "./closing.ts";
 import { encodeLeaf, filesNamedBy, type LeafBody, parseLeaf } from "./leaf.ts";
+import { LOCKED_FILE, type LockedFile, signLocked } from "./locked.ts";
 import type { Signer } from "./note.ts";
 import { createTiler } from "./tiles.ts";
 import { leafHash, leavesOf, rootOf } from "./tree.ts";
@@ -33,6 +34,8 @@ export interface LogWriter {
   askWitnesses(signal: AbortSignal): Promise<void>;
   /** Names the files that are about to be written for the next entries. */
   announce(paths: readonly string[]): Promise<void>;
+  /** Names the files that are no longer part of the archive, but locked by the store. */
+  sayLocked(files: readonly LockedFile[]): Promise<void>;
   append(leaves: readonly NewLeaf[], signal: AbortSignal): Promise<void>;
 }
 
@@ -173,6 +176,16 @@ export function createLogWriter(
       await settings.cosign(parseCheckpoint(ownPart(head.checkpoint, origin)), entries, signal);
     },
     announce: (paths) => announce([], paths),
+    async sayLocked(files) {
+      const found = await store.read(LOCKED_FILE);
+      if (files.length === 0) {
+        // It explains only files that are there, so it may stay where files cannot be removed.
+        if (found !== undefined) await store.remove(LOCKED_FILE).catch(() => {});
+        return;
+      }
+      const bytes = Buffer.from(signLocked({ origin, files }, settings.signers([])));
+      if (found?.equals(bytes) !== true) await store.replace(LOCKED_FILE, bytes);
+    },
     async append(leaves, signal) {
       await checkHead();
       const first = state.entries().length;

@@ -1,12 +1,14 @@
 import { ZodError } from "zod";
 import type { SignedCheckpoint } from "../log/checkpoint.ts";
 import { type LogLeaf, parseLeaf } from "../log/leaf.ts";
+import type { LockedFile } from "../log/locked.ts";
 import { parseVerifier, type Verifier } from "../log/note.ts";
 import { entriesOf, TILE_WIDTH, tilePath } from "../log/tiles.ts";
 import { leafHash, leavesOf } from "../log/tree.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import { type FoundClosing, readClosing } from "./closing.ts";
 import type { Findings } from "./findings.ts";
+import { readLocked } from "./locked.ts";
 import { checkFiles } from "./log-files.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
 import { type Cosignatures, checkCosignatures, checkSignature, checkSince, keysOf } from "./signatures.ts";
@@ -22,6 +24,8 @@ export interface CheckedLog {
   /** Every file that the log has, with those of its tiles. */
   readonly files: ReadonlySet<string>;
   readonly closing: FoundClosing | undefined;
+  /** Files that are no longer part of the archive, but locked by its store; undefined without a note about them. */
+  readonly locked: readonly LockedFile[] | undefined;
   /** Of the newest checkpoint. */
   readonly cosignatures: Cosignatures;
 }
@@ -50,6 +54,7 @@ export async function verifyLog(
   checkSignature(checkpoint, "log/checkpoint", checkpoint.size, trusted, keys, findings);
   if (scope.since !== undefined) checkSince(scope.since, checkpoint, hashes, trusted, keys, findings);
   const closing = await readClosing(store, checkpoint, keys, findings);
+  const locked = await readLocked(store, checkpoint, keys, findings);
   const isGrowing = closing?.isCurrent === true;
   const files = await checkFiles(
     ...([store, checkpoint, entries, leaves, hashes, trusted, keys, isGrowing, findings] as const),
@@ -59,6 +64,7 @@ export async function verifyLog(
     leaves,
     files,
     closing,
+    locked,
     cosignatures: checkCosignatures(checkpoint, "log/checkpoint", leaves, scope, findings),
   };
 }

@@ -1,7 +1,9 @@
 import { dirname } from "node:path/posix";
+import { DAY_MS } from "../../core/time.ts";
 import { CLOSING_FILE } from "../log/closing.ts";
 import type { CurrentPart } from "../log/current-parts.ts";
 import { filesNamedBy } from "../log/leaf.ts";
+import { LOCKED_FILE, type LockedFile } from "../log/locked.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { Findings } from "./findings.ts";
 import type { CheckedLog } from "./log.ts";
@@ -12,6 +14,8 @@ export interface Strangers {
   readonly paths: readonly string[];
   /** Those that the archive itself has announced as being written. */
   readonly closing: readonly string[];
+  /** Those that the archive itself has named as removed, but locked by the store. */
+  readonly locked: readonly LockedFile[];
   /** Whether the log says of one that it was removed, so that its removal may be under way. */
   readonly isRemoving: boolean;
 }
@@ -22,12 +26,14 @@ export async function checkStrangers(
   log: CheckedLog,
   parts: readonly CurrentPart[],
   before: readonly string[] | undefined,
+  nowMs: number,
   findings: Findings,
 ): Promise<Strangers> {
   const texts = log.leaves.flatMap(filesNamedBy).filter((path) => path.startsWith("texts/"));
   const known = new Set([
     ...log.files,
     ...(log.closing === undefined ? [] : [CLOSING_FILE]),
+    ...(log.locked === undefined ? [] : [LOCKED_FILE]),
     "policy.json",
     // The texts of cases and reasons are beside the log and can be erased (A18).
     ...texts,
@@ -38,22 +44,30 @@ export async function checkStrangers(
   const paths: string[] = [];
   for await (const path of before === undefined ? allOf(store) : stillThere(store, before))
     if (!known.has(path)) paths.push(path);
-  const unexplained = paths.filter((path) => !announced.has(path));
+  const orders = new Map((log.locked ?? []).map((file) => [file.path, file]));
+  const isLocked = (path: string) => (orders.get(path)?.untilMs ?? 0) + REMOVAL_MS_MAX > nowMs;
+  const unexplained = paths.filter((path) => !announced.has(path) && !isLocked(path));
   for (const path of unexplained)
     findings.expect(
       "unexpected files",
       false,
       path,
-      removed.has(path)
-        ? "UNEXPECTED: the log says that this file was removed"
-        : "UNEXPECTED: nothing in the log explains this file",
+      orders.has(path)
+        ? `UNEXPECTED: its lock ended at ${new Date(orders.get(path)!.untilMs).toISOString()}, and it was not removed: run \`tidemark archive prune\``
+        : removed.has(path)
+          ? "UNEXPECTED: the log says that this file was removed"
+          : "UNEXPECTED: nothing in the log explains this file",
     );
   return {
     paths,
     closing: paths.filter((path) => announced.has(path)),
+    locked: paths.filter((path) => !announced.has(path) && isLocked(path)).map((path) => orders.get(path)!),
     isRemoving: unexplained.some((path) => removed.has(path)),
   };
 }
+
+/** How long the removal of a file may take after the end of its lock. */
+const REMOVAL_MS_MAX = DAY_MS;
 
 async function* allOf(store: ArchiveStore): AsyncIterable<string> {
   for await (const { path } of store.list("")) yield path;

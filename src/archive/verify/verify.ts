@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { CLOSING_FILE } from "../log/closing.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LogLeaf, PartFiles } from "../log/leaf.ts";
+import type { LockedFile } from "../log/locked.ts";
 import type { Verifier } from "../log/note.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { DifferingDay, GapInDay, PartResult } from "./check-part.ts";
@@ -48,6 +49,8 @@ export interface Verification {
   readonly findingsLeftOut: number;
   /** Files that the archive has announced and that no checkpoint covers yet. They are not checked. */
   readonly closing: { readonly sinceMs: number; readonly paths: readonly string[] } | undefined;
+  /** Files that are no longer part of the archive. The store has locked them, so they are not removed yet. */
+  readonly locked: readonly LockedFile[];
   readonly origin: string | undefined;
   readonly size: number;
   readonly root: string | undefined;
@@ -113,7 +116,7 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
   if (log !== undefined) {
     await checkPolicy(store, log.leaves, findings);
     await checkTexts(store, log.leaves, findings);
-    strangers = await checkStrangers(store, log, parts, memory.strangers, findings);
+    strangers = await checkStrangers(store, log, parts, memory.strangers, options.nowMs, findings);
     memory.strangers = strangers.paths;
     checkAge(log, options, findings);
   }
@@ -125,6 +128,7 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
     closing: strangers?.closing.length
       ? { sinceMs: log!.closing!.timeMs, paths: strangers.closing }
       : undefined,
+    locked: strangers?.locked ?? [],
     origin: log?.checkpoint.origin,
     size: log?.checkpoint.size ?? 0,
     root: log?.checkpoint.root.toString("hex"),
