@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createMessenger, type Messenger } from "../../src/app/cluster/messenger.ts";
 import { carryOutRequests } from "../../src/app/requests.ts";
@@ -128,6 +130,19 @@ describe("C3 requests between machines", () => {
     await systemClock.sleep(50, never);
     expect(third.requests!.open()).toHaveLength(0);
     expect(polled).toBe(1);
+  });
+
+  test("C3 a lane that no machine runs is waited for as long as asked, although garbage is collected meanwhile", async () => {
+    const asker = await machine();
+    setFlagsFromString("--expose_gc");
+    const collecting = setInterval(runInNewContext("gc") as () => void, 20);
+    try {
+      const waited = new Promise((resolve) => setTimeout(resolve, 30_000, "still waiting").unref());
+      const answer = asker.messenger.ask(1, ACTION, 500, never);
+      expect(await Promise.race([answer, waited])).toBeUndefined();
+    } finally {
+      clearInterval(collecting);
+    }
   });
 
   test("C3 a request that arrives twice is carried out once", async () => {

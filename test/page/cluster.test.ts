@@ -7,7 +7,8 @@ import { createMachineView, type LaneView } from "../../src/app/cluster/view.ts"
 import type { MachineSummary } from "../../src/cluster/machines.ts";
 import type { Actions } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import type { LaneQuestion } from "../../src/core/lane-requests.ts";
+import { UsageError } from "../../src/core/errors.ts";
+import type { LaneAnswer, LaneQuestion } from "../../src/core/lane-requests.ts";
 import { shareOf } from "../../src/core/shard.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { ask, serve } from "../server/start.ts";
@@ -124,6 +125,28 @@ describe("the page of a machine of a cluster", () => {
     expect(asked.map((entry) => (entry as unknown[])[0]).sort()).toEqual(
       [...new Set(organizations.map((id) => shareOf(id, 4)))].sort(),
     );
+  });
+
+  it("C3 a list of holds without an answer of every lane is an error, and a lane that refuses to prune is named", async () => {
+    const archive = async ({ operation }: { operation: { kind: string } }) => {
+      if (operation.kind !== "holds") throw new UsageError("it refuses");
+      return { count: 1, message: "Nothing is on hold." };
+    };
+    const own = { lane: 0, app: { actions: { archive } as unknown as Actions } };
+    let answer: LaneAnswer | undefined;
+    const actions = createClusterActions({
+      ...{ lanes: 2, providers: [], sinks: [], messenger: { ask: async () => answer } },
+      running: () => [own],
+    });
+    const ask = (operation: object) =>
+      actions.archive({ operation } as never, new AbortController().signal).then(({ message }) => message);
+    await expect(ask({ kind: "holds" })).rejects.toThrow(
+      "Lane 0: Nothing is on hold.\nLane 1 has not answered.\nThe list of holds is not complete",
+    );
+    answer = { ok: true, message: "Done.", count: 1, lane: 1 } as LaneAnswer;
+    expect(await ask({ kind: "holds" })).toBe("Lane 0: Nothing is on hold.\nLane 1: Done.");
+    expect(await ask({ kind: "prune", dryRun: false })).toBe("Lane 0 could not: it refuses\nLane 1: Done.");
+    expect(await ask({ kind: "release", hold: "hold-1" })).toBe("Lane 1: Done.");
   });
 
   it("C3 a request about dead letters ends with its own time, and a name that matches none is an error", async () => {

@@ -76,7 +76,7 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
         body: partOf(lane, body as AnyBody, options),
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
-      if (kind === "archive") return mergeArchives(results);
+      if (kind === "archive") return mergeArchives(results, (body as AnyBody).operation?.kind);
       const merged = mergeResults(results, kind);
       if (isAboutLetters(kind)) checkMatched(body as LettersBody, options, results, merged);
       return merged;
@@ -124,6 +124,7 @@ interface AnyBody {
   readonly organizations?: readonly string[] | undefined;
   readonly lane?: number | undefined;
   readonly operation?: {
+    readonly kind?: string | undefined;
     readonly organization?: string | undefined;
     readonly organizations?: unknown;
   };
@@ -163,13 +164,19 @@ function archivePart(
 }
 
 /** Each lane has an archive of its own, so each says what it did. */
-function mergeArchives(results: readonly LaneResult[]): ActionResult {
+function mergeArchives(results: readonly LaneResult[], operation: string | undefined): ActionResult {
   const { count } = mergeResults(results, "archive");
+  const isList = operation === "holds";
   const lines = results.flatMap(({ lane, result, error }) => {
     if (result !== undefined) return [`Lane ${lane}: ${result.message}`];
-    if (error === undefined) return [laterText([lane])];
-    return error instanceof UsageError ? [] : [`Lane ${lane} could not: ${explain(error)}`];
+    if (error === undefined) return [isList ? `Lane ${lane} has not answered.` : laterText([lane])];
+    // A hold is released in the lane that has it.
+    if (operation === "release" && error instanceof UsageError) return [];
+    return [`Lane ${lane} could not: ${explain(error)}`];
   });
+  // What is not in a list cannot be told from what is not on hold, so a script must notice.
+  if (isList && results.some(({ result }) => result === undefined))
+    throw new Error([...lines, "The list of holds is not complete: try again."].join("\n"));
   return { count, message: lines.join("\n") };
 }
 
