@@ -16,7 +16,7 @@ import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { DAY_MS } from "../core/time.ts";
 import type { LiveDelivery } from "../core/view.ts";
-import { openArchiveState } from "../journal/archive/state.ts";
+import { accountsSeeing, openArchiveState } from "../journal/archive/state.ts";
 import type { State } from "../journal/database.ts";
 import { createArchiveAlarms } from "./archive-alarms.ts";
 import { createArchiveClock, refuseWrongTime } from "./archive-clock.ts";
@@ -136,7 +136,8 @@ export async function openRunningArchive(
 
   function deletionsOf({ archive, store }: { readonly archive: Archive; readonly store: ArchiveStore }) {
     const workFolder = join(folder, "deletions");
-    return createDeletions({ archive, store, state, config: own, clock, workFolder });
+    const seeing = { accountsSeeing: () => accountsSeeing(db) };
+    return createDeletions({ archive, store, state, config: own, clock, workFolder, ...seeing });
   }
 
   async function close(): Promise<void> {

@@ -5,6 +5,7 @@ import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LeafBody } from "../log/leaf.ts";
 import { textPath } from "../log/texts.ts";
+import type { Line } from "../part/manifest.ts";
 import { dueOrders } from "./due.ts";
 import { type Erasure, fateOfErased } from "./erased-events.ts";
 import { type Hold, holdsOf } from "./holds.ts";
@@ -95,13 +96,20 @@ export function createDeletions(parts: DeletionParts): Deletions {
     await state.setFact("rewrite", null);
   }
 
+  /** Made for one pruning: who sees an organization may change. */
+  function lineRetention() {
+    const seeing = parts.accountsSeeing?.();
+    return (part: CurrentPart, line: Line) => retentionOf(config, part, line, seeing?.get(line.organization));
+  }
+
   /** The parts of which something is past its retention. */
   async function dueText(due: readonly CurrentPart[], nowMs: number): Promise<string> {
     const names: string[] = [];
+    const retentionOfLine = lineRetention();
     for (const part of due) {
       const entries = await readEntries(store, part.files!);
       const lines = entries.flatMap((entry) => ("line" in entry ? [entry.line] : []));
-      if (!lines.some((line) => retentionOf(config, part, line).untilMs <= nowMs)) continue;
+      if (!lines.some((line) => retentionOfLine(part, line).untilMs <= nowMs)) continue;
       const { class: name, keep } = retentionOf(config, part);
       names.push(`${part.leaf.day}.${part.leaf.part} (${name}, ${keep})`);
     }
@@ -143,18 +151,19 @@ export function createDeletions(parts: DeletionParts): Deletions {
       return `The hold ${id} is released.`;
     },
     async prune(dryRun, signal) {
-      const parts = currentParts(archive.leaves()).filter(({ files }) => files !== undefined);
-      refuseUnknownClasses(config, parts);
+      const all = currentParts(archive.leaves()).filter(({ files }) => files !== undefined);
+      refuseUnknownClasses(config, all);
       const nowMs = clock.now();
-      const due = parts.filter((part) => retentionOf(config, part).untilMs <= nowMs);
+      const due = all.filter((part) => retentionOf(config, part).untilMs <= nowMs);
       if (dryRun) return dueText(due, nowMs);
       /** Of the lines that go, by part. */
       const longest = new Map<number, ReturnType<typeof retentionOf>>();
       let longer = 0;
+      const retentionOfLine = lineRetention();
       const total = await removeParts(
         due,
         async (line, part) => {
-          const retention = retentionOf(config, part, line);
+          const retention = retentionOfLine(part, line);
           if (retention.untilMs > nowMs) {
             longer++;
             return "keep";

@@ -15,18 +15,34 @@ interface Retention {
 
 /**
  * How long a line is kept: the longer time of the class that its part was closed with, and of the class that its
- * organization has now. An organization may have got its class after the day was closed.
+ * organization has now. An organization may have got its class after the day was closed. It has the class of an
+ * account by the accounts that the day was closed with, and by `accounts` that see it otherwise.
  */
-export function retentionOf(config: Policy, { leaf }: Pick<CurrentPart, "leaf">, line?: Line): Retention {
+export function retentionOf(
+  config: Policy,
+  { leaf }: Pick<CurrentPart, "leaf">,
+  line?: Line,
+  accounts: readonly string[] = [],
+): Retention {
   const own = retentionIn(config, leaf.class, leaf.day);
   if (line === undefined) return own;
-  const now = retentionIn(config, classOf(config, line.organization, line.accounts), leaf.day);
-  return now.untilMs > own.untilMs ? now : own;
+  const { organization, accounts: asked } = line;
+  const names = [
+    classOf(config, organization, asked),
+    classOf(config, organization, [...asked, ...accounts]),
+  ];
+  return longest([own, ...names.map((name) => retentionIn(config, name, leaf.day))]);
 }
 
+/** A class may have the name of the default, and two may have one name: the longer time counts. */
 function retentionIn(config: Policy, name: string, day: string): Retention {
-  const keep = config.classes.find((one) => one.name === name)?.keep ?? config.keep;
-  return { class: name, keep, untilMs: keptUntilMs(day, keepOf(keep)!) };
+  const named = config.classes.filter((one) => one.name === name).map(({ keep }) => keep);
+  const keeps = name === "default" || named.length === 0 ? [config.keep, ...named] : named;
+  return longest(keeps.map((keep) => ({ class: name, keep, untilMs: keptUntilMs(day, keepOf(keep)!) })));
+}
+
+function longest(list: readonly Retention[]): Retention {
+  return list.reduce((one, other) => (other.untilMs > one.untilMs ? other : one));
 }
 
 /** Classes of closed parts that the config does not have: nothing says how long those parts are kept. */

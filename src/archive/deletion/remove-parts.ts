@@ -19,6 +19,8 @@ export interface DeletionParts {
   readonly store: ArchiveStore;
   readonly state: ArchiveState;
   readonly config: Pick<ArchiveConfig, "keep" | "classes">;
+  /** The accounts that see each organization, as far as the state knows. */
+  accountsSeeing?(): ReadonlyMap<string, readonly string[]>;
   readonly clock: Clock;
   readonly workFolder: string;
 }

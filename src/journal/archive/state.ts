@@ -221,6 +221,21 @@ export function archiveLogIn(db: State, name: string): readonly Buffer[] {
     .all(name) as Buffer[];
 }
 
+/** The accounts with which each organization was asked for, or each portal as `provider:` and its id. */
+export function accountsSeeing(db: State): Map<string, string[]> {
+  const rows = db.prepare("SELECT DISTINCT account, provider, organizations FROM streams").all() as {
+    account: string;
+    provider: string | null;
+    organizations: string;
+  }[];
+  const found = new Map<string, Set<string>>();
+  for (const { account, provider, organizations } of rows) {
+    const owners = provider === null ? (JSON.parse(organizations) as string[]) : [`provider:${provider}`];
+    for (const owner of owners) found.set(owner, (found.get(owner) ?? new Set()).add(account));
+  }
+  return new Map([...found].map(([owner, accounts]) => [owner, [...accounts]]));
+}
+
 /** A fact of an archive, for commands beside a running process. */
 export function archiveFactOf(db: State, name: string, key: string): string | undefined {
   return db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
