@@ -63,12 +63,19 @@ async function ask(io: Io, config: Config, kind: ActionKind, body: unknown): Pro
     const running = { timeoutMs: ASK_TIMEOUT_MS, isRunning: () => isLocked(config.state) };
     const result = await requests.ask(kind, body, running, io.signal);
     if (result === undefined) return false;
-    if (!result.ok) throw new UsageError(otherConfigText(config, result.message) ?? result.message);
+    if (!result.ok) throw refusalOf(config, result);
     tell(io, result);
     return true;
   } finally {
     db.close();
   }
+}
+
+/** Exit code 2 is for a wrong order; one that could not be carried out, or was interrupted, gives 1. */
+function refusalOf(config: Config, { message, error }: RequestResult): Error {
+  const other = otherConfigText(config, message);
+  const isUsage = other !== undefined || error === "usage" || error === "unknown_name";
+  return isUsage ? new UsageError(other ?? message) : new Error(message);
 }
 
 /** Where everything has to wait, nothing was done: a script must notice. */

@@ -14,6 +14,11 @@ export function summaryLines({ totals }: StatusView, organizations: Organization
     `${known}, ${organizations.problems} with a problem.`,
     `Time ranges: ${windows.sealed} complete, ${windows.read} read, ${windows.live} live, ${windows.unread} unread, ${windows.refused} refused or not asked for, ${windows.expired} lost.`,
     `The service counts ${apiCount} events in closed time ranges, ${heldCount} are held; ${differing} time ranges differ. ${late} events appeared late.`,
+    ...(totals.doubted > 0
+      ? [
+          `${counted(totals.doubted, "time range")} may lack events, because the service listed some events twice there: "tidemark reconcile --since" compares again.`,
+        ]
+      : []),
   ];
 }
 

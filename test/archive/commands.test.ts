@@ -162,6 +162,25 @@ test("an erasure that matches nothing says so", async () => {
   expect(erased.stdout).toContain("Nothing matches");
 });
 
+test("an order that the running process cannot carry out fails with 1, and a wrong one with 2", async () => {
+  const stop = new AbortController();
+  const running = world.run(["run", ...config], { signal: stop.signal });
+  try {
+    const isRunning = async () => (await world.run(["status", ...config])).stdout;
+    await expect.poll(isRunning, { timeout: 120_000 }).not.toContain("is not running");
+    const wrong = await archive("hold", "release", "hold-00000000", ...config);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("There is no hold")]);
+    const place = readFileSync(world.at("archive/log/checkpoint"));
+    writeFileSync(world.at("archive/log/checkpoint"), "not the log");
+    const failed = await archive("hold", "add", "Case 9", ...config);
+    writeFileSync(world.at("archive/log/checkpoint"), place);
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining("Do not repeat the command")]);
+  } finally {
+    stop.abort(new Error("stopped"));
+    await running;
+  }
+});
+
 test("shards sign with one key, each under the name of its own log", async () => {
   const text = readFileSync(world.at("tidemark.yaml"), "utf8")
     .replace(world.at("archive "), world.at("shards "))

@@ -298,6 +298,22 @@ describe("a crash in the middle of a deletion", () => {
     expect(world.state.fact("rewrite")).toBeUndefined();
   });
 
+  test("A22 a hold whose entry cannot be written says that it is in force, and is completed at the next start", async () => {
+    const plan = { left: Number.POSITIVE_INFINITY, isDone: false };
+    world = await openWorld({ openStore: async (folder) => failing(await openDirectory(folder), plan) });
+    await closed();
+    plan.left = 1;
+    const order = { case: "Case 17", organizations: [A], from: null, to: null };
+    await expect(deletions().hold(order, never)).rejects.toThrow(
+      /^The hold hold-[0-9a-f]{8} is in force, .*Do not repeat the command\. the process ends here/,
+    );
+    expect(deletions().holds()).toHaveLength(1);
+    plan.left = Number.POSITIVE_INFINITY;
+    await world.restart();
+    await deletions().finish(never);
+    expect(world.archive.leaves().filter(({ kind }) => kind === "hold")).toHaveLength(1);
+  });
+
   test("an erasure that nothing is left to do for leaves no file and no entry", async () => {
     world = await openWorld();
     await closed();

@@ -1,6 +1,10 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
+import { summaryLines } from "../../src/commands/coverage-text.ts";
+import type { OrganizationsView } from "../../src/core/view/organizations.ts";
+import type { StatusView } from "../../src/core/view/status.ts";
 import { createReadProgress } from "../../src/journal/progress.ts";
+import { createLedgerView } from "../../src/journal/view/ledger.ts";
 import { isRising } from "../../src/polling/read/pass.ts";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";
@@ -63,6 +67,11 @@ describe("R3 events of equal time in an order that changes between the pages", (
     expect(await it.compare()).toMatchObject({ held: 24, lost: 1 });
     expect(await statesOf(it)).toEqual(["read"]);
     expect(createReadProgress(it.db)().windowsDoubted).toBe(1);
+    const { doubted } = await createLedgerView(it.db, it.clock).survey();
+    const status = { totals: { doubted, windows: {} } } as unknown as StatusView;
+    expect(summaryLines(status, { problems: 0 } as OrganizationsView).join("\n")).toContain(
+      "1 time range may lack events, because the service listed some events twice there",
+    );
     expect(isUnordered(it)).toBe(true);
     await it.pass(3 * HOUR, HOUR);
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 25 });

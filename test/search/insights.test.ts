@@ -300,6 +300,17 @@ describe.skipIf(skips)("the Insights interface over everything held", () => {
     }
   });
 
+  test("a search_term that is nested beyond reason is refused with 400, in words", async () => {
+    const deep = (levels: number) => `${'{"and":['.repeat(levels)}${"]}".repeat(levels)}`;
+    const bodyOf = (levels: number) =>
+      `{"service":["all"],"start_time":"2025-01-01T00:00:00Z","search_term":${deep(levels)}}`;
+    for (const levels of [1000, 20_000])
+      expect(await call("POST", url(), headers(), bodyOf(levels))).toMatchObject({
+        status: 400,
+        text: expect.stringContaining("nested more than 500 levels deep"),
+      });
+  });
+
   test("distinct counts from the index, or says what reading the events would cost", async () => {
     const small = createSearchService({
       ...{ describe: undefined as never, facts: undefined as never, search: world.own.search },

@@ -82,6 +82,7 @@ describe("the view of a small state file", () => {
       apiCount: 131,
       heldCount: 130,
       differing: 1,
+      doubted: 0,
       late: 2,
       organizations: 3,
       deadLetters: 2,

@@ -50,7 +50,16 @@ function mergeJournals(list: readonly StatusView["journal"][]): StatusView["jour
 }
 
 const NO_TOTALS: StatusView["totals"] = {
-  ...{ events: 0, apiCount: 0, heldCount: 0, differing: 0, late: 0, organizations: 0, deadLetters: 0 },
+  ...{
+    events: 0,
+    apiCount: 0,
+    heldCount: 0,
+    differing: 0,
+    doubted: 0,
+    late: 0,
+    organizations: 0,
+    deadLetters: 0,
+  },
   windows: { unread: 0, read: 0, sealed: 0, expired: 0, refused: 0, live: 0 },
   gaps: { gaps: 0, organizations: 0, durationMs: 0, events: 0, open: 0, openMs: 0, aside: 0, asideMs: 0 },
   importJobs: {},

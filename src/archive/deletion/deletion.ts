@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 import { dayOf, type OpenEvents } from "../../core/archive.ts";
-import { UsageError } from "../../core/errors.ts";
+import { DecisionNeededError, explain, UsageError } from "../../core/errors.ts";
 import { readEntries } from "../evidence/read.ts";
 import { type CurrentPart, currentParts } from "../log/current-parts.ts";
 import type { LeafBody } from "../log/leaf.ts";
@@ -138,7 +138,9 @@ export function createDeletions(parts: DeletionParts): Deletions {
           text: text.bytes.toString(),
         },
       ]);
-      await finishHolds(signal);
+      await finishHolds(signal).catch((error: unknown) => {
+        throw inForceAlready(id, error);
+      });
       return id;
     },
     async release(id, signal) {
@@ -246,4 +248,12 @@ function openText({ leftOut, onHold }: OpenEvents): string {
       ? ""
       : ` ${onHold} events that are not closed yet are on hold and stay: they are archived if the hold is still in force when their day is closed.`;
   return `${leftOut} events that are not closed yet are left out when their day is closed, unless a hold is in force then; the log gets an entry about them, and the journal drops their bytes.${held}`;
+}
+
+/** The hold counts from the first step on, so the person must not repeat the order. */
+function inForceAlready(id: string, error: unknown): Error {
+  const said = `The hold ${id} is in force, but its entry is not in the log yet; the next start adds it. Do not repeat the command. ${explain(error)}`;
+  if (error instanceof DecisionNeededError)
+    return new DecisionNeededError(said, error.choices, { cause: error });
+  return new Error(said, { cause: error });
 }

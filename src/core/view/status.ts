@@ -92,6 +92,9 @@ export const statusSchema = z.strictObject({
     }),
     heldCount: count.meta({ description: "What was held of those windows right after." }),
     differing: count.meta({ description: "Windows in which the two differ." }),
+    doubted: count.default(0).meta({
+      description: "Closed windows that may lack events: the service listed some events twice there.",
+    }),
     late: count.meta({ description: "Events found after their time had been read." }),
     organizations: count,
     deadLetters: count,

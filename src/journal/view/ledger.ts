@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { isSetAside } from "../../core/roster.ts";
 import type { WindowCounts } from "../../core/view/status.ts";
 import type { CalendarDay } from "../../core/view/windows.ts";
-import type { OwnerCounts, WindowState } from "../../core/window.ts";
+import { CAME_TWICE, type OwnerCounts, type WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createDays, type DayState, noWindows } from "./days.ts";
 import { shortIn } from "./overlap-groups.ts";
@@ -38,6 +38,8 @@ export interface Survey {
   readonly apiCount: number;
   readonly heldCount: number;
   readonly differing: number;
+  /** Closed windows for which the service listed some events twice. */
+  readonly doubted: number;
   /** Events that the service counts in closed windows and that are not held. */
   readonly short: number;
   readonly late: number;
@@ -96,7 +98,7 @@ export function createLedgerView(db: State, clock: Clock) {
     const facts = new Map<number, StreamFacts>();
     const liveIds = new Map<number, number>();
     const days = createDays(madeMs);
-    const sums = { apiCount: 0, heldCount: 0, differing: 0, short: 0, late: 0 };
+    const sums = { apiCount: 0, heldCount: 0, differing: 0, doubted: 0, short: 0, late: 0 };
     /** The owners that windows of streams without organizations have shown. */
     const named = new Map<number, Set<string>>();
     let workedMs = 0;
@@ -163,6 +165,7 @@ export function createLedgerView(db: State, clock: Clock) {
         compare(stream, streams.get(streamId), { apiCount, heldCount, counts });
         noteOwners(streamId, counts);
       }
+      if (live === 0 && reason === CAME_TWICE) sums.doubted++;
       sums.late += late;
       const weight = streams.get(streamId)?.organizations.length || 1;
       days.add({ fromMs, toMs, state: shown, apiCount, heldCount, late, askedMs }, weight);

@@ -167,6 +167,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         apiCount: survey.apiCount,
         heldCount: survey.heldCount,
         differing: survey.differing,
+        doubted: survey.doubted,
         late: survey.late,
         organizations: await organizations.count(),
         deadLetters: [...buried.values()].reduce((sum, letters) => sum + letters, 0),

@@ -69,9 +69,21 @@ function bodyOf({ rawHeaders, body }: RawInput): unknown {
   const [type = ""] = headerValues(rawHeaders, "content-type");
   if (!/^application\/json\b/i.test(type))
     throw new Refused(400, "The body must be sent as application/json");
+  let parsed: unknown;
   try {
-    return JSON.parse(body.toString("utf8"));
+    parsed = JSON.parse(body.toString("utf8"));
   } catch {
     throw new Refused(400, "The body is no JSON");
   }
+  if (isDeeper(parsed, LEVELS_MAX))
+    throw new Refused(400, `The body is nested more than ${LEVELS_MAX} levels deep`);
+  return parsed;
+}
+
+/** More than any search_term that is answered; JSON.stringify fails far beyond it. */
+const LEVELS_MAX = 500;
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
