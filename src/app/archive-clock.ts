@@ -1,3 +1,4 @@
+import { dayOf } from "../core/archive.ts";
 import type { Clock } from "../core/clock.ts";
 import { DAY_MS } from "../core/time.ts";
 import type { ArchiveOperation } from "./archive-operations.ts";
@@ -12,32 +13,37 @@ import type { ArchiveOperation } from "./archive-operations.ts";
  */
 export interface ArchiveClock {
   /** Undefined when the clock can be trusted. `lastsMs`: how long it has been in doubt. */
-  doubt(): { readonly error: Error; readonly lastsMs: number } | undefined;
+  doubt(): { readonly error: Error; readonly lastsMs: number; readonly trustedMs: number } | undefined;
 }
 
 /** Asks the service for its time; undefined where no account gets an answer with a Date. */
 export type AskTime = (signal: AbortSignal) => Promise<number | undefined>;
 
 /**
- * Refuses an operation that would be signed with a wrong time. The state's newest pass may be old because no process
+ * Refuses an operation that would be signed with a wrong time, and gives it back as it is to be carried out. The state's newest pass may be old because no process
  * has run, so the service is asked before a clock is doubted. Without an answer only `prune` is refused: a clock
- * that is ahead would delete days too early, and nothing brings them back.
+ * that is ahead would delete days too early, and nothing brings them back. An erasure up to today ends with the day
+ * that the service has last said then: a later end would also keep out events that nobody ordered to erase.
  */
 export async function refuseWrongTime(
-  kind: ArchiveOperation["kind"],
+  operation: ArchiveOperation,
   { doubt }: ArchiveClock,
   clock: Clock,
   ask: AskTime,
   signal: AbortSignal,
-): Promise<void> {
-  // These sign nothing.
-  if (kind === "holds" || kind === "keys") return;
+): Promise<ArchiveOperation> {
+  // It signs nothing.
+  if (operation.kind === "holds") return operation;
   const doubted = doubt();
-  if (doubted === undefined) return;
+  if (doubted === undefined) return operation;
   const answeredMs = await ask(signal);
-  if (answeredMs === undefined && kind !== "prune") return;
-  if (answeredMs !== undefined && Math.abs(clock.now() - answeredMs) <= DOUBT_MS) return;
-  throw answeredMs === undefined ? doubted.error : clockError(clock.now(), answeredMs);
+  if (answeredMs !== undefined && Math.abs(clock.now() - answeredMs) <= DOUBT_MS) return operation;
+  if (answeredMs !== undefined) throw clockError(clock.now(), answeredMs);
+  if (operation.kind === "prune") throw doubted.error;
+  if (operation.kind !== "erase" || operation.event !== undefined) return operation;
+  const today = dayOf(clock.now());
+  const isUpToToday = (operation.to ?? today) === today && doubted.trustedMs < clock.now();
+  return isUpToToday ? { ...operation, to: dayOf(doubted.trustedMs) } : operation;
 }
 
 const DOUBT_MS = DAY_MS / 2;
@@ -65,7 +71,7 @@ export function createArchiveClock(clock: Clock, confirmedMs: () => number | nul
       }
       // After a second jump the first one no longer says how long it lasts.
       if (doubtSinceMs === undefined || doubtSinceMs > localMs) doubtSinceMs = localMs;
-      return { error: clockError(localMs, trustedMs), lastsMs: localMs - doubtSinceMs };
+      return { error: clockError(localMs, trustedMs), lastsMs: localMs - doubtSinceMs, trustedMs };
     },
   };
 }

@@ -280,9 +280,9 @@ export async function openRunningArchive(
         return false;
       }
     },
-    change: (operation, signal) =>
+    change: (asked, signal) =>
       inTurn(async () => {
-        await refuseWrongTime(operation.kind, archiveClock, clock, askTime, signal);
+        const operation = await refuseWrongTime(asked, archiveClock, clock, askTime, signal);
         const now = await open(signal);
         const done = await carryOut(now.archive, () => deletionsOf(now), operation, signal);
         return operation.kind === "erase" ? `${done} ${eraseAccesses(config, operation, clock)}` : done;

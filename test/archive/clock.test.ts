@@ -122,6 +122,18 @@ describe("operations while the clock is in doubt", () => {
     expect(archive.size()).toBe(before + 1);
   });
 
+  test("without an answer of the service, an erasure up to today ends with the day of its last answer", async () => {
+    await close();
+    const answered = new Date(world.nowMs).toISOString().slice(0, 10);
+    world.nowMs += 90 * DAY_MS;
+    const today = new Date(world.nowMs).toISOString().slice(0, 10);
+    const erase = { kind: "erase", organization: A, from: null, reason: "asked" } as const;
+    for (const to of [today, null])
+      expect(await archive.change({ ...erase, to })).toContain(`about days up to ${answered}:`);
+    const ordered = new Date(world.nowMs + 5 * DAY_MS).toISOString().slice(0, 10);
+    expect(await archive.change({ ...erase, to: ordered })).toContain(`about days up to ${ordered}:`);
+  });
+
   test("the service's own time decides: nothing is signed with a wrong one, and a long stop is no doubt", async () => {
     const simulator = await startSimulator({
       organizations: 1,
@@ -145,7 +157,7 @@ describe("operations while the clock is in doubt", () => {
       const rightMs = world.nowMs;
       world.nowMs = rightMs + 10 * 365 * DAY_MS;
       const erase = { kind: "erase", organization: A, from: null, to: null, reason: "asked" } as const;
-      for (const operation of [prune, hold, erase])
+      for (const operation of [prune, hold, erase, { kind: "keys" } as const])
         await expect(archive.change(operation)).rejects.toThrow(/nothing is signed/);
       expect(await archive.change({ kind: "holds" })).toBe("Nothing is on hold.");
       expect(archive.size()).toBe(before);

@@ -1,5 +1,7 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { signLocked } from "../../src/archive/log/locked.ts";
+import { parseSigner } from "../../src/archive/log/note.ts";
 import { openWorld, type World } from "../support/world.ts";
 
 // These tests run the whole program, as those in test/end-to-end/ do.
@@ -114,6 +116,24 @@ describe("verify", () => {
     const some = await verify("--organization", id);
     expect(some.stdout).not.toContain("NOTHING");
     expect(some.code).toBe(0);
+  });
+
+  test("A24 names removed files that the store locks, and they are no finding", async () => {
+    const copy = world.at("locked");
+    cpSync(world.at("archive"), copy, { recursive: true });
+    const path = "events/2026/01/01.001.00000000.jsonl.zst";
+    mkdirSync(`${copy}/events/2026/01`, { recursive: true });
+    writeFileSync(`${copy}/${path}`, "removed");
+    const check = () => archive("verify", "--store", copy, "--key", key);
+    expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining(`${path}: UNEXPECTED`) });
+    const untilMs = Date.now() + 86_400_000;
+    const signer = parseSigner(readFileSync(world.at("archive.key"), "utf8"));
+    writeFileSync(`${copy}/log/locked`, signLocked({ origin: ORIGIN, files: [{ path, untilMs }] }, [signer]));
+    const { code, stdout } = await check();
+    expect(stdout).toContain(`${path}: LOCKED by the store until ${new Date(untilMs).toISOString()}\n`);
+    expect(stdout).toContain("1 files are no longer part of the archive and were not checked");
+    expect(code).toBe(0);
+    rmSync(copy, { recursive: true });
   });
 
   test("A29 a receipt skips only files that it names: one of another archive, or of changed files, skips nothing", async () => {
