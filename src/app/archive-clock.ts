@@ -20,10 +20,11 @@ export interface ArchiveClock {
 export type AskTime = (signal: AbortSignal) => Promise<number | undefined>;
 
 /**
- * Refuses an operation that would be signed with a wrong time, and gives it back as it is to be carried out. The state's newest pass may be old because no process
- * has run, so the service is asked before a clock is doubted. Without an answer only `prune` is refused: a clock
- * that is ahead would delete days too early, and nothing brings them back. An erasure up to today ends with the day
- * that the service has last said then: a later end would also keep out events that nobody ordered to erase.
+ * Refuses an operation that would be signed with a wrong time, and gives it back as it is to be carried out. The
+ * state's newest pass may be old because no process has run, so the service is asked before a clock is doubted.
+ * Without an answer only `prune` is refused: a clock that is ahead would delete days too early, and nothing brings
+ * them back. An erasure up to today then ends with the day that the service has last said: a later end would also
+ * keep out events that nobody ordered to erase.
  */
 export async function refuseWrongTime(
   operation: ArchiveOperation,
