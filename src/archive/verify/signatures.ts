@@ -1,6 +1,6 @@
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
 import type { LogLeaf } from "../log/leaf.ts";
-import { isSignedBy, parseVerifier, type Verifier } from "../log/note.ts";
+import { isSignedBy, type Note, parseVerifier, type Verifier } from "../log/note.ts";
 import { type Leaves, rootOf } from "../log/tree.ts";
 import type { Findings } from "./findings.ts";
 
@@ -97,6 +97,25 @@ export function checkSince(
     `log entries 0 to ${kept.size - 1}`,
     "INVALID: they are not those of the kept checkpoint",
   );
+}
+
+/**
+ * Whether a note beside the log counts: the log's current key has signed it. Somebody may have an earlier key, so a
+ * note with that explains nothing. A note of no key of this log is a finding.
+ */
+export function isCurrentNote(
+  path: string,
+  { origin, note }: { readonly origin: string; readonly note: Note },
+  log: Pick<SignedCheckpoint, "origin">,
+  keys: readonly KnownKey[],
+  findings: Findings,
+): boolean {
+  const [current, ...earlier] = keys.map(({ verifier }) => verifier).reverse();
+  const isSigned = current !== undefined && isSignedBy(note, current);
+  const isOwn = isSigned || earlier.some((verifier) => isSignedBy(note, verifier));
+  const isOfLog = isOwn && origin === log.origin;
+  findings.expect("log files", isOfLog, path, "INVALID: it is not signed by a key of this log");
+  return isOfLog && isSigned;
 }
 
 export interface Cosignatures {
