@@ -205,8 +205,8 @@ describe("the page of a machine of a cluster", () => {
       expect(worst).toContain("Lane 3: stopped for 1 min 30 s. The log is shorter.");
       expect(worst).toContain("lane stopped");
       expect(own).toContain("this page");
-      expect(own).toContain("lane 1 has 12 events to deliver");
-      expect(own).toContain("Lane 1: running for 1 min 30 s, 12 events to deliver");
+      expect(own).toContain("lane 1 has up to 12 events to deliver");
+      expect(own).toContain("Lane 1: running for 1 min 30 s, up to 12 events to deliver");
       expect(await page.innerText("#peers-problems")).toContain("No machine runs lane 2 just now.");
       expect(await page.innerText("#peers-total")).toContain("16 organizations, 400 events read");
       const status = (await ask(server, "/api/status")).json;
