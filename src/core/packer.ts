@@ -88,7 +88,6 @@ export function createPacker(): Packer {
     const thread = new Worker(new URL("./packer-worker.js", import.meta.url));
     worker = thread;
     keepHeapFlags(thread);
-    thread.unref();
     thread.on("message", (answer: PackMessage) => {
       if (worker === thread) take(answer);
     });
@@ -107,6 +106,8 @@ export function createPacker(): Packer {
       order.resolve(joined(order.packed));
     }
     sendMore();
+    // Only work keeps the process alive; the shared thread is never closed.
+    if (open.size === 0) worker?.unref();
   }
 
   function fail(error: unknown): void {
@@ -143,7 +144,9 @@ export function createPacker(): Packer {
     partBytes += length;
     order.parts.push(length);
     const message: PackMessage = { id, kind, memory, length, isLast: order.sent === order.length };
-    started().postMessage(message, [memory.buffer]);
+    const thread = started();
+    thread.ref();
+    thread.postMessage(message, [memory.buffer]);
   }
 
   return {

@@ -1,5 +1,8 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { execFile } from "node:child_process";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Packer } from "../../src/core/packer.ts";
@@ -30,6 +33,19 @@ describe("the packer", () => {
       const plain = index % 2 === 0 ? decompress(bytes) : gunzipSync(bytes);
       expect(plain.equals(Buffer.concat(orders[index]!))).toBe(true);
     }
+  });
+
+  test("keeps a process alive while it works, and not afterwards", async () => {
+    const module = pathToFileURL(join(import.meta.dirname, "../../dist/src/core/packer.js")).href;
+    const program = `import(${JSON.stringify(module)}).then(async ({ sharedPacker }) => {
+      const packed = await sharedPacker().pack("gzip", [Buffer.alloc(3_000_000, "event ")]);
+      console.log(packed.length > 0);
+    })`;
+    const args = ["--eval", program];
+    // Ends by itself, or is ended by the limit.
+    const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 120_000 });
+    expect(stdout.trim()).toBe("true");
+    await open();
   });
 
   test("refuses what it has not packed when it is closed", async () => {
