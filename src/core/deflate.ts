@@ -4,8 +4,8 @@ import zlib from "node:zlib";
 /** Makes gzip members, one after the other. */
 export interface GzipWriter {
   /**
-   * The next part of a member, at most GZIP_PART_BYTES; gives what it adds to the output. The next call overwrites that. The part with `isLast`
-   * ends the member.
+   * The next part of a member, at most GZIP_PART_BYTES. Gives what it adds to the output; the next call overwrites
+   * that. The part with `isLast` ends the member.
    */
   add(bytes: Uint8Array, isLast: boolean): readonly Uint8Array[];
 }

@@ -70,6 +70,15 @@ describe("the gzip writer", () => {
     expect(gzipOf(writer, near).length).toBeLessThan(gzipOf(writer, far).length - 40);
   });
 
+  test("keeps long texts whose first copy is out of reach", () => {
+    // Only the ends of matches are noted, so such a copy is found late and extended back over hundreds of bytes.
+    for (let round = 0; round < 40; round++) {
+      const text = randomBytes(2000);
+      const bytes = Buffer.concat(Array.from({ length: 8 }, () => [text, randomBytes(20_000)]).flat());
+      expect(read(bytes).equals(bytes)).toBe(true);
+    }
+  });
+
   test("cuts codes that would be longer than the format allows", () => {
     // With frequencies like Fibonacci's numbers the rarest code would have 21 bits.
     const bytes: number[] = [];

@@ -16,7 +16,7 @@ const END_OF_BLOCK: i32 = 256;
 const HASH_BITS: u64 = 15;
 const PLACES: usize = memory.data(4 << 15, 16);
 
-/** The block as literals followed by a match: how many literals, then the match as its length, with the distance above bit 16. */
+/** The block in steps, each of literals and a match: how many literals; then the length, with the distance above bit 16. */
 const STEPS: usize = memory.data((BLOCK_BYTES / 8 + 2) * 8, 16);
 /** A length's code together with its extra bits; how many they are is above bit 24. */
 const LENGTH_BITS: usize = memory.data(260 * 4, 16);
@@ -29,8 +29,8 @@ export function begin(): void {
 }
 
 /**
- * Compresses the so many bytes in the input, at most a chunk. Gives the number of bytes in the output. The last bits
- * of a chunk come out with the next one.
+ * Compresses so many bytes of the input, at most a chunk. Gives the number of bytes in the output. The last bits of a
+ * chunk come out with the next one.
  */
 export function compress(length: i32, isLast: bool): i32 {
   setBits(bits, count, OUTPUT);
@@ -67,7 +67,8 @@ function findSteps(from: usize, to: usize): usize {
     }
     const distance = place - earlier;
     let start = place;
-    const first = max(literals, INPUT + distance);
+    // Not so far back that the match would end before this place: it would then be compared with itself.
+    const first = max(max(literals, INPUT + distance), place + MATCH_MIN - MATCH_MAX);
     while (start > first && load<u8>(start - 1) == load<u8>(start - 1 - distance)) start--;
     const end = endOfMatch(place + MATCH_MIN, distance, min(to, start + MATCH_MAX));
     step = addStep(step, literals, start, <u32>(end - start), <u32>distance);
@@ -204,6 +205,6 @@ function writeSteps(from: usize, end: usize): void {
     size &= 7;
   }
   setBits(word, size, out);
-  const end256 = load<u32>(CODES + END_OF_BLOCK * 4);
-  put(end256 & 0xffff, end256 >> 16);
+  const ending = load<u32>(CODES + END_OF_BLOCK * 4);
+  put(ending & 0xffff, ending >> 16);
 }
