@@ -23,8 +23,9 @@ export type AskTime = (signal: AbortSignal) => Promise<number | undefined>;
  * Refuses an operation that would be signed with a wrong time, and gives it back as it is to be carried out. The
  * state's newest pass may be old because no process has run, so the service is asked before a clock is doubted.
  * Without an answer only `prune` is refused: a clock that is ahead would delete days too early, and nothing brings
- * them back. An erasure up to today then ends with the day that the service has last said: a later end would also
- * keep out events that nobody ordered to erase.
+ * them back. With `withoutService` the operator answers for the clock; it stays set only where that was needed, and
+ * the log says so. An erasure up to today then ends with the day that the service has last said: a later end would
+ * also keep out events that nobody ordered to erase.
  */
 export async function refuseWrongTime(
   operation: ArchiveOperation,
@@ -35,12 +36,14 @@ export async function refuseWrongTime(
 ): Promise<ArchiveOperation> {
   // It signs nothing.
   if (operation.kind === "holds") return operation;
+  const confirmed = operation.kind === "prune" ? { ...operation, withoutService: false } : operation;
   const doubted = doubt();
-  if (doubted === undefined) return operation;
+  if (doubted === undefined) return confirmed;
   const answeredMs = await ask(signal);
-  if (answeredMs !== undefined && Math.abs(clock.now() - answeredMs) <= DOUBT_MS) return operation;
+  if (answeredMs !== undefined && Math.abs(clock.now() - answeredMs) <= DOUBT_MS) return confirmed;
   if (answeredMs !== undefined) throw clockError(clock.now(), answeredMs);
-  if (operation.kind === "prune") throw doubted.error;
+  if (operation.kind === "prune" && operation.withoutService !== true)
+    throw unconfirmedError(clock.now(), doubted.trustedMs);
   if (operation.kind !== "erase" || operation.event !== undefined) return operation;
   const today = dayOf(clock.now());
   const isUpToToday = (operation.to ?? today) === today && doubted.trustedMs < clock.now();
@@ -77,8 +80,15 @@ export function createArchiveClock(clock: Clock, confirmedMs: () => number | nul
   };
 }
 
+const text = (timeMs: number) => new Date(timeMs).toISOString();
+
+function unconfirmedError(localMs: number, trustedMs: number): Error {
+  return new Error(
+    `This machine's clock says ${text(localMs)}, the service was last read at about ${text(trustedMs)}, and it does not answer now. A clock that is ahead would delete days too early, so nothing is pruned. Repeat the command when the service answers. If the service is gone and the clock is right, add --without-service: the log then says that nothing confirmed the clock.`,
+  );
+}
+
 function clockError(localMs: number, trustedMs: number): Error {
-  const text = (timeMs: number) => new Date(timeMs).toISOString();
   return new Error(
     `This machine's clock says ${text(localMs)}, but by the service's answers it is about ${text(trustedMs)}. No day is closed and nothing is signed until they agree within 12 hours: set the clock. If the clock is right, closing goes on with the next answer of the service.`,
   );

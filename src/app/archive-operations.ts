@@ -48,7 +48,7 @@ export function carryOut(
     case "release":
       return deletions.release(operation.hold, signal);
     case "prune":
-      return deletions.prune(operation.dryRun, signal);
+      return deletions.prune(operation, signal);
     case "erase":
       return deletions.erase(operation, signal);
   }

@@ -69,8 +69,16 @@ export function registerDeletions(archive: Command, io: Io): void {
   named(archive.command("prune"), "tidemark archive prune --dry-run")
     .summary("remove days that are past their retention and not on hold")
     .option("--dry-run", "only say what would be removed")
-    .action((flags: Flags & { dryRun?: boolean }) =>
-      ask(flags, { kind: "prune", dryRun: flags.dryRun ?? false }),
+    .option(
+      "--without-service",
+      "also while the service does not answer: you answer for this machine's clock, and the log says so",
+    )
+    .action((flags: Flags & { dryRun?: boolean; withoutService?: boolean }) =>
+      ask(flags, {
+        kind: "prune",
+        dryRun: flags.dryRun ?? false,
+        ...(flags.withoutService && { withoutService: true }),
+      }),
     );
 
   named(archive.command("erase"), 'tidemark archive erase --organization 5f0c… --reason "contract ended"')

@@ -66,7 +66,12 @@ export const ACTIONS = {
         to: day.nullable(),
       }),
       z.strictObject({ kind: z.literal("release"), hold: z.string() }),
-      z.strictObject({ kind: z.literal("prune"), dryRun: z.boolean() }),
+      z.strictObject({
+        kind: z.literal("prune"),
+        dryRun: z.boolean(),
+        /** Also while no answer of the service confirms this machine's clock. */
+        withoutService: z.boolean().optional(),
+      }),
       z.strictObject({
         kind: z.literal("erase"),
         organization: z.string().min(1),

@@ -6,13 +6,14 @@ import { openClients } from "../../src/app/account.ts";
 import { createArchiveClock } from "../../src/app/archive-clock.ts";
 import type { ArchiveOperation } from "../../src/app/archive-operations.ts";
 import { readLog } from "../../src/archive/evidence/read.ts";
+import { reportHtml } from "../../src/archive/evidence/report.ts";
 import { isPart } from "../../src/archive/log/leaf.ts";
 import { openDirectory } from "../../src/archive/store/directory.ts";
 import { verifyArchive } from "../../src/archive/verify/verify.ts";
 import { secretOf } from "../../src/core/secret.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { openRunning } from "./running.ts";
-import { A, B, DAY, openWorld, type World } from "./world.ts";
+import { A, B, DAY, never, openWorld, type World } from "./world.ts";
 
 const HOUR_MS = DAY_MS / 24;
 let world: World;
@@ -116,10 +117,24 @@ describe("operations while the clock is in doubt", () => {
     await close();
     world.nowMs += 10 * 365 * DAY_MS;
     const before = archive.size();
-    await expect(archive.change(prune)).rejects.toThrow(/nothing is signed/);
+    await expect(archive.change(prune)).rejects.toThrow(/nothing is pruned.*--without-service/);
     expect(archive.size()).toBe(before);
     await archive.change(hold);
     expect(archive.size()).toBe(before + 1);
+  });
+
+  test("where the service is gone, the operator can answer for the clock, and the log says so", async () => {
+    await close();
+    world.nowMs += 10 * 365 * DAY_MS;
+    const before = archive.size();
+    const dry: ArchiveOperation = { kind: "prune", dryRun: true, withoutService: true };
+    expect(await archive.change(dry)).toContain("1 parts are past their retention");
+    expect(archive.size()).toBe(before);
+    expect(await archive.change({ ...prune, withoutService: true })).toContain("1 parts were pruned");
+    expect((await leaves()).at(-1)).toMatchObject({ kind: "prune", clock: "unconfirmed" });
+    const store = await openDirectory(join(world.folder, "running"));
+    const { html } = await reportHtml(store, { key: archive.verifier, nowMs: world.nowMs, signal: never });
+    expect(html).toContain("nothing confirmed the clock");
   });
 
   test("without an answer of the service, an erasure up to today ends with the day of its last answer", async () => {
@@ -157,7 +172,8 @@ describe("operations while the clock is in doubt", () => {
       const rightMs = world.nowMs;
       world.nowMs = rightMs + 10 * 365 * DAY_MS;
       const erase = { kind: "erase", organization: A, from: null, to: null, reason: "asked" } as const;
-      for (const operation of [prune, hold, erase, { kind: "keys" } as const])
+      const anyway: ArchiveOperation = { ...prune, withoutService: true };
+      for (const operation of [prune, anyway, hold, erase, { kind: "keys" } as const])
         await expect(archive.change(operation)).rejects.toThrow(/nothing is signed/);
       expect(await archive.change({ kind: "holds" })).toBe("Nothing is on hold.");
       expect(archive.size()).toBe(before);

@@ -9,6 +9,7 @@ import { createDeletions, type Deletions } from "../../src/archive/deletion/dele
 import { checkProof, proveEvent } from "../../src/archive/evidence/prove.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { reportHtml } from "../../src/archive/evidence/report.ts";
+import { currentParts } from "../../src/archive/log/current-parts.ts";
 import { filesNamedBy } from "../../src/archive/log/leaf.ts";
 import { newSignerText, parseSigner, parseVerifier } from "../../src/archive/log/note.ts";
 import { openConfigured } from "../../src/archive/open.ts";
@@ -115,9 +116,13 @@ const files = () =>
     path.endsWith(".zst"),
   );
 
+const currentFiles = () =>
+  currentParts(world.archive.leaves()).flatMap((part) =>
+    part.files ? [part.files.data, part.files.manifest] : [],
+  );
+
 async function readAll(): Promise<string> {
   const { readLog, readEntries } = await import("../../src/archive/evidence/read.ts");
-  const { currentParts } = await import("../../src/archive/log/current-parts.ts");
   const { openRange } = await import("../../src/archive/part/range.ts");
   let text = "";
   for (const part of currentParts((await readLog(world.store)).leaves))
@@ -132,11 +137,13 @@ describe("prune and holds", () => {
   test("A22 prune removes what is past its time after its entry is signed, and everything else verifies", async () => {
     world = await openWorld();
     await closed();
-    expect(await deletions().prune(false, never)).toContain("0 parts were pruned");
+    expect(await deletions().prune({ dryRun: false }, never)).toContain("0 parts were pruned");
     world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
-    expect(await deletions().prune(true, never)).toContain(`1 parts are past their retention: ${DAY}.001`);
+    expect(await deletions().prune({ dryRun: true }, never)).toContain(
+      `1 parts are past their retention: ${DAY}.001`,
+    );
     expect(files()).toHaveLength(1);
-    expect(await deletions().prune(false, never)).toContain(
+    expect(await deletions().prune({ dryRun: false }, never)).toContain(
       "1 parts were pruned, with 3 days of organizations",
     );
     expect(files()).toHaveLength(0);
@@ -158,13 +165,13 @@ describe("prune and holds", () => {
       { case: "Case 17: Miller", organizations: [B], from: null, to: null },
       never,
     );
-    expect(await deletions().prune(false, never)).toContain("1 are on hold and stay");
+    expect(await deletions().prune({ dryRun: false }, never)).toContain("1 are on hold and stay");
     expect((await world.verify()).findings).toEqual([]);
     expect((await world.verify()).events).toBe(4);
     const [proof] = await proveEvent(world.store, { event: idOf(11) });
     expect(checkProof(proof, parseVerifier(world.key)).line.organization).toBe(B);
     await deletions().release(id, never);
-    expect(await deletions().prune(false, never)).toContain("1 parts were pruned");
+    expect(await deletions().prune({ dryRun: false }, never)).toContain("1 parts were pruned");
     expect(files()).toHaveLength(0);
     expect((await world.verify()).findings).toEqual([]);
   });
@@ -174,18 +181,20 @@ describe("prune and holds", () => {
     await closed();
     const long = { name: "long", keep: "6y", organizations: [A.toUpperCase()], accounts: [] };
     world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
-    expect(await deletions("1d", [long]).prune(true, never)).toContain(`${DAY}.001 (default, 1d)`);
-    const said = await deletions("1d", [long]).prune(false, never);
+    expect(await deletions("1d", [long]).prune({ dryRun: true }, never)).toContain(
+      `${DAY}.001 (default, 1d)`,
+    );
+    const said = await deletions("1d", [long]).prune({ dryRun: false }, never);
     expect(said).toContain("with 2 days of organizations; 0 are on hold and stay. 1 stay, because the class");
     expect((await world.verify()).findings).toEqual([]);
     expect((await world.verify()).events).toBe(4);
     expect(await readAll()).toContain(A);
-    expect(await deletions("1d", [long]).prune(true, never)).toContain(
+    expect(await deletions("1d", [long]).prune({ dryRun: true }, never)).toContain(
       "0 parts are past their retention: none",
     );
-    expect(await deletions("1d", [long]).prune(false, never)).toContain("0 parts were pruned");
+    expect(await deletions("1d", [long]).prune({ dryRun: false }, never)).toContain("0 parts were pruned");
     world.nowMs = Date.parse(DAY) + 7 * 366 * DAY_MS;
-    expect(await deletions("1d", [long]).prune(false, never)).toContain("1 parts were pruned");
+    expect(await deletions("1d", [long]).prune({ dryRun: false }, never)).toContain("1 parts were pruned");
     expect(world.archive.leaves().at(-1)).toMatchObject({ kind: "prune", policy: "6y" });
     expect(files()).toHaveLength(0);
     expect((await world.verify()).findings).toEqual([]);
@@ -197,12 +206,12 @@ describe("prune and holds", () => {
     world.nowMs = Date.parse(DAY) + 402 * DAY_MS;
     const renamed = { name: "six-years", keep: "6y", organizations: [A], accounts: [] };
     for (const dryRun of [true, false])
-      await expect(deletions("1d", [renamed]).prune(dryRun, never)).rejects.toThrow(
+      await expect(deletions("1d", [renamed]).prune({ dryRun }, never)).rejects.toThrow(
         /retention class that is not in the config: long\..*nothing is pruned/,
       );
     expect(files()).toHaveLength(2);
     const both = [renamed, { name: "long", keep: "6y", organizations: [], accounts: [] }];
-    expect(await deletions("1d", both).prune(false, never)).toContain("1 parts were pruned");
+    expect(await deletions("1d", both).prune({ dryRun: false }, never)).toContain("1 parts were pruned");
     expect(await readAll()).toContain(A);
     expect((await world.verify()).findings).toEqual([]);
   });
@@ -278,6 +287,40 @@ describe("a crash in the middle of a deletion", () => {
         }
     },
   );
+
+  test("a deletion asks the store only for files that are there, however many the log has named", async () => {
+    const asked: string[] = [];
+    const open = async (folder: string) => {
+      const store = await openDirectory(folder);
+      const remove = (path: string) => {
+        if (!path.startsWith("log/")) asked.push(path);
+        return store.remove(path);
+      };
+      return { ...store, remove };
+    };
+    world = await openWorld({ openStore: open });
+    await closed();
+    const erase = (number: number) =>
+      deletions().erase(
+        { organization: A, event: idOf(number), from: null, to: null, reason: "asked" },
+        never,
+      );
+    const before = currentFiles();
+    const kept = (await world.store.read(before[0]!))!;
+    for (const number of [0, 1, 2]) {
+      asked.length = 0;
+      const old = currentFiles();
+      await erase(number);
+      expect(asked).toEqual(old);
+    }
+    // A file that somebody put back, from a copy or an older version of the object, goes with the next deletion.
+    await world.store.create(before[0]!, { bytes: kept });
+    asked.length = 0;
+    const old = currentFiles();
+    await erase(3);
+    expect(asked).toEqual([before[0], ...old]);
+    expect((await world.verify()).findings).toEqual([]);
+  });
 
   test("files of an erasure that failed are not forgotten when a closing writes the reason of another one", async () => {
     const plan = { left: Number.POSITIVE_INFINITY, isDone: true };

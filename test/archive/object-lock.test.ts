@@ -144,7 +144,7 @@ describe.skipIf(skipsS3)("A24 with Object Lock", () => {
       expect(locked.length).toBeGreaterThanOrEqual(4);
       expect(new Set(locked)).toEqual(new Set(dueOrders(world.state)));
       await endLocks(crash.bucket);
-      await deletions().prune(false, never);
+      await deletions().prune({ dryRun: false }, never);
       const { findings, events } = await world.verify();
       expect(findings, `change ${change}`).toEqual([]);
       expect(events).toBe(3);

@@ -36,7 +36,7 @@ function prune(more: object): Promise<string> {
     ...{ archive, store, state, config: configOf(more), workFolder: join(world.folder, "deleting") },
     clock: { now: () => world.nowMs, sleep: systemClock.sleep },
     accountsSeeing: () => accountsSeeing(db),
-  }).prune(false, never);
+  }).prune({ dryRun: false }, never);
 }
 
 /** The events of A and B; also verifies. */

@@ -18,7 +18,7 @@ import { createPartRemoval, type DeletionParts, type SaltedText } from "./remove
  *
  *   1. files that a deletion before has left behind are removed
  *   2. holds are read again (A22)
- *   3. the state notes that a deletion is under way, and the names of its new files
+ *   3. the state notes that a deletion is under way, and the names of its new and old files
  *   4. where something of a part stays, the part is written again: new data file and manifest go to the store
  *   5. the entry with what was removed, and with the new files, is in a signed checkpoint
  *   6. the old files are removed, with all their versions, and the note with them
@@ -31,12 +31,18 @@ export interface Deletions {
   hold(body: NewHold, signal: AbortSignal): Promise<string>;
   release(id: string, signal: AbortSignal): Promise<string>;
   holds(): readonly Hold[];
-  prune(dryRun: boolean, signal: AbortSignal): Promise<string>;
+  prune(order: PruneOrder, signal: AbortSignal): Promise<string>;
   erase(body: Erasure, signal: AbortSignal): Promise<string>;
   /** Removes files whose lock has ended, and what a failed deletion left behind; gives their number. */
   removeUnlocked(): Promise<number>;
   /** Ends a deletion, a hold or a release that a crash interrupted. */
   finish(signal: AbortSignal): Promise<void>;
+}
+
+export interface PruneOrder {
+  readonly dryRun: boolean;
+  /** No answer of the service confirms the clock: the operator answers for it, and the log says so. */
+  readonly withoutService?: boolean | undefined;
 }
 
 export interface NewHold {
@@ -152,7 +158,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
       await finishHolds(signal);
       return `The hold ${id} is released.`;
     },
-    async prune(dryRun, signal) {
+    async prune({ dryRun, withoutService = false }, signal) {
       const all = currentParts(archive.leaves()).filter(({ files }) => files !== undefined);
       refuseUnknownClasses(config, all);
       const nowMs = clock.now();
@@ -180,6 +186,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
           policy: longest.get(leaf.index)!.keep,
           removed_lines: lines,
           replacement,
+          ...(withoutService && { clock: "unconfirmed" }),
         }),
         signal,
       );

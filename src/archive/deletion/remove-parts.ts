@@ -93,8 +93,9 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     const removed = { lines: rewritten.removedLines, events: rewritten.removedEvents };
     const { files: now } = rewritten;
     const made = [...(text ? [text.path] : []), ...(now ? [now.data, now.manifest] : [])];
-    // Noted first, so that a crash leaves nothing for ever that the log cannot explain.
-    await state.setFact("rewrite", JSON.stringify(made));
+    // Noted first, so that a crash leaves nothing for ever that the log cannot explain. The old files go once the log
+    // has the entry; until then `neededFiles` keeps them.
+    await state.setFact("rewrite", JSON.stringify([...made, files.data, files.manifest]));
     await archive.log.announce(made);
     if (text !== undefined) await store.create(text.path, { bytes: text.bytes });
     if (rewritten.files !== undefined) {
@@ -137,15 +138,29 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     ]);
   }
 
-  /** Files of deletions that a crash interrupted, and files whose lock has ended. */
+  /** Files of deletions that a crash interrupted, files whose lock has ended, and files that somebody put back. */
   async function removeLeftovers(): Promise<void> {
-    const named = archive.leaves().flatMap(filesNamedBy);
-    const orphans = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
+    const noted = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
     const { over, waiting } = ordersNow();
-    const paths = new Set([...named, ...orphans, ...over]);
+    const paths = new Set([...(await removedFilesThere()), ...noted, ...over]);
     for (const path of waiting) paths.delete(path);
     await removeDue(paths);
     await state.setFact("rewrite", null);
+  }
+
+  /** The store is listed once: to ask for each file that the log has ever named would take more requests every year. */
+  async function removedFilesThere(): Promise<string[]> {
+    const needed = neededFiles();
+    const gone = new Set(
+      archive
+        .leaves()
+        .flatMap(filesNamedBy)
+        .filter((path) => !needed.has(path)),
+    );
+    const there: string[] = [];
+    for (const folder of new Set([...gone].map((path) => path.split("/")[0]!)))
+      for await (const { path } of store.list(folder)) if (gone.has(path)) there.push(path);
+    return there;
   }
 
   function ordersNow() {
@@ -163,7 +178,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     await archive.log.sayLocked(left);
   }
 
-  /** The same between deletions, without a look at every file that the log has named; gives their number. */
+  /** The same between deletions, without a look at the files in the store; gives their number. */
   async function removeUnlocked(): Promise<number> {
     const { over } = ordersNow();
     if (state.fact("rewrite") !== undefined) await removeLeftovers();

@@ -34,13 +34,18 @@ export async function removals(store: ArchiveStore, { leaves }: ReadLog): Promis
       momentText(first.time),
       first.kind === "erase" ? "erased" : "pruned",
       `${days[0]} to ${days.at(-1)}: ${what}${countText(lines)} whole days of organizations`,
-      first.kind === "erase" ? await wordingOf(store, reason, "reason") : `policy ${reason}`,
+      first.kind === "erase" ? await wordingOf(store, reason, "reason") : policyOf(list, reason),
     ]);
   }
   if (rows.length === 0) return paragraph("Nothing was deleted, and nothing is on hold.");
   return (
     shownText(rows.length, "orders") + table(["Entry", "Time", "What", "About", "Why"], rows.slice(-ROWS_MAX))
   );
+}
+
+function policyOf(list: readonly Removal[], policy: string): string {
+  const isUnconfirmed = list.some((leaf) => leaf.kind === "prune" && leaf.clock !== undefined);
+  return `policy ${policy}${isUnconfirmed ? "; nothing confirmed the clock" : ""}`;
 }
 
 type Removal = Extract<LogLeaf, { kind: "prune" | "erase" }>;

@@ -72,6 +72,8 @@ const kinds = {
     policy: name,
     removed_lines: count,
     replacement: z.strictObject(part).nullable(),
+    /** No answer of the service confirmed the clock that the time was judged by. */
+    clock: z.literal("unconfirmed").optional(),
   }),
   erase: z.strictObject({
     kind: z.literal("erase"),
