@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { type CloseSettings, createCloseStep } from "./close/close.ts";
-import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
+import { type LeafOf, type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
@@ -45,7 +45,7 @@ export async function openArchive(
   const leaves = () => state.entries().map((entry, index) => parseLeaf(entry, origin, index));
   const log = createLogWriter(state, store, clock, {
     origin,
-    signers: (entries) => (introducesKey(entries) && previousSigner ? [previousSigner, signer] : [signer]),
+    signers: (entries) => signersOf(entries, signer, previousSigner),
     cosign: options.cosign ?? (async () => []),
   });
   checkOrigin(state, origin);
@@ -62,10 +62,23 @@ export async function openArchive(
   return { log, closeStep, leaves };
 }
 
-/** Only the newest entry counts: the checkpoint over it has both signatures. */
-function introducesKey(entries: readonly Buffer[]): boolean {
-  const last = entries.at(-1)?.toString() ?? "";
-  return /"kind":"key",/.test(last) && !/"previous":null/.test(last);
+/**
+ * Who signs the checkpoint over these entries: the newest key among them, and for the entry that introduces it also
+ * the key before (A20). After a crash these may be entries that were proposed before or during a change of the key.
+ */
+function signersOf(
+  entries: readonly Buffer[],
+  signer: Signer,
+  previousSigner: Signer | undefined,
+): readonly Signer[] {
+  const at = entries.findLastIndex((entry) => entry.includes('"kind":"key",'));
+  if (at < 0) return [signer];
+  const { key, previous } = JSON.parse(entries[at]!.toString()) as LeafOf<"key">;
+  const isChange = at === entries.length - 1 && previous !== null;
+  const wanted = isChange ? [previous, key] : [key];
+  const found = wanted.map((text) => [signer, previousSigner].find((known) => known?.verifier.text === text));
+  if (found.every((known) => known !== undefined)) return found;
+  throw isChange ? interruptedChange(previous, key) : wrongKey(key);
 }
 
 function checkOrigin(state: ArchiveState, origin: string): void {
@@ -103,9 +116,21 @@ function missingLeaves(
   return missing;
 }
 
+/** The name and the hash of a public key. */
+const nameOf = (key: string) => key.split("+").slice(0, 2).join("+");
+
+function interruptedChange(previous: string, key: string): DecisionNeededError {
+  return new DecisionNeededError(
+    `A change of the signing key from ${nameOf(previous)} to ${nameOf(key)} was interrupted, and both keys are needed to complete it. Nothing was signed.`,
+    [
+      "name the new key file as `key` and the old one as `previousKey`, and restart; `tidemark archive keys show FILE` prints the key of a file",
+    ],
+  );
+}
+
 function wrongKey(previous: string): DecisionNeededError {
   return new DecisionNeededError(
-    `The signing key is not the one that this archive was signed with (${previous.split("+").slice(0, 2).join("+")}). Nothing was signed.`,
+    `The signing key is not the one that this archive was signed with (${nameOf(previous)}). Nothing was signed.`,
     [
       "name the right key file",
       "to change the key, name the new one as `key` and the old one as `previousKey`, and restart",

@@ -1,11 +1,15 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Command } from "commander";
 import { openKey, sealKey } from "../archive/log/key-backup.ts";
 import { COSIGNATURE, newSignerText, parseSigner, type Signer, withName } from "../archive/log/note.ts";
+import { signerOf } from "../archive/open.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
-import { UsageError } from "../core/errors.ts";
+import { explainWithChoices, UsageError } from "../core/errors.ts";
 import { secretOf } from "../core/secret.ts";
+import { hasArchiveEntryWith } from "../journal/archive/state.ts";
+import { openStateForReading } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
 import { change } from "./change.ts";
@@ -72,24 +76,52 @@ async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> 
     throw new UsageError(
       "In a cluster every lane signs the change of its key: make a key with `tidemark archive keys new`, name it as `key` and the old one as `previousKey` in the config of every machine, and restart the machines one after the other.",
     );
-  if (isLocked(config.state))
-    throw new UsageError(
-      "A process is running with this state file: stop it, rotate, change `key` in the config, and start it again.",
-    );
+  if (isLocked(config.state)) throw isRunning();
   // The name of the key before: it is that of all shards.
   const text = newSignerText(parseSigner(own.key.reveal()).verifier.name);
   // On disk before the log names it: a key that is lost could not continue the archive.
   writeKey(file, text);
+  const { verifier } = signerOf(own, text);
+  const isNamed = () => isInLog(config.state, own.name, verifier.text);
   const sinks = config.sinks.map((sink) =>
     sink.name === own.name ? { ...sink, key: secretOf(text), previousKey: own.key } : sink,
   );
-  await change(io, { ...config, sinks } as unknown as Config, "archive", {
-    archive: own.name,
-    operation: { kind: "keys" },
-  });
+  try {
+    await change(io, { ...config, sinks } as unknown as Config, "archive", {
+      archive: own.name,
+      operation: { kind: "keys" },
+    });
+    // A process that was started meanwhile has answered, with its own key.
+    if (!isNamed()) throw isRunning();
+  } catch (error) {
+    if (isNamed()) throw new Error(`${explainWithChoices(error)} ${keepText(file)}`, { cause: error });
+    rmSync(file, { force: true });
+    throw error;
+  }
   io.stdout.write(
     `Now name ${file} as \`key\` in the config, remove \`previousKey\`, and keep a backup of the new key elsewhere.\n`,
   );
+}
+
+function isRunning(): UsageError {
+  return new UsageError(
+    "A process is running with this state file: stop it, rotate, change `key` in the config, and start it again.",
+  );
+}
+
+/** Entries are in the state before they are in the store. */
+function isInLog(stateFile: string, archive: string, key: string): boolean {
+  if (!existsSync(stateFile)) return false;
+  const db = openStateForReading(stateFile);
+  try {
+    return hasArchiveEntryWith(db, archive, JSON.stringify(key));
+  } finally {
+    db.close();
+  }
+}
+
+function keepText(file: string): string {
+  return `The log has the entry with the new key already, so keep ${file}. Name it as \`key\` and the old one as \`previousKey\` in the config: the next start completes the change.`;
 }
 
 interface PassphraseFlags {
@@ -167,10 +199,21 @@ function openBackup(text: string, passphrase: string): string {
   }
 }
 
+/** Durable, with its folder: what is signed with it next must not outlive it. */
 function writeKey(file: string, text: string): void {
   try {
-    writeFileSync(file, `${text}\n`, { flag: "wx", mode: 0o600 });
+    synced(openSync(file, "wx", 0o600), (handle) => writeSync(handle, `${text}\n`));
+    synced(openSync(dirname(file), "r"));
   } catch (error) {
     throw new UsageError(`${file} was not written: ${(error as Error).message}. A key is never overwritten.`);
+  }
+}
+
+function synced(handle: number, write: (handle: number) => void = () => {}): void {
+  try {
+    write(handle);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
   }
 }

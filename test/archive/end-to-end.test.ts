@@ -1,5 +1,13 @@
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import type { SimulatorOptions } from "../../simulator/index.ts";
@@ -267,6 +275,41 @@ describe("an archive of the simulated service", () => {
     expect((await world.run(["run", "--once", ...config])).code).toBe(0);
     const verified = await world.run(["archive", "verify", "--key", key, "--json", ...config]);
     expect(JSON.parse(verified.stdout)).toMatchObject({ isValid: true, isPinned: true });
+  });
+
+  test("a change of the key that is refused leaves no key file behind", async () => {
+    const key = await archived();
+    const config = ["--config", world.at("tidemark.yaml")];
+    const rotate = ["archive", "keys", "rotate", world.at("second.key"), ...config];
+    renameSync(world.at("archive/log/checkpoint"), world.at("checkpoint"));
+    const refused = await world.run(rotate);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain("has no log/checkpoint");
+    expect(existsSync(world.at("second.key"))).toBe(false);
+    renameSync(world.at("checkpoint"), world.at("archive/log/checkpoint"));
+    expect((await world.run(rotate)).code).toBe(0);
+    const verified = await world.run(["archive", "verify", "--key", key, ...config]);
+    expect(verified.code).toBe(0);
+  });
+
+  test("a change of the key that ends behind its entry keeps the key file, and says how to complete it", async () => {
+    const key = await archived();
+    const config = ["--config", world.at("tidemark.yaml")];
+    const size = Number(readFileSync(world.at("archive/log/checkpoint"), "utf8").split("\n")[1]);
+    // The place of the next checkpoint is taken.
+    mkdirSync(world.at(`archive/log/checkpoint.${size + 1}`));
+    const ended = await world.run(["archive", "keys", "rotate", world.at("second.key"), ...config]);
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toContain(`keep ${world.at("second.key")}`);
+    expect(existsSync(world.at("second.key"))).toBe(true);
+    rmdirSync(world.at(`archive/log/checkpoint.${size + 1}`));
+    const text = readFileSync(world.at("tidemark.yaml"), "utf8");
+    const old = `key: { file: ${world.at("archive.key")} }`;
+    const both = `key: { file: ${world.at("second.key")} }, previousKey: { file: ${world.at("archive.key")} }`;
+    writeFileSync(world.at("tidemark.yaml"), text.replace(old, both));
+    expect((await world.run(["run", "--once", ...config])).code).toBe(0);
+    const verified = await world.run(["archive", "verify", "--key", key, ...config]);
+    expect(verified.code).toBe(0);
   });
 
   test("holds, prunes and erases with commands, and says what it did", async () => {
