@@ -15,15 +15,13 @@ export interface S3Connection {
   readonly accessKeyId?: Secret | undefined;
   readonly secretAccessKey?: Secret | undefined;
   readonly sessionToken?: Secret | undefined;
-  /** For connecting; with `limitsRequests` also for each whole request. */
+  /** For connecting. The callers limit whole requests: the SDK's own limit only writes a warning. */
   readonly timeout: number;
   readonly tls?: TlsConfig | undefined;
 }
 
 export interface S3Use {
   readonly connections: number;
-  /** True: the client ends a request after the time-out itself. */
-  readonly limitsRequests?: boolean;
 }
 
 /** A client that never repeats a request by itself: callers know what a repetition means. */
@@ -48,7 +46,6 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
       }),
     requestHandler: {
       connectionTimeout: timeout,
-      ...(use.limitsRequests && { requestTimeout: timeout }),
       httpsAgent: new Agent({ keepAlive: true, maxSockets: use.connections, ...tls }),
     },
   });
@@ -59,9 +56,9 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
         const response = result.response as Response;
         const { statusCode, headers } = response;
         isConfirmed({ status: statusCode, headers }, confirmationOf(commandName, connection.endpoint));
-        // An object may be large, and its reader takes it in pieces.
-        if (commandName !== "GetObjectCommand" || statusCode >= 300)
-          response.body = bounded(response.body, connection.endpoint ?? "S3");
+        const isObject = commandName === "GetObjectCommand" && statusCode < 300;
+        const bytesMax = isObject ? objectBytesMax(args.input) : ANSWER_BYTES_MAX;
+        response.body = bounded(response.body, bytesMax, connection.endpoint ?? "S3");
         return result;
       },
     { step: "deserialize", priority: "low" },
@@ -71,18 +68,28 @@ export async function openS3Client(connection: S3Connection, use: S3Use): Promis
 
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 
-/** The SDK collects an answer whole, so one without an end would fill the memory. */
-function bounded(body: unknown, destination: string): unknown {
+/** Of an object that is read whole. Larger ones are read in ranges. */
+const OBJECT_BYTES_MAX = 512 * 2 ** 20;
+
+/** A service that ignores the range would send another part of the object. */
+function objectBytesMax(input: object): number {
+  const { Range = "" } = input as { readonly Range?: string };
+  const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(Range) ?? [];
+  return to === undefined ? OBJECT_BYTES_MAX : Number(to) - Number(from) + 1;
+}
+
+/** Answers are collected in memory, so one without an end would fill it. */
+function bounded(body: unknown, bytesMax: number, destination: string): unknown {
   if (!(body instanceof Readable)) return body;
   let bytes = 0;
   const limited = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
-      if (bytes <= ANSWER_BYTES_MAX) done(null, chunk);
+      if (bytes <= bytesMax) done(null, chunk);
       else
         done(
           new RetryableError(
-            `${destination} sent more than ${ANSWER_BYTES_MAX} bytes where an answer of S3 is short. Check the endpoint and the proxies on the way.`,
+            `${destination} sent more than ${bytesMax} bytes, which is more than this answer of S3 may have. Check the endpoint and the proxies on the way.`,
           ),
         );
     },

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
 import { expect, test } from "vitest";
 import { openS3Client } from "../../src/core/s3-client.ts";
 import { secretOf } from "../../src/core/secret.ts";
@@ -8,14 +8,16 @@ import { secretOf } from "../../src/core/secret.ts";
 const MB = 2 ** 20;
 const ANSWER_BYTES = 256 * MB;
 
-test.each([200, 503])("an answer of %i that does not end is given up after 16 MB", async (status) => {
-  let sent = 0;
+/** A server whose answers have so many bytes; `sent` counts those of the last one. */
+async function open(status: number, answerBytes: number) {
+  const counted = { sent: 0 };
   const server = createServer((request, response) => {
     request.resume();
+    counted.sent = 0;
     response.writeHead(status, { etag: '"x"', "content-type": "application/xml" });
     const send = (): void => {
-      while (sent < ANSWER_BYTES && !response.destroyed) {
-        sent += MB;
+      while (counted.sent < answerBytes && !response.destroyed) {
+        counted.sent += MB;
         if (!response.write(Buffer.alloc(MB, "x"))) return void response.once("drain", send);
       }
       response.end();
@@ -30,18 +32,42 @@ test.each([200, 503])("an answer of %i that does not end is given up after 16 MB
     { ...connection, ...keys, endpoint: `http://127.0.0.1:${port}` },
     { connections: 2 },
   );
+  const close = async () => {
+    client.destroy();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { client, counted, close };
+}
+
+test.each([200, 503])("an answer of %i that does not end is given up after 16 MB", async (status) => {
+  const { client, counted, close } = await open(status, ANSWER_BYTES);
   try {
     for (const ask of [
       () => client.send(new PutObjectCommand({ Bucket: "b", Key: "k", Body: "x" })),
       () => client.send(new ListObjectsV2Command({ Bucket: "b" })),
     ]) {
-      sent = 0;
       await expect(ask()).rejects.toThrow("sent more than 16777216 bytes");
-      expect(sent).toBeLessThan(ANSWER_BYTES);
+      expect(counted.sent).toBeLessThan(ANSWER_BYTES);
     }
   } finally {
-    client.destroy();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+    await close();
+  }
+});
+
+test("an object that does not end is given up after the range that was asked for, or after 512 MB", async () => {
+  const { client, counted, close } = await open(200, 1024 * MB);
+  try {
+    const object = { Bucket: "b", Key: "k" };
+    const read = async (Range?: string) => {
+      const { Body } = await client.send(new GetObjectCommand({ ...object, ...(Range && { Range }) }));
+      for await (const chunk of Body as AsyncIterable<Uint8Array>) expect(chunk.length).toBeGreaterThan(0);
+    };
+    await expect(read("bytes=100-1099")).rejects.toThrow("sent more than 1000 bytes");
+    expect(counted.sent).toBeLessThan(100 * MB);
+    await expect(read()).rejects.toThrow("sent more than 536870912 bytes");
+    expect(counted.sent).toBeLessThan(1024 * MB);
+  } finally {
+    await close();
   }
 });

@@ -1,11 +1,18 @@
 import { createHash, hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { rm } from "node:fs/promises";
-import type { GetObjectCommandOutput, PutObjectCommandInput } from "@aws-sdk/client-s3";
+import type {
+  DeleteObjectCommandInput,
+  GetObjectCommandOutput,
+  ListObjectsV2Command,
+  ListObjectsV2CommandOutput,
+  PutObjectCommandInput,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import type { Clock } from "../../core/clock.ts";
 import { RetryableError } from "../../core/errors.ts";
 import { openS3Client, s3Fault } from "../../core/s3-client.ts";
-import { DAY_MS } from "../../core/time.ts";
+import { DAY_MS, formatDuration } from "../../core/time.ts";
 import type { S3StoreConfig } from "../config.ts";
 import {
   type ArchiveStore,
@@ -22,14 +29,19 @@ const ATTEMPTS = 5;
 /** An archive in S3: objects are created with If-None-Match, and one that is there already is compared by its hash. */
 export async function openS3(config: S3StoreConfig, clock: Clock): Promise<ArchiveStore> {
   const sdk = await import("@aws-sdk/client-s3");
-  const client = await openS3Client(config, { connections: 8, limitsRequests: true });
+  const client = await openS3Client(config, { connections: 8 });
   const { bucket: Bucket, prefix = "" } = config;
   const place = `s3://${Bucket}/${prefix}`.replace(/\/$/, "");
   const key = (path: string) => ({ Bucket, Key: `${prefix}${path}` });
 
+  /** One request with its whole answer. A large body may take longer than the time-out, as long as it gets on. */
+  const request = <Result>(work: (client: S3Client, options: Options) => Promise<Result>, bytes = 0) =>
+    within(config.timeout + bytes / BYTES_PER_MS_MIN, (abortSignal) => work(client, { abortSignal }));
+
   async function head(path: string): Promise<StoredFile | undefined> {
     try {
-      const found = await client.send(new sdk.HeadObjectCommand({ ...key(path), ChecksumMode: "ENABLED" }));
+      const command = new sdk.HeadObjectCommand({ ...key(path), ChecksumMode: "ENABLED" });
+      const found = await request((client, options) => client.send(command, options));
       const own = found.ChecksumSHA256;
       const isWhole = own !== undefined && !own.includes("-");
       const sha256 = isWhole ? Buffer.from(own, "base64").toString("hex") : found.Metadata?.[DIGEST];
@@ -56,47 +68,68 @@ export async function openS3(config: S3StoreConfig, clock: Clock): Promise<Archi
         ? content
         : { length: content.bytes.length, sha256: hash("sha256", content.bytes, "hex") };
     const body = "file" in content ? createReadStream(content.file) : content.bytes;
-    await client.send(
-      new sdk.PutObjectCommand({
-        ...key(path),
-        Body: body,
-        ContentLength: known.length,
-        ChecksumSHA256: Buffer.from(known.sha256, "hex").toString("base64"),
-        Metadata: { [DIGEST]: known.sha256 },
-        ...more,
-      }),
-    );
+    const command = new sdk.PutObjectCommand({
+      ...key(path),
+      Body: body,
+      ContentLength: known.length,
+      ChecksumSHA256: Buffer.from(known.sha256, "hex").toString("base64"),
+      Metadata: { [DIGEST]: known.sha256 },
+      ...more,
+    });
+    try {
+      await request((client, options) => client.send(command, options), known.length);
+    } finally {
+      if ("destroy" in body) body.destroy();
+    }
   }
 
   /** A lost answer, a crash, or another writer: whatever is there decides. */
   async function isStored(path: string, content: Content): Promise<boolean> {
     const found = await head(path);
     if (found === undefined) return false;
-    const sha256 = "file" in content ? content.sha256 : hash("sha256", content.bytes, "hex");
-    if ((found.sha256 ?? (await hashOf(path))) !== sha256) throw new ForeignFileError(place, path);
+    const [sha256, length] =
+      "file" in content
+        ? [content.sha256, content.length]
+        : [hash("sha256", content.bytes, "hex"), content.bytes.length];
+    if ((found.sha256 ?? (await hashOf(path, length))) !== sha256) throw new ForeignFileError(place, path);
     return true;
   }
 
-  async function hashOf(path: string): Promise<string> {
-    const digest = createHash("sha256");
-    const { Body } = await client.send(new sdk.GetObjectCommand(key(path)));
-    for await (const chunk of Body as AsyncIterable<Uint8Array>) digest.update(chunk);
-    return digest.digest("hex");
+  /** One byte more than expected is enough to see that the content differs. */
+  function hashOf(path: string, length: number): Promise<string> {
+    const command = new sdk.GetObjectCommand({ ...key(path), Range: `bytes=0-${length}` });
+    const read = async (client: S3Client, options: Options): Promise<string> => {
+      const digest = createHash("sha256");
+      const { Body } = await client.send(command, options);
+      for await (const chunk of Body as AsyncIterable<Uint8Array>) digest.update(chunk);
+      return digest.digest("hex");
+    };
+    return request(read, length).catch((error: unknown) => {
+      // An empty object has no range.
+      if (statusOf(error) === 416) return hash("sha256", "", "hex");
+      throw error;
+    });
   }
 
   /** Versions too: an erased file must not come back by restoring one. */
   async function removeVersions(path: string): Promise<void> {
-    const { Versions = [], DeleteMarkers = [] } = await client.send(
-      new sdk.ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}${path}` }),
+    const list = new sdk.ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}${path}` });
+    const { Versions = [], DeleteMarkers = [] } = await request((client, options) =>
+      client.send(list, options),
     );
     for (const { Key, VersionId } of [...Versions, ...DeleteMarkers])
-      if (Key === `${prefix}${path}`)
-        await client.send(new sdk.DeleteObjectCommand({ Bucket, Key, VersionId }));
+      if (Key === `${prefix}${path}`) await removeObject({ Bucket, Key, VersionId });
+  }
+
+  async function removeObject(which: DeleteObjectCommandInput): Promise<void> {
+    const command = new sdk.DeleteObjectCommand(which);
+    await request((client, options) => client.send(command, options));
   }
 
   async function lockedUntilMs(path: string): Promise<number | undefined> {
     try {
-      const { Retention } = await client.send(new sdk.GetObjectRetentionCommand(key(path)));
+      const command = new sdk.GetObjectRetentionCommand(key(path));
+      const { Retention } = await request((client, options) => client.send(command, options));
       return Retention?.RetainUntilDate?.getTime();
     } catch {
       return undefined;
@@ -133,8 +166,10 @@ export async function openS3(config: S3StoreConfig, clock: Clock): Promise<Archi
       try {
         if (range?.length === 0) return Buffer.alloc(0);
         const Range = range && `bytes=${range.from}-${range.from + range.length - 1}`;
-        return await bytesOf(
-          await client.send(new sdk.GetObjectCommand({ ...key(path), ...(Range && { Range }) })),
+        const command = new sdk.GetObjectCommand({ ...key(path), ...(Range && { Range }) });
+        return await request(
+          async (client, options) => bytesOf(await client.send(command, options)),
+          range?.length,
         );
       } catch (error) {
         if (statusOf(error) === 404) return undefined;
@@ -146,12 +181,13 @@ export async function openS3(config: S3StoreConfig, clock: Clock): Promise<Archi
     async *list(below) {
       let token: string | undefined;
       do {
-        const page = await client.send(
-          new sdk.ListObjectsV2Command({
-            Bucket,
-            Prefix: `${prefix}${below}`,
-            ...(token && { ContinuationToken: token }),
-          }),
+        const command: ListObjectsV2Command = new sdk.ListObjectsV2Command({
+          Bucket,
+          Prefix: `${prefix}${below}`,
+          ...(token && { ContinuationToken: token }),
+        });
+        const page: ListObjectsV2CommandOutput = await request((client, options) =>
+          client.send(command, options),
         );
         for (const { Key = "", Size = 0 } of page.Contents ?? [])
           yield { path: Key.slice(prefix.length), bytes: Size };
@@ -161,7 +197,7 @@ export async function openS3(config: S3StoreConfig, clock: Clock): Promise<Archi
     async remove(path) {
       try {
         await removeVersions(path);
-        await client.send(new sdk.DeleteObjectCommand(key(path)));
+        await removeObject(key(path));
         await removeVersions(path);
       } catch (error) {
         const untilMs = await lockedUntilMs(path);
@@ -174,6 +210,36 @@ export async function openS3(config: S3StoreConfig, clock: Clock): Promise<Archi
 }
 
 const NEVER = new AbortController().signal;
+/** A slower transfer counts as one that does not get on. */
+const BYTES_PER_MS_MIN = 10;
+
+interface Options {
+  readonly abortSignal: AbortSignal;
+}
+
+/** A real timer whatever clock the program is given: the network does not run in a test's time. */
+async function within<Result>(
+  timeoutMs: number,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const stop = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const expired = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new RetryableError(`The store did not answer in ${formatDuration(timeoutMs)}.`));
+      stop.abort();
+    }, timeoutMs);
+  });
+  const result = work(stop.signal);
+  // Whichever comes second is of no interest.
+  result.catch(() => {});
+  expired.catch(() => {});
+  try {
+    return await Promise.race([result, expired]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 async function bytesOf({ Body }: GetObjectCommandOutput): Promise<Buffer> {
   return Buffer.from(await Body!.transformToByteArray());
