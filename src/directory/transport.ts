@@ -258,7 +258,9 @@ const UNREACHABLE = new Set([
 function failureOf(where: string, cause: Error, answered: boolean): Error {
   if (cause instanceof DirectoryError) return cause;
   const code = String((cause as { code?: unknown }).code ?? "");
-  if (code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW") {
+  if (code === "UND_ERR_HEADERS_OVERFLOW")
+    return new CutOffError(`${where}: the header block of the answer is too large`, { cause });
+  if (code.startsWith("HPE_")) {
     return new NonsenseError(`${where}: the answer is not HTTP`, { cause });
   }
   if (UNREACHABLE.has(code)) return new UnavailableError(`${where}: no answer at this address`, { cause });

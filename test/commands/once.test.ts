@@ -1,8 +1,10 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { openState } from "../../src/journal/database.ts";
+import { type Fate, startHttpProxy } from "../support/http-proxy.ts";
 import { openWorld, type World } from "../support/world.ts";
 
 describe("R39 run --once", () => {
@@ -69,6 +71,31 @@ describe("R39 run --once", () => {
     const { code, stdout } = await world.run(["run", "--once", "-c", config]);
     expect(code).toBe(1);
     expect(stdout).toContain("The service counts 1 event more than are held");
+  });
+
+  test.each<[string, Fate]>([
+    ["has a huge header block", { status: 200, headers: { "x-padding": "x".repeat(300_000) }, body: "[]" }],
+    ["is cut off", "cut"],
+  ])("tries again when the first answer about events %s", async (_, fate) => {
+    world = await openWorld({ events: 30 });
+    const proxy = await startHttpProxy(world.simulator.insightsUrl);
+    try {
+      let asked = 0;
+      proxy.decide(() => (++asked === 1 ? fate : "pass"));
+      const config = world.configure();
+      const { origin } = new URL(world.simulator.insightsUrl);
+      const text = readFileSync(config, "utf8").replace(
+        `insightsUrl: '${origin}`,
+        `insightsUrl: '${proxy.url}`,
+      );
+      writeFileSync(config, text);
+      const { code, stdout } = await world.run(["run", "--once", "-c", config]);
+      expect(asked).toBeGreaterThan(1);
+      expect(stdout).toContain("Nothing is missing.");
+      expect(code).toBe(0);
+    } finally {
+      await proxy.close();
+    }
   });
 
   test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {

@@ -346,6 +346,26 @@ describe("paging", () => {
   });
 });
 
+describe("a list of organizations with a repeated row", () => {
+  const rowsOf = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ _id: String(at).padStart(24, "0") }));
+  it.each([
+    ["in the middle of a page", 40],
+    ["over the edge of two pages", 99],
+    ["at the end", 249],
+  ])("takes it once, %s", async (_name, at) => {
+    const rows = rowsOf(250);
+    const listed = [...rows.slice(0, at + 1), ...rows.slice(at)];
+    await open((request, response) => {
+      const { searchParams } = new URL(request.url!, "http://x");
+      const [skip, limit] = [Number(searchParams.get("skip")), Number(searchParams.get("limit"))];
+      const results = listed.slice(skip, skip + limit);
+      response.end(JSON.stringify({ results, totalCount: listed.length }));
+    });
+    expect(await all(client.organizations(forever))).toEqual(rows);
+  });
+});
+
 describe("the preview of an import", () => {
   const USERS = Array.from({ length: 230 }, (_, at) => ({ email: `u${at}@x.y` }));
 
@@ -436,6 +456,15 @@ describe("errors", () => {
     expect(clock.waits[0]).toBeGreaterThanOrEqual(250);
     expect(clock.waits[1]).toBe(9_000);
     expect(clock.waits[2]).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it("asks again after an answer whose header block is too large", async () => {
+    await open((_request, response) => {
+      const isFirst = server.seen.length === 1;
+      response.writeHead(200, isFirst ? { "x-padding": "x".repeat(300_000) } : {}).end('{"_id":"a1"}');
+    });
+    expect(await client.application("a1", OPTIONS)).toMatchObject({ _id: "a1" });
+    expect(server.seen).toHaveLength(2);
   });
 
   it("gives up after five attempts", async () => {

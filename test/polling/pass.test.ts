@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { preparePage } from "../../src/core/prepare-page.ts";
 import type { Pass } from "../../src/core/window.ts";
-import { beginPass, halved, movedBy } from "../../src/polling/read/pass.ts";
+import { beginPass, halved, movedBy, restarted } from "../../src/polling/read/pass.ts";
 
 const ORGANIZATION = "a".repeat(24);
 const START_MS = Date.UTC(2026, 0, 5);
@@ -34,4 +34,18 @@ test("R32 a page that fails after all suspects were read has other suspects", ()
   const pass = { ...beginPass(START_MS, null, 8, { begunMs: START_MS + 60_000 }), suspects: -2 };
   expect(halved(pass, true)).toMatchObject({ limit: 4, suspects: 8 });
   expect(halved({ ...pass, suspects: 3 }, true)).toMatchObject({ limit: 4, suspects: 3 });
+});
+
+test("R6 events behind the end of the range do not move the pass behind it", () => {
+  const endMs = START_MS + 60_500;
+  const begun = { begunMs: START_MS + 3_600_000 };
+  const inside = movedBy(beginPass(START_MS, endMs, 10, begun), pageAt(START_MS + 5000), "1", 0, PAGE_SIZE);
+  expect(restarted(inside, 10).startMs).toBe(START_MS + 5000);
+  // The end of a request is rounded up to a whole second, so events up to there are as asked for.
+  const rounded = movedBy(inside, pageAt(START_MS + 60_900), "2", 0, PAGE_SIZE);
+  expect(restarted(rounded, 10).startMs).toBe(START_MS + 60_900);
+  for (const beyondMs of [61_000, 61_001, 90_000]) {
+    const beyond = movedBy(inside, pageAt(START_MS + beyondMs), "3", 0, PAGE_SIZE);
+    expect(restarted(beyond, 10).startMs).toBe(START_MS + 60_999);
+  }
 });

@@ -105,3 +105,35 @@ describe("R9 a service that knows whole seconds only", () => {
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 35 });
   });
 });
+
+describe("a service that ignores the end of a range", () => {
+  test("R6 cannot move the place of a pass behind its end, where every later request would be refused", async () => {
+    ({ world, proxy } = await openProxied({
+      simulator: { organizations: 1, events: 0 },
+      polling: { pageSize: 10 },
+    }));
+    const it = world;
+    const at = (hours: number, count: number) =>
+      Array.from({ length: count }, (_, index) => ({
+        timestamp: new Date(START_MS - hours * HOUR + index * 1000).toISOString(),
+      }));
+    // The oldest window ends a day ago.
+    it.simulator.control.append(it.organizations[0]!, [...at(30, 15), ...at(20, 30)]);
+    proxy.ask = ({ end_time: _, ...query }) => query;
+    let tokens = 0;
+    proxy.change = (exchange) => {
+      const { search_after, end_time, fields } = exchange.query as Record<string, unknown>;
+      if (search_after === undefined || end_time === undefined || fields !== undefined) return;
+      if (++tokens !== 2) return;
+      Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"Invalid search_after"}') });
+      // From now on the service is right, and refuses a start behind the end.
+      proxy!.ask = undefined;
+    };
+    await it.drain();
+    await it.pass(10 * MINUTE, MINUTE);
+    expect(tokens).toBeGreaterThanOrEqual(2);
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 45 });
+    expect(await differing(it)).toEqual([]);
+    expect(it.alarms()).toEqual([]);
+  });
+});

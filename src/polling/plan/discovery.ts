@@ -4,6 +4,7 @@ import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { faultIn, probe } from "../read/probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "../read/refused.ts";
+import type { SourceFault } from "../read/source.ts";
 import type { AccountScope } from "./scope.ts";
 
 export interface DiscoveryOptions {
@@ -25,6 +26,10 @@ export interface FoundOrganization {
 /** A plan that comes a little early asks for the list all the same, or new organizations wait twice as long. */
 const SLACK_MS = 5000;
 const HOUR_MS = 3_600_000;
+/** The first request of all is tried so often: one bad answer must not end `run --once`. */
+const ATTEMPTS_MAX = 5;
+const AGAIN_MS = 500;
+const MAY_PASS: readonly SourceFault["kind"][] = ["throttled", "unavailable", "cut_off", "nonsense"];
 /** So many refused organizations are tried again in one turn of a process that goes on. */
 export const RETRIES_MAX = 20;
 
@@ -44,7 +49,7 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       await look(signal);
       raiseStanding();
     }
-    await learnTime(known(), signal);
+    await learnTime(known(), ATTEMPTS_MAX, signal);
     return known();
   }
 
@@ -114,7 +119,11 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
   }
 
   /** The service's time is known before anything is done by it; a wrong local clock shows in an error's Date too. */
-  async function learnTime({ organizations, provider }: AccountScope, signal: AbortSignal): Promise<void> {
+  async function learnTime(
+    { organizations, provider }: AccountScope,
+    attemptsMax: number,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (serviceClock.isFresh) return;
     const first = organizations?.find((entry) => entry.state === "active");
     if (organizations !== null && first === undefined && provider === null) return;
@@ -126,18 +135,22 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
       limit: 1,
       sort: "ASC" as const,
     };
-    try {
-      (await ask(context, query, whom, { signal }, LIVE)).discard();
-    } catch (error) {
-      if (signal.aborted || !serviceClock.isFresh) throw error;
-    }
+    for (let attempt = 1; ; attempt++)
+      try {
+        return (await ask(context, query, whom, { signal }, LIVE)).discard();
+      } catch (error) {
+        if (signal.aborted) throw error;
+        if (serviceClock.isFresh) return;
+        if (attempt >= attemptsMax || !MAY_PASS.includes(faultIn(context, error).kind)) throw error;
+        await clock.sleep(AGAIN_MS * 2 ** (attempt - 1), signal);
+      }
   }
 
   return {
     scope,
     /** Asks for the service's time where the last answer is long ago. */
     async refreshTime(signal: AbortSignal): Promise<void> {
-      if (!serviceClock.isFresh) await learnTime(known(), signal);
+      if (!serviceClock.isFresh) await learnTime(known(), 1, signal);
     },
     /** The list is asked for again with the next plan. */
     expire(): void {

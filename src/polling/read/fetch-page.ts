@@ -6,6 +6,7 @@ import type { PassBegin, Window } from "../../core/window.ts";
 import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
 import { noteOrder } from "./order.ts";
+import { lastStartMs } from "./pass.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
 
 /** One request of a window. */
@@ -44,7 +45,8 @@ export function queryOf(
 ): SourceQuery {
   return {
     service: window.stream.services,
-    startTime: timeText(stretch.startMs),
+    // A pass of an earlier version may have its place behind its end.
+    startTime: timeText(Math.min(stretch.startMs, lastStartMs(stretch.endMs))),
     endTime: stretch.endMs === null ? undefined : timeText(wholeSecondAfter(stretch.endMs)),
     limit: stretch.limit,
     sort: "ASC",

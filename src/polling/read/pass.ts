@@ -1,4 +1,5 @@
 import type { PreparedPage } from "../../core/prepare-page.ts";
+import { wholeSecondAfter } from "../../core/time.ts";
 import type { Pass, PassBegin } from "../../core/window.ts";
 import { nameOf } from "./page-names.ts";
 import { RepeatedPageError } from "./source.ts";
@@ -139,11 +140,19 @@ export function skippedIn({ skips = [], skipped = 0 }: Pass): number {
   return skips.length + skipped;
 }
 
-/** The last time of the page, whose events rise in time as asked for. */
+/**
+ * The last time of the page, whose events rise in time as asked for. A service that ignores the end of a range sends
+ * events behind it: the pass's place stays at its end, because a request that starts behind its end is refused.
+ */
 function reachedBy(pass: Pass, { scanned }: PreparedPage): number {
   let reachedMs = pass.reachedMs ?? pass.startMs;
   for (const timeMs of scanned.timesMs.subarray(0, scanned.count)) if (timeMs > reachedMs) reachedMs = timeMs;
-  return reachedMs;
+  return Math.min(reachedMs, lastStartMs(pass.endMs));
+}
+
+/** The latest start of a request for a range with this end, which is rounded up to a whole second. */
+export function lastStartMs(endMs: number | null): number {
+  return endMs === null ? Number.POSITIVE_INFINITY : wholeSecondAfter(endMs) - 1;
 }
 
 /** A request's first page may begin before its start, because a service may cut off fractions of a second. */
