@@ -145,6 +145,21 @@ describe("C3 requests between machines", () => {
     }
   });
 
+  test("C3 a topic that does not take the request is an error after the time that was given", async () => {
+    const asker = await machine();
+    await asker.messenger.ask(1, ACTION, 50, never);
+    const { send } = topic;
+    topic.send = () => new Promise(() => {});
+    const waited = new Promise((_, reject) => setTimeout(reject, 30_000, new Error("still waiting")).unref());
+    const answer = asker.messenger.ask(1, ACTION, 200, never);
+    await expect(Promise.race([answer, waited])).rejects.toThrow("Kafka did not confirm the request in time");
+    const stopping = new AbortController();
+    const stopped = asker.messenger.ask(1, ACTION, 60_000, stopping.signal);
+    stopping.abort(new Error("stopped"));
+    await expect(Promise.race([stopped, waited])).rejects.toThrow("stopped");
+    topic.send = send;
+  });
+
   test("C3 a request that arrives twice is carried out once", async () => {
     const owner = await machine("one");
     const request = { ...ACTION, id: "1:same" };

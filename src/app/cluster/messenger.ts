@@ -37,7 +37,10 @@ export interface MessengerOptions {
 }
 
 export interface Messenger {
-  /** Asks the machine that runs the lane. undefined: no answer came in time; a change is carried out later all the same. */
+  /**
+   * Asks the machine that runs the lane. undefined: no answer came in time; a change is carried out later all the same.
+   * Rejects where Kafka did not confirm the request in time.
+   */
   ask(
     lane: number,
     question: LaneQuestion,
@@ -153,7 +156,11 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
       });
       try {
         await Promise.race([isReady, given]);
-        await topic.send(lane, "ask", { ...question, id }, signal);
+        if (limit.aborted) throw signal.aborted ? signal.reason : new Error(NOT_SENT);
+        const sent = topic.send(lane, "ask", { ...question, id }, signal);
+        sent.catch(() => {});
+        const isSent = await Promise.race([sent.then(() => true), given.then(() => !limit.aborted)]);
+        if (!isSent) throw signal.aborted ? signal.reason : new Error(MAY_BE_SENT);
         return await given;
       } finally {
         waiting.delete(id);
@@ -184,6 +191,9 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
 
 const NOT_UNDERSTOOD =
   "The machine that runs the lane has another version and does not understand the request.";
+const NOT_SENT = "Kafka does not answer, so the request was not sent. Try again when it does.";
+const MAY_BE_SENT =
+  "Kafka did not confirm the request in time, so it may still be carried out. Look at the result before you ask again.";
 const TOO_LARGE = "The answer is too large for one message: ask for less.";
 
 function isLook({ kind }: LaneRequest): boolean {
