@@ -276,6 +276,7 @@ describe("a crash in the middle of a deletion", () => {
           await world.restart();
           await deletions().finish(never);
           expect((await world.verify()).findings, `change ${change}`).toEqual([]);
+          expect(readdirSync(join(world.folder, "deleting"))).toEqual([]);
           await deletions().erase(wanted, never);
           expect((await world.verify()).findings).toEqual([]);
           expect(await readAll()).not.toContain(which.event ?? A);

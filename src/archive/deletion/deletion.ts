@@ -59,7 +59,8 @@ export function createDeletions(parts: DeletionParts): Deletions {
   const { archive, store, state, config, clock } = parts;
   const holds = () => holdsOf(state);
   const setHolds = (list: readonly Hold[]) => state.setFact("holds", JSON.stringify(list));
-  const { removeParts, removeLeftovers, removeUnlocked, lockedUntil } = createPartRemoval(parts);
+  const { removeParts, removeCopies, removeLeftovers, removeUnlocked, lockedUntil } =
+    createPartRemoval(parts);
 
   /** The log has a salted hash; the wording is beside it and can be erased (A18). */
   function saltedText(text: object): SaltedText {
@@ -126,6 +127,7 @@ export function createDeletions(parts: DeletionParts): Deletions {
     holds,
     async finish(signal) {
       await finishHolds(signal);
+      removeCopies();
       if (state.fact("rewrite") !== undefined) await removeLeftovers();
       await archive.log.sayLocked(dueOrders(state));
     },

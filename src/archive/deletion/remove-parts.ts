@@ -1,4 +1,5 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import type { ArchiveState } from "../../core/archive.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Archive } from "../archive.ts";
@@ -43,6 +44,11 @@ export type RemovalBody = (
 export function createPartRemoval({ archive, store, state, clock, workFolder }: DeletionParts) {
   mkdirSync(workFolder, { recursive: true, mode: 0o700 });
 
+  /** Local copies of rewritten parts, also those of a deletion that failed or was killed: they hold events and secrets. */
+  function removeCopies(): void {
+    for (const file of readdirSync(workFolder)) rmSync(join(workFolder, file), { force: true });
+  }
+
   async function removeParts(
     parts: readonly CurrentPart[],
     fateOf: (line: Line, part: CurrentPart) => Promise<Fate>,
@@ -83,6 +89,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     text: SaltedText | undefined,
   ) {
     const entryIndex = archive.leaves().length;
+    removeCopies();
     const rewritten = await rewritePart(
       store,
       files,
@@ -103,7 +110,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
       await store.create(data, { file: rewritten.dataFile, length, sha256 });
       await store.create(rewritten.files.manifest, { bytes: rewritten.manifest });
     }
-    rmSync(rewritten.dataFile, { force: true });
+    removeCopies();
     await archive.log.append([{ body: bodyOf(part, removed, rewritten.files ?? null) }], signal);
     await removeFiles([files.data, files.manifest]);
     await state.setFact("rewrite", null);
@@ -140,6 +147,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
 
   /** Files of deletions that a crash interrupted, files whose lock has ended, and files that somebody put back. */
   async function removeLeftovers(): Promise<void> {
+    removeCopies();
     const noted = JSON.parse(state.fact("rewrite") ?? "[]") as string[];
     const { over, waiting } = ordersNow();
     const paths = new Set([...(await removedFilesThere()), ...noted, ...over]);
@@ -180,6 +188,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
 
   /** The same between deletions, without a look at the files in the store; gives their number. */
   async function removeUnlocked(): Promise<number> {
+    removeCopies();
     const { over } = ordersNow();
     if (state.fact("rewrite") !== undefined) await removeLeftovers();
     else if (over.length > 0) await removeDue(new Set(over));
@@ -195,7 +204,7 @@ export function createPartRemoval({ archive, store, state, clock, workFolder }: 
     return ` ${due.length} files are locked by the store until ${new Date(last).toISOString()} at the latest; the order to remove them is recorded. \`tidemark run\` carries it out then, as does \`archive prune\`.`;
   }
 
-  return { removeParts, removeLeftovers, removeUnlocked, lockedUntil };
+  return { removeParts, removeCopies, removeLeftovers, removeUnlocked, lockedUntil };
 }
 
 function filesOfBuilt(built: object | undefined): string[] {
