@@ -53,8 +53,9 @@ export function totalsOf(batch: Batch): { readonly count: number; readonly bytes
 }
 
 /** The size of each record's body; makes no record. */
-export function bodySizesOf({ stretches, records }: Batch): number[] {
-  if (stretches === undefined) return records.map(({ size }) => size);
+export function bodySizesOf(batch: Batch): number[] {
+  const { stretches } = batch;
+  if (stretches === undefined) return batch.records.map(({ size }) => size);
   const sizes: number[] = [];
   for (const { lines, from, to } of stretches)
     for (let index = from; index < to; index++) sizes.push(lines.size(index, index + 1) - 1);

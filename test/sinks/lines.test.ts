@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Lines } from "../../src/core/journal.ts";
 import { startOf } from "../../src/core/position.ts";
-import type { Batch, SinkRecord, Stretch } from "../../src/core/sink.ts";
+import { type Batch, bodySizesOf, type SinkRecord, type Stretch } from "../../src/core/sink.ts";
 import { linesOf } from "../../src/sinks/shared/lines.ts";
 
 /** Lines in one piece of memory, as delivery encodes them. */
@@ -12,6 +12,7 @@ function linesIn(texts: readonly string[]): Lines {
   const memory = Buffer.from(texts.map((text) => `${text}\n`).join(""));
   return {
     bytes: (from: number, to: number) => memory.subarray(starts[from], starts[to]),
+    size: (from: number, to: number) => starts[to]! - starts[from]!,
   } as Partial<Lines> as Lines;
 }
 
@@ -51,6 +52,18 @@ describe("the lines of some records of a batch", () => {
     expect(pieces.map((piece) => Buffer.from(piece).toString())).toEqual(["a\nb\n", "c\n", "d\ne\nf\n"]);
     const memory = batch.stretches![0]!.lines.bytes(1, 3);
     expect(pieces[0]!.buffer).toBe(memory.buffer);
+  });
+
+  test("are taken, and their sizes, without a record for each of them", () => {
+    const { stretches, from, to } = batchOf([["a", "bb"], ["c"]], true);
+    const batch: Batch = {
+      ...{ stretches, from, to },
+      get records(): never {
+        throw new Error("Records were made.");
+      },
+    };
+    expect(Buffer.concat(linesOf(batch, [0, 1, 2])).toString()).toBe("a\nbb\nc\n");
+    expect(bodySizesOf(batch)).toEqual([1, 2, 1]);
   });
 
   test("are joined where there would be many pieces", () => {

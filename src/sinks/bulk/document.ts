@@ -28,8 +28,14 @@ function timestampOf(event: JournalEvent): string {
 }
 
 function hasTimestamp(object: Uint8Array): boolean {
-  if (START_WITH_TIMESTAMP.every((byte, at) => object[at] === byte)) return true;
+  if (startsWithTimestamp(object)) return true;
   const buffer = Buffer.from(object.buffer, object.byteOffset, object.byteLength);
   if (!buffer.includes(TIMESTAMP_KEY) && !buffer.includes(ESCAPED_AT)) return false;
   return Object.hasOwn(JSON.parse(buffer.toString()) as object, "@timestamp");
+}
+
+function startsWithTimestamp(object: Uint8Array): boolean {
+  let at = 0;
+  while (at < START_WITH_TIMESTAMP.length && object[at] === START_WITH_TIMESTAMP[at]) at++;
+  return at === START_WITH_TIMESTAMP.length;
 }

@@ -6,9 +6,10 @@ const BREAK = Buffer.from("\n");
  * The bodies of some records of a batch, each with a line break behind it, in as few pieces as memory allows. The
  * indexes ascend. Delivery has encoded neighbours side by side, so a whole batch is a handful of pieces.
  */
-export function linesOf({ stretches, records }: Batch, indexes: readonly number[]): readonly Uint8Array[] {
+export function linesOf(batch: Batch, indexes: readonly number[]): readonly Uint8Array[] {
+  const { stretches } = batch;
   if (stretches === undefined)
-    return [Buffer.concat(indexes.flatMap((index) => [records[index]!.body, BREAK]))];
+    return [Buffer.concat(indexes.flatMap((index) => [batch.records[index]!.body, BREAK]))];
   const pieces: Uint8Array[] = [];
   let at = 0;
   let first = 0;
