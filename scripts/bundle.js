@@ -31,6 +31,13 @@ const bundle = await rolldown({
 mkdirSync(CHUNKS, { recursive: true });
 const { output } = await bundle.write({ dir: CHUNKS, format: "esm", chunkFileNames: "[name]-[hash].js" });
 await bundle.close();
+// V8 holds a source text with two bytes a character if it has one beyond Latin-1.
+for (const { fileName, type, code } of output)
+  if (type === "chunk") writeFileSync(join(CHUNKS, fileName), code.replace(/[^\0-\xff]/g, escaped));
 const names = new Set(output.map(({ fileName }) => fileName));
 for (const name of readdirSync(CHUNKS)) if (!names.has(name)) rmSync(join(CHUNKS, name), { force: true });
 writeFileSync(MAIN, readFileSync(MAIN, "utf8").replace("./commands/index.js", "./chunks/program.js"));
+
+function escaped(character) {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}

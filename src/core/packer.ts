@@ -43,6 +43,9 @@ const PART_BYTES_MAX: Readonly<Record<PackKind, number>> = {
 const KEPT_MAX = 4;
 const KEPT_BYTES_MAX = 20_000_000;
 const STEP_BYTES = 1 << 20;
+/** The next output may need more than the last one. */
+const SHARE_KEPT = 0.98;
+const SHARE_SLACK = 1.05;
 
 /** An order on its way: what the thread has not got yet, and what it has given. */
 interface Order {
@@ -54,7 +57,7 @@ interface Order {
   sent: number;
   /** The lengths of parts at the thread. */
   readonly parts: number[];
-  readonly packed: Uint8Array[];
+  readonly packed: Packed;
   resolve(packed: Uint8Array): void;
   reject(error: unknown): void;
 }
@@ -77,6 +80,8 @@ export function createPacker(): Packer {
   /** Orders of which something is still to be sent. The parts of one go one behind the other. */
   const queued: Order[] = [];
   const kept: Uint8Array<ArrayBuffer>[] = [];
+  /** How much of an order's length its output needs. */
+  let packedShare = 0;
   let parts = 0;
   let partBytes = 0;
   let worker: Worker | undefined;
@@ -97,13 +102,14 @@ export function createPacker(): Packer {
 
   function take({ id, memory, length, isLast }: PackMessage): void {
     const order = open.get(id)!;
-    order.packed.push(Buffer.from(memory.subarray(0, length)));
+    order.packed.add(memory.subarray(0, length), isLast);
     if (kept.length < KEPT_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
     parts--;
     partBytes -= order.parts.shift()!;
     if (isLast) {
       open.delete(id);
-      order.resolve(joined(order.packed));
+      packedShare = Math.max(order.packed.length / order.length, packedShare * SHARE_KEPT);
+      order.resolve(order.packed.bytes());
     }
     sendMore();
     // Only work keeps the process alive; the shared thread is never closed.
@@ -155,7 +161,8 @@ export function createPacker(): Packer {
       if (length < THREAD_BYTES_MIN) return inline.pack(kind, pieces);
       return new Promise((resolve, reject) => {
         if (isClosed) return reject(new Error("The packer was closed."));
-        queued.push({ id: ++orders, kind, pieces, length, sent: 0, parts: [], packed: [], resolve, reject });
+        const packed = createPacked(length * packedShare);
+        queued.push({ id: ++orders, kind, pieces, length, sent: 0, parts: [], packed, resolve, reject });
         sendMore();
       });
     },
@@ -202,6 +209,38 @@ export function createCompressions() {
       gzip ??= createGzipWriter();
       return gzip.add(bytes, isLast);
     },
+  };
+}
+
+interface Packed {
+  readonly length: number;
+  add(part: Uint8Array, isLast: boolean): void;
+  bytes(): Uint8Array;
+}
+
+/**
+ * The output of an order, in one piece of memory. An output lives until its request is answered. Pieces that are joined
+ * at the end live nearly as long, and their garbage is as large.
+ */
+function createPacked(expectedBytes: number): Packed {
+  let memory = Buffer.alloc(0);
+  let filled = 0;
+  return {
+    get length() {
+      return filled;
+    },
+    add(part, isLast) {
+      const needed = filled + part.length;
+      if (needed > memory.length) {
+        const expected = Math.max(2 * memory.length, Math.ceil(expectedBytes * SHARE_SLACK));
+        const larger = Buffer.allocUnsafeSlow(isLast ? needed : Math.max(needed, expected));
+        larger.set(memory.subarray(0, filled));
+        memory = larger;
+      }
+      memory.set(part, filled);
+      filled = needed;
+    },
+    bytes: () => memory.subarray(0, filled),
   };
 }
 

@@ -69,6 +69,13 @@ describe("the gate for pages", () => {
     expect(gate.tryEnter(1000)).toBeDefined();
   });
 
+  test("a page ahead enters only where memory has room for all of it", () => {
+    const { lease } = pool.take(8 * MEGABYTE);
+    expect(gate.tryEnter(10_000)).toBeUndefined();
+    expect(gate.tryEnter(1000)).toBeDefined();
+    lease.release();
+  });
+
   test("live pages come before others that have waited longer, and none passes a large one that waits", async () => {
     const leave = await gate.enter(10_000, BACKFILL, forever);
     const order: string[] = [];

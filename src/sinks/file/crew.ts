@@ -43,9 +43,9 @@ export interface CrewAnswer {
   readonly failure?: { readonly message: string; readonly code: string | undefined; readonly path: string };
 }
 
-/** Each takes 8 MB of memory, so there are more of them only for very many files. */
-const THREADS = 4;
-const THREADS_MAX = 6;
+/** Each takes 8 MB of memory, so there are more of them only for very many files. Two more made nothing faster. */
+const THREADS = 3;
+const THREADS_MAX = 4;
 const VERY_MANY = 500;
 /** Few enough that all threads have work, many enough that messages cost little. */
 const FILES_PER_ORDER = 24;
