@@ -162,6 +162,24 @@ describe.skipIf(skips)("the index", () => {
     expect(await find({})).toEqual(all);
   });
 
+  test("A25 a folder that is removed while the search is open is made again", async () => {
+    const all = await fill();
+    expect(await find({})).toEqual(all);
+    rmSync(own.indexFolder, { recursive: true });
+    expect(await find({})).toEqual(all);
+    expect(files()).toHaveLength(2);
+    let removals = 0;
+    const count = await own.search.query(never, async (connection, snapshot) => {
+      if (removals++ === 0) rmSync(own.indexFolder, { recursive: true });
+      const source = snapshot.source(undefined, undefined);
+      return (await connection.runAndReadAll(`SELECT count(*) FROM ${source}`)).getRows()[0]![0];
+    });
+    expect(count).toBe(BigInt(all.length));
+    rmSync(own.indexFolder, { recursive: true });
+    await own.search.rebuild(never);
+    expect(files()).toHaveLength(2);
+  });
+
   test("an event of an impossible time is found, in the journal and closed, and harms no other", async () => {
     const { world } = own;
     const times = [

@@ -1,3 +1,4 @@
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import type { Holdings } from "../../core/holdings.ts";
@@ -76,7 +77,15 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
   let last: Promise<unknown> = Promise.resolve();
 
   function sync(signal: AbortSignal, onProgress: (progress: SyncProgress) => void = () => {}) {
-    return inTurn(() => syncIndex(context, signal, onProgress));
+    return inTurn(() => {
+      makeFolders();
+      return syncIndex(context, signal, onProgress);
+    });
+  }
+
+  /** Again before each use: the folder is a cache, and may be deleted while the process runs. */
+  function makeFolders(): void {
+    mkdirSync(temporaryFolder, { recursive: true, mode: 0o700 });
   }
 
   function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -146,6 +155,7 @@ export async function openSearch(options: SearchOptions): Promise<Search> {
     sync,
     rebuild: (signal, onProgress = () => {}) =>
       inTurn(() => {
+        makeFolders();
         catalog.clear();
         return syncIndex(context, signal, onProgress);
       }),
