@@ -6,8 +6,9 @@ import type { Clock } from "../core/clock.ts";
 import { DecisionNeededError } from "../core/errors.ts";
 import type { Step } from "../core/step.ts";
 import { type CloseSettings, createCloseStep } from "./close/close.ts";
-import { type LeafOf, type LogLeaf, parseLeaf } from "./log/leaf.ts";
+import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
+import { signersOf, wrongKey } from "./log/signers.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
 import { keysText } from "./verify/log-files.ts";
@@ -62,25 +63,6 @@ export async function openArchive(
   return { log, closeStep, leaves };
 }
 
-/**
- * Who signs the checkpoint over these entries: the newest key among them, and for the entry that introduces it also
- * the key before (A20). After a crash these may be entries that were proposed before or during a change of the key.
- */
-function signersOf(
-  entries: readonly Buffer[],
-  signer: Signer,
-  previousSigner: Signer | undefined,
-): readonly Signer[] {
-  const at = entries.findLastIndex((entry) => entry.includes('"kind":"key",'));
-  if (at < 0) return [signer];
-  const { key, previous } = JSON.parse(entries[at]!.toString()) as LeafOf<"key">;
-  const isChange = at === entries.length - 1 && previous !== null;
-  const wanted = isChange ? [previous, key] : [key];
-  const found = wanted.map((text) => [signer, previousSigner].find((known) => known?.verifier.text === text));
-  if (found.every((known) => known !== undefined)) return found;
-  throw isChange ? interruptedChange(previous, key) : wrongKey(key);
-}
-
 function checkOrigin(state: ArchiveState, origin: string): void {
   const first = state.entries()[0]?.toString();
   if (first === undefined || first.includes(`"origin":${JSON.stringify(origin)}`)) return;
@@ -114,29 +96,6 @@ function missingLeaves(
   if (policy?.policy_sha256 !== policySha256)
     missing.push({ body: { kind: "policy", policy_sha256: policySha256 } });
   return missing;
-}
-
-/** The name and the hash of a public key. */
-const nameOf = (key: string) => key.split("+").slice(0, 2).join("+");
-
-function interruptedChange(previous: string, key: string): DecisionNeededError {
-  return new DecisionNeededError(
-    `A change of the signing key from ${nameOf(previous)} to ${nameOf(key)} was interrupted, and both keys are needed to complete it. Nothing was signed.`,
-    [
-      "name the new key file as `key` and the old one as `previousKey`, and restart; `tidemark archive keys show FILE` prints the key of a file",
-    ],
-  );
-}
-
-function wrongKey(previous: string): DecisionNeededError {
-  return new DecisionNeededError(
-    `The signing key is not the one that this archive was signed with (${nameOf(previous)}). Nothing was signed.`,
-    [
-      "name the right key file",
-      "to change the key, name the new one as `key` and the old one as `previousKey`, and restart",
-      "if the old key is lost, start a new archive with another origin and place; the old one stays verifiable",
-    ],
-  );
 }
 
 async function restoreTexts(store: ArchiveStore, leaves: readonly LogLeaf[], policy: string): Promise<void> {

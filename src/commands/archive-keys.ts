@@ -3,12 +3,13 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { openKey, sealKey } from "../archive/log/key-backup.ts";
 import { COSIGNATURE, newSignerText, parseSigner, type Signer, withName } from "../archive/log/note.ts";
+import { newestKeyOf } from "../archive/log/signers.ts";
 import { signerOf } from "../archive/open.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { explainWithChoices, UsageError } from "../core/errors.ts";
 import { secretOf } from "../core/secret.ts";
-import { hasArchiveEntryWith } from "../journal/archive/state.ts";
+import { archiveLogIn } from "../journal/archive/state.ts";
 import { openStateForReading } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { type ArchiveFlags, archiveOf } from "./archive-store.ts";
@@ -64,7 +65,10 @@ function registerRotate(keys: Command, io: Io): void {
     .description(
       "Makes a new signing key and writes it into the log, in a checkpoint that both keys sign. Stop the running process first. Afterwards name the new file as `key` in the config. Everybody who pinned the old key can still verify.",
     )
-    .argument("<file>", "where the new key goes; must not be there yet")
+    .argument(
+      "<file>",
+      "where the new key goes; must not be there yet, unless a rotation to it was interrupted",
+    )
     .option("--archive <name>", "the archive, where the config has more than one")
     .action((file: string, flags: ArchiveFlags) => rotate(file, flags, io));
 }
@@ -77,12 +81,9 @@ async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> 
       "In a cluster every lane signs the change of its key: make a key with `tidemark archive keys new`, name it as `key` and the old one as `previousKey` in the config of every machine, and restart the machines one after the other.",
     );
   if (isLocked(config.state)) throw isRunning();
-  // The name of the key before: it is that of all shards.
-  const text = newSignerText(parseSigner(own.key.reveal()).verifier.name);
-  // On disk before the log names it: a key that is lost could not continue the archive.
-  writeKey(file, text);
+  const text = keyOfInterrupted(file, own, config.state) ?? newKey(file, own);
   const { verifier } = signerOf(own, text);
-  const isNamed = () => isInLog(config.state, own.name, verifier.text);
+  const isNamed = () => newestKeyIn(config.state, own.name) === verifier.text;
   const sinks = config.sinks.map((sink) =>
     sink.name === own.name ? { ...sink, key: secretOf(text), previousKey: own.key } : sink,
   );
@@ -109,19 +110,42 @@ function isRunning(): UsageError {
   );
 }
 
+type OwnArchive = ReturnType<typeof archiveOf>;
+
+function newKey(file: string, { key }: OwnArchive): string {
+  // The name of the key before: it is that of all shards.
+  const text = newSignerText(parseSigner(key.reveal()).verifier.name);
+  // On disk before the log names it: a key that is lost could not continue the archive.
+  writeKey(file, text);
+  return text;
+}
+
+/** The key in the file, where a rotation was interrupted after the log had named it: that one is completed. */
+function keyOfInterrupted(file: string, own: OwnArchive, stateFile: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const newest = newestKeyIn(stateFile, own.name);
+  if (newest === undefined || newest === signerOf(own, own.key.reveal()).verifier.text) return undefined;
+  const text = readFileSync(file, "utf8").trim();
+  try {
+    return signerOf(own, text).verifier.text === newest ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Entries are in the state before they are in the store. */
-function isInLog(stateFile: string, archive: string, key: string): boolean {
-  if (!existsSync(stateFile)) return false;
+function newestKeyIn(stateFile: string, archive: string): string | undefined {
+  if (!existsSync(stateFile)) return undefined;
   const db = openStateForReading(stateFile);
   try {
-    return hasArchiveEntryWith(db, archive, JSON.stringify(key));
+    return newestKeyOf(archiveLogIn(db, archive));
   } finally {
     db.close();
   }
 }
 
 function keepText(file: string): string {
-  return `The log has the entry with the new key already, so keep ${file}. Name it as \`key\` and the old one as \`previousKey\` in the config: the next start completes the change.`;
+  return `The log has the entry with the new key already, so keep ${file}. The same command completes the change; so does the next start, with this file as \`key\` and the old one as \`previousKey\` in the config.`;
 }
 
 interface PassphraseFlags {

@@ -304,12 +304,36 @@ describe("an archive of the simulated service", () => {
     expect(existsSync(world.at("second.key"))).toBe(true);
     rmdirSync(world.at(`archive/log/checkpoint.${size + 1}`));
     const text = readFileSync(world.at("tidemark.yaml"), "utf8");
+    const checked = await world.run(["check", "--online", ...config]);
+    expect(checked.code).toBe(1);
+    expect(checked.stdout).toMatch(
+      /FAILED +archive evidence: A change of the signing key from .* was interrupted/,
+    );
     const old = `key: { file: ${world.at("archive.key")} }`;
     const both = `key: { file: ${world.at("second.key")} }, previousKey: { file: ${world.at("archive.key")} }`;
     writeFileSync(world.at("tidemark.yaml"), text.replace(old, both));
     expect((await world.run(["run", "--once", ...config])).code).toBe(0);
     const verified = await world.run(["archive", "verify", "--key", key, ...config]);
     expect(verified.code).toBe(0);
+  });
+
+  test("a change of the key that was interrupted is completed by the same command", async () => {
+    const key = await archived();
+    const config = ["--config", world.at("tidemark.yaml")];
+    const rotate = (file: string) => world.run(["archive", "keys", "rotate", world.at(file), ...config]);
+    const size = Number(readFileSync(world.at("archive/log/checkpoint"), "utf8").split("\n")[1]);
+    mkdirSync(world.at(`archive/log/checkpoint.${size + 1}`));
+    expect((await rotate("second.key")).code).toBe(1);
+    rmdirSync(world.at(`archive/log/checkpoint.${size + 1}`));
+    const second = readFileSync(world.at("second.key"), "utf8");
+    const another = await rotate("third.key");
+    expect(another.stderr).toContain("Nothing was signed");
+    const again = await rotate("second.key");
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(readFileSync(world.at("second.key"), "utf8")).toBe(second);
+    expect((await world.run(["archive", "verify", "--key", key, ...config])).code).toBe(0);
+    // The key that signs now is no place for a new one.
+    expect((await rotate("archive.key")).stderr).toContain("A key is never overwritten");
   });
 
   test("holds, prunes and erases with commands, and says what it did", async () => {

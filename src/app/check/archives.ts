@@ -11,6 +11,7 @@ import {
 import { currentParts } from "../../archive/log/current-parts.ts";
 import { parseLeaf } from "../../archive/log/leaf.ts";
 import { parseVerifier } from "../../archive/log/note.ts";
+import { signersOf } from "../../archive/log/signers.ts";
 import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import { createWitnessClient } from "../../archive/witness/client.ts";
@@ -28,17 +29,20 @@ export async function* checkArchives(config: Config, signal: AbortSignal): Async
     const subject = `archive ${own.name}`;
     try {
       checkLock(own);
-      const keys = [own.key, ...(own.previousKey ? [own.previousKey] : [])];
-      const verifiers = keys.map((key) => signerOf(own, key.reveal()).verifier);
+      const signer = signerOf(own, own.key.reveal());
+      const previous = own.previousKey && signerOf(own, own.previousKey.reveal());
+      const verifiers = [signer, ...(previous ? [previous] : [])].map(({ verifier }) => verifier);
       const { place, bytes } = await readNewest(own);
       if (bytes === undefined) {
         yield { subject, ok: true, message: "its place holds no archive; the first run begins one there" };
       } else {
         const checkpoint = parseCheckpoint(bytes);
-        checkSigned(checkpoint, own.origin, verifiers);
         const known = entriesInState(config, own.name);
         if (known !== undefined && checkpoint.size > known.length)
           throw olderState(place, checkpoint.size, known.length);
+        // The next start signs what a crash left unsigned.
+        if (known !== undefined && known.length > checkpoint.size) signersOf(known, signer, previous);
+        checkSigned(checkpoint, own.origin, verifiers);
         const message = `${checkpoint.size} log entries, signed with the key of the config`;
         yield { subject, ok: true, message };
         const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));

@@ -236,12 +236,6 @@ export function accountsSeeing(db: State): Map<string, string[]> {
   return new Map([...found].map(([owner, accounts]) => [owner, [...accounts]]));
 }
 
-/** Whether an entry of the log, published or not, contains this text. */
-export function hasArchiveEntryWith(db: State, name: string, text: string): boolean {
-  const entries = db.prepare("SELECT entry FROM archive_entries WHERE archive = ?").pluck().all(name);
-  return (entries as Buffer[]).some((entry) => entry.includes(text));
-}
-
 /** A fact of an archive, for commands beside a running process. */
 export function archiveFactOf(db: State, name: string, key: string): string | undefined {
   return db.prepare("SELECT value FROM archive_facts WHERE archive = ? AND key = ?").pluck().get(name, key) as
