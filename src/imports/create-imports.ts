@@ -3,6 +3,7 @@ import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Log } from "../core/log.ts";
+import type { ReadUntil } from "../core/roster.ts";
 import type { Route } from "../core/route.ts";
 import type { Step } from "../core/step.ts";
 import type { ImportDefinition } from "./config.ts";
@@ -43,8 +44,8 @@ export interface ImportsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly alarms?: Alarms | undefined;
-  /** Up to when an account's events have been read, so that an outage does not look like a job's end. */
-  readonly readUntilMs?: (account: string) => number | undefined;
+  /** So that an outage, or an organization that is refused, does not look like a job's end. */
+  readonly readUntilMs?: ReadUntil;
   /** When the state was put in place of another one. */
   readonly restoredMs?: number | undefined;
 }
@@ -64,7 +65,7 @@ export function createImports(options: ImportsOptions): Imports {
     apply: tracker.apply,
     async step(signal) {
       await moveJobs({ store, log, readUntilMs }, clock.now());
-      await recoverJobs(context, (account) => readUntilMs?.(account) ?? clock.now(), signal);
+      await recoverJobs(context, readUntilMs, signal);
       await readMissingOffers(context, clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);

@@ -1,4 +1,5 @@
 import type { Log } from "../core/log.ts";
+import type { ReadUntil } from "../core/roster.ts";
 import { formatDuration } from "../core/time.ts";
 import type { JobPart, JobRow } from "./job.ts";
 import type { ImportStore } from "./store/open.ts";
@@ -27,8 +28,8 @@ import { takePart } from "./take-part.ts";
 export interface ProgressContext {
   readonly store: ImportStore;
   readonly log: Log;
-  /** Up to when an account's events have been read; silence counts only so far. Absent: up to now. */
-  readonly readUntilMs?: ((account: string) => number | undefined) | undefined;
+  /** Silence counts only so far. Absent: up to now. */
+  readonly readUntilMs?: ReadUntil | undefined;
 }
 
 /** Clocks may differ by this much, and a job's first event may come this much later than its request. */
@@ -102,7 +103,9 @@ function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void 
 
 function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): void {
   const { store } = context;
-  const idleMs = readTo(context, job, nowMs) - job.active_ms;
+  const readMs = readTo(context, job, job.active_ms, nowMs);
+  noteUnread(context, job, readMs === undefined, nowMs);
+  const idleMs = (readMs ?? job.active_ms) - job.active_ms;
   if (idleMs >= job.finish_after_ms) {
     end(context, job, nowMs, silenceReason(context, job));
     return;
@@ -111,8 +114,25 @@ function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): voi
   if (job.state === "requested") store.jobs.move(job.id, "running", nowMs);
 }
 
-function readTo({ readUntilMs }: ProgressContext, { account }: JobRow, nowMs: number): number {
-  return Math.min(nowMs, readUntilMs?.(account) ?? nowMs);
+/** Undefined: the events are not read now. */
+export function readTo(
+  { readUntilMs }: Pick<ProgressContext, "readUntilMs">,
+  { account, organization }: JobRow,
+  sinceMs: number,
+  nowMs: number,
+): number | undefined {
+  if (readUntilMs === undefined) return nowMs;
+  const readMs = readUntilMs(account, organization, sinceMs);
+  return readMs === undefined ? undefined : Math.min(nowMs, readMs);
+}
+
+const UNREAD =
+  "The events of its organization cannot be read now, so nobody knows whether it still runs. It goes on when they are read again.";
+
+/** The job's view says why it does not end. */
+function noteUnread({ store }: ProgressContext, job: JobRow, isUnread: boolean, nowMs: number): void {
+  if (isUnread && job.reason === null) store.jobs.move(job.id, job.state, nowMs, { reason: UNREAD });
+  if (!isUnread && job.reason === UNREAD) store.jobs.move(job.id, job.state, nowMs, { reason: null });
 }
 
 function silenceReason({ store }: ProgressContext, job: JobRow): string {
@@ -161,7 +181,7 @@ export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): Jo
 /** Takes the one job that fits, where there is one, inside the caller's change. */
 export function resolvePart(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
   const { store, log } = context;
-  if (readTo(context, job, nowMs) < part.at_ms + EARLY_MS) return;
+  if ((readTo(context, job, part.at_ms, nowMs) ?? 0) < part.at_ms + EARLY_MS) return;
   const offered = store.users.names(job.id, part.part);
   const candidates = candidatesOf(store, job, part);
   const [only] = candidates;

@@ -1,7 +1,8 @@
+import type { ReadUntil } from "../core/roster.ts";
 import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
-import { candidatesOf, EARLY_MS, resolvePart } from "./progress.ts";
+import { candidatesOf, EARLY_MS, readTo, resolvePart } from "./progress.ts";
 import { sendJob, TRIES_MAX } from "./send-parts.ts";
 
 /**
@@ -11,7 +12,7 @@ import { sendJob, TRIES_MAX } from "./send-parts.ts";
  */
 export async function recoverJobs(
   context: StartContext,
-  readUntilMs: (account: string) => number,
+  readUntilMs: ReadUntil | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const { store, clock, sending } = context;
@@ -29,7 +30,7 @@ export async function recoverJobs(
       if (!isTaken) continue;
       context.log.warn({ job: job.id, import: job.import, account: job.account }, "Import start uncertain.");
     }
-    await planSilentParts(context, job, readUntilMs(job.account));
+    await planSilentParts(context, job, readUntilMs);
     const isUnplanned = parts.length === 0 && job.offered_ms === null;
     const isDue = store.parts
       .of(job.id)
@@ -43,16 +44,21 @@ export async function recoverJobs(
  * most likely not taken. It creates or updates the same users with the same data, so that sending it again does no
  * harm. Events that were seen come first: they may show its job. An application's import is never repeated (R28).
  */
-async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: number): Promise<void> {
+async function planSilentParts(
+  context: StartContext,
+  job: JobRow,
+  readUntilMs: ReadUntil | undefined,
+): Promise<void> {
   const { store, clock, log } = context;
   if (job.kind !== "workday" || job.offered_ms === null) return;
   const waitMs = Math.max(job.quiet_after_ms, EARLY_MS);
   for (const row of store.parts.of(job.id)) {
     const { part, at_ms, tries } = row;
-    if (row.state !== "uncertain" || readUntilMs < at_ms + waitMs || tries >= TRIES_MAX) continue;
+    const readMs = readTo({ readUntilMs }, job, at_ms, clock.now()) ?? 0;
+    if (row.state !== "uncertain" || readMs < at_ms + waitMs || tries >= TRIES_MAX) continue;
     const reason = "no event of its users was seen; sent again";
     const isPlanned = await store.change(() => {
-      resolvePart({ store, log, readUntilMs: () => readUntilMs }, job, row, clock.now());
+      resolvePart({ store, log, readUntilMs }, job, row, clock.now());
       const state = store.parts.of(job.id).find((one) => one.part === part)?.state;
       if (state !== "uncertain" || candidatesOf(store, job, row).length > 0) return false;
       store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason });

@@ -5,6 +5,7 @@ import type { Appended, HeldQuery, Journal, LedgerNow, PageCommit } from "../cor
 import type { PageDecoder } from "../core/page-decoder.ts";
 import type { Position } from "../core/position.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../core/prepare-page.ts";
+import type { ReadUntil } from "../core/roster.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import { createAlsoSeen } from "./also-seen.ts";
 import { createVersions } from "./archive/versions.ts";
@@ -14,6 +15,7 @@ import { markedEdge } from "./edge.ts";
 import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
 import { createPages, type Pages } from "./pages.ts";
+import { createReadUntil } from "./read-until.ts";
 import { createReaders, type Readers } from "./readers.ts";
 import { createSharedTime } from "./shared-time.ts";
 import { createWindows } from "./windows.ts";
@@ -34,8 +36,7 @@ const LATENESS_MS = [
 export interface SqliteJournal extends Journal {
   /** The position after everything that is there now. */
   end(): Position;
-  /** Up to when every live window of the account has been read. */
-  readUntilMs(account: string): number | undefined;
+  readonly readUntilMs: ReadUntil;
   readonly readers: Pick<
     Readers,
     | "names"
@@ -179,7 +180,7 @@ export function createJournal(
       return () => listeners.delete(listener);
     },
     end: () => pages.end(),
-    readUntilMs: windows.readUntilMs,
+    readUntilMs: createReadUntil(db),
     readers,
     pages,
     async close() {

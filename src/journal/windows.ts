@@ -69,11 +69,6 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     `SELECT stream, MIN(from_ms) AS fromMs FROM windows WHERE state NOT IN ('sealed', 'expired') AND reader IS NULL
      AND stream IN (SELECT id FROM streams WHERE account NOT IN (SELECT value FROM json_each(?))) GROUP BY stream`,
   );
-  const liveUntil = db
-    .prepare(
-      "SELECT MIN(to_ms) FROM windows WHERE live = 1 AND stream IN (SELECT id FROM streams WHERE account = ?)",
-    )
-    .pluck();
   const byId = db.prepare("SELECT * FROM windows WHERE id = ?");
   const remove = db.prepare("DELETE FROM windows WHERE id = ?");
   const limitLooks = db.prepare(
@@ -132,9 +127,6 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
       const rows = unsettled.all(JSON.stringify(accounts)) as { stream: number; fromMs: number }[];
       return rows.map(({ stream, fromMs }) => ({ stream: streamOf(stream), fromMs }));
     },
-
-    /** Up to when every live window of the account has been read; undefined without any. */
-    readUntilMs: (account: string) => (liveUntil.get(account) as number | null) ?? undefined,
 
     list(filter: WindowFilter = {}): Window[] {
       if (filter.id !== undefined) return (byId.all(filter.id) as WindowRow[]).map(windowOf);

@@ -62,7 +62,7 @@ function refusing(bad: ReadonlySet<string>, isNamed: boolean, offer: readonly Of
   };
 }
 
-function run(source: SourceScript, readUntilMs?: () => number) {
+function run(source: SourceScript, readUntilMs?: () => number | undefined) {
   return createImports({
     ...{ db, definitions: [], source: () => source, accounts: ["acme"], clock, log },
     ...(readUntilMs === undefined ? {} : { readUntilMs }),
@@ -303,10 +303,13 @@ describe("a process that ends in the middle", () => {
       undefined,
       workers(2),
     );
-    let readUntilMs = clock.now();
+    let readUntilMs: number | undefined = clock.now();
     const imports = run(source, () => readUntilMs);
     const { id } = await start(source, WORKDAY);
     clock.advance(10 * MINUTE_MS);
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(1);
+    readUntilMs = undefined;
     await imports.step(forever);
     expect(source.starts).toHaveLength(1);
     readUntilMs = clock.now();

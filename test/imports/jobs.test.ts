@@ -132,6 +132,31 @@ describe("states", () => {
     expect(jobs.row(id)!.state).toBe("finished");
   });
 
+  it("does not end a job whose organization cannot be read, and says so", async () => {
+    let readUntilMs: number | undefined;
+    const asked: unknown[][] = [];
+    const imports = createImports({
+      ...{ db, definitions: [], source: () => sourceOf([]), accounts: ["acme"], clock, log },
+      readUntilMs(...args) {
+        asked.push(args);
+        return readUntilMs;
+      },
+    });
+    const { id } = await start(sourceOf([started("j1")]));
+    clock.advance(60 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.row(id)).toMatchObject({ state: "running", ended_ms: null });
+    expect(jobs.job(id)!.reason).toMatch(/^The events of its organization cannot be read now/);
+    const { account, organization, active_ms } = jobs.row(id)!;
+    expect(asked).toContainEqual([account, organization, active_ms]);
+    readUntilMs = clock.now() - 58 * MINUTE_MS;
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "quiet", reason: null });
+    readUntilMs = clock.now();
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("finished");
+  });
+
   it("fails with the service's reason when the start is refused", async () => {
     const { id } = await start(sourceOf([REFUSED]));
     expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "400 no such application" });
