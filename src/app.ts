@@ -6,6 +6,7 @@ import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-
 import { openFollowers } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
+import { openOwnState } from "./app/own-state.ts";
 import { carryOutRequests } from "./app/requests.ts";
 import { openSearchProcess, type SearchProcess } from "./app/search-process.ts";
 import { serve } from "./app/serve.ts";
@@ -33,7 +34,7 @@ import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/create-imports.ts";
 import { isAsRestored, restoredCopy, restoredMs } from "./journal/backup.ts";
 import { createRequests } from "./journal/command-queue.ts";
-import { openState, type State } from "./journal/database.ts";
+import type { State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
 import { createSpaceKeeper } from "./journal/disk-budget.ts";
 import { createJournal, type SqliteJournal } from "./journal/journal.ts";
@@ -102,7 +103,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   const lock = takeLock(config.state);
   let db: State | undefined;
   try {
-    db = options.lane === undefined ? openState(config.state) : await options.lane.openState(config.state);
+    db = await (options.lane?.openState(config.state) ?? openOwnState(config.state, options.log));
     await claimShard(db, config.state, config.shard);
     const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
     const preparer = options.preparer ?? createPreparer(clock);

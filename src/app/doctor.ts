@@ -7,7 +7,7 @@ import type { Log } from "../core/log.ts";
 import { Secret } from "../core/secret.ts";
 import { formatDuration } from "../core/time.ts";
 import { lastBackupMs, restoredMs } from "../journal/backup.ts";
-import { openStateForReading, type State, schemaOf } from "../journal/database.ts";
+import { lostText, openStateForReading, type State, schemaOf } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
@@ -76,6 +76,11 @@ function* secretFilesOf(value: unknown): Generator<string> {
 function* examineState(options: Examination): Generator<CheckFinding> {
   const { config } = options;
   const subject = "state";
+  const isLogThere = (statSync(`${config.state}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  if (!existsSync(config.state) && isLogThere) {
+    yield { subject, ok: false, message: `The state file ${config.state}: ${lostText(config.state)}` };
+    return;
+  }
   if (!existsSync(config.state)) {
     yield {
       subject,
@@ -91,7 +96,7 @@ function* examineState(options: Examination): Generator<CheckFinding> {
   try {
     db = openStateForReading(config.state);
     yield { subject, ok: true, message: `${config.state} has schema ${schemaOf(db, config.state)}` };
-    if (!options.quick) yield* integrityFindings(db);
+    if (!options.quick && fileProblems.length === 0) yield* integrityFindings(db);
     yield logFinding(config.state);
     yield backupFinding(db, options.clock.now());
     yield positionsFinding(config, db);

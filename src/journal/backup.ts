@@ -16,6 +16,7 @@ import { registerRowChecksum } from "./row-checksums.ts";
 import { putMeta, setFinalBackup } from "./shard.ts";
 import { splitProblems } from "./split/ready.ts";
 import { verifyState } from "./verify.ts";
+import { checkLog } from "./write-ahead-log.ts";
 
 /** Facts that a copy contains about itself. */
 export interface CopyFacts {
@@ -230,11 +231,13 @@ function doubtImports(db: Connection, nowMs: number): void {
 
 /** The file keeps its name until the copy takes it, so that at no moment there is none. */
 export function setAside(file: string, nowMs: number): string | null {
-  if (!existsSync(file)) return null;
-  emptyLog(file);
+  const isThere = existsSync(file);
+  if (!isThere && !existsSync(`${file}-wal`)) return null;
+  // Writing a damaged log back would drop its frames behind the damage.
+  if (isThere && checkLog(`${file}-wal`).problem === null) emptyLog(file);
   const stamp = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
   const aside = `${file}.replaced-${stamp}`;
-  linkSync(file, aside);
+  if (isThere) linkSync(file, aside);
   // A log that could not be written back belongs to the old file: beside the new one it would damage it.
   for (const part of ["-wal", "-shm"]) {
     if (existsSync(`${file}${part}`)) renameSync(`${file}${part}`, `${aside}${part}`);

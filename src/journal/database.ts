@@ -1,7 +1,8 @@
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import type Database from "better-sqlite3";
 import type { Change } from "../core/change.ts";
 import { UsageError } from "../core/errors.ts";
+import { linkTarget } from "../core/link-target.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
@@ -28,9 +29,8 @@ const MODE = 0o600;
  */
 export function openState(file: string, known: readonly Migration[] = migrations()): State {
   refuseDamagedLog(file);
-  const db = connect(file, {});
+  const db = connect(file, {}, () => makeState(file, known));
   try {
-    db.pragma(`page_size = ${PAGE_BYTES}`);
     enterWal(db);
     db.pragma("synchronous = FULL");
     db.pragma(`cache_size = -${CACHE_KIBIBYTES}`);
@@ -38,6 +38,7 @@ export function openState(file: string, known: readonly Migration[] = migrations
     // Statements that change many pages would write a temporary file otherwise, and may find no folder for it.
     db.pragma("temp_store = MEMORY");
     db.pragma("foreign_keys = ON");
+    if (isWithoutTables(db)) throw new DamagedStateError(file, "it has no tables");
     migrate(db, file, known);
     return db;
   } catch (error) {
@@ -46,14 +47,56 @@ export function openState(file: string, known: readonly Migration[] = migrations
   }
 }
 
+/**
+ * Makes an empty state file under another name and then gives it its own. So a file that has no header or no tables is
+ * never a first start that was ended: its content is lost, and a new journal must not take its place unnoticed.
+ */
+function makeState(file: string, known: readonly Migration[]): void {
+  const target = linkTarget(file);
+  try {
+    copyWhole(target, MODE, (temporary) => {
+      closeSync(openSync(temporary, "wx", MODE));
+      const db = new Sqlite(temporary);
+      try {
+        registerRowChecksum(db);
+        db.pragma(`page_size = ${PAGE_BYTES}`);
+        migrate(db, temporary, known);
+      } finally {
+        db.close();
+      }
+    });
+  } catch (error) {
+    // Another process has made it meanwhile.
+    if (!existsSync(target)) throw error;
+  }
+}
+
+function isWithoutTables(db: Connection): boolean {
+  return db.prepare("SELECT 1 FROM sqlite_master LIMIT 1").get() === undefined;
+}
+
 /** SQLite ignores every transaction behind a damaged one without a word, and then writes over them (R37). */
 function refuseDamagedLog(file: string): void {
-  const { problem } = checkLog(`${file}-wal`);
+  const { problem, frames } = checkLog(`${file}-wal`);
   if (problem !== null) throw new DamagedStateError(file, `the log ${file}-wal: ${problem}`);
+  refuseEmptied(file, frames);
+}
+
+/** SQLite takes a file without a byte for a new one, and overwrites the log of a file that is not there. */
+function refuseEmptied(file: string, frames: number): void {
+  const bytes = statSync(file, { throwIfNoEntry: false })?.size;
+  if (bytes === 0) throw new DamagedStateError(file, "it is empty");
+  if (bytes === undefined && frames > 0) throw new DamagedStateError(file, lostText(file));
+}
+
+/** The log may hold all that was ever committed. */
+export function lostText(file: string): string {
+  return `it is not there, and its log ${file}-wal is: put the file back beside it`;
 }
 
 /** Opens the state file beside a running process: nothing can be changed through it. */
 export function openStateForReading(file: string, known: readonly Migration[] = migrations()): State {
+  refuseEmptied(file, checkLog(`${file}-wal`).frames);
   if (!existsSync(file)) {
     throw new UsageError(
       `There is no state file at ${file}: start "tidemark run" first, or name the right config.`,
@@ -61,6 +104,7 @@ export function openStateForReading(file: string, known: readonly Migration[] = 
   }
   const db = connect(file, { readonly: true });
   try {
+    if (isWithoutTables(db)) throw new DamagedStateError(file, "it has no tables");
     const pending = pendingIn(db, file, known);
     if (pending.length > 0) throw olderError(file, pending[0]!);
     return db;
@@ -76,9 +120,9 @@ export function schemaOf(db: Connection, file: string): number {
   return Math.max(0, ...appliedIn(db));
 }
 
-function connect(file: string, options: Database.Options): State {
+function connect(file: string, options: Database.Options, make: () => void = () => {}): State {
   try {
-    if (!options.readonly && !existsSync(file)) closeSync(openSync(file, "a", MODE));
+    if (!existsSync(file)) make();
     const db = new Sqlite(file, { timeout: BUSY_MS, ...options });
     registerRowChecksum(db);
     return Object.assign(db, { change: createChange(db) });
@@ -113,7 +157,7 @@ function isBusy(error: unknown): boolean {
  * others shifts nothing. All run in one transaction, so that no process sees a file between two of them; it looks
  * again at what is still to do, since another process may have done it meanwhile. user_version is the highest number.
  */
-function migrate(db: State, file: string, known: readonly Migration[]): void {
+function migrate(db: Connection, file: string, known: readonly Migration[]): void {
   const pending = pendingIn(db, file, known);
   if (pending.length === 0) return;
   if (pending.length < known.length) setAside(db, `${file}.before-${pending[0]!.name.slice(0, 4)}`);
@@ -131,7 +175,7 @@ function migrate(db: State, file: string, known: readonly Migration[]): void {
   }).exclusive();
 }
 
-function makeList(db: State, known: readonly Migration[]): void {
+function makeList(db: Connection, known: readonly Migration[]): void {
   if (hasList(db)) return;
   const applied = appliedIn(db);
   db.exec(MIGRATIONS_TABLE);
@@ -174,7 +218,7 @@ function isListFit(db: Connection): boolean {
 }
 
 /** A copy under this name is of an earlier attempt or of another process, made before anything was changed. */
-function setAside(db: State, target: string): void {
+function setAside(db: Connection, target: string): void {
   if (existsSync(target)) return;
   try {
     copyWhole(target, MODE, (path) => db.prepare("VACUUM INTO ?").run(path));

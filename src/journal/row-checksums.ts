@@ -3,7 +3,8 @@ import type Database from "better-sqlite3";
 
 /*
  * Every row that decides something has a checksum over its other columns (R37): a flipped bit in a cursor, a
- * position or an identity is found by `doctor`. Triggers keep the checksums, so no writer can forget them. The
+ * position or an identity is found by `doctor`, and the rows that decide what is read and delivered are checked at
+ * every start (repair-rows.ts). Triggers keep the checksums, so no writer can forget them. The
  * rows of identities are large and never updated: they get theirs with the insert.
  *
  * Columns without a value do not count, so a migration may add columns. A migration that changes values sets
@@ -27,9 +28,9 @@ const TABLES: Readonly<Record<string, string>> = {
 type Row = Readonly<Record<string, unknown>>;
 
 /** CRC-32 finds every single flipped bit of a value. */
-export function rowChecksum(row: Row): number {
+export function rowChecksum(row: Row, names: readonly string[] = Object.keys(row).sort()): number {
   let crc = 0;
-  for (const name of Object.keys(row).sort()) {
+  for (const name of names) {
     const value = row[name];
     if (value === null || value === undefined || name === COLUMN || name === "id") continue;
     crc = crc32(`${name} ${typeof value} `, crc);
@@ -69,19 +70,22 @@ export function installRowChecksums(db: Database.Database): void {
   }
 }
 
-function columnsOf(db: Database.Database, table: string): string[] {
+export function columnsOf(db: Database.Database, table: string): string[] {
   return db.prepare(`SELECT name FROM pragma_table_info('${table}')`).pluck().all() as string[];
 }
 
 /** The keys of rows whose checksum does not fit, by table. */
 export function* damagedRows(
   db: Database.Database,
-): Generator<{ readonly table: string; readonly keys: unknown[] }> {
-  for (const [table, key] of Object.entries(TABLES)) {
-    if (!columnsOf(db, table).includes(COLUMN)) continue;
+  tables: readonly string[] = Object.keys(TABLES),
+): Generator<{ readonly table: string; readonly key: string; readonly keys: unknown[] }> {
+  for (const table of tables) {
+    const key = TABLES[table]!;
+    const names = columnsOf(db, table).sort();
+    if (!names.includes(COLUMN)) continue;
     const keys: unknown[] = [];
     for (const row of db.prepare(`SELECT * FROM ${table}`).iterate() as IterableIterator<Row>)
-      if (row[COLUMN] !== rowChecksum(row)) keys.push(row[key]);
-    if (keys.length > 0) yield { table, keys };
+      if (row[COLUMN] !== rowChecksum(row, names)) keys.push(row[key]);
+    if (keys.length > 0) yield { table, key, keys };
   }
 }

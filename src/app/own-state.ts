@@ -1,0 +1,22 @@
+import type { Log } from "../core/log.ts";
+import { openState, type State } from "../journal/database.ts";
+import { claimState } from "../journal/owner.ts";
+import { repairRows } from "../journal/repair-rows.ts";
+
+/** Opens the state for the process that holds its lock. */
+export async function openOwnState(file: string, log: Log): Promise<State> {
+  const db = openState(file);
+  try {
+    const rows = repairRows(db);
+    if (rows.length > 0)
+      log.error(
+        { rows: rows.slice(0, 20), count: rows.length },
+        "Rows of the state file had a wrong bit, which their checksums showed; it was turned back. Check the memory and the disk of this machine.",
+      );
+    await claimState(db);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
