@@ -20,7 +20,10 @@ import { showProgress } from "./progress.ts";
  */
 export async function runOnce(app: App, io: Io): Promise<void> {
   const startedMs = Date.now();
-  const progress = createReadProgress(app.db);
+  const progress = createReadProgress(
+    app.db,
+    app.config.accounts.map(({ name }) => name),
+  );
   const before = progress();
   const gapsBefore = (await app.view.status()).totals.gaps;
   const differing = createDiffering(app.db);
@@ -48,7 +51,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
     ...messagesOf(alarms, "unordered_answers").map((message) => `Events may be missing. ${message}`),
     ...differingText(differing() - differingBefore),
   ];
-  const known = [...openOf(gaps), ...lost.before, ...differingText(differingBefore)];
+  const known = [...openOf(gaps), ...leftOf(after), ...lost.before, ...differingText(differingBefore)];
   // Which of the two clocks is wrong is not known, so this is no failure of the run.
   const clocks = messagesOf(alarms, "wrong_service_time");
   const isOutputFree = sinkConfigs(app.config).every(({ type }) => type !== "console");
@@ -131,6 +134,13 @@ function messagesOf(
   kind: string,
 ): string[] {
   return alarms.filter((alarm) => alarm.kind === kind).map(({ message }) => message);
+}
+
+function leftOf({ windowsLeft }: ReadProgress): string[] {
+  if (windowsLeft === 0) return [];
+  return [
+    `${count(windowsLeft, "time range")} of accounts that are not in the config any more: not read. Put the account back to read them.`,
+  ];
 }
 
 function openOf({ open, aside }: Pick<GapTotals, "open" | "aside">): string[] {

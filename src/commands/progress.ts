@@ -10,7 +10,10 @@ const WIDTH = 30;
 /** A bar with rate and remaining time on a terminal, a line every ten seconds elsewhere. */
 export function showProgress(io: Io, app: App): { stop(): void } {
   const startedMs = Date.now();
-  const progress = createReadProgress(app.db);
+  const progress = createReadProgress(
+    app.db,
+    app.config.accounts.map(({ name }) => name),
+  );
   const before = progress();
   let totalMs = before.unreadMs;
   let loggedMs = startedMs;

@@ -3,7 +3,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { newWindow } from "../../src/core/window.ts";
 import { openState } from "../../src/journal/database.ts";
+import { createJournal } from "../../src/journal/journal.ts";
 import { type Fate, startHttpProxy } from "../support/http-proxy.ts";
 import { openWorld, type World } from "../support/world.ts";
 
@@ -96,6 +99,34 @@ describe("R39 run --once", () => {
     } finally {
       await proxy.close();
     }
+  });
+
+  test("an unread time range of an account that is not in the config fails no run", async () => {
+    world = await openWorld({ events: 60 });
+    const config = world.configure();
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    const add = async (organization: string) => {
+      const db = openState(world.at("state.db"));
+      const journal = createJournal(db, systemClock);
+      const account = {
+        account: "renamed",
+        provider: null,
+        organizations: [organization],
+        services: ["all"],
+      };
+      const stream = await journal.stream(account);
+      const toMs = Date.now() - 5 * 86_400_000;
+      await journal.changeWindows({ add: [newWindow(stream, toMs - 86_400_000, toMs)] });
+      db.close();
+    };
+    // The first run of a renamed account was ended, and the account has its old name again.
+    await add(world.simulator.organizations[0]!.id);
+    const covered = await world.run(["run", "--once", "-c", config]);
+    expect([covered.code, covered.stdout]).toEqual([0, expect.stringContaining("Nothing is missing.")]);
+    await add("f".repeat(24));
+    const left = await world.run(["run", "--once", "-c", config]);
+    expect(left.stdout).toContain("1 time range of accounts that are not in the config any more: not read.");
+    expect(left.code).toBe(0);
   });
 
   test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {

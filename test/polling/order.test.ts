@@ -66,7 +66,7 @@ describe("R3 events of equal time in an order that changes between the pages", (
     await it.drain();
     expect(await it.compare()).toMatchObject({ held: 24, lost: 1 });
     expect(await statesOf(it)).toEqual(["read"]);
-    expect(createReadProgress(it.db)().windowsDoubted).toBe(1);
+    expect(createReadProgress(it.db, ["acme"])().windowsDoubted).toBe(1);
     const { doubted } = await createLedgerView(it.db, it.clock).survey();
     const status = { totals: { doubted, windows: {} } } as unknown as StatusView;
     expect(summaryLines(status, { problems: 0 } as OrganizationsView).join("\n")).toContain(
@@ -77,7 +77,7 @@ describe("R3 events of equal time in an order that changes between the pages", (
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 25 });
     await it.pass(2 * DAY, 6 * HOUR);
     expect(await statesOf(it)).toEqual(["sealed"]);
-    expect(createReadProgress(it.db)().windowsDoubted).toBe(0);
+    expect(createReadProgress(it.db, ["acme"])().windowsDoubted).toBe(0);
   });
 
   test("R3 seal nothing for as long as it changes", async () => {
@@ -86,7 +86,7 @@ describe("R3 events of equal time in an order that changes between the pages", (
     await it.pass(2 * DAY, 6 * HOUR);
     expect(await it.compare()).toMatchObject({ held: 24, lost: 1 });
     expect(await statesOf(it)).toEqual(["read"]);
-    expect(createReadProgress(it.db)().windowsDoubted).toBe(1);
+    expect(createReadProgress(it.db, ["acme"])().windowsDoubted).toBe(1);
     expect(isUnordered(it)).toBe(true);
   });
 });
