@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { isDiskTrouble } from "../core/errors.ts";
 import { runSteps } from "../core/run-steps.ts";
 import type { Step } from "../core/step.ts";
@@ -7,10 +7,30 @@ import type { Wake } from "../core/wake.ts";
 /** Loops for background work. */
 export function createLoops(clock: Clock, wake: Wake) {
   return {
-    /** Steps after every append, until the signal aborts, or until there is nothing left and it may end. */
-    follow(step: Step, signal: AbortSignal, isDone: () => boolean): Promise<void> {
+    /**
+     * Steps after every append, until the signal aborts, or until there is nothing left and it may end. A full disk is
+     * waited out, for `troubleMsMax` at most.
+     */
+    follow(
+      step: Step,
+      signal: AbortSignal,
+      isDone: () => boolean,
+      troubleMsMax = Number.POSITIVE_INFINITY,
+    ): Promise<void> {
+      const steadyMs = createSteadyTime(clock);
+      let troubleMs: number | undefined;
       const polite: Step = async (stop) => {
-        const more = await step(stop).catch(waitOutDisk);
+        const more = await step(stop).then(
+          (result) => {
+            troubleMs = undefined;
+            return result;
+          },
+          (error: unknown) => {
+            troubleMs ??= steadyMs();
+            if (steadyMs() - troubleMs >= troubleMsMax) throw error;
+            return waitOutDisk(error);
+          },
+        );
         // Sinks come first: a follower gives them their turn after every step.
         if (more === "again") await new Promise((resolve) => setImmediate(resolve));
         return more;

@@ -37,6 +37,8 @@ export interface OnceParts {
 }
 
 const SECOND_MS = 1000;
+/** As long as a sink is tried before it is given up. */
+const TROUBLE_MS_MAX = 60_000;
 
 export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promise<void> {
   const { accounts, deliveries, followers, loops, wake } = parts;
@@ -63,7 +65,14 @@ export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promi
     ...deliveries.map((delivery) => noting(delivery.drain(signal))),
     ...followers.map((follower) => {
       const isDone = () => parts.isDraining() && follower.isSettled;
-      return noting(loops.follow(follower.step, signal, isDone));
+      const following = loops.follow(follower.step, signal, isDone, TROUBLE_MS_MAX);
+      return noting(
+        following.catch((cause: unknown) => {
+          throw new Error("A reader of the program itself could not store its place; the next run goes on", {
+            cause,
+          });
+        }),
+      );
     }),
   ];
   const untilDone = AbortSignal.any([signal, done.signal]);

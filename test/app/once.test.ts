@@ -70,3 +70,18 @@ test("R39 an end by a signal is a failure", async () => {
   stop.abort(new Error("stopped by SIGTERM"));
   await expect(once).rejects.toThrow("stopped by SIGTERM");
 });
+
+test("R39 a full disk ends the run: a reader of the program itself gives up like a sink", async () => {
+  let nowMs = 0;
+  const sleep = async (ms: number) => {
+    nowMs += ms;
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  const clock = { now: () => nowMs, sleep };
+  const wake = createWake(clock);
+  const full = Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
+  const follower = { step: () => Promise.reject(full), isSettled: false } as never;
+  const parts = { ...partsOf({}), followers: [follower], wake, loops: createLoops(clock, wake) };
+  await expect(pullAndDrain(parts, never)).rejects.toThrow("could not store its place");
+  expect(nowMs).toBeGreaterThanOrEqual(60_000);
+});
