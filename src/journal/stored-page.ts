@@ -200,6 +200,8 @@ class StoredEvent implements JournalEvent {
   readonly index: number;
   readonly #at: number;
   readonly #stored: StoredPage;
+  /** Formats and sinks both ask for it. */
+  #identity: string | undefined;
 
   constructor(stored: StoredPage, at: number) {
     this.#stored = stored;
@@ -247,6 +249,10 @@ class StoredEvent implements JournalEvent {
     return fieldText(this.#stored.scanned, this.#at, FIELD.correlationId);
   }
   get identity(): string {
+    this.#identity ??= this.#madeIdentity();
+    return this.#identity;
+  }
+  #madeIdentity(): string {
     const twin = this.#stored.twins[this.#at];
     if (twin !== undefined) return twin;
     const { identities } = this.#stored;

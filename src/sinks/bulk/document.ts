@@ -15,16 +15,15 @@ export function documentOf(
   isJsonFormat: boolean,
 ): Uint8Array {
   const bytes = singleLine(bytesOf(body));
-  const timestamp = () => `"@timestamp":"${timestampOf(event)}"`;
   if (!isJsonFormat || !isObject(bytes))
-    return Buffer.from(`{${timestamp()},"message":${JSON.stringify(textOf(bytes))}}`);
-  return hasTimestamp(bytes) ? bytes : spliceMember(bytes, timestamp());
+    return Buffer.from(`{${timestampOf(event)},"message":${JSON.stringify(textOf(bytes))}}`);
+  return hasTimestamp(bytes) ? bytes : spliceMember(bytes, timestampOf(event));
 }
 
-/** At full precision where the served text is one that every version parses as a date. */
+/** The member, at full precision where the served text is one that every version parses as a date. */
 function timestampOf(event: JournalEvent): string {
   const isPlain = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(event.timestamp);
-  return isPlain ? event.timestamp : new Date(event.timestampMs).toISOString();
+  return `"@timestamp":"${isPlain ? event.timestamp : new Date(event.timestampMs).toISOString()}"`;
 }
 
 function hasTimestamp(object: Uint8Array): boolean {
