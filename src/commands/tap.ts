@@ -63,7 +63,9 @@ async function tap(flags: Flags, io: Io): Promise<void> {
     let at = flags.from === "beginning" ? tap.beginning : tap.end();
     let left = flags.count ?? Number.POSITIVE_INFINITY;
     while (left > 0 && !io.signal.aborted) {
-      const { page, trimmed } = tap.next(at);
+      const { page, trimmed, at: from } = tap.next(at);
+      // Also where no page follows: what was trimmed is told once.
+      at = from;
       if (trimmed > 0)
         io.stderr.write(`${trimmed} events were delivered and trimmed before they could be shown.\n`);
       if (page === null && flags.from === "beginning" && !isLocked(config.state)) {

@@ -6,6 +6,7 @@ import { parseConfig } from "../../src/config/load.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { openState } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
+import { openTap } from "../../src/journal/tap.ts";
 import { temporaryFolder } from "../journal/support.ts";
 import { readEvents } from "../support/pages.ts";
 import { openWorld, runMain, type World } from "../support/world.ts";
@@ -207,6 +208,21 @@ describe("on a state", () => {
     const outcome = await world.run(["tap", "-c", config, "--from", "beginning", "-n", String(last)]);
     expect(outcome.code).toBe(0);
     expect(outcome.stdout.trim().split("\n")).toHaveLength(last);
+  });
+
+  test("tap tells once what was trimmed, also where no event follows", async () => {
+    const state = world.at("trimmed-all.db");
+    const config = world.configure({ state, sinks: ["{ name: screen, type: console }"] });
+    await world.run(["run", "--once", "-c", config]);
+    const db = openState(state);
+    db.exec("DELETE FROM bodies");
+    const tap = openTap(db);
+    const first = db.prepare("SELECT MIN(number) FROM pages").pluck().get() as number;
+    const { page, at, trimmed } = tap.next({ ...tap.end(), page: first, event: 0 });
+    expect(page).toBeNull();
+    expect(trimmed).toBe(db.prepare("SELECT SUM(events) FROM pages").pluck().get());
+    expect(tap.next(at)).toMatchObject({ page: null, trimmed: 0 });
+    db.close();
   });
 
   test("R14 a sink that is gone from the config is an error until it is renamed or forgotten", async () => {
