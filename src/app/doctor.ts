@@ -8,7 +8,7 @@ import { Secret } from "../core/secret.ts";
 import { formatDuration } from "../core/time.ts";
 import { lastBackupMs, restoredMs } from "../journal/backup.ts";
 import { lostText, openStateForReading, type State, schemaOf } from "../journal/database.ts";
-import { isLocked } from "../journal/lock.ts";
+import { isLocked, isSeenLocked } from "../journal/lock.ts";
 import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
 import { checkAccount } from "./check/account.ts";
@@ -115,17 +115,22 @@ function unopenedFinding(file: string, error: unknown): CheckFinding {
 }
 
 function lockFinding(file: string): CheckFinding {
-  const message = isLocked(file)
-    ? "a process is running with this state file"
-    : "no process is running with this state file; its lock is free";
-  return { subject: "lock", ok: true, message };
+  const subject = "lock";
+  try {
+    const message = isLocked(file)
+      ? "a process is running with this state file"
+      : "no process is running with this state file; its lock is free";
+    return { subject, ok: true, message };
+  } catch (error) {
+    return { subject, ok: false, message: explain(error) };
+  }
 }
 
 /** The next start is refused where sinks and positions do not belong together (R14). */
 function positionsFinding(config: Config, db: State): CheckFinding {
   const subject = "positions";
   try {
-    refuseMismatch(config, db, isLocked(config.state));
+    refuseMismatch(config, db, isSeenLocked(config.state));
     return { subject, ok: true, message: "the sinks of the config match the state file" };
   } catch (error) {
     if (!(error instanceof MisplacedSinksError)) throw error;

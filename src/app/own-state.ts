@@ -1,5 +1,5 @@
 import type { Log } from "../core/log.ts";
-import { openState, type State } from "../journal/database.ts";
+import { damaged, openState, type State } from "../journal/database.ts";
 import { claimState } from "../journal/owner.ts";
 import { repairRows } from "../journal/repair-rows.ts";
 
@@ -17,6 +17,6 @@ export async function openOwnState(file: string, log: Log): Promise<State> {
     return db;
   } catch (error) {
     db.close();
-    throw error;
+    throw damaged(file, error);
   }
 }

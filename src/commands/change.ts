@@ -12,6 +12,8 @@ import { createLog } from "./log.ts";
 import { showProgress } from "./progress.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
+const NOT_RUNNING =
+  "No process is running with this state file, so no sink waits: the next run tries all of them.";
 
 /**
  * Has an action carried out: by the running process where there is one, else here, under the lock (R15). In a cluster by
@@ -31,7 +33,8 @@ export async function change<Kind extends ActionKind>(
   const repairing = kind === "rename" || kind === "forget";
   const app = await openApp({ config, log: createLog(io, config.log.level), stdout: io.stdout, repairing });
   try {
-    tell(io, await perform(app.actions, kind, body, io.signal));
+    const result = await perform(app.actions, kind, body, io.signal);
+    tell(io, kind === "retry" ? { ...result, message: NOT_RUNNING } : result);
     if (afterwards !== "once") return;
     const progress = showProgress(io, app);
     await app.once(io.signal).finally(progress.stop);

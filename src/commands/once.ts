@@ -6,6 +6,7 @@ import { explain } from "../core/errors.ts";
 import type { GapTotals } from "../core/gap.ts";
 import { formatDuration } from "../core/time.ts";
 import { type SinkView, waitingText } from "../core/view/sinks.ts";
+import { damaged } from "../journal/database.ts";
 import { createReadProgress, type ReadProgress } from "../journal/progress.ts";
 import { createArchivesView } from "../journal/view/archives.ts";
 import { createLedgerView } from "../journal/view/ledger.ts";
@@ -33,7 +34,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   try {
     await app.once(io.signal);
   } catch (error) {
-    failure = error;
+    failure = damaged(app.config.state, error);
   } finally {
     bar?.stop();
   }

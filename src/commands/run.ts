@@ -3,6 +3,7 @@ import type { App } from "../app.ts";
 import { systemClock } from "../core/clock.ts";
 import { explain, UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import { damaged } from "../journal/database.ts";
 import type { Telemetry } from "../telemetry.ts";
 import { VERSION } from "../version.ts";
 import type { Io } from "./io.ts";
@@ -76,7 +77,8 @@ async function runUntilStopped(app: App, log: Log, io: Io): Promise<void> {
   try {
     await app.run(io.signal);
     log.info({ reason: explain(io.signal.reason ?? "no work left") }, "Tidemark stops.");
-  } catch (error) {
+  } catch (cause) {
+    const error = damaged(app.config.state, cause);
     log.error({ err: error }, "Tidemark stops because of an error.");
     throw error;
   }

@@ -239,10 +239,12 @@ function olderError(file: string, missing: Migration): UsageError {
   );
 }
 
-function damaged(file: string, error: unknown): unknown {
-  const code = (error as { code?: string }).code ?? "";
-  if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return error;
-  return new DamagedStateError(file, (error as Error).message, { cause: error });
+/** The error, or in its place that the state file is damaged, where SQLite says so. */
+export function damaged(file: string, error: unknown): unknown {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++)
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test((at as { code?: string }).code ?? ""))
+      return new DamagedStateError(file, at.message, { cause: error });
+  return error;
 }
 
 /** The bytes of the state file are not those that were written. */

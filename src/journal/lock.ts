@@ -32,6 +32,15 @@ export function isLocked(stateFile: string): boolean {
   return lock === null;
 }
 
+/** The same for a look at everything; false also where the lock cannot be looked at. */
+export function isSeenLocked(stateFile: string): boolean {
+  try {
+    return isLocked(stateFile);
+  } catch {
+    return false;
+  }
+}
+
 function tryLock(stateFile: string, timeoutMs: number): Lock | null {
   const db = openLock(stateFile, timeoutMs);
   try {
@@ -64,7 +73,7 @@ function openLock(stateFile: string, timeoutMs: number): Database.Database {
 
 function cannotLock(stateFile: string, error: unknown): UsageError {
   return new UsageError(
-    `The lock ${stateFile}.lock cannot be taken (${(error as Error).message}): check that its folder exists and that this user may write there.`,
+    `The lock ${stateFile}.lock cannot be taken (${(error as Error).message}): check that its folder exists, and that this user may write there and may open the lock file. It belongs to the user that made it.`,
     { cause: error },
   );
 }

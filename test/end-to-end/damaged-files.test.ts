@@ -1,5 +1,6 @@
 import {
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -9,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { restore } from "../../src/journal/backup.ts";
 import { openState } from "../../src/journal/database.ts";
 import { openFixture } from "../journal/support.ts";
@@ -43,15 +45,44 @@ describe("a state file that lost its content", () => {
   });
 
   test("is damaged when it has no tables", async () => {
-    // As a new file was before its log was written back.
-    const db = readFileSync(world.at("state.db"));
-    const header = Buffer.concat([db.subarray(0, 100), Buffer.alloc(16_384 - 100)]);
-    header.writeUInt32BE(1, 28);
-    header.writeUInt32BE(0, 40);
-    header.writeUInt8(13, 100);
-    header.writeUInt16BE(16_384, 105);
-    writeFileSync(world.at("state.db"), header);
+    // As a new file was before its log was written back, when the log is gone.
+    rmSync(world.at("state.db"));
+    const db = new Sqlite(world.at("state.db"));
+    db.pragma("page_size = 16384");
+    db.pragma("journal_mode = WAL");
+    db.close();
+    expect(statSync(world.at("state.db")).size).toBe(16_384);
     await expectRefused(/damaged/);
+  });
+
+  test("is named as damaged by a run when SQLite finds a page that is none", async () => {
+    const db = openState(world.at("state.db"));
+    const root = db
+      .prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'windows'")
+      .pluck()
+      .get() as number;
+    db.close();
+    const bytes = readFileSync(world.at("state.db"));
+    bytes.fill(0xa5, (root - 1) * 16_384, root * 16_384);
+    writeFileSync(world.at("state.db"), bytes);
+    const { code, stderr } = await world.run(["run", "--once", "-c", config]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/The state file .*state\.db is damaged \(.*malformed\)/);
+  });
+
+  test("is examined by doctor also where the lock cannot be opened", async () => {
+    rmSync(world.at("state.db.lock"), { force: true });
+    mkdirSync(world.at("state.db.lock"));
+    const { code, stdout } = await world.run(["doctor", "--offline", "-c", config]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/FAILED +lock: .*may open the lock file/);
+    expect(stdout).toContain("the state file is whole");
+  });
+
+  test("a sink is not said to be tried while no process runs", async () => {
+    const { code, stdout } = await world.run(["sinks", "retry", "disk", "-c", config]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining("No process is running")]);
+    expect((await world.run(["sinks", "retry", "nothing", "-c", config])).code).not.toBe(0);
   });
 
   test("is named when only its log is there, and the log stays", async () => {

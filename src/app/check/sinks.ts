@@ -8,7 +8,7 @@ import type { SinkContext } from "../../core/sink.ts";
 import { timeoutSignal } from "../../core/timeout.ts";
 import type { ReaderState } from "../../delivery/position.ts";
 import { openStateForReading } from "../../journal/database.ts";
-import { isLocked } from "../../journal/lock.ts";
+import { isSeenLocked } from "../../journal/lock.ts";
 import { heldOf } from "../../journal/reader-row.ts";
 import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
@@ -26,7 +26,7 @@ export interface SinkCheck {
  * report comes first.
  */
 export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<CheckFinding> {
-  const running = existsSync(config.state) && isLocked(config.state);
+  const running = existsSync(config.state) && isSeenLocked(config.state);
   for (const sink of sinkConfigs(config)) {
     yield* advice(sink);
     if (running) yield deliveryFinding(config, sink);
