@@ -21,7 +21,8 @@ import { takePart } from "./take-part.ts";
  * An uncertain part is resolved if exactly one job of unknown origin fits: the same source, begun around the time
  * when the part was sent, and with none but the part's users where the offer is known. That is asked when the events
  * of the next two minutes have been read, because another job may show its events first. A job that began before the
- * part was sent is not its job, unless the clocks differ; then only a person knows. A person may resolve it too.
+ * part was sent is not its job, unless the clocks differ; then only a person knows. A person may resolve it too. A
+ * part of whose users anything is seen in this job was taken: the service gave another part the same id.
  *
  * Jobs that were started elsewhere have no parts and begin as running.
  */
@@ -181,6 +182,11 @@ export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): Jo
 /** Takes the one job that fits, where there is one, inside the caller's change. */
 export function resolvePart(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
   const { store, log } = context;
+  // Another part got the id of this part's job, so its events are the job's already.
+  if (job.service_job !== null && store.users.isSeen(job.id, part.part)) {
+    takePart({ store, log }, job, part.part, job.service_job, nowMs);
+    return;
+  }
   if ((readTo(context, job, part.at_ms, nowMs) ?? 0) < part.at_ms + EARLY_MS) return;
   const offered = store.users.names(job.id, part.part);
   const candidates = candidatesOf(store, job, part);

@@ -318,6 +318,32 @@ describe("a process that ends in the middle", () => {
     expect(jobs.row(id)).toMatchObject({ state: "running", service_job: "j2" });
   });
 
+  it("R28 sends no part again whose users are seen under the id that another part got", async () => {
+    const source = sourceOf(
+      [
+        { kind: "uncertain", reason: "cut" },
+        { kind: "started", serviceJob: "j1" },
+        { kind: "started", serviceJob: "j2" },
+      ],
+      undefined,
+      workers(150),
+    );
+    const imports = run(source);
+    const { id } = await start(source, WORKDAY);
+    expect(source.starts).toHaveLength(2);
+    await imports.apply([created("j1", "w0")]);
+    for (let minute = 1; minute <= 10; minute++) {
+      clock.advance(MINUTE_MS);
+      await imports.step(forever);
+    }
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.job(id)!.parts.map(({ state }) => state)).toEqual(["taken", "taken"]);
+    const others = workers(150).slice(1);
+    await imports.apply(others.map(({ username }) => created("j1", username!)));
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", reason: null, counts: { created: 150 } });
+  });
+
   it.each(["1m", "2m"])(
     "R28 sends no part again whose users were seen, with quietAfter %s",
     async (quietAfter) => {

@@ -18,6 +18,8 @@ export interface Users {
   tell(job: number, user: ImportUser, outcome: UserOutcome, reason: string | undefined): void;
   /** The users of a part, in the order of the offer. */
   ofPart(job: number, part: number): PartUser[];
+  /** Whether an event or a result told of any user of the part. */
+  isSeen(job: number, part: number): boolean;
   moveToPart(ids: readonly number[], part: number): void;
   /** Gives users without an outcome one that the answer to the start decided. */
   fail(ids: readonly number[], reason: string): void;
@@ -138,6 +140,10 @@ export function openUsers(db: Database): Users {
   const partUsers = db.prepare<[number, number], { id: number; outcome: UserOutcome; entry: string | null }>(
     "SELECT id, outcome, entry FROM job_users WHERE job = ? AND part = ? ORDER BY number",
   );
+  const seen = db.prepare<[number, number]>(
+    `SELECT 1 FROM job_users u WHERE job = ? AND part = ? AND ((outcome <> 'pending' AND told_by IN ('events', 'results'))
+       OR EXISTS (SELECT 1 FROM job_events e WHERE e.user = u.id)) LIMIT 1`,
+  );
   const staged = db.prepare<[number], { id: number; userId: string; name: string }>(
     `SELECT id, user_id AS userId, coalesce(username, email, user_id) AS name FROM job_users WHERE ${STAGED} ORDER BY id`,
   );
@@ -183,6 +189,7 @@ export function openUsers(db: Database): Users {
         ...{ id, outcome },
         user: entry === null ? null : (JSON.parse(entry) as OfferedUser),
       })),
+    isSeen: (job, part) => seen.get(job, part) !== undefined,
     moveToPart(ids, part) {
       for (const id of ids) move.run(part, id);
     },
