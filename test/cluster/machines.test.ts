@@ -2,7 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shareOf } from "../../src/core/shard.ts";
 import { skipUnless } from "../support/components.ts";
-import { type Broker, findKafka, KAFKA_REMEDY, startBroker, startBrokers } from "../support/kafka.ts";
+import {
+  type Broker,
+  findKafka,
+  KAFKA_REMEDY,
+  QUICK_RESTART,
+  startBroker,
+  startBrokers,
+} from "../support/kafka.ts";
 import { type ClusterScene, openClusterScene } from "./machines-campaign.ts";
 import { type OtherSinks, openOtherSinks } from "./other-sinks-campaign.ts";
 import { createStrikes, KINDS, MACHINES, seeded } from "./strikes-campaign.ts";
@@ -24,7 +31,10 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
   let scene: ClusterScene;
   let others: OtherSinks;
   beforeAll(async () => {
-    broker = BROKERS > 1 ? await startBrokers(jars!, BROKERS) : await startBroker(jars!);
+    broker =
+      BROKERS > 1
+        ? await startBrokers(jars!, BROKERS)
+        : await startBroker(jars!, { properties: QUICK_RESTART });
     others = await openOtherSinks(FAULTS > 3);
     scene = await openClusterScene(broker, LANES, EVENTS, others);
   });

@@ -2,9 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { drive } from "../contract/drive.ts";
 import { makeEvents } from "../support/events.ts";
+import { QUICK_RESTART } from "../support/kafka.ts";
 import { bodies, useKafka } from "../support/kafka-suite.ts";
 
-const suite = await useKafka();
+const suite = await useKafka(QUICK_RESTART);
 /** `TIDEMARK_HANG_SECONDS=300` is the long campaign. */
 const HANG_MS = Number(process.env.TIDEMARK_HANG_SECONDS ?? 30) * 1000;
 

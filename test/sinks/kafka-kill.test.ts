@@ -6,13 +6,13 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { readTopic } from "../support/kafka.ts";
+import { QUICK_RESTART, readTopic } from "../support/kafka.ts";
 import { type KafkaTarget, useKafka } from "../support/kafka-suite.ts";
 
 const KILLS = Number(process.env.TIDEMARK_KILLS ?? 5);
 const BROKER_KILLS = Number(process.env.TIDEMARK_BROKER_KILLS ?? 1);
 const EVENTS_PER_KILL = 4_000;
-const suite = await useKafka();
+const suite = await useKafka(QUICK_RESTART);
 const driver = join(import.meta.dirname, "..", "support", "kafka-driver.js");
 
 interface Driver {

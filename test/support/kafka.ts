@@ -45,6 +45,9 @@ export interface BrokerOptions {
   readonly scram?: readonly string[];
 }
 
+/** For tests that kill the broker: after kill -9 the new one waits until the old one's session has ended. */
+export const QUICK_RESTART = { "broker.session.timeout.ms": "2000" } as const;
+
 export interface Broker {
   /** `host:port` of the plain listener that no proxy stands before. */
   readonly address: string;
@@ -56,7 +59,7 @@ export interface Broker {
   hang(): void;
   /** SIGCONT. */
   resume(): void;
-  /** After `kill`: the same broker with the same data and ports. */
+  /** After `kill`: the same broker with the same data and ports. Give it QUICK_RESTART. */
   start(): Promise<void>;
   /** Ends it and removes its data. */
   remove(): Promise<void>;
@@ -110,6 +113,7 @@ export async function startBrokers(jars: string, count: number): Promise<Broker>
       "offsets.topic.replication.factor": String(count),
       "transaction.state.log.replication.factor": String(count),
       "transaction.state.log.min.isr": "2",
+      ...QUICK_RESTART,
     };
     const ports = new Map([
       ["DIRECT", direct],
@@ -253,8 +257,9 @@ function propertiesOf(
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
-    // After kill -9 the new broker waits until the old one's session has ended.
-    "broker.session.timeout.ms": "2000",
+    // The controller fences a broker that is silent for so long. On a starved machine a short time fences a healthy one:
+    // its topics have no leader then, and it leaves out markers of transactions (KAFKA-20734).
+    "broker.session.timeout.ms": "120000",
     "broker.heartbeat.interval.ms": "500",
     ...properties,
   };

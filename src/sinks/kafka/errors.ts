@@ -31,7 +31,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   ILLEGAL_SASL_STATE: "the brokers' listener expects other settings under sasl and tls",
   SECURITY_DISABLED: "the brokers have no authorizer for what is asked: see their configuration",
   INVALID_TRANSACTION_TIMEOUT: "choose a transactionTimeout below the brokers' transaction.max.timeout.ms",
-  INVALID_REPLICATION_FACTOR: "state a replication under createTopics that the number of brokers allows",
+  INVALID_REPLICATION_FACTOR:
+    "state a replication under createTopics that the number of brokers allows; brokers that are down do not count, so with enough brokers it passes when they are back",
   INVALID_PARTITIONS: "state a number of partitions under createTopics that the brokers accept",
   INVALID_CONFIG: "create the topic by hand: the brokers refuse its settings",
   POLICY_VIOLATION: "create the topic by hand: the brokers' policy refuses what createTopics states",
