@@ -115,7 +115,9 @@ describe("the witness", () => {
         entries.slice(0, 9),
         never,
       ),
-    ).rejects.toThrow("without a cosignature of its key");
+    ).rejects.toThrow(
+      `cosigns with the key ${witness.verifier.id}, and the config names ${other.verifier.id}`,
+    );
   });
 
   describe("of somebody else", () => {
@@ -274,6 +276,12 @@ describe("the witness", () => {
       expect((await world.verify()).findings).toEqual([]);
       expect((await world.verify()).witnessedMs).toBeUndefined();
       expect((await world.verify()).unwitnessed).toEqual([witness.verifier.name]);
+      // The key before is not asked for any more.
+      const next = parseSigner(newSignerText(witness.verifier.name, COSIGNATURE));
+      await world.restart({ witnesses: [next.verifier], cosign: async () => [] });
+      expect((await world.verify()).unwitnessed).toEqual([next.verifier.name]);
+      const old = await world.verify({ witnesses: [witness.verifier] });
+      expect(old).toMatchObject({ findings: [], unwitnessed: [witness.verifier.name] });
     } finally {
       world.end();
       await start();

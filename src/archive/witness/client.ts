@@ -102,11 +102,18 @@ function otherHistory(seen: string): DecisionNeededError {
 
 /** The first line of the answer that is a valid cosignature of the witness' own key. */
 function ownLine(text: string, checkpoint: SignedCheckpoint, verifier: Verifier): string {
+  const ids: string[] = [];
   for (const line of text.split("\n").filter((one) => one !== "")) {
     const { name, id } = parseSignature(line);
+    if (name === verifier.name) ids.push(id);
     if (name !== verifier.name || id !== verifier.id) continue;
     const { note } = parseCheckpoint(Buffer.from(`${checkpoint.bytes}${line}\n`));
     if (cosignedAtMs(note, verifier) !== undefined) return line;
   }
-  throw new Error(`The witness ${verifier.name} answered without a cosignature of its key.`);
+  const another = ids.find((id) => id !== verifier.id);
+  if (another !== undefined)
+    throw new Error(
+      `The witness ${verifier.name} cosigns with the key ${another}, and the config names ${verifier.id}: if its owner has changed the key, name the new one in the config`,
+    );
+  throw new Error(`The witness ${verifier.name} answered without a cosignature of its key`);
 }
