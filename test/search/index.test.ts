@@ -247,6 +247,25 @@ describe.skipIf(skips)("the index", () => {
     await expect(find({})).rejects.toThrow(/damaged at [ab]{24}: run `archive verify`/);
   });
 
+  test("a data file that is removed while it is read is called missing, at every read", async () => {
+    await fill();
+    const { store } = own.world;
+    const { read } = store;
+    for (let wanted = 0, isOver = false; !isOver; wanted++) {
+      let reads = 0;
+      store.read = async (path, range) =>
+        path.startsWith("events/") && ++reads > wanted ? undefined : read(path, range);
+      const rebuilt = own.search.rebuild(never).then(
+        () => "whole",
+        (error: Error) => error.message,
+      );
+      isOver = (await rebuilt) === "whole";
+      if (!isOver) expect(await rebuilt).toMatch(/is missing or damaged at [ab]{24}: run `archive verify`/);
+      else expect(wanted).toBeGreaterThan(4);
+    }
+    store.read = read;
+  });
+
   test("pages are indexed in groups that stay the same while others are added", async () => {
     const { world } = own;
     const texts: string[] = [];

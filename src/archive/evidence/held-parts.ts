@@ -73,15 +73,18 @@ async function* lineFrames(
     digest.update((await store.read(part.data, { from: offset, length })) ?? Buffer.alloc(0));
     offset += length;
   }
-  if (digest.digest("hex") !== line.stored_sha256)
-    throw new Error(
+  const damaged = () =>
+    new Error(
       `${store.place}/${part.data} is missing or damaged at ${line.organization}: run \`archive verify\`.`,
     );
+  if (digest.digest("hex") !== line.stored_sha256) throw damaged();
   offset = line.offset + line.key_bytes;
   let row = 0;
   for (const [stored, , events] of line.frames) {
     signal.throwIfAborted();
-    const frame = (await store.read(part.data, { from: offset, length: stored }))!;
+    const frame = await store.read(part.data, { from: offset, length: stored });
+    // It may have been removed since.
+    if (frame?.length !== stored) throw damaged();
     const content = decompress(frame);
     yield {
       organization: line.organization,
