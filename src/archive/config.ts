@@ -52,7 +52,10 @@ const s3Schema = z
     secretAccessKey: secretSchema("The access key's secret.").optional(),
     sessionToken: secretSchema("The session token of temporary credentials.").optional(),
     objectLock: objectLockSchema.optional(),
-    timeout: durationSchema("How long one request may take.", { minMs: 1000 }).prefault("5m"),
+    timeout: durationSchema(
+      "How long one request may take. One with a large body may take longer: a second more for each 10 kB.",
+      { minMs: 1000 },
+    ).prefault("5m"),
     tls: tlsSchema.optional(),
   })
   .meta({ description: "An S3 bucket, or a compatible service with conditional writes." });
