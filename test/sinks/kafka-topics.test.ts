@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { kafka } from "../../src/sinks/kafka/sink.ts";
@@ -101,6 +101,25 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     await drive(target, makeEvents(5));
     const { topics } = await suite.admin.fetchTopicMetadata({ topics: [target.topic] });
     expect(topics[0]!.partitions.length).toBe(5);
+  });
+
+  test("a topic with delivered events that is gone is not made again without a word", async () => {
+    const target = suite.newTarget({ createTopics: { partitions: 1, replication: 1 } });
+    const events = makeEvents(3);
+    await drive(target, events.slice(0, 2));
+    await suite.admin.deleteTopics({ topics: [target.topic] });
+    const error = await vi.waitFor(
+      async () => {
+        const thrown: unknown = await suite.open(target).catch((caught: unknown) => caught);
+        expect(thrown).toBeInstanceOf(PausedError);
+        return thrown as PausedError;
+      },
+      { timeout: 60_000, interval: 500 },
+    );
+    expect(error.message).toContain(`The topic ${target.topic} is gone, and the events that were delivered`);
+    await suite.createTopic(target.topic, 1, {});
+    await drive(target, events);
+    expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events.slice(2)));
   });
 
   test("events and positions never share a topic", async () => {

@@ -19,17 +19,24 @@ export interface PartitionPlace {
 export interface TopicBook {
   /** Makes sure that the positions topic exists and is compacted; returns its number of partitions. */
   preparePositions(): Promise<number>;
-  /** Makes sure that all of these topics of events exist and keep every event. */
-  prepare(names: ReadonlySet<string>): Promise<void>;
+  /** Makes sure that all of these topics of events exist and keep every event. Those with events are never made. */
+  prepare(names: ReadonlySet<string>, delivered?: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
   place(topic: string, key: string | null): PartitionPlace;
   /** Record batches of this topic are at most this large from the next opening on. */
   shrink(topic: string, chunkBytesMax: number): void;
 }
 
-/** A fixed topic that is missing or compacted is found at opening, not with the first event. */
-export async function prepareFixed(topics: TopicBook, { topic }: KafkaConfig): Promise<void> {
-  if (!topic.includes("{")) await topics.prepare(new Set([topic]));
+/**
+ * A fixed topic that is missing or compacted is found at opening, not with the first event. One that events were
+ * delivered to is not made again: that would hide that these are gone.
+ */
+export async function prepareFixed(
+  topics: TopicBook,
+  { topic }: KafkaConfig,
+  delivered: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  if (!topic.includes("{")) await topics.prepare(new Set([topic]), delivered);
 }
 
 /** The broker's default, 1 MiB and 12 bytes, for brokers that do not tell. */
@@ -49,8 +56,12 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
   const shrunkKey = (topic: string) => `chunkBytesMax\n${topic}`;
   const memory = memoryOf(context);
 
-  async function prepareSome(admin: KafkaAdmin, names: readonly string[]): Promise<void> {
-    const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false };
+  async function prepareSome(
+    admin: KafkaAdmin,
+    names: readonly string[],
+    delivered: ReadonlySet<string>,
+  ): Promise<void> {
+    const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false, delivered };
     const partitions = await existing(admin, context, names, wanted);
     const settings = await topicSettingsOf(admin, names);
     for (const name of names) {
@@ -74,12 +85,12 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
         requireCompaction(name, (await topicSettingsOf(admin, [name])).get(name)?.get("cleanup.policy"));
         return partitions.get(name)!;
       }),
-    async prepare(names) {
+    async prepare(names, delivered = new Set()) {
       const missing = [...names].filter((name) => !topics.has(name));
       if (missing.length === 0) return;
       await client.admin(async (admin) => {
         for (let at = 0; at < missing.length; at += TOPICS_AT_ONCE)
-          await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE));
+          await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE), delivered);
       });
     },
     place(topic, key) {
@@ -104,6 +115,8 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
 interface Wanted {
   readonly numPartitions: number;
   readonly compacted: boolean;
+  /** Topics that have got events. */
+  readonly delivered?: ReadonlySet<string>;
 }
 
 /** The number of partitions of each topic; missing topics are created where the config allows it. */
@@ -116,6 +129,8 @@ async function existing(
   const found = await partitionsOf(admin, names);
   const missing = names.filter((name) => !found.has(name));
   if (missing.length === 0) return found;
+  const gone = missing.find((name) => wanted.delivered?.has(name));
+  if (gone !== undefined) throw goneTopic(gone, wanted);
   const { createTopics } = context.config;
   if (!createTopics) throw missingTopics(missing, wanted);
   await admin.create(
@@ -129,14 +144,26 @@ async function existing(
   return untilKnown(admin, names, context);
 }
 
-export function missingTopics(missing: readonly string[], { numPartitions, compacted }: Wanted): PausedError {
+export function missingTopics(missing: readonly string[], wanted: Wanted): PausedError {
   const [topic] = missing;
   const others = missing.length > 1 ? ` Neither do ${missing.length - 1} more.` : "";
-  const compaction = compacted ? " --config cleanup.policy=compact" : "";
   return new PausedError(
     `The topic ${topic} does not exist.${others}`,
-    `create it (kafka-topics.sh --create --topic ${topic} --partitions ${numPartitions} --replication-factor 3${compaction}), or state createTopics`,
+    `create it (${creationOf(topic!, wanted)}), or state createTopics`,
   );
+}
+
+/** Somebody may have deleted it by mistake, or the brokers are others. */
+function goneTopic(topic: string, wanted: Wanted): PausedError {
+  return new PausedError(
+    `The topic ${topic} is gone, and the events that were delivered to it with it. It is not made again.`,
+    `check the brokers; to go on with the events that follow, create the topic (${creationOf(topic, wanted)}); to deliver again what the journal still has, give the sink another name as well`,
+  );
+}
+
+function creationOf(topic: string, { numPartitions, compacted }: Wanted): string {
+  const compaction = compacted ? " --config cleanup.policy=compact" : "";
+  return `kafka-topics.sh --create --topic ${topic} --partitions ${numPartitions} --replication-factor 3${compaction}`;
 }
 
 const KNOWN_MS_MAX = 10_000;

@@ -13,6 +13,7 @@ import {
   positionPlaceOf,
   positionState,
   readPosition,
+  type Written,
 } from "./positions.ts";
 import { sendAll } from "./send.ts";
 import { prepareFixed, type TopicBook, topicBook } from "./topics.ts";
@@ -34,7 +35,6 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
   }
   const topics = topicBook(client, context);
   const partitions = await topics.preparePositions();
-  await prepareFixed(topics, config);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
   const place = { topic: positionsTopic, partitions, key: id, from: positionPlaceOf(context.state) };
@@ -56,10 +56,17 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
       `Another producer's open transaction holds a position in ${positionsTopic}, partition ${undecidedIn}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
     );
   }
+  await prepareFixed(topics, config, topicsOf(newest));
   const { instance } = remember(memoryOf(context), [...config.brokers, positionsTopic, id].join("\n"), held);
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
     encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
   return opened({ client, context, producer, topics, position: held?.position, positionMessage });
+}
+
+/** The topics that the newest transaction has delivered to. */
+function topicsOf(newest: readonly Written[]): ReadonlySet<string> {
+  const committed = newest.filter(({ isCommitted }) => isCommitted === true);
+  return new Set(committed.flatMap(({ touched }) => touched.map(({ topic }) => topic)));
 }
 
 export function defaultId(sink: string): string {
