@@ -11,7 +11,7 @@ export async function openOwnState(file: string, log: Log): Promise<State> {
     if (rows.length > 0)
       log.error(
         { rows: rows.slice(0, 20), count: rows.length },
-        "Rows of the state file had a wrong bit, which their checksums showed; it was turned back. Check the memory and the disk of this machine.",
+        "The state file had wrong bits. Checksums showed which, and they were turned back; indexes were made again from their rows. Check the memory and the disk of this machine.",
       );
     await claimState(db);
     return db;

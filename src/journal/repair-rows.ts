@@ -9,6 +9,9 @@ import { columnsOf, damagedRows, rowChecksum } from "./row-checksums.ts";
  * A checksum shows also which bit is wrong, where only one is: with that bit turned back the checksum fits. CRC-32
  * differs for all values that differ in one or two bits, so there is only one such bit. Where none is found, more than
  * one bit is wrong, and the state file is refused.
+ *
+ * A row that its index does not have is never found, so indexes are compared with their tables first. They are made
+ * again from the rows, which have checksums. Any other damage of their structure refuses the state file.
  */
 const DECIDING: readonly string[] = ["meta", "streams", "windows", "readers", "gaps"];
 /** The bits of a longer value are not tried. */
@@ -16,21 +19,52 @@ const BYTES_MAX = 65_536;
 /** The sizes in which SQLite stores integers. */
 const INTEGER_BYTES = [1, 2, 3, 4, 6, 8];
 
-/** Gives the names of the rows that were damaged and are as before now; throws DamagedStateError for others. */
+/** Gives the names of what was damaged and is as before now; throws DamagedStateError for anything else. */
 export function repairRows(db: Connection): readonly string[] {
-  const damaged = [...damagedRows(db, DECIDING)].flatMap(({ table, key, keys }) =>
+  const isWhole = DECIDING.every((table) => structureProblems(db, table).length === 0);
+  if (isWhole && damagedIn(db).length === 0) return [];
+  return db.transaction(() => repairAll(db)).immediate();
+}
+
+function repairAll(db: Connection): readonly string[] {
+  const indexes = DECIDING.filter((table) => {
+    const problems = structureProblems(db, table).filter((problem) => !VALUE_PROBLEM.test(problem));
+    refuse(
+      db,
+      problems.find((problem) => !INDEX_PROBLEM.test(problem)),
+    );
+    if (problems.length > 0) db.exec(`REINDEX ${table}`);
+    return problems.length > 0;
+  });
+  const rows = damagedIn(db);
+  for (const row of rows)
+    if (!repairRow(db, row)) refuse(db, `the row ${row.value} of ${row.table} does not fit its checksum`);
+  for (const table of DECIDING) refuse(db, structureProblems(db, table)[0]);
+  return [
+    ...indexes.map((table) => `indexes of ${table}`),
+    ...rows.map(({ table, value }) => `${table} ${value}`),
+  ];
+}
+
+/** An index that has more entries than its table has rows is none of these: rows may be lost. */
+const INDEX_PROBLEM = /^(row \d+ missing from index|rowid not at end-of-record for row \d+ of index) /;
+/** The checksum of its row finds it. */
+const VALUE_PROBLEM = /^(CHECK constraint failed in|NULL value in|\S+ value in) /;
+
+/** Of the table and of its indexes, in the words of SQLite. */
+function structureProblems(db: Connection, table: string): string[] {
+  const found = db.prepare(`PRAGMA integrity_check(${table})`).pluck().all() as string[];
+  return found.filter((line) => line !== "ok");
+}
+
+function damagedIn(db: Connection): Place[] {
+  return [...damagedRows(db, DECIDING)].flatMap(({ table, key, keys }) =>
     keys.map((value) => ({ table, key, value })),
   );
-  if (damaged.length === 0) return [];
-  db.transaction(() => {
-    for (const row of damaged)
-      if (!repairRow(db, row))
-        throw new DamagedStateError(
-          db.name,
-          `the row ${row.value} of ${row.table} does not fit its checksum`,
-        );
-  }).immediate();
-  return damaged.map(({ table, value }) => `${table} ${value}`);
+}
+
+function refuse(db: Connection, problem: string | undefined): void {
+  if (problem !== undefined) throw new DamagedStateError(db.name, problem);
 }
 
 interface Place {

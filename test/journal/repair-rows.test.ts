@@ -3,6 +3,7 @@ import { DAY_MS } from "../../src/core/time.ts";
 import { newWindow } from "../../src/core/window.ts";
 import { DamagedStateError } from "../../src/journal/database.ts";
 import { repairRows } from "../../src/journal/repair-rows.ts";
+import { verifyState } from "../../src/journal/verify.ts";
 import { beginPass } from "../../src/polling/read/pass.ts";
 import { type JournalFixture, openFixture } from "./support.ts";
 
@@ -42,6 +43,23 @@ function damage(table: string, column: string, value: unknown): void {
     .run(before.row_checksum, before[key]);
 }
 
+/** Runs the work while the database does not know its indexes, as a disk changes a row and not its index. */
+function behindIndexes(work: () => void): void {
+  const { db } = fixture;
+  db.unsafeMode(true);
+  db.pragma("writable_schema = ON");
+  const wanted = "type = 'index' AND sql IS NOT NULL";
+  const known = db.prepare(`SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master WHERE ${wanted}`);
+  const rows = known.raw().all() as unknown[][];
+  db.prepare(`DELETE FROM sqlite_master WHERE ${wanted}`).run();
+  db.pragma("writable_schema = RESET");
+  work();
+  db.pragma("writable_schema = ON");
+  for (const row of rows) db.prepare("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)").run(row);
+  db.pragma("writable_schema = RESET");
+  db.unsafeMode(false);
+}
+
 function flipped(value: unknown, bit: number): unknown {
   if (typeof value === "number") return Number(BigInt(value) ^ (1n << BigInt(bit)));
   const bytes = Buffer.from(value as string);
@@ -75,6 +93,36 @@ describe("R37 a wrong bit in a row that decides", () => {
       expect(rowOf(table)).toEqual(before);
       expect(repairRows(fixture.db)).toEqual([]);
     }
+  });
+
+  test.each([
+    ["windows", "from_ms"],
+    ["windows", "state"],
+    ["streams", "account"],
+  ])("of %s.%s, which an index repeats, is turned back too", (table, column) => {
+    const before = rowOf(table);
+    fixture.db.pragma("foreign_keys = OFF");
+    fixture.db.pragma("ignore_check_constraints = ON");
+    behindIndexes(() => damage(table, column, flipped(before[column], 3)));
+    expect(repairRows(fixture.db)).toEqual([`indexes of ${table}`, `${table} ${before[KEYS[table]!]}`]);
+    expect(rowOf(table)).toEqual(before);
+    expect(repairRows(fixture.db)).toEqual([]);
+    expect(verifyState(fixture.db).problems).toEqual([]);
+  });
+
+  test("of an index hides no row", () => {
+    const { from_ms: fromMs } = rowOf("windows") as { from_ms: number };
+    const set = fixture.db.prepare("UPDATE windows SET from_ms = ?");
+    set.run(fromMs + 4096);
+    behindIndexes(() => fixture.db.prepare("UPDATE windows SET from_ms = ?").run(fromMs));
+    expect(verifyState(fixture.db).problems).not.toEqual([]);
+    expect(repairRows(fixture.db)).toEqual(["indexes of windows"]);
+    expect(verifyState(fixture.db).problems).toEqual([]);
+  });
+
+  test("in the structure of a table stops the start: its rows may be lost", () => {
+    behindIndexes(() => fixture.db.prepare("DELETE FROM windows").run());
+    expect(() => repairRows(fixture.db)).toThrow(/wrong # of entries in index/);
   });
 
   test("of the checksum itself changes no value", () => {
