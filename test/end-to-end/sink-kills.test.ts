@@ -9,6 +9,7 @@ import {
   findKafka,
   KAFKA_REMEDY,
   KCAT_REMEDY,
+  QUICK_RESTART,
   readTopic,
   startBroker,
 } from "../support/kafka.ts";
@@ -106,7 +107,7 @@ const noKcat = skipUnless("kcat", programOnPath("kcat"), KCAT_REMEDY);
 describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY) || noKcat)("Kafka", () => {
   let broker: Broker;
   beforeAll(async () => {
-    broker = await startBroker(jars!);
+    broker = await startBroker(jars!, { properties: QUICK_RESTART });
   });
   afterAll(() => broker?.remove());
 
