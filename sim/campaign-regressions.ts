@@ -237,4 +237,46 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       ],
     }),
   },
+  {
+    name: "events that a lagging replica does not return yet count as held, because events of other services are",
+    plan: {
+      ...focused(5_061_677, {
+        organizations: 1,
+        events: {
+          joinsMs: -17_280_000_000,
+          eventsPerDay: 65.912_934_683_285_66,
+          lateMs: 22_562.643_104_044_07,
+          equalShare: 0.5,
+          withoutIdShare: 0.1,
+          odd: [{ atMs: 33_950_980, kind: "nameless" }],
+        },
+        settings: {
+          sinceMs: 48 * HOUR_MS,
+          intervalMs: 30_000,
+          sweepsMs: [10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS],
+          lastSweepMs: 6 * HOUR_MS,
+          services: ["all", "workflows"],
+        },
+        service: { emptyToken: "echoed", cap: 40, latencyMs: 2000 },
+        faults: [
+          {
+            kind: "service",
+            fromMs: 28_864_364,
+            toMs: 46_935_541,
+            effect: { type: "replica", lagMs: 10_480_434 },
+          },
+          {
+            kind: "reconfigure",
+            fromMs: 42_401_973,
+            downMs: 5000,
+            change: { type: "services", services: ["directory", "sso"] },
+          },
+        ],
+      }),
+      lengthMs: 146_609_376,
+      tickMs: 30 * MINUTE_MS,
+      idleTickMs: 3 * HOUR_MS,
+      workTakesTime: false,
+    },
+  },
 ];

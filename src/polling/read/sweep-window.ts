@@ -171,6 +171,8 @@ async function fetchMissing(
     skips.push(...read.skips.filter((gap) => !isUnnamed(gap) || !isNamed(gap)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  // What is missing is shown, and not held.
+  const returned = { ...shown };
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
   const query = heldQuery(window.stream, stretch, shown, window.counts);
   return {
@@ -184,7 +186,7 @@ async function fetchMissing(
     gaps: window.reader === null ? [...skips, ...gaps] : [],
     countedIn: (now: LedgerNow) => {
       const stored = now.window(window.id) ?? window;
-      const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, shown) });
+      const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, returned) });
       return countsFrom(window.stream, shown, held, skips.length);
     },
   };
