@@ -120,6 +120,13 @@ describe("R37 a wrong bit in a row that decides", () => {
     expect(verifyState(fixture.db).problems).toEqual([]);
   });
 
+  test("of the id of a stream stops the start: its windows would not be read", () => {
+    fixture.db.pragma("foreign_keys = OFF");
+    behindIndexes(() => fixture.db.prepare("UPDATE streams SET id = id + 16").run());
+    expect(() => repairRows(fixture.db)).toThrow(/the row 1 of windows names a stream that is not there/);
+    expect(verifyState(fixture.db).problems).not.toEqual([]);
+  });
+
   test("in the structure of a table stops the start: its rows may be lost", () => {
     behindIndexes(() => fixture.db.prepare("DELETE FROM windows").run());
     expect(() => repairRows(fixture.db)).toThrow(/wrong # of entries in index/);
