@@ -1,3 +1,4 @@
+import { isDiskTrouble } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { damaged, openState, type State } from "../journal/database.ts";
 import { claimState } from "../journal/owner.ts";
@@ -17,6 +18,11 @@ export async function openOwnState(file: string, log: Log): Promise<State> {
     return db;
   } catch (error) {
     db.close();
+    if (isDiskTrouble(error))
+      throw new Error(
+        `The state file ${file} cannot be changed, so nothing was read or delivered. Make room on its disk, and check that this user may write there`,
+        { cause: error },
+      );
     throw damaged(file, error);
   }
 }
