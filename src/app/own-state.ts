@@ -11,8 +11,8 @@ export async function openOwnState(file: string, log: Log): Promise<State> {
     const rows = repairRows(db);
     if (rows.length > 0)
       log.error(
-        { rows: rows.slice(0, 20), count: rows.length },
-        "The state file had wrong bits. Checksums showed which, and they were turned back; indexes were made again from their rows. Check the memory and the disk of this machine.",
+        { repaired: rows.slice(0, 20), count: rows.length },
+        "The state file was damaged; what is named here is repaired. Check the memory and the disk of this machine.",
       );
     await claimState(db);
     return db;

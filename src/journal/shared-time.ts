@@ -16,7 +16,7 @@ interface CountedRow {
   readonly counts: string | null;
 }
 
-interface StreamRow {
+export interface StoredStream {
   readonly id: number;
   readonly account: string;
   readonly provider: string | null;
@@ -169,20 +169,20 @@ function withFound(counts: string | null, found: ReadonlyMap<string, Found>): st
 function createStreamIndex(db: State) {
   const newest = db.prepare("SELECT MAX(id) FROM streams").pluck();
   const after = db.prepare("SELECT id, account, provider, organizations, services FROM streams WHERE id > ?");
-  const byOwner = new Map<string, StreamRow[]>();
+  const byOwner = new Map<string, StoredStream[]>();
   const members = new Map<number, ReadonlySet<string>>();
   let knownId = 0;
 
-  function streamsOf(owner: string): readonly StreamRow[] {
+  function streamsOf(owner: string): readonly StoredStream[] {
     const newestId = (newest.get() as number | null) ?? 0;
     if (newestId !== knownId) {
-      for (const row of after.all(knownId) as StreamRow[]) learn(row);
+      for (const row of after.all(knownId) as StoredStream[]) learn(row);
       knownId = newestId;
     }
     return byOwner.get(owner) ?? [];
   }
 
-  function learn(row: StreamRow): void {
+  function learn(row: StoredStream): void {
     const organizations = JSON.parse(row.organizations) as string[];
     members.set(row.id, new Set(organizations));
     const names = organizations.length > 0 ? organizations : [ownOf(row.account)];

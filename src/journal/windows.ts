@@ -13,6 +13,7 @@ import {
 import { DamagedStateError, type State } from "./database.ts";
 import type { Gaps } from "./gaps.ts";
 import { rowChecksum } from "./row-checksums.ts";
+import type { StoredStream } from "./shared-time.ts";
 
 interface WindowRow {
   readonly id: number;
@@ -36,12 +37,7 @@ interface WindowRow {
   readonly row_checksum: number | null;
 }
 
-interface StreamRow {
-  readonly id: number;
-  readonly account: string;
-  readonly provider: string | null;
-  readonly organizations: string;
-  readonly services: string;
+interface CheckedStream extends StoredStream {
   readonly row_checksum: number | null;
 }
 
@@ -139,7 +135,8 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
 
     list(filter: WindowFilter = {}): Window[] {
       // A window is read by its id before it is worked on. To check more than that would slow down every search.
-      if (filter.id !== undefined) return (byId.all(filter.id) as WindowRow[]).map(checked).map(windowOf);
+      if (filter.id !== undefined)
+        return (byId.all(filter.id) as WindowRow[]).map((row) => windowOf(checked("windows", row)));
       const { conditions, values } = conditionsOf(filter);
       // Most searches for work find none. Without the account and the order that costs a tenth.
       if (filter.states !== undefined && filter.limit !== undefined) {
@@ -162,9 +159,9 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   };
 
   /** A damaged row must not be used: its next change would give it a right checksum (R37). */
-  function checked<Row extends WindowRow | StreamRow>(row: Row): Row {
+  function checked<Row extends WindowRow | CheckedStream>(table: string, row: Row): Row {
     if (row.row_checksum === null || row.row_checksum === rowChecksum({ ...row })) return row;
-    throw new DamagedStateError(db.name, `the row ${row.id} of windows or streams does not fit its checksum`);
+    throw new DamagedStateError(db.name, `the row ${row.id} of ${table} does not fit its checksum`);
   }
 
   function prepared(sql: string): Statement {
@@ -199,7 +196,7 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   function streamOf(id: number): Stream {
     const known = streams.get(id);
     if (known !== undefined) return known;
-    const row = checked(streamById.get(id) as StreamRow);
+    const row = checked("streams", streamById.get(id) as CheckedStream);
     const stream: Stream = {
       id,
       account: row.account,

@@ -116,7 +116,9 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
       },
       { timeout: 60_000, interval: 500 },
     );
-    expect(error.message).toContain(`The topic ${target.topic} is gone, and the events that were delivered`);
+    expect(error.message).toContain(
+      `The topic ${target.topic} is gone, and with it the events that were delivered`,
+    );
     await suite.createTopic(target.topic, 1, {});
     await drive(target, events);
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events.slice(2)));

@@ -79,7 +79,10 @@ export const kafkaSchema = z.strictObject({
       replication: z.int().min(1).max(32).meta({ description: "Replicas of a new topic." }),
     })
     .optional()
-    .meta({ description: "Creates topics that are missing; without it a missing topic pauses the sink." }),
+    .meta({
+      description:
+        "Creates topics that are missing; without it a missing topic pauses the sink. A fixed topic that the sink has delivered events to, exactly once, is not created again.",
+    }),
   compression: compressionSchema.optional().meta({
     description:
       "How batches are compressed: zstd unless stated, which needs Kafka 2.1; with `delivery: at_least_once` gzip unless stated, because Azure Event Hubs takes nothing else. snappy and lz4 need the package kafkajs-snappy or kafkajs-lz4.",

@@ -19,7 +19,7 @@ export interface PartitionPlace {
 export interface TopicBook {
   /** Makes sure that the positions topic exists and is compacted; returns its number of partitions. */
   preparePositions(): Promise<number>;
-  /** Makes sure that all of these topics of events exist and keep every event. Those with events are never made. */
+  /** Makes sure that these topics of events exist and keep every event. One in `delivered` has got events, and is never created. */
   prepare(names: ReadonlySet<string>, delivered?: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
   place(topic: string, key: string | null): PartitionPlace;
@@ -28,8 +28,8 @@ export interface TopicBook {
 }
 
 /**
- * A fixed topic that is missing or compacted is found at opening, not with the first event. One that events were
- * delivered to is not made again: that would hide that these are gone.
+ * A fixed topic that is missing or compacted is found at opening, not with the first event. If events were delivered
+ * to a topic that is missing now, it is not created: that would hide that those events are gone.
  */
 export async function prepareFixed(
   topics: TopicBook,
@@ -156,8 +156,8 @@ export function missingTopics(missing: readonly string[], wanted: Wanted): Pause
 /** Somebody may have deleted it by mistake, or the brokers are others. */
 function goneTopic(topic: string, wanted: Wanted): PausedError {
   return new PausedError(
-    `The topic ${topic} is gone, and the events that were delivered to it with it. It is not made again.`,
-    `check the brokers; to go on with the events that follow, create the topic (${creationOf(topic, wanted)}); to deliver again what the journal still has, give the sink another name as well`,
+    `The topic ${topic} is gone, and with it the events that were delivered to it. It is not created again.`,
+    `check that these are the right brokers; to go on with the events that follow, create the topic (${creationOf(topic, wanted)})`,
   );
 }
 
