@@ -21,9 +21,16 @@ const INTEGER_BYTES = [1, 2, 3, 4, 6, 8];
 
 /** Gives the names of what was damaged and is as before now; throws DamagedStateError for anything else. */
 export function repairRows(db: Connection): readonly string[] {
-  const isWhole = DECIDING.every((table) => structureProblems(db, table).length === 0);
-  if (isWhole && damagedIn(db).length === 0 && strayWindow(db) === undefined) return [];
+  if (damageIn(db).length === 0) return [];
   return db.transaction(() => repairAll(db)).immediate();
+}
+
+/** In words. The rows of a table whose structure is damaged are not looked at. */
+export function damageIn(db: Connection): readonly string[] {
+  const problems = DECIDING.flatMap((table) => structureProblems(db, table));
+  if (problems.length > 0) return problems;
+  const stray = strayWindow(db);
+  return [...damagedIn(db).map(rowProblem), ...(stray === undefined ? [] : [stray])];
 }
 
 function repairAll(db: Connection): readonly string[] {
@@ -37,8 +44,7 @@ function repairAll(db: Connection): readonly string[] {
     return problems.length > 0;
   });
   const rows = damagedIn(db);
-  for (const row of rows)
-    if (!repairRow(db, row)) refuse(db, `the row ${row.value} of ${row.table} does not fit its checksum`);
+  for (const row of rows) if (!repairRow(db, row)) refuse(db, rowProblem(row));
   for (const table of DECIDING) refuse(db, structureProblems(db, table)[0]);
   refuse(db, strayWindow(db));
   return [
@@ -68,6 +74,10 @@ function damagedIn(db: Connection): Place[] {
   return [...damagedRows(db, DECIDING)].flatMap(({ table, key, keys }) =>
     keys.map((value) => ({ table, key, value })),
   );
+}
+
+function rowProblem({ table, value }: Place): string {
+  return `the row ${value} of ${table} does not fit its checksum`;
 }
 
 function refuse(db: Connection, problem: string | undefined): void {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { createModelChangelog, type ModelChangelog } from "../../sim/changelog.ts";
 import { type LaneRunner, runLane } from "../../src/app/cluster/lane.ts";
 import { createSharedParts } from "../../src/app/cluster/shared-parts.ts";
-import { openApp } from "../../src/app.ts";
+import { type App, openApp } from "../../src/app.ts";
 import { instantNow } from "../../src/cluster/self-fence.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { createAlarms } from "../../src/core/alarms.ts";
@@ -13,6 +13,8 @@ import { systemClock } from "../../src/core/clock.ts";
 import type { LaneOutcome } from "../../src/core/lane-requests.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
+import { DamagedStateError } from "../../src/journal/database.ts";
+import { openLane } from "../../src/journal/replication/open.ts";
 import { inlinePreparer } from "../../src/polling/prepare/preparer.ts";
 import { temporaryFolder } from "../journal/support.ts";
 
@@ -25,15 +27,15 @@ const answers: [string, LaneOutcome][] = [];
 beforeEach(() => {
   folder = temporaryFolder();
   changelog = createModelChangelog();
-  changelog.create("c1", 1);
+  changelog.create("c1", 2);
 });
 afterEach(async () => {
   for (const runner of runners.splice(0)) await runner.close();
   folder.remove();
 });
 
-/** Lane 0 on a machine whose config has one sink of this name. */
-function run(machine: string, sink: string): LaneRunner {
+/** Lane 0, or another one, on a machine whose config has one sink of this name. */
+function run(machine: string, sink: string, lane = 0, changed = (app: App) => app): LaneRunner {
   const file = join(folder.path, `${machine}.yaml`);
   const lines = [
     "accounts: [{ name: acme, insightsUrl: 'http://127.0.0.1:1', managementUrl: 'http://127.0.0.1:1', apiKey: { env: KEY }, organizations: all }]",
@@ -45,12 +47,13 @@ function run(machine: string, sink: string): LaneRunner {
   const alarms = createAlarms(systemClock, silentLog);
   const shared = createSharedParts(config, { measured: silentMetrics, alarms, preparer: inlinePreparer });
   const runner = runLane({
-    ...{ lane: 0, file: config.state, machine, changelog, sessionTimeoutMs: 600_000, log: silentLog },
+    ...{ lane, file: config.state, machine, changelog, sessionTimeoutMs: 600_000, log: silentLog },
     ...{ shared: shared.parts, againMs: 50 },
-    openApp: (lane, repairing) =>
-      openApp({
-        ...{ config, log: silentLog, stdout: new PassThrough(), preparer: shared.preparer, lane, repairing },
-      }),
+    async openApp(parts, repairing) {
+      const { preparer } = shared;
+      const stdout = new PassThrough();
+      return changed(await openApp({ config, log: silentLog, stdout, preparer, lane: parts, repairing }));
+    },
     answer: async (origin, outcome) => void answers.push([origin, outcome]),
     changed: () => {},
     fenced: () => {},
@@ -95,4 +98,34 @@ test("C13 a lane that is lost within seconds, again and again, is opened more an
   await lose(2);
   await lose(3);
   expect(performance.now() - startMs).toBeGreaterThan(100 + 200);
+});
+
+test.each([
+  ["a row does not fit its checksum", new DamagedStateError("one.db", "the row 1 of windows")],
+  ["SQLite says so", Object.assign(new Error("malformed"), { code: "SQLITE_CORRUPT_INDEX" })],
+])(
+  "R37 a lane whose file is found damaged while it runs builds it anew and goes on: %s",
+  async (_, error) => {
+    let lives = 0;
+    const runner = run("one", "sink", 0, (app) => {
+      if (++lives > 1) return app;
+      return { ...app, run: () => Promise.reject(error) };
+    });
+    await until(() => runner.status.state === "running" && lives === 2);
+    expect(runner.status.replay).toBe("rebuilt");
+  },
+);
+
+test("R37 a lane whose rows are damaged in its log stops and is named; the others run", async () => {
+  const options = { file: join(folder.path, "lane.db"), changelog, lane: 0, machine: "zero", signal: never };
+  const { state, close } = await openLane(options);
+  await state.change(() => {
+    state.exec("INSERT INTO meta (key, value) VALUES ('k', 'value')");
+    state.exec("UPDATE meta SET row_checksum = row_checksum + 12345 WHERE key = 'k'");
+  });
+  await close();
+  const damaged = run("one", "sink");
+  const sound = run("two", "sink", 1);
+  await until(() => damaged.status.state === "stopped" && sound.status.state === "running");
+  expect(damaged.status.reason).toContain("The state of lane 0 in Kafka is damaged (the row k of meta");
 });

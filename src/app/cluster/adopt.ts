@@ -7,11 +7,12 @@ import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
-import { openState, type State } from "../../journal/database.ts";
+import type { State } from "../../journal/database.ts";
 import { type Lock, takeLock } from "../../journal/lock.ts";
 import { adoptStates } from "../../journal/replication/adopt.ts";
 import { setAdopted } from "../../journal/shard.ts";
 import { splitProblems } from "../../journal/split/ready.ts";
+import { openOwnState } from "../own-state.ts";
 import { shardOwners } from "../reshard.ts";
 import { connectKafka } from "./connect-kafka.ts";
 
@@ -35,7 +36,7 @@ export async function adopt(
   const connect = connectKafka(config.cluster, systemClock, log);
   const link = await connect(signal);
   try {
-    for (const file of files) opened.push(openSource(file));
+    for (const file of files) opened.push(await openSource(file, log));
     const sources = opened.map(({ db }) => db);
     refuseUnready(files, sources);
     await createTopics(link, { name, trial, ...topics });
@@ -58,11 +59,11 @@ export async function adopt(
   }
 }
 
-function openSource(file: string): { readonly lock: Lock; readonly db: State } {
+async function openSource(file: string, log: Log): Promise<{ readonly lock: Lock; readonly db: State }> {
   if (!existsSync(file)) throw new UsageError(`There is no state file ${file}.`);
   const lock = takeLock(file);
   try {
-    return { lock, db: openState(file) };
+    return { lock, db: await openOwnState(file, log) };
   } catch (error) {
     lock.release();
     throw error;

@@ -4,7 +4,7 @@ import { aroundCommits, type Changelog, FencedError, LostLogError } from "../../
 import { UsageError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import { pause } from "../../core/pause.ts";
-import type { State } from "../../journal/database.ts";
+import { DamagedStateError, damaged, type State } from "../../journal/database.ts";
 import { type LaneOptions, NewerLaneError } from "../../journal/replication/bring-up.ts";
 import { type OpenedLane, openLane } from "../../journal/replication/open.ts";
 import { carryOutRequests } from "../requests.ts";
@@ -15,7 +15,8 @@ import type { LaneParts, SharedLaneParts } from "./lane-parts.ts";
  * One lane on one machine. States:
  *   opening   its log is taken and replayed into its file
  *   running   its app works
- *   waiting   it ended, and is opened again: after a fence only when the group has confirmed since that it is ours
+ *   waiting   it ended, and is opened again: after a fence only when the group has confirmed since that it is ours. Where
+ *             its file was found damaged, that is built anew from the log
  *   stopped   a person has to decide, or another machine has to take it. Where the sinks of the config do not match the
  *             lane's positions (R14), it is open for requests to rename or forget a sink, and opened again after one
  */
@@ -82,6 +83,8 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
   /** After a fence: the moment after which the group has to confirm. */
   let fencedAt: FenceInstant | undefined;
   let failures = 0;
+  /** The file was found damaged: the next life builds it anew. */
+  let anew = false;
   let steady: NodeJS.Timeout | undefined;
 
   function set(next: Partial<LaneStatus>): void {
@@ -107,7 +110,7 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
 
   async function live(): Promise<void> {
     while (!closing.signal.aborted) {
-      const error = await oneLife(options, fence, closing.signal, set).then(
+      const error = await oneLife({ ...options, anew }, fence, closing.signal, set).then(
         () => undefined,
         (reason: unknown) => reason,
       );
@@ -119,7 +122,10 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
   }
 
   async function wait(error: unknown): Promise<void> {
-    const reason = error instanceof Error ? error.message : String(error);
+    const damage = damaged(options.file, error);
+    anew = damage instanceof DamagedStateError;
+    if (damage instanceof DamagedStateError) logDamagedCopy(options.log, [damage.what]);
+    const reason = reasonOf(damage);
     if (isFence(error)) {
       options.fenced();
       fencedAt = instantNow();
@@ -128,7 +134,7 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
       return;
     }
     if (error instanceof NewerLaneError) options.tooNew(error);
-    const isFinal = error instanceof LostLogError || error instanceof UsageError;
+    const isFinal = !anew && (error instanceof LostLogError || error instanceof UsageError);
     set({ state: isFinal ? "stopped" : "waiting", reason, app: undefined });
     if (error instanceof MisplacedSinksError) return repair(reason);
     const { againMs: firstMs = AGAIN_MS } = options;
@@ -172,7 +178,7 @@ export function runLane(options: LaneRunnerOptions): LaneRunner {
 
 /** Opens the lane, runs it until it is lost or closed, and closes it. Rejects with the reason of a loss. */
 async function oneLife(
-  options: LaneRunnerOptions,
+  options: LaneRunnerOptions & Pick<LaneOptions, "anew">,
   fence: ReturnType<typeof createSelfFence>,
   closing: AbortSignal,
   set: (next: Partial<LaneStatus>) => void,
@@ -185,13 +191,19 @@ async function oneLife(
   set({ state: "opening", records: 0, app: undefined });
   const openState = async (file: string): Promise<State> => {
     const changelog = confirming(options.changelog, fence);
-    const { lane, machine, division, log } = options;
+    const { lane, machine, division, log, anew } = options;
     life.lane = await openLane({
-      ...{ file, changelog, lane, machine, division, signal: stop },
+      ...{ file, changelog, lane, machine, division, anew, signal: stop },
       lost: (error) => lost.abort(error),
       progress: (records) => set({ state: "opening", records }),
       keptAside: (kept) =>
         log.warn({ file: kept }, "The copy of another cluster was here; it is kept under another name."),
+      damagedCopy: (problems) => logDamagedCopy(log, problems),
+      repaired: (rows) =>
+        log.error(
+          listed("repaired", rows),
+          "Rows of a lane were damaged in Kafka; those that are named here are repaired. Check the memory and the disks of the machines.",
+        ),
     });
     return life.lane.state;
   };
@@ -256,4 +268,24 @@ async function dropBodies(lane: OpenedLane, signal: AbortSignal): Promise<void> 
 function isFence(error: unknown): boolean {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof FencedError) return true;
   return false;
+}
+
+function logDamagedCopy(log: Log, problems: readonly string[]): void {
+  log.error(
+    listed("damage", problems),
+    "The file of a lane was damaged; it is built anew from Kafka. Check the memory and the disk of this machine.",
+  );
+}
+
+const LISTED_MAX = 20;
+
+function listed(name: string, entries: readonly string[]): Record<string, unknown> {
+  return { [name]: entries.slice(0, LISTED_MAX), count: entries.length };
+}
+
+function reasonOf(error: unknown): string {
+  // Its own text is for a state file that is not a copy.
+  if (error instanceof DamagedStateError)
+    return `The file of the lane on this machine is damaged (${error.what}); it is built anew from Kafka.`;
+  return error instanceof Error ? error.message : String(error);
 }

@@ -9,9 +9,9 @@ import {
 } from "../../core/changelog.ts";
 import { UsageError } from "../../core/errors.ts";
 import { Sqlite } from "../../core/sqlite.ts";
-import { BUSY_MS, openState } from "../database.ts";
+import { BUSY_MS, DamagedStateError, damaged, openState } from "../database.ts";
 import type { Migration } from "../migrations.ts";
-import { registerRowChecksum } from "../row-checksums.ts";
+import { damageIn, repairRows } from "../repair-rows.ts";
 import { type Applied, applyLog, isTip, NewerRowsError } from "./apply.ts";
 import type { Tip } from "./batch.ts";
 import { type LocalTip, makeLocalTables, readLocalTip } from "./tip-store.ts";
@@ -19,9 +19,12 @@ import { type LocalTip, makeLocalTables, readLocalTip } from "./tip-store.ts";
 /*
  * Brings a lane's file to the end of its log (C6):
  *   its tip is in the log    the file is continued from there
- *   no file, another lane's, an incomplete or an old one   it is built anew beside, and takes its place when it is whole
+ *   no file, another lane's, an incomplete, an old or a damaged one   it is built anew beside, and takes its place when
+ *     it is whole
  *   a file of another cluster   the same, but it is kept aside: if that cluster's topics were lost, it is the last copy
  *   ahead of the log, or forked from it   the log has lost data: the lane stops, and the file is kept
+ * Rows that decide are compared with their checksums at every opening (R37). Damage of the copy ends with the copy. A row
+ * that is damaged in the log too is turned back where one bit is wrong; otherwise the lane stops.
  */
 
 export interface LaneOptions {
@@ -35,15 +38,30 @@ export interface LaneOptions {
   readonly continueMs?: number;
   /** How this machine divides organizations into lanes; the lane must have been made so. */
   readonly division?: { readonly lanes: number; readonly hash: string } | undefined;
+  /** Builds the file anew: it was found damaged. */
+  readonly anew?: boolean | undefined;
   confirmed?(tip: Tip): void;
   lost?(error: unknown): void;
   progress?(records: number): void;
   /** The copy of another cluster was in this place; it is kept under this name. */
   keptAside?(file: string): void;
+  /** The copy was damaged, and is built anew. */
+  damagedCopy?(problems: readonly string[]): void;
+  /** These rows are damaged in the log; they were turned back in the copy. */
+  repaired?(rows: readonly string[]): void;
 }
 
 /** Another machine has taken the lane to a schema that this one does not know (C14). */
 export class NewerLaneError extends UsageError {}
+
+/** The rows in the log are damaged, so that building the file anew does not help. */
+class DamagedLaneError extends UsageError {
+  constructor(lane: number, what: string) {
+    super(
+      `The state of lane ${lane} in Kafka is damaged (${what}): its file was built anew from there and is damaged too. Nothing was changed. Stop this machine, so that another one builds the lane's file: if the lane runs there, check the memory of this machine. If it does not, the damage is in the topics, see docs/cluster.md.`,
+    );
+  }
+}
 
 /** Half of the seven days for which Kafka keeps removals. */
 const CONTINUE_MS = 3.5 * 86_400_000;
@@ -61,8 +79,8 @@ export async function bringUp(
   known: readonly Migration[],
 ): Promise<Brought> {
   const local = localTipOf(options.file, birth);
-  if (local !== undefined && (await isContinued(log, local, options))) {
-    const applied = await continueFile(log, opened, local, options);
+  if (local !== undefined && !options.anew && (await isContinued(log, local, options))) {
+    const applied = await continueFile(log, opened, local, options, known);
     if (applied !== undefined) return { applied, kind: "continued" };
   }
   return { applied: await rebuild(log, birth, opened, local, options, known), kind: "rebuilt" };
@@ -110,25 +128,39 @@ async function isContinued(log: LaneLog, local: LocalTip, options: LaneOptions):
   return last!.timeMs - first.timeMs <= continueMs;
 }
 
-/** Undefined where the log has another schema than the file. */
+/** Undefined where the log has another schema than the file, and where the file is damaged. */
 async function continueFile(
   log: LaneLog,
   opened: string,
   local: LocalTip,
   options: LaneOptions,
+  known: readonly Migration[],
 ): Promise<Applied | undefined> {
-  const db = new Sqlite(options.file, { timeout: BUSY_MS });
-  registerRowChecksum(db);
+  let db: Database.Database | undefined;
   try {
+    const older = known.filter(({ number }) => number <= local.schema);
+    db = openState(options.file, older);
     const applied = await applyLog(db, { ...options, log, opened, from: local });
-    return applied.tip.schema === local.schema ? applied : undefined;
+    if (applied.tip.schema !== local.schema) return undefined;
+    const problems = damageIn(db);
+    if (problems.length === 0) return applied;
+    options.damagedCopy?.(problems);
   } catch (error) {
+    options.signal.throwIfAborted();
     // A row of a newer schema has columns that the file lacks; whatever else it is, building anew shows it.
-    if (error instanceof LostLogError || options.signal.aborted) throw error;
-    return undefined;
+    const problems = damageBehind(error, options.file, db);
+    if (problems.length > 0) options.damagedCopy?.(problems);
   } finally {
-    db.close();
+    db?.close();
   }
+  return undefined;
+}
+
+/** A log that seems to have lost rows may be one whose copy is damaged. */
+function damageBehind(error: unknown, file: string, db: Database.Database | undefined): readonly string[] {
+  const damage = damaged(file, error);
+  if (damage instanceof DamagedStateError) return [damage.what];
+  return error instanceof LostLogError && db !== undefined ? damageIn(db) : [];
 }
 
 async function rebuild(
@@ -164,7 +196,8 @@ async function rebuild(
     return applied;
   } catch (error) {
     if (error instanceof NewerRowsError) throw tooNew(lane, error.message, known);
-    throw error;
+    const damage = damaged(temporary, error);
+    throw damage instanceof DamagedStateError ? new DamagedLaneError(lane, damage.what) : error;
   } finally {
     removeFile(temporary);
   }
@@ -184,6 +217,8 @@ async function buildFile(
     makeLocalTables(db);
     db.pragma("synchronous = OFF");
     const applied = await applyLog(db, { ...options, log, opened, from });
+    const rows = repairRows(db);
+    if (rows.length > 0) options.repaired?.(rows);
     db.pragma("synchronous = FULL");
     db.pragma("wal_checkpoint(TRUNCATE)");
     return applied;

@@ -18,6 +18,8 @@ import { joinConnections } from "./two-connections.ts";
  *   3. an "opened" record is committed: everything before it is final
  *   4. the file is brought to that record: continued where its tip is in the log, else built anew (C6)
  *   5. rows of an older schema are migrated and written again (C14)
+ * The fence makes an owner token (owner.ts) needless: every change is committed in the log first, and a former owner's
+ * commits fail there, also where both use one file.
  */
 
 export interface OpenedLane {
