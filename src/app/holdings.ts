@@ -47,6 +47,7 @@ export async function openHoldings(config: Config, name: string | undefined): Pr
       return { parts: partsIn(entries), pages: open, erasures };
     },
     page: pages.page,
+    pageKey: pages.pageKey,
     async close() {
       db.close();
       await store?.close();
@@ -69,6 +70,7 @@ export function storeHoldings(store: ArchiveStore): Holdings {
       return { parts: known.parts, pages: [], erasures: "" };
     },
     page: () => undefined,
+    pageKey: () => undefined,
     close: () => store.close(),
   };
 }

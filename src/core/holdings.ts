@@ -14,6 +14,8 @@ export interface Holdings {
   stored(part: HeldPart, offset: number, length: number): Promise<Buffer | undefined>;
   /** Undefined when the page was trimmed: its events are closed by now. */
   page(number: number): HeldPageContent | undefined;
+  /** As in `HeldPage`, also of a page that is closed or trimmed; undefined when the journal does not know it. */
+  pageKey(number: number): string | undefined;
   close(): Promise<void>;
 }
 

@@ -15,6 +15,7 @@ export interface HeldState {
 export interface HeldPages {
   look(): HeldState;
   page(number: number): HeldPageContent | undefined;
+  pageKey(number: number): string | undefined;
 }
 
 /** Reads beside the running process. `archive` is null where the config has none: then all pages are open. */
@@ -45,6 +46,7 @@ export function openHeldPages(
       "SELECT 1 FROM bodies WHERE page = @page UNION SELECT 1 FROM archive_staged WHERE page = @page AND archive = @name",
     )
     .pluck();
+  const rollingOf = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
 
   const look = db.transaction((): HeldState => {
     const known = isKnown.get(name) as { noted: number; size: number } | undefined;
@@ -91,5 +93,6 @@ export function openHeldPages(
         throw error;
       }
     },
+    pageKey: (number) => rollingOf.get(number) as string | undefined,
   };
 }

@@ -105,6 +105,42 @@ describe.skipIf(skips)("the index", () => {
     Object.assign(own.holdings, { page, snapshot });
   });
 
+  test("A28 a page that is trimmed while its group is indexed hides no event of the group's other pages", async () => {
+    const { world } = own;
+    const first = await world.events(A, DAY, 0, 10);
+    const second = await world.events(B, DAY, 100, 10);
+    const third = await world.events(A, DAY, 200, 10);
+    const { page, snapshot } = own.holdings;
+    const before = await snapshot();
+    await world.seal([B], DAY, 10);
+    await world.closeAll();
+    let looks = 0;
+    Object.assign(own.holdings, {
+      snapshot: () => (++looks === 1 ? before : snapshot()),
+      page: (number: number) => (number === 2 ? undefined : page(number)),
+    });
+    expect(await find({})).toEqual([...first, ...second, ...third]);
+    expect(looks).toBe(2);
+  });
+
+  test("a group of pages that a journal has not reached, after a restore or a new beginning, is not used", async () => {
+    const { world, indexFolder } = own;
+    for (let page = 0; page < 5; page++) await world.events(A, DAY, page * 1000, 1000);
+    await own.search.sync(never);
+    const other = await openSearchWorld();
+    try {
+      const texts = await other.world.events(B, DAY, 0, 3);
+      const search = await openSearch({
+        ...{ holdings: other.holdings, folder: indexFolder, describe: describeEvent },
+        ...{ memoryBytes: 200e6, nowMs: Date.now },
+      });
+      expect(textsOf(await collect(search.find(findQueryOf({}), never)))).toEqual(texts);
+      search.close();
+    } finally {
+      other.close();
+    }
+  });
+
   test("A28 a part that an erasure replaces while the index is made is no damage", async () => {
     const all = await fill();
     const { snapshot } = own.holdings;

@@ -70,6 +70,7 @@ function holdingsOf(world: World): Holdings {
     frames: (part, signal) => heldFrames(world.store, part, signal),
     stored: (part, offset, length) => storedFrames(world.store, part.data, offset, length),
     page: pages.page,
+    pageKey: pages.pageKey,
     close: async () => {},
   };
 }

@@ -52,23 +52,25 @@ export async function buildPages(
   pages: readonly HeldPage[],
   signal: AbortSignal,
 ): Promise<IndexFile | undefined> {
-  let isWhole = true;
-  const file = await write(context, name, async (add) => {
-    for (const { number } of pages) {
-      signal.throwIfAborted();
-      const rows = pageRows(context, number);
-      if (rows === undefined) isWhole = false;
-      else for (const row of rows) add(row);
-      await new Promise((resolve) => setImmediate(resolve));
-      if (!isWhole) return;
-    }
-  });
-  return isWhole ? file : undefined;
+  try {
+    return await write(context, name, async (add) => {
+      for (const { number } of pages) {
+        signal.throwIfAborted();
+        for (const row of pageRows(context, number)) add(row);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    });
+  } catch (error) {
+    if (error instanceof TrimmedError) return undefined;
+    throw error;
+  }
 }
 
-function pageRows({ holdings, describe }: BuildContext, number: number): IndexRow[] | undefined {
+class TrimmedError extends Error {}
+
+function pageRows({ holdings, describe }: BuildContext, number: number): IndexRow[] {
   const page = holdings.page(number);
-  if (page === undefined) return undefined;
+  if (page === undefined) throw new TrimmedError(`Page ${number} was trimmed.`);
   const owners = new Map<string, { slices: Uint8Array[]; days: string[]; places: IndexPlace[] }>();
   for (let index = 0; index < page.count; index++) {
     const event = page.event(index);

@@ -114,15 +114,16 @@ interface Group {
  * Groups of an earlier look that cover open pages. A page's key covers all pages before it, so the key of the last
  * one says whether the group is of this journal. Small groups are given up once they would make a large one.
  */
-async function keptGroups({ catalog }: BuildContext, snapshot: HoldingsSnapshot): Promise<Group[]> {
-  const keys = new Map(snapshot.pages.map(({ number, key }) => [number, key]));
+async function keptGroups(
+  { catalog, holdings }: BuildContext,
+  snapshot: HoldingsSnapshot,
+): Promise<Group[]> {
   const groups: Group[] = [];
   for (const name of catalog.names("pages-")) {
     const [, first, last, key, erasures] = /^pages-(\d+)-(\d+)-([^-]*)-(.*)$/.exec(name) ?? [];
     const group = { first: Number(first), last: Number(last) };
-    const own = keys.get(group.last);
     const isOpen = snapshot.pages.some(({ number }) => number >= group.first && number <= group.last);
-    if (!isOpen || erasures !== snapshot.erasures || (own !== undefined && own.slice(0, 16) !== key))
+    if (!isOpen || erasures !== snapshot.erasures || holdings.pageKey(group.last)?.slice(0, 16) !== key)
       continue;
     const overlaps = groups.some((other) => group.first <= other.last && other.first <= group.last);
     const file = overlaps ? undefined : await catalog.find(name);
