@@ -344,6 +344,16 @@ describe("the splunk_hec sink, against a stand-in", () => {
     expect(await attempt(opened, makeBatch(opened, makeEvents(1)))).toBeInstanceOf(PausedError);
   });
 
+  test("after acknowledgement was enabled for the token, the next batch is delivered", async () => {
+    const opened = await open({ acknowledge: { interval: "10ms", timeout: "1m" } });
+    const { state } = destination.splunk;
+    state.gateway = { status: 200, body: { text: "Success", code: 0 } };
+    const batch = makeBatch(opened, makeEvents(3));
+    expect(await attempt(opened, batch)).toBeInstanceOf(PausedError);
+    state.gateway = undefined;
+    expect(await attempt(opened, batch)).toBeUndefined();
+  });
+
   test("a batch of exactly batchBytesMax fits, one byte more does not", async () => {
     const opened = await open();
     destination.splunk.state.contentLengthMax = 1_000_000;

@@ -153,18 +153,19 @@ export function createAcknowledgements(asking: Asking) {
       const id = jsonOf(answer)?.ackId;
       // The answer of a gateway says nothing about what Splunk has taken.
       if (!isDone && !isRefusedByCollector(answer)) giveUpChannel(channel, LOST);
-      if (isDone && typeof id !== "number")
-        throw new PausedError(
-          "Splunk took the batch without an acknowledgement id.",
-          "Enable acknowledgement for the token, or remove `acknowledge`.",
-        );
-      if (isDone && channel.waiting.has(id as number)) throw giveUpChannel(channel, RESTARTED);
+      if (isDone && typeof id === "number" && channel.waiting.has(id))
+        throw giveUpChannel(channel, RESTARTED);
       channel.posts.delete(own);
       for (const { after } of channel.waiting.values()) after?.delete(own);
       settle(channel);
       if (!isDone) return answer;
+      if (typeof id !== "number")
+        throw new PausedError(
+          "Splunk took the batch without an acknowledgement id.",
+          "Enable acknowledgement for the token, or remove `acknowledge`.",
+        );
       if (channel !== current) throw new RetryableError(LOST);
-      await acknowledged(channel, id as number, signal);
+      await acknowledged(channel, id, signal);
       return answer;
     },
     /** Ends the questions; every batch that waits is refused. */
