@@ -114,10 +114,7 @@ interface Group {
  * Groups of an earlier look that cover open pages. A page's key covers all pages before it, so the key of the last
  * one says whether the group is of this journal. Small groups are given up once they would make a large one.
  */
-async function keptGroups(
-  { catalog, holdings }: BuildContext,
-  snapshot: HoldingsSnapshot,
-): Promise<Group[]> {
+async function keptGroups({ catalog, holdings }: BuildContext, snapshot: HoldingsSnapshot): Promise<Group[]> {
   const groups: Group[] = [];
   for (const name of catalog.names("pages-")) {
     const [, first, last, key, erasures] = /^pages-(\d+)-(\d+)-([^-]*)-(.*)$/.exec(name) ?? [];
