@@ -13,6 +13,11 @@ export function isSetAside(reason: string | null): boolean {
   );
 }
 
+/** Whether this is the reason of something that the config leaves out, so that nobody misses it. */
+export function isLeftOut(reason: string | null): boolean {
+  return [NOT_IN_CONFIG, ACCOUNT_NOT_IN_CONFIG].some((one) => reason?.startsWith(one));
+}
+
 /** An organization of an account, as discovery and polling last saw it. */
 export interface RosterEntry {
   readonly account: string;

@@ -31,6 +31,8 @@ interface Point {
 
 /** Reading that is further behind the service's clock than this is named. */
 const LIVE_LAG_MS_MAX = 600_000;
+/** A poll for new events that has been due for longer than this is named. */
+const OVERDUE_MS_MAX = 120_000;
 const POINTS_SHOWN = 3;
 
 /** The headline of page and `status`, and the health of `/readyz`: problems first, by their weight. */
@@ -69,8 +71,8 @@ function silentText(ms: number): string {
 /** Nothing may be said about accounts that have not been read yet, and sinks that are not open yet. */
 function startingText({ accounts, sinks }: Facts): string | undefined {
   const isUnread = accounts.some(
-    ({ liveLagMs, state, organizations }) =>
-      liveLagMs === null && state !== "paused" && organizations.active > 0,
+    ({ liveLagMs, polledMs, state, organizations }) =>
+      (state === "reading" ? polledMs : liveLagMs) === null && state !== "paused" && organizations.active > 0,
   );
   const opening = sinks.filter(({ state, type }) => type !== null && state === "opening");
   if (isUnread) return "Starting: the first events are being read";
@@ -87,9 +89,9 @@ function headlineOf(
   const lost = lostText(facts.gaps);
   if (points.length > 0) return sentences([...texts(points), ...lost]);
   if (critical > 0) return sentences([`${countText(critical, "critical alarm")}`, ...lost]);
-  if (facts.alarms.length > 0)
-    return sentences([`Events are arriving, with ${countText(facts.alarms.length, "warning")}`, ...lost]);
-  if (starting !== undefined) return sentences([starting, ...lost]);
+  const warnings = facts.alarms.length > 0 ? `, with ${countText(facts.alarms.length, "warning")}` : "";
+  if (starting !== undefined) return sentences([`${starting}${warnings}`, ...lost]);
+  if (warnings !== "") return sentences([`Events are arriving${warnings}`, ...lost]);
   if (facts.unreadWindows > 0)
     return sentences(["New events are arriving and being delivered; history is still being read", ...lost]);
   // Events of a refused stretch are not read, so this is not everything.
@@ -122,8 +124,15 @@ function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
   return points;
 }
 
-function accountPoints({ name, state, liveLagMs }: StatusView["accounts"][number]): Point[] {
+function accountPoints({ name, state, liveLagMs, overdueMs }: StatusView["accounts"][number]): Point[] {
   if (state === "paused") return [{ health: "bad", text: `The service refuses the account ${name}` }];
+  if (overdueMs !== null && overdueMs > OVERDUE_MS_MAX)
+    return [
+      {
+        health: "degraded",
+        text: `New events of ${name} have not been read for ${formatDuration(overdueMs)}`,
+      },
+    ];
   if (liveLagMs !== null && liveLagMs > LIVE_LAG_MS_MAX)
     return [{ health: "degraded", text: `Reading of ${name} is ${formatDuration(liveLagMs)} behind` }];
   return [];

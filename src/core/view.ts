@@ -45,6 +45,8 @@ export interface LiveAccount {
   readonly name: string;
   readonly pausedUntilMs: number | null;
   readonly clockOffsetMs: number;
+  readonly polledMs: number | null;
+  readonly overdueMs: number;
   readonly pace: {
     readonly concurrency: number;
     readonly running: number;

@@ -37,6 +37,8 @@ export interface Learned {
   headerBytesMax: number;
   /** Organizations that are read alone until that time, because they made their group fail (R7, R32). */
   readonly aloneUntilMs: Map<string, number>;
+  /** The last refusal of an organization that is read alone, by which it waits. */
+  readonly refusals: Map<string, LonerRefusal>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
   /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
@@ -45,10 +47,21 @@ export interface Learned {
   readonly nameFailures: Map<number, number>;
 }
 
+interface LonerRefusal {
+  readonly error: unknown;
+  readonly untilMs: number;
+  readonly waitMs: number;
+}
+
+const LONER_WAIT_MS_MIN = 1000;
+/** However long a wait the service asks for, it is asked again at least this often (R33). */
+const LONER_WAIT_MS_MAX = 600_000;
+
 export function createLearned(headerBytesMax: number): Learned {
   return {
     headerBytesMax,
     aloneUntilMs: new Map(),
+    refusals: new Map(),
     suspectUntilMs: new Map(),
     unorderedUntilMs: 0,
     nameFailures: new Map(),
@@ -86,6 +99,17 @@ export function subjectOf(context: PollContext, stream: Stream): string {
   return `${context.account}/${stream.organizations[0] ?? stream.provider ?? ""}`;
 }
 
+/** Whether this is one organization that is read alone because it made its group fail. */
+export function isLoner({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
+  return organizations.length === 1 && (learned.aloneUntilMs.get(organizations[0]!) ?? 0) > clock.now();
+}
+
+/** Whether these come from a group that kept failing while others were served. */
+export function areSuspects({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
+  const isSuspect = (id: string) => (learned.suspectUntilMs.get(id) ?? 0) > clock.now();
+  return organizations.length > 0 && organizations.every(isSuspect);
+}
+
 export function timeText(ms: number): string {
   return new Date(ms).toISOString();
 }
@@ -98,8 +122,12 @@ export async function ask(
   options: SourceOptions,
   priority: Priority,
 ): Promise<SourcePage> {
-  const { account, source, pace, clock, metrics } = context;
+  const { account, source, pace, clock, metrics, learned } = context;
   const { signal } = options;
+  const { organizations = [] } = scope;
+  const loner = isLoner(context, organizations) ? organizations[0]! : undefined;
+  const refusal = loner === undefined ? undefined : learned.refusals.get(loner);
+  if (refusal !== undefined && isWaiting(refusal, clock.now())) throw refusal.error;
   return pace.run(
     priority,
     signal,
@@ -109,6 +137,7 @@ export async function ask(
         const page = await source.events(query, scope, options);
         learnTime(context, page.head.dateMs);
         warnWithoutDate(context, page.head.dateMs);
+        if (loner !== undefined) learned.refusals.delete(loner);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: "ok" });
         metrics.record("tidemark_source_request_seconds", (clock.now() - startedMs) / 1000, { account });
         return page;
@@ -123,10 +152,31 @@ export async function ask(
     (error) => {
       if (signal.aborted) return undefined;
       const { kind, retryAfterMs } = source.fault(error);
-      if (kind === "throttled") return { kind: "too_many", retryAfterMs };
-      return kind === "unavailable" ? { kind: "overloaded", retryAfterMs } : undefined;
+      if (kind !== "throttled" && kind !== "unavailable") return undefined;
+      if (loner !== undefined)
+        learned.refusals.set(loner, refusalAfter(refusal, error, retryAfterMs, clock.now()));
+      // Others are served while these are refused, so they must not hold them up (R32).
+      if (loner !== undefined || areSuspects(context, organizations)) return undefined;
+      return { kind: kind === "throttled" ? "too_many" : "overloaded", retryAfterMs };
     },
   );
+}
+
+/** A longer wait is never set: the local clock was set back meanwhile. */
+function isWaiting({ untilMs }: LonerRefusal, nowMs: number): boolean {
+  return untilMs > nowMs && untilMs - nowMs <= LONER_WAIT_MS_MAX;
+}
+
+/** As long as the service asks for, else longer with each refusal in a row. */
+function refusalAfter(
+  before: LonerRefusal | undefined,
+  error: unknown,
+  retryAfterMs: number | undefined,
+  nowMs: number,
+): LonerRefusal {
+  const growing = before === undefined ? LONER_WAIT_MS_MIN : before.waitMs * 2;
+  const waitMs = Math.min(LONER_WAIT_MS_MAX, retryAfterMs ?? growing);
+  return { error, waitMs: Math.max(LONER_WAIT_MS_MIN, waitMs), untilMs: nowMs + waitMs };
 }
 
 /** While the clocks differ, windows are sealed later. */

@@ -10,7 +10,8 @@ import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
 import { planWindows } from "./plan/plan-windows.ts";
 import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/reconcile-windows.ts";
 import { createUpkeep } from "./plan/upkeep.ts";
-import { type FaultConsequence, meetFault } from "./read/meet-fault.ts";
+import type { FaultConsequence } from "./read/isolate.ts";
+import { meetFault } from "./read/meet-fault.ts";
 import { createCanaries, faultIn } from "./read/probe.ts";
 import type { SourceFault } from "./read/source.ts";
 import { doWork } from "./read/work.ts";
@@ -146,6 +147,7 @@ export function createPoller(options: PollerOptions) {
   }
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
+    agenda.hasFailed(work);
     if (isDiskTrouble(error)) return pause.forDisk(error);
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
@@ -271,6 +273,7 @@ export function createPoller(options: PollerOptions) {
     status: () => ({
       pausedUntilMs: pause.untilMs,
       clockOffsetMs: serviceClock.offsetMs,
+      ...agenda.polls(),
       pace: context.pace.statistics(),
     }),
   };

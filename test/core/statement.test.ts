@@ -24,6 +24,8 @@ const account = {
   state: "reading" as const,
   pausedUntilMs: null,
   clockOffsetMs: 0,
+  polledMs: 1,
+  overdueMs: 0,
   pace: null,
   organizations: { active: 1, vanished: 0, refused: 0 },
   windows: { unread: 0, read: 0, sealed: 0, expired: 0, refused: 0, live: 1 },
@@ -62,11 +64,15 @@ describe("R40 the statement of health", () => {
   });
 
   test("says nothing about accounts that are not read yet, and sinks that are not open yet", () => {
-    const unread = { accounts: [{ ...account, liveLagMs: null }] };
+    const unread = { accounts: [{ ...account, polledMs: null }] };
     expect(statementOf({ ...fine, ...unread })).toEqual({
       health: "degraded",
       headline: "Starting: the first events are being read.",
     });
+    const alarm = { kind: "window_failing" as const, subject: "x", message: "", remedy: "", sinceMs: 0 };
+    expect(headline({ ...unread, alarms: [{ ...alarm, severity: "warning" }] })).toBe(
+      "Starting: the first events are being read, with 1 warning.",
+    );
     const opening = { sinks: [{ ...sink, state: "opening" as const }] };
     expect(statementOf({ ...fine, ...opening })).toEqual({
       health: "degraded",
@@ -103,6 +109,13 @@ describe("R40 the statement of health", () => {
       "lake is paused. The service refuses the account acme. siem refused 4 events.",
     );
     expect(health(facts)).toBe("bad");
+  });
+
+  test("names an account whose poll for new events has been due for minutes", () => {
+    const overdue = { accounts: [{ ...account, overdueMs: 180_000 }] };
+    expect(headline(overdue)).toBe("New events of acme have not been read for 3m.");
+    expect(health(overdue)).toBe("degraded");
+    expect(health({ accounts: [{ ...account, overdueMs: 60_000 }] })).toBe("good");
   });
 
   test("names reading that is behind, lost time, and a process that is not running", () => {

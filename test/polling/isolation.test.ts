@@ -55,6 +55,20 @@ describe("R32 one bad tenant holds up only itself", () => {
       },
     ],
     [
+      "answers 429",
+      (it) => (exchange) => {
+        if (asksForBad(it, exchange)) Object.assign(exchange, { status: 429, body: Buffer.from("{}") });
+      },
+    ],
+    [
+      "answers 429 and asks for a wait of two seconds",
+      (it) => (exchange) => {
+        if (!asksForBad(it, exchange)) return;
+        Object.assign(exchange, { status: 429, body: Buffer.from("{}") });
+        exchange.headers["retry-after"] = "2";
+      },
+    ],
+    [
       "has bodies that break off",
       (it) => (exchange) => {
         if (asksForBad(it, exchange)) exchange.cutAt = Math.floor(exchange.body.length / 2);
@@ -99,11 +113,36 @@ describe("R32 one bad tenant holds up only itself", () => {
     },
   );
 
-  test("R32 an outage of the whole service halves nothing", async () => {
+  test("R32 a tenant that asks for a wait of an hour waits alone, and is asked every ten minutes", async () => {
+    const it = await open(group, () => undefined);
+    await it.drain();
+    const tries: number[] = [];
+    proxy!.change = (exchange) => {
+      if (!asksForBad(it, exchange)) return;
+      tries.push(it.clock.now());
+      Object.assign(exchange, { status: 429, body: Buffer.from("{}") });
+      exchange.headers["retry-after"] = "3600";
+    };
+    // Nobody can know at first whom the wait is meant for.
+    await workThrough(it, HOUR);
+    tries.length = 0;
+    for (const id of it.organizations)
+      it.simulator.control.append(id, [{ timestamp: new Date(it.clock.now() - SECOND).toISOString() }]);
+    await workThrough(it, MINUTE);
+    expect(await heldOfOthers(it)).toBe(othersOf(it));
+    await workThrough(it, HOUR);
+    expect(tries.length).toBeGreaterThanOrEqual(3);
+    expect(tries.length).toBeLessThanOrEqual(8);
+    proxy!.change = undefined;
+    await it.pass(HOUR, MINUTE);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test.each([429, 503])("R32 answers of %s to everybody halve nothing", async (status) => {
     const it = await open(group, () => undefined);
     await it.drain();
     const before = (await it.windows()).length;
-    proxy!.change = (exchange) => Object.assign(exchange, { status: 503, body: Buffer.from("{}") });
+    proxy!.change = (exchange) => Object.assign(exchange, { status, body: Buffer.from("{}") });
     await workThrough(it, 10 * MINUTE);
     expect(await it.windows()).toHaveLength(before);
     proxy!.change = undefined;

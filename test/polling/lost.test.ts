@@ -173,6 +173,22 @@ describe("R30 what the service has forgotten", () => {
     expect((await lostHours(it)).map(([reason]) => reason)).toEqual(["unchecked"]);
   });
 
+  test("R30 time of a refused organization that was not compared for the last time is a gap", async () => {
+    const it = await open({
+      simulator: { organizations: 2, events: 0 },
+      account: { since: "1d", retention: "5d" },
+      polling: { sweeps: ["1h"], lastSweep: "1d" },
+    });
+    for (const id of it.organizations) it.simulator.control.append(id, [at(START_MS - HOUR)]);
+    await it.drain();
+    const [gone] = it.organizations as [string];
+    it.simulator.control.refuseOrganization(gone, 403);
+    for (let day = 0; day < 7; day++) await it.pass(DAY, HOUR);
+    const timeMs = START_MS - HOUR;
+    const gaps = (await it.journal.gaps({ owner: gone })).filter(({ reason }) => reason === "unchecked");
+    expect(gaps.filter(({ fromMs, toMs }) => fromMs <= timeMs && timeMs < toMs)).toHaveLength(1);
+  });
+
   test("R30 a gap is remembered long after the service has forgotten the time around it", async () => {
     const it = await open(dense);
     await it.drain();

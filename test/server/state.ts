@@ -187,6 +187,8 @@ export function liveOf(clock: Clock, more: Partial<LiveView> = {}): LiveView {
         name: "acme",
         pausedUntilMs: null,
         clockOffsetMs: 5000,
+        polledMs: clock.now() - 1000,
+        overdueMs: 0,
         pace: {
           ...{ concurrency: 4, running: 1, rate: Number.POSITIVE_INFINITY, requests: 99, refused: 2 },
           pausedUntilMs: 0,

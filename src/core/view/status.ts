@@ -34,6 +34,13 @@ const accountSchema = z.strictObject({
   clockOffsetMs: ms
     .nullable()
     .meta({ description: "How far the service's clock is ahead of ours, in milliseconds." }),
+  polledMs: ms.nullable().meta({
+    description: "When a poll for new events last succeeded; null: none has since the process started.",
+  }),
+  overdueMs: ms.nullable().meta({
+    description:
+      "How long the most overdue poll for new events has been due, in milliseconds; null: no process is running.",
+  }),
   pace: z
     .strictObject({
       concurrency: count.meta({ description: "Requests that may be under way at once just now." }),

@@ -261,15 +261,18 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
 
 type DriftRow = Omit<DriftView["rows"][number], "services"> & { readonly services: string };
 
+const UNKNOWN = { pausedUntilMs: null, clockOffsetMs: null, polledMs: null, overdueMs: null, pace: null };
+
 function pollingView(account: LiveAccount | undefined, nowMs: number) {
-  if (account === undefined)
-    return { state: "unknown" as const, pausedUntilMs: null, clockOffsetMs: null, pace: null };
+  if (account === undefined) return { state: "unknown" as const, ...UNKNOWN };
   const paused = account.pausedUntilMs !== null && account.pausedUntilMs > nowMs;
   const { concurrency, running, rate, requests, refused, pausedUntilMs } = account.pace;
   return {
     state: paused ? ("paused" as const) : ("reading" as const),
     pausedUntilMs: account.pausedUntilMs,
     clockOffsetMs: account.clockOffsetMs,
+    polledMs: account.polledMs,
+    overdueMs: account.overdueMs,
     pace: {
       ...{ concurrency, running, requests, refused, pausedUntilMs },
       requestsPerSecondMax: Number.isFinite(rate) ? rate : null,

@@ -33,6 +33,13 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   const running = new Map<number, Work>();
   const later = new Map<number, { untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
+  /** Streams that were live when they were last looked up. */
+  let listed = new Set<number>();
+  /** Since when streams wait for their first poll. */
+  const firstDueMs = new Map<number, number>();
+  let lastPolledMs: number | null = null;
+  /** Polls for new events have failed since then, and none has succeeded. */
+  let failingSinceMs: number | null = null;
   /** Live windows whose pass began in this process: one that began before has not seen the events that came since. */
   const begun = new Set<number>();
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
@@ -42,7 +49,24 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       id,
       stream: stream.id,
     }));
+    noteListed(live.map(({ stream }) => stream));
     return live;
+  }
+
+  /** A stream is due when it appears. One that is made of a failing group has been due for as long as that one. */
+  function noteListed(streams: readonly number[]): void {
+    const before = listed;
+    listed = new Set(streams);
+    for (const stream of before) if (!listed.has(stream)) firstDueMs.delete(stream);
+    for (const stream of listed)
+      if (!before.has(stream)) firstDueMs.set(stream, failingSinceMs ?? clock.now());
+  }
+
+  /** A poll in the future comes from a clock that was set back. */
+  function dueSinceMs(stream: number, nowMs: number): number {
+    const polled = polledMs.get(stream);
+    const nextMs = polled === undefined || polled > nowMs ? 0 : options.nextPollMs(polled);
+    return Math.max(nextMs, firstDueMs.get(stream) ?? (nextMs || nowMs));
   }
 
   function isFree(id: number): boolean {
@@ -155,7 +179,24 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
 
     succeeded({ window }: Work, startedMs: number): void {
       later.delete(window.id);
-      if (begun.delete(window.id)) polledMs.set(window.stream.id, startedMs);
+      if (!begun.delete(window.id)) return;
+      polledMs.set(window.stream.id, startedMs);
+      firstDueMs.delete(window.stream.id);
+      lastPolledMs = startedMs;
+      failingSinceMs = null;
+    },
+
+    /** A read has failed, whatever follows from it. */
+    hasFailed({ kind }: Work): void {
+      if (kind === "live") failingSinceMs ??= clock.now();
+    },
+
+    /** When a poll for new events last succeeded, and how long the most overdue one has been due. */
+    polls(): { readonly polledMs: number | null; readonly overdueMs: number } {
+      const nowMs = clock.now();
+      let overdueMs = 0;
+      for (const stream of listed) overdueMs = Math.max(overdueMs, nowMs - dueSinceMs(stream, nowMs));
+      return { polledMs: lastPolledMs, overdueMs };
     },
 
     /** Failures of the window in a row so far. */

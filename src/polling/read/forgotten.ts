@@ -1,5 +1,6 @@
 import type { NewGap } from "../../core/gap.ts";
 import type { LedgerNow, LedgerUpdate } from "../../core/journal.ts";
+import { isLeftOut, type RosterEntry } from "../../core/roster.ts";
 import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
@@ -80,11 +81,7 @@ function countsBefore(now: LedgerNow, { stream, fromMs, pass }: Window, toMs: nu
  * proves nothing, so that part stays as it was, with a gap for the events that may have come late. The rest
  * stays due. So does everything as long as only the service's time calls it forgotten: that time may be wrong.
  */
-export async function cutUnchecked(
-  context: PollContext,
-  window: Window,
-  active: ReadonlySet<string>,
-): Promise<void> {
+export async function cutUnchecked(context: PollContext, window: Window): Promise<void> {
   const { journal, serviceClock, settings } = context;
   const nowMs = serviceClock.earlierNow();
   const edgeMs = Math.min(window.toMs, horizonMs(context, nowMs) + HORIZON_MARGIN_MS);
@@ -93,7 +90,7 @@ export async function cutUnchecked(
       put: [{ ...withCountsNow(now, window), pass: null, nextMs: nowMs + CLOCKS_MS }],
     }));
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
-  const gaps = await uncheckedGaps(context, window, edgeMs, active);
+  const gaps = await uncheckedGaps(context, window, edgeMs);
   const left = { ...window, pass: null, reason, nextMs: null };
   if (edgeMs === window.toMs)
     return journal.changeWindows((now) => ({ put: [withCountsNow(now, left)], gaps }));
@@ -109,19 +106,24 @@ export async function cutUnchecked(
   });
 }
 
-/** Organizations that were taken out of the config on purpose leave no gap. */
-async function uncheckedGaps(
-  context: PollContext,
-  window: Window,
-  toMs: number,
-  active: ReadonlySet<string>,
-): Promise<NewGap[]> {
+/** Organizations that were taken out of the config on purpose leave no gap. Refused and deleted ones do. */
+async function uncheckedGaps(context: PollContext, window: Window, toMs: number): Promise<NewGap[]> {
   const { organizations } = window.stream;
-  const here = organizations.filter((id) => active.has(id));
+  const wanted = new Set(
+    context.roster
+      .list(context.account)
+      .filter(isWanted)
+      .map(({ id }) => id),
+  );
+  const here = organizations.filter((id) => wanted.has(id));
   if (organizations.length > 0 && here.length === 0) return [];
   const stream =
     here.length === organizations.length ? window.stream : await streamOf(context, window.stream, here);
   return [{ stream, fromMs: window.fromMs, toMs, reason: "unchecked", detail: UNCHECKED, events: null }];
+}
+
+function isWanted({ state, reason }: RosterEntry): boolean {
+  return state !== "vanished" || !isLeftOut(reason);
 }
 
 /**

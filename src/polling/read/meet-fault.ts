@@ -1,46 +1,25 @@
 import { ForeignEventsError } from "../../core/prepare-page.ts";
-import { type Pass, StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
+import { StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
 import { type PollContext, subjectOf } from "../context.ts";
 import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
 import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
-import { isUnordered } from "./order.ts";
+import { type Failure, type FaultConsequence, isolate, passOf } from "./isolate.ts";
 import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
-import { firstPass } from "./read-window.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
 import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
-import { areSuspects, halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
+import { halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
-/** A failure that comes so often in a row is no accident of one answer. */
-const REPEATS = 2;
-
-/**
- * The consequence of a failed read. again: the window, or its replacement, goes on at once. soon: the same,
- * when the pace allows. later: the window waits, a little longer with each failure in a row. replan: the
- * list of organizations has changed. account: the whole account waits.
- */
-export type FaultConsequence =
-  | { readonly next: "again" | "soon" | "later" | "replan" }
-  | { readonly next: "account"; readonly fault: SourceFault };
-
-/** One failed read: the window as the ledger has it now, and how often in a row it has failed. */
-interface Failure {
-  readonly window: Window;
-  readonly error: unknown;
-  readonly fault: SourceFault;
-  readonly failures: number;
-}
-
 /**
  * Decides what follows from a failure. Each kind of fault has one consequence:
  *
- * - throttled: again when the pace allows.
- * - unavailable, cut_off, nonsense: again; when it repeats while other organizations are served, the group is
- *   halved down to the organization, and that one is read alone with smaller pages (R32).
+ * - throttled, unavailable, cut_off, nonsense: again, when the pace allows. When it repeats while other
+ *   organizations are served, the group is halved down to the organization, and that one is read alone, at its own
+ *   pace and with smaller pages (R32).
  * - body_too_large, no_room, or a page that cannot be scanned: a group is halved, a single organization's page is
  *   halved down to the event (R8, R32).
  * - bad_request with a cursor, or a cursor that was ignored: the pass restarts without it. Without one: see
@@ -67,7 +46,6 @@ export async function meetFault(
   if (error instanceof RepeatedPageError) return leaveCircle(context, window);
   switch (fault.kind) {
     case "throttled":
-      return { next: "soon" };
     case "unavailable":
     case "cut_off":
     case "nonsense":
@@ -107,12 +85,6 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
   return halvePages(context, window, isUnreadable);
 }
 
-/** The pass under way. After the service has answered in another order, the time of an event is no place to go on at. */
-function passOf(context: PollContext, window: Window): Pass {
-  const pass = window.pass ?? firstPass(context, window);
-  return isUnordered(context) ? { ...pass, isUnordered: true } : pass;
-}
-
 /** later: it is a single event already, and there is no token that leads past it. */
 async function halvePages(
   context: PollContext,
@@ -123,29 +95,6 @@ async function halvePages(
   if (smaller === null) return { next: "later" };
   await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "again" };
-}
-
-/** A failure that repeats while others are served belongs to this window: it must not hold up the rest (R32). */
-async function isolate(
-  context: PollContext,
-  { window, fault, failures }: Failure,
-  canaries: Canaries,
-  signal: AbortSignal,
-): Promise<FaultConsequence> {
-  const { organizations } = window.stream;
-  const wait: FaultConsequence = { next: fault.kind === "unavailable" ? "soon" : "later" };
-  const isGroup = organizations.length > 1;
-  if (failures < (isGroup && areSuspects(context, organizations) ? 1 : REPEATS)) return wait;
-  const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
-  if (verdict !== "works" && verdict !== "alone") return wait;
-  if (isGroup) {
-    await halveSuspects(context, window);
-    return { next: "again" };
-  }
-  readAlone(context, organizations);
-  const smaller = halved(passOf(context, window), true);
-  if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
-  return { next: "later" };
 }
 
 /**

@@ -68,8 +68,9 @@ export async function verdictOfOthers(
   fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
+  asksMax = SAMPLE_MAX,
 ): Promise<Verdict> {
-  const others = othersOf(context, window, canaries);
+  const others = othersOf(context, window, canaries).slice(0, asksMax);
   let isSame = others.length > 0;
   for (const organization of others) {
     const answer = await probe(context, window, [organization], signal);

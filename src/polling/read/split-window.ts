@@ -1,6 +1,6 @@
 import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
-import type { PollContext } from "../context.ts";
+import { isLoner, type PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 
 /** An organization that made a group fail is read alone for so long. */
@@ -36,10 +36,6 @@ export async function halveSuspects(context: PollContext, window: Window): Promi
   await replaceByGroups(context, window, halvesOf(organizations));
 }
 
-export function areSuspects({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
-  return organizations.every((id) => (learned.suspectUntilMs.get(id) ?? 0) > clock.now());
-}
-
 export function readAlone({ learned, clock }: PollContext, organizations: readonly string[]): void {
   for (const id of organizations) learned.aloneUntilMs.set(id, clock.now() + ALONE_MS);
 }
@@ -48,10 +44,9 @@ export function readAlone({ learned, clock }: PollContext, organizations: readon
 export async function separateLoners(context: PollContext, window: Window): Promise<boolean> {
   const { organizations } = window.stream;
   if (organizations.length < 2) return false;
-  const isLoner = (id: string) => (context.learned.aloneUntilMs.get(id) ?? 0) > context.clock.now();
-  const loners = organizations.filter(isLoner);
+  const loners = organizations.filter((id) => isLoner(context, [id]));
   if (loners.length === 0) return false;
-  const others = organizations.filter((id) => !isLoner(id));
+  const others = organizations.filter((id) => !loners.includes(id));
   const groups = [...(others.length > 0 ? [others] : []), ...loners.map((id) => [id])];
   await replaceByGroups(context, window, groups);
   return true;

@@ -35,14 +35,9 @@ const SLICES_MAX = 50;
  * have expired while another came late (R4). A long window is compared for the last time a day at a time,
  * as each day nears the service's retention. A part that the service has forgotten is cut off (R30).
  */
-export async function sweepWindow(
-  context: PollContext,
-  window: Window,
-  active: ReadonlySet<string>,
-  signal: AbortSignal,
-): Promise<void> {
+export async function sweepWindow(context: PollContext, window: Window, signal: AbortSignal): Promise<void> {
   const { settings, journal } = context;
-  if (window.fromMs < horizonMs(context)) return cutUnchecked(context, window, active);
+  if (window.fromMs < horizonMs(context)) return cutUnchecked(context, window);
   // A sweep that turned into reading the window again, and was interrupted, goes on with that.
   if (window.pass !== null) {
     const { missing = [], ...begun } = window.pass;
@@ -51,7 +46,7 @@ export async function sweepWindow(
   }
   const stretch = stretchOf(context, window);
   const seen = await compareWindow(context, window, stretch, signal);
-  if (seen.isForgotten) return cutUnchecked(context, window, active);
+  if (seen.isForgotten) return cutUnchecked(context, window);
   if (seen.slices === null || seen.slices.length > SLICES_MAX)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
   const slices = { ...seen, slices: seen.slices };
@@ -64,7 +59,7 @@ export async function sweepWindow(
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
   const { found, newlyMissing, awaited, shownAgain, countedIn, isForgotten, ...ledger } = fetched;
   const late = window.late + found;
-  if (isForgotten) return cutUnchecked(context, { ...window, late }, active);
+  if (isForgotten) return cutUnchecked(context, { ...window, late });
   const settled = (compared: Window) =>
     settledAfter(
       { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain) },

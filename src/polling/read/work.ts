@@ -22,8 +22,7 @@ export async function doWork(
       await readWindow(context, window, LIVE, signal);
       return;
     case "sweep":
-      if (!(await setInactiveAside(context, window, active)))
-        await sweepWindow(context, window, active, signal);
+      if (!(await setInactiveAside(context, window, active))) await sweepWindow(context, window, signal);
       return;
     case "history":
       if (!(await endForgotten(context, window, context.serviceClock.now())))
