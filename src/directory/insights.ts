@@ -34,6 +34,8 @@ export interface EventsOptions {
   readonly bodyBytesMax?: number | undefined;
   /** The budget of the memory for pages does not bind this body. */
   readonly mayExceed?: boolean | undefined;
+  /** Where the answer has to begin sooner than the config says. */
+  readonly patienceMs?: number | undefined;
 }
 
 /** The Insights API of one account. Rejections are the errors of errors.ts, or the signal's reason. */
@@ -97,7 +99,13 @@ async function events(
   { exchange, auth, sizes, url, memory }: Client,
   query: InsightsQuery,
   scope: InsightsScope,
-  { searchAfter, bodyBytesMax, mayExceed, signal }: EventsOptions & { readonly bodyBytesMax: number },
+  {
+    searchAfter,
+    bodyBytesMax,
+    mayExceed,
+    patienceMs,
+    signal,
+  }: EventsOptions & { readonly bodyBytesMax: number },
 ): Promise<Page> {
   const { limit = Number.POSITIVE_INFINITY } = query;
   const request = {
@@ -110,6 +118,7 @@ async function events(
       sizes.guess(Math.min(limit, Number(header("x-result-count")))),
     memory,
     mayExceed,
+    headersTimeoutMs: patienceMs,
     signal,
   } as const;
   const where = whereOf(request);

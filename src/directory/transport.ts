@@ -4,6 +4,7 @@ import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
 import { openPool } from "../core/http/pool.ts";
 import { isCertificateError } from "../core/http/tls.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
+import { formatDuration } from "../core/time.ts";
 import { type BodyLimits, type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
 import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
 
@@ -40,6 +41,8 @@ export interface TransportRequest {
   readonly memory?: PageMemory | undefined;
   /** The budget of the memory does not bind this body. */
   readonly mayExceed?: boolean | undefined;
+  /** Where the answer has to begin sooner than others. */
+  readonly headersTimeoutMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -105,10 +108,15 @@ function send(
           ...request.headers,
         ],
         body: request.body ?? null,
+        headersTimeout: headersTimeoutOf(request, options),
       },
       handler,
     );
   });
+}
+
+function headersTimeoutOf(request: TransportRequest, { headersTimeoutMs }: TransportOptions): number {
+  return Math.min(headersTimeoutMs, request.headersTimeoutMs ?? headersTimeoutMs);
 }
 
 /**
@@ -189,7 +197,7 @@ function exchangeOf(
       if (!over) receiver?.end();
     },
     onResponseError(_controller, error) {
-      fail(failureOf(where, error, settle !== undefined));
+      fail(failureOf(where, error, settle !== undefined, headersTimeoutOf(request, options)));
     },
   };
 }
@@ -255,7 +263,7 @@ const UNREACHABLE = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
-function failureOf(where: string, cause: Error, answered: boolean): Error {
+function failureOf(where: string, cause: Error, answered: boolean, headersTimeoutMs: number): Error {
   if (cause instanceof DirectoryError) return cause;
   const code = String((cause as { code?: unknown }).code ?? "");
   if (code === "UND_ERR_HEADERS_OVERFLOW")
@@ -267,6 +275,8 @@ function failureOf(where: string, cause: Error, answered: boolean): Error {
   if (isCertificateError(cause)) {
     return new UnavailableError(`${where}: the server's certificate cannot be verified (${code})`, { cause });
   }
+  if (code === "UND_ERR_HEADERS_TIMEOUT")
+    return new CutOffError(`${where}: no answer began within ${formatDuration(headersTimeoutMs)}`, { cause });
   const what = answered ? "the answer broke off" : "the connection ended before an answer came";
   return new CutOffError(`${where}: ${what}`, { cause });
 }

@@ -41,6 +41,8 @@ export interface Learned {
   readonly refusals: Map<string, LonerRefusal>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
+  /** How long answers lately took to begin, about the slowest of them; 0: none has come yet. */
+  slowMs: number;
   /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
   unorderedUntilMs: number;
   /** How often in a row the name of an unreadable event could not be asked for, by stream. */
@@ -57,12 +59,18 @@ const LONER_WAIT_MS_MIN = 1000;
 /** However long a wait the service asks for, it is asked again at least this often (R33). */
 const LONER_WAIT_MS_MAX = 600_000;
 
+const FIRST_PATIENCE_MS = 20_000;
+const PATIENCE_MS_MIN = 10_000;
+const PATIENCE_FACTOR = 10;
+const SLOW_DECAY = 0.99;
+
 export function createLearned(headerBytesMax: number): Learned {
   return {
     headerBytesMax,
     aloneUntilMs: new Map(),
     refusals: new Map(),
     suspectUntilMs: new Map(),
+    slowMs: 0,
     unorderedUntilMs: 0,
     nameFailures: new Map(),
   };
@@ -134,7 +142,10 @@ export async function ask(
     async () => {
       const startedMs = clock.now();
       try {
-        const page = await source.events(query, scope, options);
+        const sentMs = performance.now();
+        const patienceMs = organizations.length > 1 ? patienceOf(learned) : options.patienceMs;
+        const page = await source.events(query, scope, { ...options, patienceMs });
+        learned.slowMs = Math.max(learned.slowMs * SLOW_DECAY, performance.now() - sentMs);
         learnTime(context, page.head.dateMs);
         warnWithoutDate(context, page.head.dateMs);
         if (loner !== undefined) learned.refusals.delete(loner);
@@ -160,6 +171,14 @@ export async function ask(
       return { kind: kind === "throttled" ? "too_many" : "overloaded", retryAfterMs };
     },
   );
+}
+
+/**
+ * A group, or a probe, that is not answered long after others were is given up sooner than the config says, so that one
+ * member that hangs does not hold up the rest (R32). It is measured in real time: the network runs in no other.
+ */
+export function patienceOf({ slowMs }: Learned): number {
+  return slowMs === 0 ? FIRST_PATIENCE_MS : Math.max(PATIENCE_MS_MIN, slowMs * PATIENCE_FACTOR);
 }
 
 /** A longer wait is never set: the local clock was set back meanwhile. */

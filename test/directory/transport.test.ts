@@ -112,3 +112,13 @@ it("reports an address that does not answer", async () => {
   expect(await caught(transport.send(get(server.url)))).toBeInstanceOf(UnavailableError);
   await transport.close();
 });
+
+it("gives an answer that does not begin up sooner where the request asks for it, and says so", async () => {
+  const server = await serve(() => {});
+  const transport = openTransport({ ...LIMITS, headersTimeoutMs: 600_000 });
+  const error = await caught(transport.send({ ...get(server.url), headersTimeoutMs: 1000 }));
+  expect(error).toBeInstanceOf(CutOffError);
+  expect((error as Error).message).toContain("no answer began within 1s");
+  await transport.close();
+  await server.close();
+});

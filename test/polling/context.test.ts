@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createAlarms } from "../../src/core/alarms.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
-import { ask, type PollContext } from "../../src/polling/context.ts";
+import { ask, createLearned, type PollContext } from "../../src/polling/context.ts";
 import { createServiceClock } from "../../src/polling/limits/service-clock.ts";
 
 const clock = { now: () => 5000, sleep: async () => {} };
@@ -14,6 +14,7 @@ test("answers without a Date raise an alarm, until one has it again", async () =
     account: "acme",
     alarms,
     clock,
+    learned: createLearned(8192),
     metrics: silentMetrics,
     pace: { run: (_: unknown, __: unknown, work: () => unknown) => work() },
     serviceClock: createServiceClock(clock),
@@ -27,4 +28,33 @@ test("answers without a Date raise an alarm, until one has it again", async () =
   await once();
   expect(alarms.list()).toEqual([]);
   expect(context.serviceClock.now()).toBe(9000);
+});
+
+test("R32 a group has to be answered within ten times what answers lately took; one organization has the whole time", async () => {
+  const patience: (number | undefined)[] = [];
+  const learned = createLearned(8192);
+  const context = {
+    account: "acme",
+    alarms: createAlarms(clock, silentLog),
+    clock,
+    learned,
+    metrics: silentMetrics,
+    pace: { run: (_: unknown, __: unknown, work: () => unknown) => work() },
+    serviceClock: createServiceClock(clock),
+    source: {
+      events: async (_: unknown, __: unknown, { patienceMs }: { patienceMs?: number }) => {
+        patience.push(patienceMs);
+        return { head: { dateMs: 5000 } };
+      },
+    },
+  } as unknown as PollContext;
+  const { signal } = new AbortController();
+  const askFor = (organizations: string[]) =>
+    ask(context, {} as never, { organizations }, { signal } as never, 0 as never);
+  await askFor(["a", "b"]);
+  await askFor(["a", "b"]);
+  learned.slowMs = 3000;
+  await askFor(["a", "b"]);
+  await askFor(["a"]);
+  expect(patience).toEqual([20_000, 10_000, 30_000, undefined]);
 });

@@ -138,6 +138,25 @@ describe("R32 one bad tenant holds up only itself", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
+  test("R32 a tenant that never answers is left behind after few requests, and the others go on", async () => {
+    const it = await open({ ...group, account: { headersTimeout: "2s" } }, () => undefined);
+    await it.drain();
+    for (const id of it.organizations)
+      it.simulator.control.append(id, [{ timestamp: new Date(it.clock.now() - SECOND).toISOString() }]);
+    let hung = 0;
+    proxy!.change = (exchange) => {
+      exchange.hangs = asksForBad(it, exchange);
+      if (exchange.hangs && exchange.organizations.length > 1) hung++;
+    };
+    await workThrough(it, MINUTE);
+    expect(await heldOfOthers(it)).toBe(othersOf(it));
+    // Two of the whole group; its parts are single organizations.
+    expect(hung).toBeLessThanOrEqual(3);
+    proxy!.change = undefined;
+    await it.pass(10 * MINUTE, 10 * SECOND);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
   test.each([429, 503])("R32 answers of %s to everybody halve nothing", async (status) => {
     const it = await open(group, () => undefined);
     await it.drain();

@@ -12,6 +12,8 @@ export interface Exchange {
   body: Buffer;
   /** Ends the connection after so many bytes of the body. */
   cutAt?: number;
+  /** Nothing is sent. */
+  hangs?: boolean;
 }
 
 /** Changes answers of a real server on their way: what no well-behaved service sends. */
@@ -54,7 +56,7 @@ export async function startProxy(target: string): Promise<AnswerProxy> {
             };
             exchanges.push(exchange);
             proxy.change?.(exchange);
-            send(outgoing, exchange);
+            if (!exchange.hangs) send(outgoing, exchange);
           });
         },
       );

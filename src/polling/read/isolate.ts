@@ -5,7 +5,7 @@ import { halved } from "./pass.ts";
 import { type Canaries, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
 import type { SourceFault } from "./source.ts";
-import { halveSuspects, readAlone } from "./split-window.ts";
+import { readAlone, splitSuspects } from "./split-window.ts";
 
 /** A failure that comes so often in a row is no accident of one answer. */
 const REPEATS = 2;
@@ -13,6 +13,8 @@ const REPEATS = 2;
 const THROTTLED_REPEATS = 3;
 /** After so long a wait it is worth looking whether others have to wait too. */
 const LONG_WAIT_MS = 60_000;
+/** Where no answer comes, each attempt takes long: the parts of a group are asked for side by side. */
+const SLOW_PARTS = 8;
 /** So many others are asked for then: each request adds to what the service finds too much. */
 const THROTTLED_PROBES = 2;
 
@@ -60,7 +62,7 @@ export async function isolate(
   const verdict = await verdictOfOthers(context, window, fault, canaries, signal, asksMax);
   if (verdict !== "works" && (verdict !== "alone" || isThrottled)) return wait;
   if (isGroup) {
-    await halveSuspects(context, window);
+    await splitSuspects(context, window, fault.kind === "cut_off" ? SLOW_PARTS : undefined);
     return { next: "again" };
   }
   readAlone(context, organizations);

@@ -10,7 +10,7 @@ import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
 import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
-import { halveSuspects, halvesOf, readAlone, replaceByGroups } from "./split-window.ts";
+import { halvesOf, readAlone, replaceByGroups, splitSuspects } from "./split-window.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
@@ -78,7 +78,7 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
   const { organizations } = window.stream;
   const isUnreadable = error instanceof UnreadablePageError;
   if (organizations.length > 1 && isUnreadable) {
-    await halveSuspects(context, window);
+    await splitSuspects(context, window);
     return { next: "again" };
   }
   if (organizations.length === 1 && isUnreadable) readAlone(context, organizations);

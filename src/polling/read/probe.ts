@@ -1,6 +1,6 @@
 import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
-import { ask, type PollContext, scopeOf, timeText } from "../context.ts";
+import { ask, type PollContext, patienceOf, scopeOf, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
 import { InconsistentPageError, type SourceFault } from "./source.ts";
 
@@ -25,7 +25,7 @@ export async function probe(
   };
   const scope = organizations.length === 0 ? scopeOf(window.stream) : { organizations };
   try {
-    (await ask(context, query, scope, { signal }, LIVE)).discard();
+    (await ask(context, query, scope, { signal, patienceMs: patienceOf(context.learned) }, LIVE)).discard();
     return undefined;
   } catch (error) {
     if (signal.aborted) throw error;

@@ -14,6 +14,8 @@ export interface SourceOptions {
   readonly signal: AbortSignal;
   /** The caller holds `PageMemory.alone`: the body may exceed the memory budget. */
   readonly mayExceed?: boolean | undefined;
+  /** How long the answer may take to begin, where that is shorter than for others. */
+  readonly patienceMs?: number | undefined;
 }
 
 export interface SourceQuery {

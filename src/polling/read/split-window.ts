@@ -9,8 +9,13 @@ const ALONE_MS = DAY_MS;
 const SUSPECT_MS = 600_000;
 
 export function halvesOf(organizations: readonly string[]): readonly (readonly string[])[] {
-  const middle = Math.ceil(organizations.length / 2);
-  return [organizations.slice(0, middle), organizations.slice(middle)];
+  return partsOf(organizations, 2);
+}
+
+function partsOf(organizations: readonly string[], parts: number): readonly (readonly string[])[] {
+  const size = Math.ceil(organizations.length / parts);
+  const count = Math.ceil(organizations.length / size);
+  return Array.from({ length: count }, (_, at) => organizations.slice(at * size, (at + 1) * size));
 }
 
 /** Replaces a window, in one transaction, by smaller ones without cursors that are read anew with dedupe (R1). */
@@ -29,11 +34,11 @@ export async function replaceByGroups(
   await context.journal.changeWindows({ remove: [window.id], add });
 }
 
-/** Halves a group that keeps failing, so that its other members go on (R32). */
-export async function halveSuspects(context: PollContext, window: Window): Promise<void> {
+/** Splits a group that keeps failing, so that its other members go on (R32). */
+export async function splitSuspects(context: PollContext, window: Window, parts = 2): Promise<void> {
   const { organizations } = window.stream;
   for (const id of organizations) context.learned.suspectUntilMs.set(id, context.clock.now() + SUSPECT_MS);
-  await replaceByGroups(context, window, halvesOf(organizations));
+  await replaceByGroups(context, window, partsOf(organizations, parts));
 }
 
 export function readAlone({ learned, clock }: PollContext, organizations: readonly string[]): void {
