@@ -8,7 +8,7 @@ import type { Step } from "../core/step.ts";
 import { type CloseSettings, createCloseStep } from "./close/close.ts";
 import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
-import { signersOf, wrongKey } from "./log/signers.ts";
+import { checkKey, signersOf } from "./log/signers.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
 import { keysText } from "./verify/log-files.ts";
@@ -83,8 +83,8 @@ function missingLeaves(
   const keys = leaves.filter((leaf) => leaf.kind === "key").map(({ key }) => key);
   const { text } = options.signer.verifier;
   if (keys.at(-1) !== text) {
+    checkKey(keys, options.signer, options.previousSigner);
     const previous = keys.at(-1) ?? null;
-    if (previous !== null && options.previousSigner?.verifier.text !== previous) throw wrongKey(previous);
     missing.push({ body: { kind: "key", key: text, previous } });
     // A rotation has a checkpoint of its own, with both signatures.
     if (previous !== null) return missing;

@@ -1,9 +1,20 @@
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  type Stats,
+  writeSync,
+} from "node:fs";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import type { Command } from "commander";
 import { openKey, sealKey } from "../archive/log/key-backup.ts";
 import { COSIGNATURE, newSignerText, parseSigner, type Signer, withName } from "../archive/log/note.ts";
-import { newestKeyOf } from "../archive/log/signers.ts";
+import { keysIn } from "../archive/log/signers.ts";
 import { signerOf } from "../archive/open.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
@@ -81,9 +92,10 @@ async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> 
       "In a cluster every lane signs the change of its key: make a key with `tidemark archive keys new`, name it as `key` and the old one as `previousKey` in the config of every machine, and restart the machines one after the other.",
     );
   if (isLocked(config.state)) throw isRunning();
-  const text = keyOfInterrupted(file, own, config.state) ?? newKey(file, own);
+  const kept = keyOfInterrupted(file, own, config.state);
+  const text = kept ?? newKey(file, own);
   const { verifier } = signerOf(own, text);
-  const isNamed = () => newestKeyIn(config.state, own.name) === verifier.text;
+  const isNamed = () => keysInState(config.state, own.name).at(-1) === verifier.text;
   const sinks = config.sinks.map((sink) =>
     sink.name === own.name ? { ...sink, key: secretOf(text), previousKey: own.key } : sink,
   );
@@ -96,7 +108,7 @@ async function rotate(file: string, flags: ArchiveFlags, io: Io): Promise<void> 
     if (!isNamed()) throw isRunning();
   } catch (error) {
     if (isNamed()) throw new Error(`${explainWithChoices(error)} ${keepText(file)}`, { cause: error });
-    rmSync(file, { force: true });
+    if (kept === undefined) rmSync(file, { force: true });
     throw error;
   }
   io.stdout.write(
@@ -120,25 +132,54 @@ function newKey(file: string, { key }: OwnArchive): string {
   return text;
 }
 
-/** The key in the file, where a rotation was interrupted after the log had named it: that one is completed. */
+/**
+ * The key in the file, where a rotation to it was interrupted: before the log named it, or after. It is used and never
+ * replaced, for it may be needed elsewhere: shards have one key. Nobody else can have made it, or read it.
+ */
 function keyOfInterrupted(file: string, own: OwnArchive, stateFile: string): string | undefined {
-  if (!existsSync(file)) return undefined;
-  const newest = newestKeyIn(stateFile, own.name);
-  if (newest === undefined || newest === signerOf(own, own.key.reveal()).verifier.text) return undefined;
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return undefined;
+  if (!isPrivate(found)) throw taken(file, "it is not a file that only this user can read");
+  if (found.size === 0) {
+    // The command was killed before it wrote the key.
+    rmSync(file);
+    return undefined;
+  }
   const text = readFileSync(file, "utf8").trim();
+  const key = publicKeyOf(text, own);
+  if (key === undefined) throw taken(file, `it holds no key for the origin "${own.origin}"`);
+  const named = keysInState(stateFile, own.name);
+  const current = signerOf(own, own.key.reveal()).verifier.text;
+  if (key === current) throw taken(file, "it is the `key` of the config");
+  if (named.at(-1) !== key && named.includes(key)) throw taken(file, "its key has signed this log before");
+  return text;
+}
+
+function isPrivate(found: Stats): boolean {
+  const { uid } = userInfo();
+  return found.isFile() && (found.mode & 0o077) === 0 && (uid < 0 || found.uid === uid);
+}
+
+function publicKeyOf(text: string, own: OwnArchive): string | undefined {
   try {
-    return signerOf(own, text).verifier.text === newest ? text : undefined;
+    return signerOf(own, text).verifier.text;
   } catch {
     return undefined;
   }
 }
 
+function taken(file: string, why: string): UsageError {
+  return new UsageError(
+    `${file} is there already, and ${why}. A key is never overwritten: name another file. Nothing was changed.`,
+  );
+}
+
 /** Entries are in the state before they are in the store. */
-function newestKeyIn(stateFile: string, archive: string): string | undefined {
-  if (!existsSync(stateFile)) return undefined;
+function keysInState(stateFile: string, archive: string): readonly string[] {
+  if (!existsSync(stateFile)) return [];
   const db = openStateForReading(stateFile);
   try {
-    return newestKeyOf(archiveLogIn(db, archive));
+    return keysIn(archiveLogIn(db, archive));
   } finally {
     db.close();
   }

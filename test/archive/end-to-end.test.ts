@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -211,7 +212,7 @@ describe("an archive of the simulated service", () => {
     expect(ran.code).toBe(1);
     const wrong = await check();
     expect(wrong.code).toBe(1);
-    expect(wrong.stdout).toContain("no signature of a known key");
+    expect(wrong.stdout).toContain("not the one that this archive was signed with");
   });
 
   test("a store that cannot be written is an alarm, and the run says that the archive could not continue", async () => {
@@ -270,7 +271,22 @@ describe("an archive of the simulated service", () => {
     expect(rotated.stdout).toContain("name");
     const refused = await world.run(["run", "--once", ...config]);
     expect(refused.code).not.toBe(0);
+    const check = () => world.run(["check", "--online", ...config]);
+    expect(await check()).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(
+        /FAILED +archive evidence: The log is signed with a newer key, .*name the file of the newer key as `key`/s,
+      ),
+    });
     const text = readFileSync(world.at("tidemark.yaml"), "utf8");
+    writeFileSync(world.at("tidemark.yaml"), text.replace("archive.key", "second.key"));
+    expect((await check()).stdout).toMatch(/ok +archive evidence: .* signed with the key of the config/);
+    await world.run(["archive", "keys", "new", world.at("third.key"), "--origin", "example.com/evidence"]);
+    const files = `${world.at("third.key")} }, previousKey: { file: ${world.at("second.key")}`;
+    writeFileSync(world.at("tidemark.yaml"), text.replace(world.at("archive.key"), files));
+    expect((await check()).stdout).toMatch(
+      /signed with `previousKey`; the next start changes the key to example.com\/evidence\+/,
+    );
     writeFileSync(world.at("tidemark.yaml"), text.replace("archive.key", "second.key"));
     expect((await world.run(["run", "--once", ...config])).code).toBe(0);
     const verified = await world.run(["archive", "verify", "--key", key, "--json", ...config]);
@@ -334,6 +350,38 @@ describe("an archive of the simulated service", () => {
     expect((await world.run(["archive", "verify", "--key", key, ...config])).code).toBe(0);
     // The key that signs now is no place for a new one.
     expect((await rotate("archive.key")).stderr).toContain("A key is never overwritten");
+  });
+
+  test("a change of the key that was killed before its entry is made by the same command; other files stay as they are", async () => {
+    const key = await archived();
+    const config = ["--config", world.at("tidemark.yaml")];
+    const rotate = (file: string) => world.run(["archive", "keys", "rotate", world.at(file), ...config]);
+    const made = async (file: string, origin: string) => {
+      await world.run(["archive", "keys", "new", world.at(file), "--origin", origin]);
+      return readFileSync(world.at(file), "utf8");
+    };
+    const foreign = await made("foreign.key", "example.com/another");
+    expect((await rotate("foreign.key")).stderr).toContain('no key for the origin "example.com/evidence"');
+    expect(readFileSync(world.at("foreign.key"), "utf8")).toBe(foreign);
+    // What a killed command leaves.
+    const second = await made("second.key", "example.com/evidence");
+    chmodSync(world.at("second.key"), 0o644);
+    expect((await rotate("second.key")).stderr).toContain("only this user can read");
+    chmodSync(world.at("second.key"), 0o600);
+    renameSync(world.at("archive/log/checkpoint"), world.at("checkpoint"));
+    expect((await rotate("second.key")).stderr).toContain("has no log/checkpoint");
+    renameSync(world.at("checkpoint"), world.at("archive/log/checkpoint"));
+    expect(await rotate("second.key")).toMatchObject({ code: 0, stderr: "" });
+    expect(readFileSync(world.at("second.key"), "utf8")).toBe(second);
+    const shown = await world.run(["archive", "keys", "show", world.at("second.key")]);
+    expect(readFileSync(world.at("archive/keys.txt"), "utf8")).toBe(`${key}\n${shown.stdout}`);
+    const text = readFileSync(world.at("tidemark.yaml"), "utf8");
+    writeFileSync(world.at("tidemark.yaml"), text.replace("archive.key", "second.key"));
+    expect((await rotate("archive.key")).stderr).toContain("its key has signed this log before");
+    // Killed before it wrote the key.
+    writeFileSync(world.at("third.key"), "", { mode: 0o600 });
+    expect(await rotate("third.key")).toMatchObject({ code: 0, stderr: "" });
+    expect((await world.run(["archive", "verify", "--key", key, ...config])).code).toBe(0);
   });
 
   test("holds, prunes and erases with commands, and says what it did", async () => {

@@ -11,7 +11,7 @@ import {
 import { currentParts } from "../../archive/log/current-parts.ts";
 import { parseLeaf } from "../../archive/log/leaf.ts";
 import { parseVerifier } from "../../archive/log/note.ts";
-import { signersOf } from "../../archive/log/signers.ts";
+import { checkKey, keysIn, nameOf, signersOf } from "../../archive/log/signers.ts";
 import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import { createWitnessClient } from "../../archive/witness/client.ts";
@@ -42,9 +42,15 @@ export async function* checkArchives(config: Config, signal: AbortSignal): Async
           throw olderState(place, checkpoint.size, known.length);
         // The next start signs what a crash left unsigned.
         if (known !== undefined && known.length > checkpoint.size) signersOf(known, signer, previous);
+        const keys = keysIn(known ?? []);
+        // The checkpoint of a change is signed with the old key too, so its signatures do not show which one is newer.
+        checkKey(keys, signer, previous);
         checkSigned(checkpoint, own.origin, verifiers);
-        const message = `${checkpoint.size} log entries, signed with the key of the config`;
-        yield { subject, ok: true, message };
+        const { text } = signer.verifier;
+        const isCurrent = keys.length === 0 || keys.at(-1) === text;
+        const key = isCurrent ? "the key of the config" : "`previousKey`";
+        const change = isCurrent ? "" : `; the next start changes the key to ${nameOf(text)}`;
+        yield { subject, ok: true, message: `${checkpoint.size} log entries, signed with ${key}${change}` };
         const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));
         const classes = unknownClasses(own, currentParts(leaves));
         if (classes.length > 0)

@@ -18,21 +18,35 @@ export function signersOf(
   const wanted = isChange ? [previous, key] : [key];
   const found = wanted.map((text) => [signer, previousSigner].find((known) => known?.verifier.text === text));
   if (found.every((known) => known !== undefined)) return found;
-  throw isChange ? interruptedChange(previous, key) : wrongKey(key);
+  throw isChange ? interruptedChange(previous, key) : otherKey(keysIn(entries), signer);
 }
 
-/** The public key that signs now, as the newest entry about a key names it. */
-export function newestKeyOf(entries: readonly Buffer[]): string | undefined {
-  const at = newestKeyAt(entries);
-  return at < 0 ? undefined : (JSON.parse(entries[at]!.toString()) as LeafOf<"key">).key;
+/** The public keys that the entries name. The last one signs now. */
+export function keysIn(entries: readonly Buffer[]): readonly string[] {
+  return entries.filter(isAboutKey).map((entry) => (JSON.parse(entry.toString()) as LeafOf<"key">).key);
+}
+
+/** Throws unless this key signs now, or the key before can confirm it. */
+export function checkKey(
+  keys: readonly string[],
+  signer: Signer,
+  previousSigner: Pick<Signer, "verifier"> | undefined,
+): void {
+  const newest = keys.at(-1);
+  if (newest === undefined || newest === signer.verifier.text) return;
+  if (newest !== previousSigner?.verifier.text) throw otherKey(keys, signer);
 }
 
 function newestKeyAt(entries: readonly Buffer[]): number {
-  return entries.findLastIndex((entry) => entry.includes('"kind":"key",'));
+  return entries.findLastIndex(isAboutKey);
+}
+
+function isAboutKey(entry: Buffer): boolean {
+  return entry.includes('"kind":"key",');
 }
 
 /** The name and the hash of a public key. */
-const nameOf = (key: string) => key.split("+").slice(0, 2).join("+");
+export const nameOf = (key: string) => key.split("+").slice(0, 2).join("+");
 
 function interruptedChange(previous: string, key: string): DecisionNeededError {
   return new DecisionNeededError(
@@ -44,9 +58,19 @@ function interruptedChange(previous: string, key: string): DecisionNeededError {
   );
 }
 
-export function wrongKey(previous: string): DecisionNeededError {
+/** Where the log does not end with this key. */
+function otherKey(keys: readonly string[], { verifier }: Signer): DecisionNeededError {
+  const newest = nameOf(keys.at(-1)!);
+  if (keys.includes(verifier.text))
+    return new DecisionNeededError(
+      `The log is signed with a newer key, ${newest}; the key of the config, ${nameOf(verifier.text)}, is an earlier one. Nothing was signed.`,
+      [
+        "name the file of the newer key as `key`, and remove `previousKey`; `tidemark archive keys show FILE` prints the key of a file",
+        "if the newer key is lost, start a new archive with another origin and place; the old one stays verifiable",
+      ],
+    );
   return new DecisionNeededError(
-    `The signing key is not the one that this archive was signed with (${nameOf(previous)}). Nothing was signed.`,
+    `The signing key is not the one that this archive was signed with (${newest}). Nothing was signed.`,
     [
       "name the right key file",
       "to change the key, name the new one as `key` and the old one as `previousKey`, and restart",
