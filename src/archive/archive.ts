@@ -9,6 +9,7 @@ import { type CloseSettings, createCloseStep } from "./close/close.ts";
 import { type LogLeaf, parseLeaf } from "./log/leaf.ts";
 import type { Signer, Verifier } from "./log/note.ts";
 import { checkKey, signersOf } from "./log/signers.ts";
+import { witnessesIn } from "./log/witnesses.ts";
 import { createLogWriter, type LogSettings, type LogWriter, type NewLeaf } from "./log/writer.ts";
 import type { ArchiveStore } from "./store/store.ts";
 import { keysText } from "./verify/log-files.ts";
@@ -89,9 +90,11 @@ function missingLeaves(
     // A rotation has a checkpoint of its own, with both signatures.
     if (previous !== null) return missing;
   }
-  const known = new Set(leaves.flatMap((leaf) => (leaf.kind === "witness" ? [leaf.key] : [])));
-  for (const witness of witnesses)
-    if (!known.has(witness.text)) missing.push({ body: { kind: "witness", key: witness.text } });
+  const asked = witnessesIn(leaves).flatMap(({ key, isAsked }) => (isAsked ? [key] : []));
+  const wanted = witnesses.map((witness) => witness.text);
+  for (const key of wanted) if (!asked.includes(key)) missing.push({ body: { kind: "witness", key } });
+  // Signed, so that nobody can hide a witness that refused by taking it out of the config.
+  for (const key of asked) if (!wanted.includes(key)) missing.push({ body: { kind: "witness_end", key } });
   const policy = leaves.findLast((leaf) => leaf.kind === "policy");
   if (policy?.policy_sha256 !== policySha256)
     missing.push({ body: { kind: "policy", policy_sha256: policySha256 } });

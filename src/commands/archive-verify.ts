@@ -145,6 +145,7 @@ function textOf(result: Verification, flags: Flags): string {
       : [
           `The newest checkpoint lacks the cosignature of a witness that the log names: ${unwitnessed.join(", ")}. It was away, or it refused: it may know a longer or another history of this log. Ask it.`,
         ]),
+    ...result.endedWitnesses.map(endedText),
     isPinned
       ? "Checked with the given key."
       : "Self-consistent only: no key was given, so anybody could have written this archive. Use --key.",
@@ -155,6 +156,15 @@ function textOf(result: Verification, flags: Flags): string {
       : []),
     "",
   ].join("\n");
+}
+
+/** No finding, but only the witness can say whether it refused. */
+function endedText({ name, entry, time, last }: Verification["endedWitnesses"][number]): string {
+  const before =
+    last === null
+      ? "It has cosigned no checkpoint"
+      : `The last checkpoint that it cosigned has ${last.size} entries, at ${new Date(last.atMs).toISOString()}`;
+  return `The witness ${name} is no longer asked, since log entry ${entry} of ${time}: the operator took it out of the config. ${before}. If you do not know why, ask it: it may have refused, because it knows a longer or another history of this log.`;
 }
 
 function differingText({

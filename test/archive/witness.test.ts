@@ -282,6 +282,23 @@ describe("the witness", () => {
       expect((await world.verify()).unwitnessed).toEqual([next.verifier.name]);
       const old = await world.verify({ witnesses: [witness.verifier] });
       expect(old).toMatchObject({ findings: [], unwitnessed: [witness.verifier.name] });
+      // The log says since when a witness is not asked, and what it cosigned before.
+      const size = world.archive.leaves().length;
+      await world.restart({ witnesses: [] });
+      const { name, id } = witness.verifier;
+      const ended = await world.verify();
+      expect(ended).toMatchObject({ findings: [], unwitnessed: [], size: size + 1 });
+      expect(ended.endedWitnesses).toEqual([
+        { name: `${name}+${id}`, entry: size - 1, time: expect.any(String), last: expect.anything() },
+        { name: `${name}+${next.verifier.id}`, entry: size, time: expect.any(String), last: null },
+      ]);
+      expect(ended.endedWitnesses[0]?.last?.atMs).toBe(verification.witnessedMs);
+      await world.restart({ witnesses: [] });
+      expect((await world.verify()).size).toBe(size + 1);
+      await world.restart({ witnesses: [witness.verifier] });
+      const again = await world.verify();
+      expect(again).toMatchObject({ findings: [], unwitnessed: [name], size: size + 2 });
+      expect(again.endedWitnesses).toMatchObject([{ name: `${name}+${next.verifier.id}` }]);
     } finally {
       world.end();
       await start();

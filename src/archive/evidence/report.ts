@@ -220,9 +220,10 @@ function gapsOf({ gaps }: Verification): string {
 }
 
 function signers({ leaves }: ReadLog): string {
+  const who = { key: "operator", witness: "witness", witness_end: "witness, no longer asked" };
   const rows = leaves.flatMap((leaf) =>
-    leaf.kind === "key" || leaf.kind === "witness"
-      ? [[String(leaf.index), momentText(leaf.time), leaf.kind === "key" ? "operator" : "witness", leaf.key]]
+    leaf.kind === "key" || leaf.kind === "witness" || leaf.kind === "witness_end"
+      ? [[String(leaf.index), momentText(leaf.time), who[leaf.kind], leaf.key]]
       : [],
   );
   return (

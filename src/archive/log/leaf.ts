@@ -85,6 +85,8 @@ const kinds = {
   }),
   /** A witness that is asked to cosign from here on. */
   witness: z.strictObject({ kind: z.literal("witness"), key: name }),
+  /** A witness that is no longer asked: the operator took it out of the config. */
+  witness_end: z.strictObject({ kind: z.literal("witness_end"), key: name }),
   policy: z.strictObject({ kind: z.literal("policy"), policy_sha256: hex }),
   /** A new signing key. The checkpoint of size index + 1 is signed by the old and the new key (A20). */
   key: z.strictObject({ kind: z.literal("key"), key: name, previous: name.nullable() }),

@@ -6,7 +6,13 @@ import { createTree, type Leaves } from "../log/tree.ts";
 import type { ArchiveStore } from "../store/store.ts";
 import type { Findings } from "./findings.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
-import { checkCosignatures, checkSignature, type KnownKey } from "./signatures.ts";
+import {
+  type Cosignatures,
+  checkCosignatures,
+  checkSignature,
+  type KnownKey,
+  type LastCosigned,
+} from "./signatures.ts";
 
 /* The files of the log beside its newest checkpoint: numbered checkpoints, tiles, and the texts for readers. */
 
@@ -20,7 +26,8 @@ export async function checkFiles(
   keys: readonly KnownKey[],
   isGrowing: boolean,
   findings: Findings,
-): Promise<Set<string>> {
+): Promise<{ readonly files: ReadonlySet<string>; readonly cosigned: LastCosigned }> {
+  const cosigned = new Map<string, { readonly size: number; readonly atMs: number }>();
   const files = new Set(["log/checkpoint", "log/leaves.jsonl", "keys.txt"]);
   const sizes = [...new Set(leaves.map(({ size }) => size))].sort((a, b) => a - b);
   const tiler = createTiler(hashes, (index) => entries[index]!);
@@ -29,7 +36,9 @@ export async function checkFiles(
     const path = `log/checkpoint.${size}`;
     files.add(path);
     while (tree.size < size) tree.append(hashes.at(tree.size));
-    await checkNumbered(store, path, { size, root: tree.root() }, newest, leaves, trusted, keys, findings);
+    const head = { size, root: tree.root() };
+    const found = await checkNumbered(store, path, head, newest, leaves, trusted, keys, findings);
+    for (const { key, atMs } of found) cosigned.set(key, { size, atMs });
     for (const { path: tile, bytes } of tiler.grow(size)) {
       files.add(`log/${tile}`);
       const isSame = (await store.read(`log/${tile}`))?.equals(bytes) === true;
@@ -54,7 +63,7 @@ export async function checkFiles(
   const keyText = keysText(leaves);
   const isKeys = (await store.read("keys.txt"))?.toString() === keyText;
   findings.expect("keys.txt", isKeys, "keys.txt", "INVALID: it is not the list of the log's keys");
-  return files;
+  return { files, cosigned };
 }
 
 /** The file `keys.txt`: every key that the log names, one on each line. */
@@ -73,10 +82,10 @@ async function checkNumbered(
   trusted: Verifier | undefined,
   keys: readonly KnownKey[],
   findings: Findings,
-): Promise<void> {
-  if (!findings.isOn("numbered checkpoints")) return;
+): Promise<Cosignatures["cosigned"]> {
+  if (!findings.isOn("numbered checkpoints")) return [];
   const numbered = await readCheckpoint(store, path, findings);
-  if (numbered === undefined) return;
+  if (numbered === undefined) return [];
   const isRight = numbered.size === size && numbered.origin === newest.origin && numbered.root.equals(root);
   findings.expect(
     "numbered checkpoints",
@@ -92,5 +101,5 @@ async function checkNumbered(
       "INVALID: it differs from log/checkpoint",
     );
   checkSignature(numbered, path, size, trusted, keys, findings);
-  checkCosignatures(numbered, path, leaves, { witnesses: [] }, findings);
+  return checkCosignatures(numbered, path, leaves, { witnesses: [] }, findings).cosigned;
 }

@@ -11,7 +11,15 @@ import type { Findings } from "./findings.ts";
 import { readLocked } from "./locked.ts";
 import { checkFiles } from "./log-files.ts";
 import { readCheckpoint } from "./read-checkpoint.ts";
-import { type Cosignatures, checkCosignatures, checkSignature, checkSince, keysOf } from "./signatures.ts";
+import {
+  type Cosignatures,
+  checkCosignatures,
+  checkSignature,
+  checkSince,
+  type EndedWitness,
+  endedWitnesses,
+  keysOf,
+} from "./signatures.ts";
 
 /*
  * Checks the log: the newest checkpoint and its signature, every entry, the tree over them, every numbered
@@ -28,6 +36,7 @@ export interface CheckedLog {
   readonly locked: readonly LockedFile[] | undefined;
   /** Of the newest checkpoint. */
   readonly cosignatures: Cosignatures;
+  readonly endedWitnesses: readonly EndedWitness[];
 }
 
 export interface LogScope {
@@ -56,7 +65,7 @@ export async function verifyLog(
   const closing = await readClosing(store, checkpoint, keys, findings);
   const locked = await readLocked(store, checkpoint, keys, findings);
   const isGrowing = closing?.isCurrent === true;
-  const files = await checkFiles(
+  const { files, cosigned } = await checkFiles(
     ...([store, checkpoint, entries, leaves, hashes, trusted, keys, isGrowing, findings] as const),
   );
   return {
@@ -66,6 +75,7 @@ export async function verifyLog(
     closing,
     locked,
     cosignatures: checkCosignatures(checkpoint, "log/checkpoint", leaves, scope, findings),
+    endedWitnesses: endedWitnesses(leaves, cosigned),
   };
 }
 
@@ -87,7 +97,8 @@ function parseLeaves(entries: readonly Buffer[], origin: string, findings: Findi
   return entries.flatMap((entry, index) => {
     try {
       const leaf = parseLeaf(entry, origin, index);
-      if (leaf.kind === "key" || leaf.kind === "witness") parseVerifier(leaf.key);
+      if (leaf.kind === "key" || leaf.kind === "witness" || leaf.kind === "witness_end")
+        parseVerifier(leaf.key);
       return [leaf];
     } catch (error) {
       findings.expect(

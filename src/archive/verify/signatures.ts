@@ -1,7 +1,9 @@
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
 import type { LogLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Note, parseVerifier, type Verifier } from "../log/note.ts";
+import { nameOf } from "../log/signers.ts";
 import { type Leaves, rootOf } from "../log/tree.ts";
+import { witnessesIn } from "../log/witnesses.ts";
 import type { Findings } from "./findings.ts";
 
 /* Who signed a checkpoint: the log's keys in their order, a checkpoint that the auditor kept, and witnesses. */
@@ -119,10 +121,30 @@ export function isCurrentNote(
 }
 
 export interface Cosignatures {
-  /** When a witness last cosigned the checkpoint. */
-  readonly newestMs: number | undefined;
-  /** The witnesses without a cosignature. */
+  /** The witnesses that cosigned the checkpoint, by their keys, and when. */
+  readonly cosigned: readonly { readonly key: string; readonly atMs: number }[];
+  /** The witnesses without a cosignature, except those that the log says are no longer asked. */
   readonly lacking: readonly string[];
+}
+
+/** The newest numbered checkpoint that each witness has cosigned, by its key. */
+export type LastCosigned = ReadonlyMap<string, { readonly size: number; readonly atMs: number }>;
+
+/** A witness that the operator took out of the config. */
+export interface EndedWitness {
+  /** Its name and the hash of its key. */
+  readonly name: string;
+  /** The log entry that says so. */
+  readonly entry: number;
+  readonly time: string;
+  /** The last checkpoint that it cosigned; null where it never did. */
+  readonly last: { readonly size: number; readonly atMs: number } | null;
+}
+
+export function endedWitnesses(leaves: readonly LogLeaf[], cosigned: LastCosigned): readonly EndedWitness[] {
+  return witnessesIn(leaves)
+    .filter(({ isAsked }) => !isAsked)
+    .map(({ key, entry, time }) => ({ name: nameOf(key), entry, time, last: cosigned.get(key) ?? null }));
 }
 
 export function checkCosignatures(
@@ -132,10 +154,13 @@ export function checkCosignatures(
   scope: { readonly witnesses: readonly Verifier[] },
   findings: Findings,
 ): Cosignatures {
-  const known = leaves.flatMap((leaf) => (leaf.kind === "witness" ? [parseVerifier(leaf.key)] : []));
+  const named = witnessesIn(leaves);
+  const ended = new Set(named.flatMap(({ key, isAsked }) => (isAsked ? [] : [key])));
+  const known = named.map(({ key }) => parseVerifier(key));
   const signers = leaves.flatMap((leaf) => (leaf.kind === "key" ? [parseVerifier(leaf.key)] : []));
   const given = scope.witnesses;
   const all = [...known.filter(({ text }) => !given.some((witness) => witness.text === text)), ...given];
+  const asked = all.filter((witness) => given.includes(witness) || !ended.has(witness.text));
   const names = new Set([...all, ...signers].map(({ name, id }) => `${name} ${id}`));
   const strange = checkpoint.note.signatures.find(({ name, id }) => !names.has(`${name} ${id}`));
   findings.expect(
@@ -144,22 +169,22 @@ export function checkCosignatures(
     path,
     `INVALID: a signature by ${strange?.name} is of no key that the log names`,
   );
-  let newestMs: number | undefined;
+  const cosigned: { key: string; atMs: number }[] = [];
   const lacking: string[] = [];
   for (const witness of all) {
     try {
       const atMs = cosignedAtMs(checkpoint.note, witness);
-      if (atMs === undefined) {
-        if (given.includes(witness) || !isReplaced(witness, all)) lacking.push(witness.name);
-      } else newestMs = Math.max(newestMs ?? 0, atMs);
+      const isExpected = given.includes(witness) || isNewest(witness, asked);
+      if (atMs !== undefined) cosigned.push({ key: witness.text, atMs });
+      else if (isExpected) lacking.push(witness.name);
     } catch (error) {
       findings.expect("cosignatures", false, path, `INVALID: ${(error as Error).message}`);
     }
   }
-  return { newestMs, lacking };
+  return { cosigned, lacking };
 }
 
-/** A later entry of the log, or the auditor, names another key of the same witness. */
-function isReplaced(witness: Verifier, all: readonly Verifier[]): boolean {
-  return all.findLast(({ name }) => name === witness.name) !== witness;
+/** Logs of earlier versions do not say that a key of a witness is no longer asked where a later entry names another one. */
+function isNewest(witness: Verifier, asked: readonly Verifier[]): boolean {
+  return asked.findLast(({ name }) => name === witness.name) === witness;
 }

@@ -9,6 +9,7 @@ import type { DifferingDay, GapInDay, PartResult } from "./check-part.ts";
 import { type Checkers, createCheckers } from "./checkers.ts";
 import { type Check, createFindings, type Finding, type Findings } from "./findings.ts";
 import { type CheckedLog, verifyLog } from "./log.ts";
+import type { EndedWitness } from "./signatures.ts";
 import { checkStrangers, type Strangers } from "./strangers.ts";
 import { checkTexts } from "./texts.ts";
 
@@ -67,6 +68,8 @@ export interface Verification {
   readonly witnessedMs: number | undefined;
   /** Witnesses that the log names and that have not cosigned the newest checkpoint. */
   readonly unwitnessed: readonly string[];
+  /** No finding: the log says since when they are no longer asked. */
+  readonly endedWitnesses: readonly EndedWitness[];
   /** False without a pinned key: then the archive only agrees with itself (A20). */
   readonly isPinned: boolean;
 }
@@ -140,8 +143,9 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
     gaps: total.gaps,
     differing: total.differing,
     newestMs: newest === undefined ? undefined : Date.parse(newest.time),
-    witnessedMs: log?.cosignatures.newestMs,
+    witnessedMs: log?.cosignatures.cosigned.map(({ atMs }) => atMs).toSorted((a, b) => b - a)[0],
     unwitnessed: log?.cosignatures.lacking ?? [],
+    endedWitnesses: log?.endedWitnesses ?? [],
     isPinned: key !== undefined,
   };
   const mayPass =
