@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format } from "../../src/core/format.ts";
 import { type Log, silentLog } from "../../src/core/log.ts";
@@ -53,6 +53,7 @@ export interface Opening {
   readonly format?: Format;
   readonly nowMs?: number;
   readonly clock?: () => number;
+  readonly sleep?: Clock["sleep"];
   readonly log?: Log;
   readonly system?: FileSystem;
   readonly signal?: AbortSignal;
@@ -69,7 +70,7 @@ export function openFile(directory: string, config: object = {}, opening: Openin
     journal: opening.journal ?? TEST_JOURNAL,
     position,
     state,
-    clock: { ...systemClock, now },
+    clock: { now, sleep: opening.sleep ?? systemClock.sleep },
     log: opening.log ?? silentLog,
     signal: opening.signal ?? new AbortController().signal,
   };

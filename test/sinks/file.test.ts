@@ -251,6 +251,45 @@ describe("compression", () => {
     expect(namesIn(directory).filter((name) => !name.endsWith(".gz"))).toHaveLength(1);
     expect(linesIn(directory)).toEqual(textOf(events));
   });
+
+  test("compression that failed is tried again after a while, without another finished file", async () => {
+    const events = makeEvents(10);
+    let failures = 2;
+    const noRoom: FileSystem = {
+      ...nodeFileSystem,
+      open: async (path, flags) =>
+        path.endsWith(".gz.new") && failures-- > 0 ? fail("ENOSPC") : await nodeFileSystem.open(path, flags),
+    };
+    await put(await open(GZIP, { system: noRoom, sleep: async () => {} }), events);
+    await expect
+      .poll(() => namesIn(directory).filter((name) => name.endsWith(".gz")), { timeout: 30_000 })
+      .toHaveLength(3);
+    expect(linesIn(directory)).toEqual(textOf(events));
+  });
+
+  test("a finished file is not taken for gone while the whole directory is away", async () => {
+    const events = makeEvents(10);
+    const { log, errors } = recordingLog();
+    let isFirst = true;
+    const away: FileSystem = {
+      ...nodeFileSystem,
+      async unlink(path) {
+        if (path.endsWith(".gz.new") && isFirst) {
+          isFirst = false;
+          renameSync(directory, `${directory}.away`);
+        }
+        await nodeFileSystem.unlink(path);
+      },
+    };
+    const sleep = async () => renameSync(`${directory}.away`, directory);
+    const sink = await open(GZIP, { system: away, log, sleep });
+    await put(sink, events);
+    await expect
+      .poll(() => namesIn(folder.path).filter((name) => name.endsWith(".gz")), { timeout: 30_000 })
+      .toHaveLength(3);
+    expect(errors).toEqual([]);
+    expect(linesIn(directory)).toEqual(textOf(events));
+  });
 });
 
 describe("whose the directory is", () => {

@@ -148,7 +148,7 @@ async function replaceLedger(system: FileSystem, directory: string, model: Ledge
   }
 }
 
-function ledgerPath(directory: string): string {
+export function ledgerPath(directory: string): string {
   return `${directory}/${FOLDER}/ledger`;
 }
 

@@ -49,7 +49,7 @@ export function createWriter(opened: Opened): Sink {
   const handles = createHandles(system, openFiles);
   const packer = compress && createPacker();
   const appender = packer ? createPackedAppender(compress, packer) : createAppender();
-  const compressor = createCompressor(system, directory, ledger, context.log);
+  const compressor = createCompressor(system, directory, ledger, context);
   const planner = createPlanner({
     ...{ system, directory, active, extension, pathTemplate, rotateSize, rotateAge },
     next: ledger.model.next,
