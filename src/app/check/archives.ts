@@ -11,7 +11,7 @@ import {
 import { currentParts } from "../../archive/log/current-parts.ts";
 import { parseLeaf } from "../../archive/log/leaf.ts";
 import { parseVerifier } from "../../archive/log/note.ts";
-import { checkKey, keysIn, nameOf, signersOf } from "../../archive/log/signers.ts";
+import { checkKey, keyNameOf, keysIn, signersOf } from "../../archive/log/signers.ts";
 import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import { createWitnessClient } from "../../archive/witness/client.ts";
@@ -49,7 +49,7 @@ export async function* checkArchives(config: Config, signal: AbortSignal): Async
         const { text } = signer.verifier;
         const isCurrent = keys.length === 0 || keys.at(-1) === text;
         const key = isCurrent ? "the key of the config" : "`previousKey`";
-        const change = isCurrent ? "" : `; the next start changes the key to ${nameOf(text)}`;
+        const change = isCurrent ? "" : `; the next start changes the key to ${keyNameOf(text)}`;
         yield { subject, ok: true, message: `${checkpoint.size} log entries, signed with ${key}${change}` };
         const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));
         const classes = unknownClasses(own, currentParts(leaves));

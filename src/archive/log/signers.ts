@@ -46,11 +46,11 @@ function isAboutKey(entry: Buffer): boolean {
 }
 
 /** The name and the hash of a public key. */
-export const nameOf = (key: string) => key.split("+").slice(0, 2).join("+");
+export const keyNameOf = (key: string) => key.split("+").slice(0, 2).join("+");
 
 function interruptedChange(previous: string, key: string): DecisionNeededError {
   return new DecisionNeededError(
-    `A change of the signing key from ${nameOf(previous)} to ${nameOf(key)} was interrupted, and both keys are needed to complete it. Nothing was signed.`,
+    `A change of the signing key from ${keyNameOf(previous)} to ${keyNameOf(key)} was interrupted, and both keys are needed to complete it. Nothing was signed.`,
     [
       "where `tidemark archive keys rotate` was interrupted, repeat it with the same file",
       "name the new key file as `key` and the old one as `previousKey`, and restart; `tidemark archive keys show FILE` prints the key of a file",
@@ -60,10 +60,10 @@ function interruptedChange(previous: string, key: string): DecisionNeededError {
 
 /** Where the log does not end with this key. */
 function otherKey(keys: readonly string[], { verifier }: Signer): DecisionNeededError {
-  const newest = nameOf(keys.at(-1)!);
+  const newest = keyNameOf(keys.at(-1)!);
   if (keys.includes(verifier.text))
     return new DecisionNeededError(
-      `The log is signed with a newer key, ${newest}; the key of the config, ${nameOf(verifier.text)}, is an earlier one. Nothing was signed.`,
+      `The log is signed with a newer key, ${newest}; the key of the config, ${keyNameOf(verifier.text)}, is an earlier one. Nothing was signed.`,
       [
         "name the file of the newer key as `key`, and remove `previousKey`; `tidemark archive keys show FILE` prints the key of a file",
         "if the newer key is lost, start a new archive with another origin and place; the old one stays verifiable",

@@ -1,7 +1,7 @@
 import { cosignedAtMs, parseCheckpoint, type SignedCheckpoint } from "../log/checkpoint.ts";
 import type { LogLeaf } from "../log/leaf.ts";
 import { isSignedBy, type Note, parseVerifier, type Verifier } from "../log/note.ts";
-import { nameOf } from "../log/signers.ts";
+import { keyNameOf } from "../log/signers.ts";
 import { type Leaves, rootOf } from "../log/tree.ts";
 import { witnessesIn } from "../log/witnesses.ts";
 import type { Findings } from "./findings.ts";
@@ -144,7 +144,7 @@ export interface EndedWitness {
 export function endedWitnesses(leaves: readonly LogLeaf[], cosigned: LastCosigned): readonly EndedWitness[] {
   return witnessesIn(leaves)
     .filter(({ isAsked }) => !isAsked)
-    .map(({ key, entry, time }) => ({ name: nameOf(key), entry, time, last: cosigned.get(key) ?? null }));
+    .map(({ key, entry, time }) => ({ name: keyNameOf(key), entry, time, last: cosigned.get(key) ?? null }));
 }
 
 export function checkCosignatures(
