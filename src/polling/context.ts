@@ -31,6 +31,13 @@ export interface PollingSettings extends Times {
   readonly restored?: { readonly madeMs: number; readonly restoredMs: number } | undefined;
 }
 
+/** The refusal of one organization, which waits until that time. */
+export interface LonerRefusal {
+  readonly error: unknown;
+  readonly untilMs: number;
+  readonly waitMs: number;
+}
+
 /** Facts about the service that polling has found out since the process started. */
 export interface Learned {
   /** The largest header block that is sent; lower than configured once the service has refused one. */
@@ -48,16 +55,6 @@ export interface Learned {
   /** How often in a row the name of an unreadable event could not be asked for, by stream. */
   readonly nameFailures: Map<number, number>;
 }
-
-interface LonerRefusal {
-  readonly error: unknown;
-  readonly untilMs: number;
-  readonly waitMs: number;
-}
-
-const LONER_WAIT_MS_MIN = 1000;
-/** However long a wait the service asks for, it is asked again at least this often (R33). */
-const LONER_WAIT_MS_MAX = 600_000;
 
 const FIRST_PATIENCE_MS = 20_000;
 const PATIENCE_MS_MIN = 10_000;
@@ -107,35 +104,25 @@ export function subjectOf(context: PollContext, stream: Stream): string {
   return `${context.account}/${stream.organizations[0] ?? stream.provider ?? ""}`;
 }
 
-/** Whether this is one organization that is read alone because it made its group fail. */
-export function isLoner({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
-  return organizations.length === 1 && (learned.aloneUntilMs.get(organizations[0]!) ?? 0) > clock.now();
-}
-
-/** Whether these come from a group that kept failing while others were served. */
-export function areSuspects({ learned, clock }: PollContext, organizations: readonly string[]): boolean {
-  const isSuspect = (id: string) => (learned.suspectUntilMs.get(id) ?? 0) > clock.now();
-  return organizations.length > 0 && organizations.every(isSuspect);
-}
-
 export function timeText(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Sends one request when the pace allows, and learns the service's clock from every answer, errors included. */
+/**
+ * Sends one request when the pace allows, and learns the service's clock from every answer, errors included.
+ * `isApart`: its refusal does not slow down others.
+ */
 export async function ask(
   context: PollContext,
   query: SourceQuery,
   scope: SourceScope,
   options: SourceOptions,
   priority: Priority,
+  isApart = false,
 ): Promise<SourcePage> {
   const { account, source, pace, clock, metrics, learned } = context;
   const { signal } = options;
   const { organizations = [] } = scope;
-  const loner = isLoner(context, organizations) ? organizations[0]! : undefined;
-  const refusal = loner === undefined ? undefined : learned.refusals.get(loner);
-  if (refusal !== undefined && isWaiting(refusal, clock.now())) throw refusal.error;
   return pace.run(
     priority,
     signal,
@@ -148,7 +135,6 @@ export async function ask(
         learned.slowMs = Math.max(learned.slowMs * SLOW_DECAY, performance.now() - sentMs);
         learnTime(context, page.head.dateMs);
         warnWithoutDate(context, page.head.dateMs);
-        if (loner !== undefined) learned.refusals.delete(loner);
         metrics.add("tidemark_source_requests_total", 1, { account, outcome: "ok" });
         metrics.record("tidemark_source_request_seconds", (clock.now() - startedMs) / 1000, { account });
         return page;
@@ -163,11 +149,7 @@ export async function ask(
     (error) => {
       if (signal.aborted) return undefined;
       const { kind, retryAfterMs } = source.fault(error);
-      if (kind !== "throttled" && kind !== "unavailable") return undefined;
-      if (loner !== undefined)
-        learned.refusals.set(loner, refusalAfter(refusal, error, retryAfterMs, clock.now()));
-      // Others are served while these are refused, so they must not hold them up (R32).
-      if (loner !== undefined || areSuspects(context, organizations)) return undefined;
+      if (isApart || (kind !== "throttled" && kind !== "unavailable")) return undefined;
       return { kind: kind === "throttled" ? "too_many" : "overloaded", retryAfterMs };
     },
   );
@@ -179,23 +161,6 @@ export async function ask(
  */
 export function patienceOf({ slowMs }: Learned): number {
   return slowMs === 0 ? FIRST_PATIENCE_MS : Math.max(PATIENCE_MS_MIN, slowMs * PATIENCE_FACTOR);
-}
-
-/** A longer wait is never set: the local clock was set back meanwhile. */
-function isWaiting({ untilMs }: LonerRefusal, nowMs: number): boolean {
-  return untilMs > nowMs && untilMs - nowMs <= LONER_WAIT_MS_MAX;
-}
-
-/** As long as the service asks for, else longer with each refusal in a row. */
-function refusalAfter(
-  before: LonerRefusal | undefined,
-  error: unknown,
-  retryAfterMs: number | undefined,
-  nowMs: number,
-): LonerRefusal {
-  const growing = before === undefined ? LONER_WAIT_MS_MIN : before.waitMs * 2;
-  const waitMs = Math.min(LONER_WAIT_MS_MAX, retryAfterMs ?? growing);
-  return { error, waitMs: Math.max(LONER_WAIT_MS_MIN, waitMs), untilMs: nowMs + waitMs };
 }
 
 /** While the clocks differ, windows are sealed later. */

@@ -3,8 +3,9 @@ import { ForeignEventsError, type PreparedPage, preparePage } from "../../core/p
 import { eventBytes, ScanError } from "../../core/scanner.ts";
 import { wholeSecondAfter } from "../../core/time.ts";
 import type { PassBegin, Window } from "../../core/window.ts";
-import { ask, type PollContext, scopeOf, subjectOf, timeText } from "../context.ts";
+import { type PollContext, subjectOf, timeText } from "../context.ts";
 import type { Priority } from "../limits/pace.ts";
+import { askForWindow } from "./apart.ts";
 import { noteOrder } from "./order.ts";
 import { lastStartMs } from "./pass.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
@@ -65,7 +66,7 @@ export async function fetchPage(
     const localMs = context.clock.now();
     const guessMs = context.serviceClock.now();
     const options = { searchAfter: cursor ?? undefined, signal, mayExceed };
-    const page = await ask(context, query, scopeOf(window.stream), options, priority);
+    const page = await askForWindow(context, window, query, options, priority);
     const answeredMs = context.serviceClock.now();
     const dateMs = page.head.dateMs ?? guessMs;
     const begunMs = guessMs - dateMs > CLOCK_DOUBT_MS ? dateMs : guessMs;

@@ -1,5 +1,6 @@
 import type { Pass, Window } from "../../core/window.ts";
-import { areSuspects, isLoner, type PollContext } from "../context.ts";
+import type { PollContext } from "../context.ts";
+import { areSuspects, isLoner } from "./apart.ts";
 import { isUnordered } from "./order.ts";
 import { halved } from "./pass.ts";
 import { type Canaries, verdictOfOthers } from "./probe.ts";

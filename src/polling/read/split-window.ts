@@ -1,7 +1,8 @@
 import { DAY_MS } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
-import { isLoner, type PollContext } from "../context.ts";
+import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
+import { isLoner } from "./apart.ts";
 
 /** An organization that made a group fail is read alone for so long. */
 const ALONE_MS = DAY_MS;
