@@ -108,14 +108,14 @@ function send(
           ...request.headers,
         ],
         body: request.body ?? null,
-        headersTimeout: headersTimeoutOf(request, options),
+        headersTimeout: request.headersTimeoutMs === undefined ? null : patienceOf(request, options),
       },
       handler,
     );
   });
 }
 
-function headersTimeoutOf(request: TransportRequest, { headersTimeoutMs }: TransportOptions): number {
+function patienceOf(request: TransportRequest, { headersTimeoutMs }: TransportOptions): number {
   return Math.min(headersTimeoutMs, request.headersTimeoutMs ?? headersTimeoutMs);
 }
 
@@ -197,7 +197,7 @@ function exchangeOf(
       if (!over) receiver?.end();
     },
     onResponseError(_controller, error) {
-      fail(failureOf(where, error, settle !== undefined, headersTimeoutOf(request, options)));
+      fail(failureOf(where, error, settle !== undefined, patienceOf(request, options)));
     },
   };
 }
