@@ -139,7 +139,7 @@ function accountPoints({ name, state, liveLagMs, overdueMs }: StatusView["accoun
 }
 
 function lostText({ gaps, durationMs, organizations, open }: Facts["gaps"]): string[] {
-  const lost = `${formatDuration(durationMs)} of ${countText(organizations, "organization")} cannot be read any more`;
+  const lost = `${formatDuration(durationMs)} of ${countText(organizations, "organization")} cannot be read or compared any more`;
   const refused = `The service refused ${countText(open, "time range")} when it was last asked`;
   return [...(gaps > 0 ? [lost] : []), ...(open > 0 ? [refused] : [])];
 }

@@ -124,7 +124,7 @@ describe("R40 the statement of health", () => {
     );
     const gaps = { ...fine.gaps, gaps: 2, organizations: 1, durationMs: 7_200_000 };
     expect(headline({ gaps })).toBe(
-      "Everything is arriving and being delivered. 2h of 1 organization cannot be read any more.",
+      "Everything is arriving and being delivered. 2h of 1 organization cannot be read or compared any more.",
     );
     expect(statementOf({ ...fine, startedMs: null })).toEqual({
       health: "degraded",
