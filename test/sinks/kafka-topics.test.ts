@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { kafka } from "../../src/sinks/kafka/sink.ts";
-import { attempt, drive } from "../contract/drive.ts";
+import { attempt, drive, probeSink } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
 import { placeByKcat, readTopic } from "../support/kafka.ts";
 import { API } from "../support/kafka-proxy.ts";
@@ -103,25 +103,56 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     expect(topics[0]!.partitions.length).toBe(5);
   });
 
-  test("a topic with delivered events that is gone is not made again without a word", async () => {
+  /** Resolves once the broker itself no longer shows it. */
+  async function deleteTopic(topic: string): Promise<void> {
+    await suite.admin.deleteTopics({ topics: [topic] });
+    await expect.poll(async () => (await suite.admin.listTopics()).includes(topic)).toBe(false);
+  }
+
+  test("a topic with delivered events that is gone is not made again without a word, and check says so", async () => {
     const target = suite.newTarget({ createTopics: { partitions: 1, replication: 1 } });
     const events = makeEvents(3);
+    expect(await probeSink(target)).toContain(
+      `The topic ${target.topic} does not exist yet; \`run\` creates it.`,
+    );
     await drive(target, events.slice(0, 2));
-    await suite.admin.deleteTopics({ topics: [target.topic] });
-    const error = await vi.waitFor(
-      async () => {
-        const thrown: unknown = await suite.open(target).catch((caught: unknown) => caught);
-        expect(thrown).toBeInstanceOf(PausedError);
-        return thrown as PausedError;
-      },
-      { timeout: 60_000, interval: 500 },
-    );
-    expect(error.message).toContain(
-      `The topic ${target.topic} is gone, and with it the events that were delivered`,
-    );
+    await deleteTopic(target.topic);
+    for (const attempted of [() => suite.open(target), () => probeSink(target)]) {
+      const error: unknown = await attempted().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(PausedError);
+      expect((error as PausedError).message).toBe(
+        `The topic ${target.topic} is gone, and with it the events that were delivered to it. It is not created again.`,
+      );
+    }
     await suite.createTopic(target.topic, 1, {});
     await drive(target, events);
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events.slice(2)));
+  });
+
+  test("nor is one that events name, however long ago it got some; others are made", async () => {
+    const target = suite.newTarget();
+    const templated = { ...target, config: { ...target.config, topic: `${target.topic}-{organization}` } };
+    const events = ["gone", "other", "gone", "fresh"].map((organization, index) =>
+      makeEvent({ organization, index, id: `${index}` }),
+    );
+    await drive(templated, events.slice(0, 2), { batchEvents: 1 });
+    await deleteTopic(`${target.topic}-gone`);
+    const words = `The topic ${target.topic}-gone is gone, and with it the events that were delivered to it.`;
+    expect((await probeSink(templated)).join()).toContain(words);
+    const again = { ...templated, memory: new Map<string, unknown>() };
+    const sink = await suite.open(again);
+    const error = await attempt(sink, makeBatch(sink, events.slice(2, 3)));
+    expect(error).toBeInstanceOf(PausedError);
+    expect((error as PausedError).message).toContain(words);
+    await suite.createTopic(`${target.topic}-gone`);
+    await drive(again, events, { batchEvents: 1 });
+    for (const [name, expected] of [
+      ["gone", [events[2]!]],
+      ["other", [events[1]!]],
+      ["fresh", [events[3]!]],
+    ] as const)
+      expect(await suite.bodiesOf(`${target.topic}-${name}`)).toEqual(bodies(expected));
+    expect((await probeSink(again)).join()).not.toContain("is gone");
   });
 
   test("events and positions never share a topic", async () => {

@@ -81,7 +81,7 @@ export const kafkaSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        "Creates topics that are missing; without it a missing topic pauses the sink. A fixed topic that the sink has delivered events to, exactly once, is not created again.",
+        "Creates topics that are missing; without it a missing topic pauses the sink. A topic that the sink has delivered events to, exactly once, is not created again.",
     }),
   compression: compressionSchema.optional().meta({
     description:

@@ -133,7 +133,11 @@ export async function readPosition(client: KafkaClient, options: ReadOptions): P
 const NOT_LED = ["NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"];
 const NOT_LED_MS_MAX = 10_000;
 
-async function onceLed<Value>(brokers: KafkaBrokers, options: ReadOptions, read: () => Promise<Value>) {
+export async function onceLed<Value>(
+  brokers: KafkaBrokers,
+  options: Pick<ReadOptions, "clock" | "signal">,
+  read: () => Promise<Value>,
+): Promise<Value> {
   const deadlineMs = options.clock.now() + NOT_LED_MS_MAX;
   for (;;) {
     try {
@@ -162,16 +166,36 @@ async function readPartition(
   options: ReadOptions,
   from = 0n,
 ): Promise<Found> {
-  const { topic, key, clock, signal } = options;
+  const { topic } = options;
+  const newest = newestUnder(options.key);
+  const isWhole = await scan(brokers, { ...options, partition, from }, newest);
+  const record = newest.committed();
+  return {
+    held: record && decode(record, partition, topic),
+    undecidedIn: isWhole ? undefined : partition,
+    newest: newest.transactions().flatMap((transaction) => writtenBy(transaction, topic, partition)),
+  };
+}
+
+export interface Scan extends Pick<ReadOptions, "topic" | "waitMs" | "clock" | "signal"> {
+  readonly partition: number;
+  readonly from: bigint;
+}
+
+/** Shows the taker all records up to the end, and those behind it while it waits for an outcome; false where the time was over before. */
+export async function scan(
+  brokers: KafkaBrokers,
+  { topic, partition, from, waitMs, clock, signal }: Scan,
+  taker: { take(record: FetchedRecord): void; isUndecided(): boolean },
+): Promise<boolean> {
   const first = await offsetAt("first");
   const end = await offsetAt("end");
   let at = from > first && from < end ? from : first;
-  const deadlineMs = clock.now() + options.waitMs;
-  const newest = newestUnder(key);
-  while (at < end || newest.isUndecided()) {
+  const deadlineMs = clock.now() + waitMs;
+  while (at < end || taker.isUndecided()) {
     signal.throwIfAborted();
     const { messages, highWatermark } = await fetchNext();
-    for (const record of messages) if (BigInt(record.offset) >= at) newest.take(record);
+    for (const record of messages) if (BigInt(record.offset) >= at) taker.take(record);
     const last = messages.at(-1);
     if (last && BigInt(last.offset) >= at) at = BigInt(last.offset) + 1n;
     // Compaction left a hole.
@@ -179,12 +203,7 @@ async function readPartition(
     else if (clock.now() < deadlineMs) await clock.sleep(POLL_MS, signal);
     else break;
   }
-  const record = newest.committed();
-  return {
-    held: record && decode(record, partition, topic),
-    undecidedIn: at < end || newest.isUndecided() ? partition : undefined,
-    newest: newest.transactions().flatMap((transaction) => writtenBy(transaction, topic, partition)),
-  };
+  return at >= end && !taker.isUndecided();
 
   async function offsetAt(place: OffsetPlace): Promise<bigint> {
     const [found] = await brokers.offsets([{ topic, partitions: [partition] }], place);
@@ -218,6 +237,7 @@ interface Transaction {
 
 /** A control record's key is a version and a type; this type commits, the other aborts. */
 const COMMIT = 1;
+export const isCommit = (control: FetchedRecord) => control.key?.readInt16BE(2) === COMMIT;
 
 /** Finds the record under a key that was committed last, and the newest transactions. */
 function newestUnder(key: string) {
@@ -231,7 +251,7 @@ function newestUnder(key: string) {
         const ended = undecided.get(producerId);
         if (!ended) return;
         undecided.delete(producerId);
-        decided = { record: ended, isCommitted: record.key?.readInt16BE(2) === COMMIT };
+        decided = { record: ended, isCommitted: isCommit(record) };
         if (decided.isCommitted) committed = ended;
       } else if (record.key?.toString() !== key) return;
       else if (inTransaction) undecided.set(producerId, record);
@@ -258,6 +278,9 @@ function decode(record: FetchedRecord, partition: number, topic: string): HeldPo
   }
   return { position: held.position, instance: held.instance, place: `${partition}:${record.offset}` };
 }
+
+/** The partitions of events that the transaction of a position has written to. */
+export const touchedIn = (record: FetchedRecord): readonly Touched[] => parse(record)?.touched ?? [];
 
 function parse(record: FetchedRecord) {
   const value = valueSchema.safeParse(parseJson(record.value?.toString() ?? ""));

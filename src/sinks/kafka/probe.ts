@@ -1,16 +1,19 @@
 import { PausedError } from "../../core/errors.ts";
-import type { KafkaBrokers, KafkaClient, TopicRights } from "../../core/kafka.ts";
+import type { KafkaAdmin, KafkaBrokers, KafkaClient, TopicRights } from "../../core/kafka.ts";
 import { connect } from "./client/connect.ts";
 import type { KafkaContext } from "./config.ts";
+import { readDelivered } from "./delivered.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import {
+  goneTopics,
   missingTopics,
-  POSITIONS_PARTITIONS,
   partitionsOf,
   requirePolicies,
   topicSettingsOf,
+  WANTED_POSITIONS,
+  wantedFor,
 } from "./topics.ts";
-import { defaultId } from "./transactions.ts";
+import { idOf } from "./transactions.ts";
 
 const PROBE_MS_MAX = 60_000;
 /** Kafka's error codes. */
@@ -49,12 +52,13 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
   if (rights === undefined) remarks.push("This broker does not say what the user may do with a topic.");
   await client.admin(async (admin) => {
     const found = rights === undefined ? await partitionsOf(admin, names) : partitionsIn(rights);
+    remarks.push(...(await lookForGone(admin, found)));
     const missing = names.filter((name) => !found.has(name));
     if (missing.length > 0 && !config.createTopics)
-      throw missingTopics(missing, {
-        numPartitions: missing[0] === config.positionsTopic ? POSITIONS_PARTITIONS : 1,
-        compacted: missing[0] === config.positionsTopic,
-      });
+      throw missingTopics(
+        missing,
+        missing[0] === config.positionsTopic ? WANTED_POSITIONS : wantedFor(config),
+      );
     for (const name of missing) remarks.push(`The topic ${name} does not exist yet; \`run\` creates it.`);
     for (const topic of rights ?? []) requireRights(topic, config.positionsTopic);
     const there = names.filter((name) => found.has(name));
@@ -62,9 +66,26 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
   });
   // Finding the coordinator needs a right on the transactional id and starts no transaction.
   if (isExact) {
-    await brokers.findCoordinator(config.transactionalId ?? defaultId(context.name));
+    await brokers.findCoordinator(idOf(context));
   }
   return remarks;
+
+  /** Throws for a fixed topic as opening does; one that is named by events matters only when the next one goes there. */
+  async function lookForGone(admin: KafkaAdmin, found: ReadonlyMap<string, number>): Promise<string[]> {
+    const topic = config.positionsTopic;
+    const partitions = found.get(topic);
+    if (partitions === undefined || (isFixed && found.has(config.topic))) return [];
+    const { clock, signal } = context;
+    const delivered = await readDelivered(brokers, { topic, partitions, key: idOf(context), clock, signal });
+    const [beginning] = config.topic.split("{") as [string];
+    const used = [...delivered].filter((name) => (isFixed ? name === beginning : name.startsWith(beginning)));
+    const there = isFixed ? found : await partitionsOf(admin, used);
+    const gone = used.filter((name) => !there.has(name));
+    if (gone.length === 0) return [];
+    const error = goneTopics(gone, wantedFor(config));
+    if (isFixed) throw error;
+    return [`${error.message} The sink pauses when an event goes there: ${error.remedy}.`];
+  }
 }
 
 function partitionsIn(rights: readonly TopicRights[]): ReadonlyMap<string, number> {

@@ -17,26 +17,27 @@ export interface PartitionPlace {
 }
 
 export interface TopicBook {
-  /** Makes sure that the positions topic exists and is compacted; returns its number of partitions. */
-  preparePositions(): Promise<number>;
-  /** Makes sure that these topics of events exist and keep every event. One in `delivered` has got events, and is never created. */
-  prepare(names: ReadonlySet<string>, delivered?: ReadonlySet<string>): Promise<void>;
+  /** Makes sure that these topics of events exist and keep every event. */
+  prepare(names: ReadonlySet<string>): Promise<void>;
   /** Where a key belongs in a topic that was prepared. */
   place(topic: string, key: string | null): PartitionPlace;
   /** Record batches of this topic are at most this large from the next opening on. */
   shrink(topic: string, chunkBytesMax: number): void;
 }
 
-/**
- * A fixed topic that is missing or compacted is found at opening, not with the first event. If events were delivered
- * to a topic that is missing now, it is not created: that would hide that those events are gone.
- */
-export async function prepareFixed(
-  topics: TopicBook,
-  { topic }: KafkaConfig,
-  delivered: ReadonlySet<string> = new Set(),
-): Promise<void> {
-  if (!topic.includes("{")) await topics.prepare(new Set([topic]), delivered);
+/** A fixed topic that is missing or compacted is found at opening, not with the first event. */
+export async function prepareFixed(topics: TopicBook, { topic }: KafkaConfig): Promise<void> {
+  if (!topic.includes("{")) await topics.prepare(new Set([topic]));
+}
+
+/** Makes sure that the positions topic exists and is compacted; returns its number of partitions. */
+export async function preparePositions(client: KafkaClient, context: KafkaContext): Promise<number> {
+  const name = context.config.positionsTopic;
+  return client.admin(async (admin) => {
+    const partitions = await existing(admin, context, [name], WANTED_POSITIONS);
+    requireCompaction(name, (await topicSettingsOf(admin, [name])).get(name)?.get("cleanup.policy"));
+    return partitions.get(name)!;
+  });
 }
 
 /** The broker's default, 1 MiB and 12 bytes, for brokers that do not tell. */
@@ -44,11 +45,19 @@ const MESSAGE_BYTES_MAX_DEFAULT = 1_048_588;
 const PLACES_MAX = 10_000;
 const CHUNK_BYTES_MIN = 1_000;
 /** More than one partition: sinks that share a partition wait for each other when they open. */
-export const POSITIONS_PARTITIONS = 16;
+const POSITIONS_PARTITIONS = 16;
 /** Topics in one request. */
 const TOPICS_AT_ONCE = 200;
 
-export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook {
+/**
+ * `delivered` names the topics that this sink has delivered events to; it is asked when a topic is missing. Such a
+ * topic is not created: that would hide that those events are gone.
+ */
+export function topicBook(
+  client: KafkaClient,
+  context: KafkaContext,
+  delivered?: () => Promise<ReadonlySet<string>>,
+): TopicBook {
   const { config } = context;
   const topics = new Map<string, Topic>();
 
@@ -56,12 +65,8 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
   const shrunkKey = (topic: string) => `chunkBytesMax\n${topic}`;
   const memory = memoryOf(context);
 
-  async function prepareSome(
-    admin: KafkaAdmin,
-    names: readonly string[],
-    delivered: ReadonlySet<string>,
-  ): Promise<void> {
-    const wanted = { numPartitions: config.createTopics?.partitions ?? 1, compacted: false, delivered };
+  async function prepareSome(admin: KafkaAdmin, names: readonly string[]): Promise<void> {
+    const wanted = { ...wantedFor(config), delivered };
     const partitions = await existing(admin, context, names, wanted);
     const settings = await topicSettingsOf(admin, names);
     for (const name of names) {
@@ -77,20 +82,12 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
   }
 
   return {
-    preparePositions: () =>
-      client.admin(async (admin) => {
-        const name = config.positionsTopic;
-        const wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
-        const partitions = await existing(admin, context, [name], wanted);
-        requireCompaction(name, (await topicSettingsOf(admin, [name])).get(name)?.get("cleanup.policy"));
-        return partitions.get(name)!;
-      }),
-    async prepare(names, delivered = new Set()) {
+    async prepare(names) {
       const missing = [...names].filter((name) => !topics.has(name));
       if (missing.length === 0) return;
       await client.admin(async (admin) => {
         for (let at = 0; at < missing.length; at += TOPICS_AT_ONCE)
-          await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE), delivered);
+          await prepareSome(admin, missing.slice(at, at + TOPICS_AT_ONCE));
       });
     },
     place(topic, key) {
@@ -115,9 +112,16 @@ export function topicBook(client: KafkaClient, context: KafkaContext): TopicBook
 interface Wanted {
   readonly numPartitions: number;
   readonly compacted: boolean;
-  /** Topics that have got events. */
-  readonly delivered?: ReadonlySet<string>;
+  readonly delivered?: (() => Promise<ReadonlySet<string>>) | undefined;
 }
+
+export const WANTED_POSITIONS: Wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
+
+/** A new topic of events. */
+export const wantedFor = ({ createTopics }: KafkaConfig): Wanted => ({
+  numPartitions: createTopics?.partitions ?? 1,
+  compacted: false,
+});
 
 /** The number of partitions of each topic; missing topics are created where the config allows it. */
 async function existing(
@@ -129,8 +133,9 @@ async function existing(
   const found = await partitionsOf(admin, names);
   const missing = names.filter((name) => !found.has(name));
   if (missing.length === 0) return found;
-  const gone = missing.find((name) => wanted.delivered?.has(name));
-  if (gone !== undefined) throw goneTopic(gone, wanted);
+  const delivered = await wanted.delivered?.();
+  const gone = missing.filter((name) => delivered?.has(name));
+  if (gone.length > 0) throw goneTopics(gone, wanted);
   const { createTopics } = context.config;
   if (!createTopics) throw missingTopics(missing, wanted);
   await admin.create(
@@ -153,11 +158,13 @@ export function missingTopics(missing: readonly string[], wanted: Wanted): Pause
   );
 }
 
-/** Somebody may have deleted it by mistake, or the brokers are others. */
-function goneTopic(topic: string, wanted: Wanted): PausedError {
+/** Somebody may have deleted them by mistake, or the brokers are others. */
+export function goneTopics(gone: readonly string[], wanted: Wanted): PausedError {
+  const [topic] = gone;
+  const others = gone.length > 1 ? ` So are ${gone.length - 1} more.` : "";
   return new PausedError(
-    `The topic ${topic} is gone, and with it the events that were delivered to it. It is not created again.`,
-    `check that these are the right brokers; to go on with the events that follow, create the topic (${creationOf(topic, wanted)})`,
+    `The topic ${topic} is gone, and with it the events that were delivered to it. It is not created again.${others}`,
+    `check that these are the right brokers; to go on with the events that follow, create the topic (${creationOf(topic!, wanted)})`,
   );
 }
 
@@ -181,7 +188,8 @@ async function untilKnown(admin: KafkaAdmin, names: readonly string[], { clock, 
   }
 }
 
-const UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
+/** A topic without a leader is another error: it is there. */
+const UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION";
 
 /**
  * The number of partitions of those topics that exist, in one request. The client rejects the whole answer
@@ -197,7 +205,7 @@ export async function partitionsOf(
       topics.flatMap(({ name, partitions }) => (partitions.length > 0 ? [[name, partitions.length]] : [])),
     );
   } catch (error) {
-    if (!UNKNOWN.includes((error as { type?: string }).type ?? "")) throw error;
+    if ((error as { type?: string }).type !== UNKNOWN) throw error;
     if (names.length === 1) return new Map();
   }
   const half = Math.ceil(names.length / 2);

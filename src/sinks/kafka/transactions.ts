@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
-import type { KafkaClient, KafkaProducer, Touched } from "../../core/kafka.ts";
+import type { KafkaClient, KafkaProducer, KeyedRecord, Touched } from "../../core/kafka.ts";
 import type { Position } from "../../core/position.ts";
 import type { Batch, Sink } from "../../core/sink.ts";
 import type { SinkState } from "../../core/sink-state.ts";
 import { type KafkaContext, memoryOf } from "./config.ts";
+import { createNotes, readDelivered } from "./delivered.ts";
 import { endHanging } from "./hanging.ts";
 import { type Layout, touchedBy } from "./layout.ts";
 import {
@@ -13,10 +14,9 @@ import {
   positionPlaceOf,
   positionState,
   readPosition,
-  type Written,
 } from "./positions.ts";
 import { sendAll } from "./send.ts";
-import { prepareFixed, type TopicBook, topicBook } from "./topics.ts";
+import { prepareFixed, preparePositions, type TopicBook, topicBook } from "./topics.ts";
 import { createBatchWriter, KAFKA_WRITES_MAX } from "./writer.ts";
 
 /** Kept between two openings in one process, to recognize a second instance (R25). */
@@ -29,12 +29,11 @@ interface Instance {
 /** R24: InitProducerId comes first, since it ends our old transaction; only then is the position read. */
 export async function openTransactional(client: KafkaClient, context: KafkaContext): Promise<Sink> {
   const { config } = context;
-  const id = config.transactionalId ?? defaultId(context.name);
+  const id = idOf(context);
   if (config.topic === config.positionsTopic) {
     throw new PausedError("topic and positionsTopic are the same.", "name another topic for one of them");
   }
-  const topics = topicBook(client, context);
-  const partitions = await topics.preparePositions();
+  const partitions = await preparePositions(client, context);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
   const place = { topic: positionsTopic, partitions, key: id, from: positionPlaceOf(context.state) };
@@ -56,18 +55,25 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
       `Another producer's open transaction holds a position in ${positionsTopic}, partition ${undecidedIn}. One that outlives its time-out hangs: kafka-transactions.sh find-hanging names it and the others of its producer id; abort those in topics of events first, this one last.`,
     );
   }
-  await prepareFixed(topics, config, topicsOf(newest));
+  let delivered: Promise<ReadonlySet<string>> | undefined;
+  const topics = topicBook(client, context, () => {
+    // Read once: an opening never prepares a topic again that it has delivered to.
+    delivered ??= client.brokers((brokers) => readDelivered(brokers, { ...place, clock, signal }));
+    return delivered;
+  });
+  await prepareFixed(topics, config);
   const { instance } = remember(memoryOf(context), [...config.brokers, positionsTopic, id].join("\n"), held);
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
     encodePosition({ position, key: id, partitions, instance, sink: context.name, touched });
-  return opened({ client, context, producer, topics, position: held?.position, positionMessage });
+  return opened({
+    ...{ client, context, producer, topics, positionMessage },
+    notes: createNotes(id),
+    position: held?.position,
+  });
 }
 
-/** The topics that the newest transaction has delivered to. */
-function topicsOf(newest: readonly Written[]): ReadonlySet<string> {
-  const committed = newest.filter(({ isCommitted }) => isCommitted === true);
-  return new Set(committed.flatMap(({ touched }) => touched.map(({ topic }) => topic)));
-}
+/** Who the sink is to Kafka. */
+export const idOf = ({ config, name }: KafkaContext) => config.transactionalId ?? defaultId(name);
 
 export function defaultId(sink: string): string {
   return `tidemark-${sink}`;
@@ -103,6 +109,7 @@ interface Opened {
   readonly context: KafkaContext;
   readonly producer: KafkaProducer;
   readonly topics: TopicBook;
+  readonly notes: ReturnType<typeof createNotes>;
   readonly position: Position | undefined;
   readonly positionMessage: (
     position: Position,
@@ -110,21 +117,27 @@ interface Opened {
   ) => ReturnType<typeof encodePosition>;
 }
 
-function opened({ client, context, producer, topics, position, positionMessage }: Opened): Sink {
+function opened({ client, context, producer, topics, notes, position, positionMessage }: Opened): Sink {
   const { config, clock } = context;
+
+  async function produceOwn(partition: number, records: readonly KeyedRecord[]): Promise<void> {
+    const own = { topic: config.positionsTopic, partition };
+    const refused = await producer.produce([await client.encode(own, records, clock.now())]);
+    if (refused.length > 0) throw new Error("The positions topic refuses a position as too large.");
+  }
 
   async function send({ records, to }: Batch, layout: Layout): Promise<SinkState | undefined> {
     const touched = touchedBy(layout);
     const { partition, message } = positionMessage(to, touched);
     // The position goes first: it names all partitions of the transaction, however far that comes.
     await producer.begin([{ topic: config.positionsTopic, partitions: [partition] }]);
-    const own = { topic: config.positionsTopic, partition };
-    const refused = await producer.produce([await client.encode(own, [message], clock.now())]);
-    if (refused.length > 0) throw new Error("The positions topic refuses a position as too large.");
+    await produceOwn(partition, [message]);
+    const offset = producer.offsetIn(config.positionsTopic, partition);
+    for (const batch of notes.of(touched)) await produceOwn(partition, batch);
     await producer.begin(touched);
     await sendAll({ to: producer, layout, topics, records: records.length, isTransaction: true });
-    const offset = producer.offsetIn(config.positionsTopic, partition);
     await producer.commit();
+    notes.committed(touched);
     return offset === undefined ? undefined : positionState({ partition, offset });
   }
 
