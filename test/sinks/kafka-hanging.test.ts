@@ -131,11 +131,13 @@ describe.skipIf(suite.skipOwn)("R24 kafka, a transaction that the brokers have l
     await expect.poll(() => seen(target.topic)).toEqual(sent(events));
   });
 
-  test("does not keep the sink from opening when a topic of it is gone", async () => {
+  test("does not keep the sink from opening when a topic of it was gone and was made again", async () => {
     const target = impatient(1);
     await leaveHanging(target, "all", FORGED.endTxn);
     await suite.admin.deleteTopics({ topics: [target.topic] });
     await expect.poll(async () => (await suite.admin.listTopics()).includes(target.topic)).toBe(false);
+    await expect(suite.open(target, after(second))).rejects.toThrow(`The topic ${target.topic} is gone`);
+    await suite.createTopic(target.topic);
     const sink = await suite.open(target, after(second));
     expect(sink.position).toEqual(after(second).position);
   });
