@@ -18,6 +18,7 @@ import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
 import { createReaderLetters } from "./reader-letters.ts";
 import { without } from "./records.ts";
+import { createOpeningWatch } from "./slow-opening.ts";
 
 /*
  * Delivers the journal to one sink. One step is one of these:
@@ -38,6 +39,7 @@ export function createDelivery(options: DeliveryOptions) {
   const { name, definition, reader, clock, log, metrics, wake } = options;
   const exactlyOnce = definition.guarantee === "exactly_once";
   const health = createHealth(name, clock, log, options.alarms);
+  const openingWatch = createOpeningWatch({ clock, log, waits: health.waits });
   const progress = createProgress(reader.position);
   const refusals = createRefusals();
   const letters = createReaderLetters(reader);
@@ -50,6 +52,7 @@ export function createDelivery(options: DeliveryOptions) {
     wroteAhead: count,
   });
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
+  const readerState = () => (reader.state as ReaderState | undefined) ?? {};
   const alone = createQueue();
   let sink: Sink | undefined;
   /** How long an unfilled batch waits. */
@@ -124,14 +127,11 @@ export function createDelivery(options: DeliveryOptions) {
     const { sink: state, layout } = readerState();
     const to = bounds.at(-1);
     const unfinished = to && layout && { to, layout };
-    return definition.open({
-      ...{ name, config, format, journal, earlierJournals, position, state, unfinished },
-      ...{ clock, log, signal, stdout, memory, limited: health.limited },
+    const opening = definition.open({
+      ...{ name, config, format, journal, earlierJournals, position, state, unfinished, clock, log, signal },
+      ...{ stdout, memory, limited: health.limited, waitsFor: openingWatch.waitsFor },
     });
-  }
-
-  function readerState(): ReaderState {
-    return (reader.state as ReaderState | undefined) ?? {};
+    return openingWatch.during(opening);
   }
 
   async function pass(to: Position): Promise<void> {

@@ -35,6 +35,7 @@ const STUCK_MS = 60_000;
 
 const RETRY_REMEDY =
   "Retrying automatically. If this persists, check that the destination is up and reachable.";
+const SLOW_REMEDY = "Nothing is lost. If this persists, check that the destination is up and answers.";
 const UNEXPECTED_REMEDY =
   "Retrying automatically. Tidemark does not know this error: if it persists, please report it with the log.";
 
@@ -112,6 +113,12 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
     stopped(why: string, whatToDo: string): void {
       become("stopped", why, whatToDo);
       raise("sink_stopped", "critical");
+    },
+    /** An opening takes long; undefined: it has ended. The reason of an earlier failure says more. */
+    waits(why: string | undefined): void {
+      if (state !== "opening" && state !== "running") return;
+      reason = why ?? null;
+      remedy = why === undefined ? null : SLOW_REMEDY;
     },
     /** It works, but not as configured; undefined: it does again. */
     limited(problem: SinkProblem | undefined): void {

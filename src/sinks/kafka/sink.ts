@@ -33,6 +33,7 @@ const OPEN_MS_MAX = 60_000;
 async function open(context: KafkaContext): Promise<Sink> {
   context.signal.throwIfAborted();
   const { delivery, openTimeout } = context.config;
+  context.waitsFor?.(`the brokers ${context.config.brokers.join(", ")}`);
   const connection = await connect(context);
   const stop = () => connection.end();
   context.signal.addEventListener("abort", stop, { once: true });

@@ -33,13 +33,17 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
   if (config.topic === config.positionsTopic) {
     throw new PausedError("topic and positionsTopic are the same.", "name another topic for one of them");
   }
+  const { waitsFor = () => {} } = context;
+  waitsFor(`the topic ${config.positionsTopic}`);
   const partitions = await preparePositions(client, context);
   const { transactionTimeout, openTimeout, positionsTopic } = config;
   const { clock, signal } = context;
   const place = { topic: positionsTopic, partitions, key: id, from: positionPlaceOf(context.state) };
   const read = (waitMs: number) => readPosition(client, { ...place, waitMs, clock, signal });
   const transaction = { id, timeoutMs: transactionTimeout };
+  waitsFor("the brokers, which end the sink's last transaction");
   let producer = await client.producer(transaction);
+  waitsFor(`its position in ${positionsTopic}`);
   // Without a wait: a transaction of ours that is undecided now stays so.
   let found = await read(0);
   const { newest } = found;
@@ -48,7 +52,10 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
     await producer.close();
     producer = await client.producer(transaction);
     found = await read(openTimeout);
-  } else if (found.undecidedIn !== undefined) found = await read(openTimeout);
+  } else if (found.undecidedIn !== undefined) {
+    waitsFor(`another producer's open transaction in ${positionsTopic}, partition ${found.undecidedIn}`);
+    found = await read(openTimeout);
+  }
   const { held, undecidedIn } = found;
   if (undecidedIn !== undefined) {
     throw new RetryableError(
@@ -61,6 +68,7 @@ export async function openTransactional(client: KafkaClient, context: KafkaConte
     delivered ??= client.brokers((brokers) => readDelivered(brokers, { ...place, clock, signal }));
     return delivered;
   });
+  waitsFor(`the topic ${config.topic}`);
   await prepareFixed(topics, config);
   const { instance } = remember(memoryOf(context), [...config.brokers, positionsTopic, id].join("\n"), held);
   const positionMessage = (position: Position, touched: readonly Touched[]) =>
