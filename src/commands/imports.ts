@@ -78,12 +78,13 @@ export function registerImports(program: Command, io: Io, open: OpenManagement):
     .action((id: string, flags: CommonFlags & { csv: string }) => exportCsv(io, open, idOf(id), flags));
   add(
     "resolve <id>",
-    "say what became of an uncertain start, or end a job that hangs",
+    "say what became of an uncertain start, or end a job that hangs or cannot be followed",
     "resolve 12 --not-started",
   )
     .option("--service-job <id>", "the start was taken: the service's job id")
     .option("--not-started", "the start was not taken")
-    .option("--ended", "the job is over; its schedule may go on")
+    .option("--ended", "end the job, which was not seen to finish; its schedule may go on")
+    .option("--reason <text>", "why it is ended; kept with the job")
     .action((id: string, flags: ResolveFlags) => resolve(io, open, idOf(id), flags));
 }
 
@@ -130,6 +131,7 @@ interface ResolveFlags extends CommonFlags {
   /** commander turns --not-started into this name. */
   readonly notStarted?: boolean;
   readonly ended?: boolean;
+  readonly reason?: string;
 }
 
 function resolve(io: Io, open: OpenManagement, id: number, flags: ResolveFlags): Promise<void> {
@@ -144,7 +146,7 @@ function resolve(io: Io, open: OpenManagement, id: number, flags: ResolveFlags):
     }
     const job = (await jobReader(context).job(id))!;
     if (flags.json) printJson(io, job);
-    else io.stdout.write(`Job ${id} is ${job.state} now.\n`);
+    else io.stdout.write(`Job ${id} is ${job.state} now${job.reason === null ? "" : `: ${job.reason}`}.\n`);
   });
 }
 
@@ -152,9 +154,13 @@ function resolutionOf(flags: ResolveFlags): JobResolution {
   const given: JobResolution[] = [
     ...(flags.serviceJob === undefined ? [] : [{ serviceJob: flags.serviceJob }]),
     ...(flags.notStarted === true ? [{ started: false } as const] : []),
-    ...(flags.ended === true ? [{ ended: true } as const] : []),
+    ...(flags.ended === true
+      ? [{ ended: true as const, ...(flags.reason === undefined ? {} : { reason: flags.reason }) }]
+      : []),
   ];
   if (given.length !== 1) throw new UsageError("Give one of --service-job ID, --not-started and --ended.");
+  if (flags.reason !== undefined && flags.ended !== true)
+    throw new UsageError("--reason belongs to --ended.");
   return given[0]!;
 }
 

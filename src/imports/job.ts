@@ -1,6 +1,9 @@
 import { z } from "zod";
 
-export const JOB_STATES = ["requested", "running", "quiet", "finished", "failed", "uncertain"] as const;
+const STORED_STATES = ["requested", "running", "quiet", "finished", "failed", "uncertain"] as const;
+export type StoredState = (typeof STORED_STATES)[number];
+/** A row that a person ended is stored as finished. */
+export const JOB_STATES = [...STORED_STATES, "ended"] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 export const OUTCOMES = ["created", "updated", "reactivated", "failed", "skipped", "pending"] as const;
@@ -149,7 +152,7 @@ export interface JobRow {
   readonly requested_ms: number;
   readonly answer_by_ms: number;
   readonly service_job: string | null;
-  readonly state: JobState;
+  readonly state: StoredState;
   readonly state_ms: number;
   readonly reason: string | null;
   readonly quiet_after_ms: number;
@@ -158,6 +161,8 @@ export interface JobRow {
   readonly first_event_ms: number | null;
   readonly last_event_ms: number | null;
   readonly ended_ms: number | null;
+  /** The person that ended it. */
+  readonly ended_by: string | null;
   readonly offered_ms: number | null;
   readonly offer_note: string | null;
   readonly sender: string | null;
@@ -188,7 +193,7 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
     requestedBy: row.requested_by,
     requestedAt: iso(row.requested_ms),
     serviceJob: row.service_job,
-    state: row.state,
+    state: row.ended_by === null ? row.state : "ended",
     stateSince: iso(row.state_ms),
     reason: row.reason,
     firstEventAt: isoOrNull(row.first_event_ms),

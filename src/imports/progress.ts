@@ -15,6 +15,7 @@ import { takePart } from "./take-part.ts";
  * - *finished*: every offered user has an outcome. Where that does not happen, or the offer is not known, silence of
  *   `finishAfter` ends the job, and its reason says so. Later events are counted in; one that happened after the end
  *   opens the job again.
+ * - *ended*: a person ended it (resolve.ts); stored as finished. An event that happened after the end opens it again.
  * - *uncertain*: it is not known whether the service took any part. The schedule goes on after a deadline.
  * - *failed*: the service took nothing.
  *
@@ -57,7 +58,7 @@ function moveNow(context: ProgressContext, nowMs: number): void {
   for (const job of jobs.rows({ open: true })) settleJob(context, job.id, nowMs);
   for (const job of jobs.endedEarly(nowMs)) {
     jobs.move(job.id, "running", nowMs, { endedMs: null, reason: null });
-    context.log.info({ job: job.id, import: job.import }, "Import goes on after it was called finished.");
+    context.log.info({ job: job.id, import: job.import }, "Import goes on after its end.");
   }
 }
 
@@ -128,7 +129,7 @@ export function readTo(
 }
 
 const UNREAD =
-  "The events of its organization cannot be read now, so nobody knows whether it still runs. It goes on when they are read again.";
+  "The events of its organization cannot be read now, so it is not known whether it still runs. It goes on when they are read again; `tidemark imports resolve ID --ended` ends it by hand.";
 
 /** The job's view says why it does not end. */
 function noteUnread({ store }: ProgressContext, job: JobRow, isUnread: boolean, nowMs: number): void {

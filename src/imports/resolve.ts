@@ -10,7 +10,14 @@ export const resolutionSchema = z.union([
   }),
   z.strictObject({ started: z.literal(false).meta({ description: "The start was not taken." }) }),
   z.strictObject({
-    ended: z.literal(true).meta({ description: "The job is over; its schedule may go on." }),
+    ended: z.literal(true).meta({ description: "A person ends the job; its schedule may go on." }),
+    reason: z
+      .string()
+      .trim()
+      .min(1)
+      .max(500)
+      .optional()
+      .meta({ description: "Why; it is kept with the job." }),
   }),
 ]);
 export type JobResolution = z.output<typeof resolutionSchema>;
@@ -26,7 +33,7 @@ export async function resolveJob(
   await store.change(() => {
     const job = store.jobs.row(id);
     if (job === undefined) throw new Error(`There is no job ${id}.`);
-    if ("ended" in resolution) return endJob(context, job, by);
+    if ("ended" in resolution) return endJob(context, job, by, resolution.reason);
     const uncertain = store.parts.of(id).filter(({ state }) => state === "uncertain");
     if (uncertain.length === 0) throw new Error(contradictionOf(job));
     if ("serviceJob" in resolution)
@@ -45,16 +52,28 @@ function contradictionOf(job: JobRow): string {
   return `No part of job ${job.id} is uncertain.`;
 }
 
-/** A job that is not known to have started is not called finished. */
-function endJob({ store, clock }: Pick<StartContext, "store" | "clock">, job: JobRow, by: string): void {
+/** It is not called finished: that was not seen. */
+function endJob(
+  { store, clock }: Pick<StartContext, "store" | "clock">,
+  job: JobRow,
+  by: string,
+  why: string | undefined,
+): void {
+  if (job.ended_ms !== null && job.state !== "uncertain")
+    throw new Error(`Job ${job.id} has ended already (${job.ended_by === null ? job.state : job.reason}).`);
   const nowMs = clock.now();
   for (const { part, state } of store.parts.of(job.id)) {
     if (state !== "taken" && state !== "refused")
       store.parts.move(job.id, part, { state: "refused", reason: `ended by ${by}` });
   }
-  const hasStarted = job.service_job !== null;
-  const reason = hasStarted ? `ended by ${by}` : `ended by ${by}; it is not known to have started`;
-  store.jobs.move(job.id, hasStarted ? "finished" : "failed", nowMs, { reason, endedMs: nowMs });
+  const because = why === undefined ? "" : `: ${why}`;
+  if (job.service_job === null) {
+    const reason = `ended by ${by}${because}; it is not known to have started`;
+    store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs });
+    return;
+  }
+  const reason = `ended by ${by}${because}; it was not seen to finish`;
+  store.jobs.move(job.id, "finished", nowMs, { reason, endedMs: nowMs, endedBy: by });
 }
 
 function confirmJob(

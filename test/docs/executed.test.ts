@@ -190,7 +190,8 @@ async function refusedAgain(): Promise<undefined> {
 }
 
 async function idleImports(): Promise<undefined> {
-  const open = async () => (await jobs()).filter(({ state }) => !["finished", "failed"].includes(state));
+  const open = async () =>
+    (await jobs()).filter(({ state }) => !["finished", "failed", "ended"].includes(state));
   await expect.poll(open).toEqual([]);
   return undefined;
 }

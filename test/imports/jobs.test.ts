@@ -157,6 +157,34 @@ describe("states", () => {
     expect(jobs.row(id)!.state).toBe("finished");
   });
 
+  it("is ended by a person where its organization stays refused, which is not called finished", async () => {
+    const imports = createImports({
+      ...{ db, definitions: [], source: () => sourceOf([]), accounts: ["acme"], clock, log },
+      readUntilMs: () => undefined,
+    });
+    const { id } = await start(sourceOf([started("j1")]));
+    clock.advance(60 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)!.reason).toContain("imports resolve ID --ended");
+    const context = { store: jobs.store, clock, log };
+    await resolveJob(context, id, { ended: true, reason: "the tenant has left" }, "ann");
+    const reason = "ended by ann: the tenant has left; it was not seen to finish";
+    const isEnded = { state: "ended", reason, endedAt: new Date(clock.now()).toISOString() };
+    expect(jobs.job(id)).toMatchObject(isEnded);
+    expect(jobs.list({ state: "ended" })).toHaveLength(1);
+    expect(jobs.list({ state: "finished" })).toEqual([]);
+    await expect(resolveJob(context, id, { ended: true }, "bob")).rejects.toThrow(
+      "has ended already (ended by ann",
+    );
+    clock.advance(60 * MINUTE_MS);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject(isEnded);
+    // It was running after all: nothing that was said of it is true any more.
+    await imports.apply([event("j1", "u1")]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "running", reason: null, endedAt: null });
+  });
+
   it("fails with the service's reason when the start is refused", async () => {
     const { id } = await start(sourceOf([REFUSED]));
     expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "400 no such application" });

@@ -1,5 +1,5 @@
 import type { Database, Statement } from "better-sqlite3";
-import type { Job, JobRow, JobState } from "../job.ts";
+import type { Job, JobRow, JobState, StoredState } from "../job.ts";
 
 export interface NewJob {
   readonly import: string | null;
@@ -36,7 +36,7 @@ export class OpenJobError extends Error {
   override readonly name = "OpenJobError";
   readonly job: number;
 
-  constructor(job: number, state: JobState) {
+  constructor(job: number, state: StoredState) {
     super(`Job ${job} of the same import has not ended (${state}); two never run at once.`);
     this.job = job;
   }
@@ -67,7 +67,7 @@ export interface JobRows {
   rivals(job: JobRow, fromMs: number, toMs: number): number;
   /** Jobs that were called finished before their last event. */
   endedEarly(nowMs: number): JobRow[];
-  move(id: number, state: JobState, nowMs: number, change?: JobChange): void;
+  move(id: number, state: StoredState, nowMs: number, change?: JobChange): void;
   /** Sets the service's job id of a job, the first one it got. */
   name(id: number, serviceJob: string): void;
   /** The offer is stored. A note says why it may contain users that the import leaves out. */
@@ -88,7 +88,12 @@ export interface JobChange {
   readonly reason?: string | null;
   /** Set, it lets the schedule go on; null opens the job again where that is possible. */
   readonly endedMs?: number | null;
+  /** The person that ends a job. Any later move is the program's own. */
+  readonly endedBy?: string;
 }
+
+/** A job's state as people see it. */
+export const SHOWN_STATE = "CASE WHEN jobs.ended_by IS NULL THEN jobs.state ELSE 'ended' END";
 
 /** In a cluster jobs of all lanes have different numbers: those of a lane leave its own remainder. */
 export interface JobNumbering {
@@ -158,7 +163,9 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     `SELECT * FROM jobs WHERE state = 'finished' AND last_event_ms > ended_ms AND active_ms > ended_ms
        AND ? - active_ms < finish_after_ms`,
   );
-  const update = db.prepare("UPDATE jobs SET state = ?, state_ms = ?, reason = ?, ended_ms = ? WHERE id = ?");
+  const update = db.prepare(
+    "UPDATE jobs SET state = ?, state_ms = ?, reason = ?, ended_ms = ?, ended_by = ? WHERE id = ?",
+  );
   const touch = db.prepare(
     `UPDATE jobs SET active_ms = max(active_ms, @nowMs), source = coalesce(source, @source),
        first_event_ms = coalesce(min(coalesce(first_event_ms, @ms), @ms), first_event_ms),
@@ -206,7 +213,14 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
       const isReopened = endedMs === null && row.ended_ms !== null;
       const sibling = () => openOf.get(row.account, row.organization, row.source, row.id);
       if (isReopened && sibling() !== undefined) endedMs = row.ended_ms;
-      update.run(state, row.state === state ? row.state_ms : nowMs, reason, endedMs, id);
+      update.run(
+        state,
+        row.state === state ? row.state_ms : nowMs,
+        reason,
+        endedMs,
+        change.endedBy ?? null,
+        id,
+      );
     },
     name(id, serviceJob) {
       db.prepare("UPDATE jobs SET service_job = coalesce(service_job, ?) WHERE id = ?").run(serviceJob, id);
@@ -237,9 +251,10 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
 function rowsOf(prepared: (sql: string) => Statement<unknown[], JobRow>, filter: JobFilter): JobRow[] {
   const tests: string[] = [];
   const values: unknown[] = [];
+  const columns = { state: SHOWN_STATE, account: "account", import: "import" } as const;
   for (const column of ["state", "account", "import"] as const) {
     if (filter[column] === undefined) continue;
-    tests.push(`${column} = ?`);
+    tests.push(`${columns[column]} = ?`);
     values.push(filter[column]);
   }
   if (filter.open === true) tests.push("ended_ms IS NULL");

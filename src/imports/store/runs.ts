@@ -1,5 +1,6 @@
 import type { Database } from "better-sqlite3";
 import type { JobState } from "../job.ts";
+import { SHOWN_STATE } from "./jobs.ts";
 
 export type RunOutcome = "started" | "missed" | "overlapped";
 
@@ -44,9 +45,9 @@ export function openRuns(db: Database): Runs {
     "INSERT INTO import_runs (import, local, scheduled_ms, outcome, job, reason) VALUES (?, ?, ?, ?, ?, ?)",
   );
   const list = db.prepare<unknown[], RunRow>(
-    `SELECT r.import, r.local, r.scheduled_ms AS scheduledMs, r.outcome, r.job, j.state AS jobState,
-       coalesce(r.reason, j.reason) AS reason
-     FROM import_runs r LEFT JOIN jobs j ON j.id = r.job
+    `SELECT r.import, r.local, r.scheduled_ms AS scheduledMs, r.outcome, r.job, ${SHOWN_STATE} AS jobState,
+       coalesce(r.reason, jobs.reason) AS reason
+     FROM import_runs r LEFT JOIN jobs ON jobs.id = r.job
      WHERE (@import IS NULL OR r.import = @import) AND (@outcome IS NULL OR r.outcome = @outcome)
      ORDER BY r.scheduled_ms DESC, r.import LIMIT @limit`,
   );

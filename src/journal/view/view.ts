@@ -91,7 +91,9 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
      FROM (SELECT * FROM drift ORDER BY service) GROUP BY kind, path, detail
      ORDER BY SUM(events) DESC, kind, path, detail LIMIT ?`,
   );
-  const importJobs = db.prepare("SELECT state, COUNT(*) FROM jobs GROUP BY state").raw();
+  const importJobs = db
+    .prepare("SELECT CASE WHEN ended_by IS NULL THEN state ELSE 'ended' END, COUNT(*) FROM jobs GROUP BY 1")
+    .raw();
   const driftCount = db
     .prepare("SELECT COUNT(*) FROM (SELECT 1 FROM drift GROUP BY kind, path, detail)")
     .pluck();

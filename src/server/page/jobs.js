@@ -104,6 +104,7 @@ const JOB_STATES = {
   finished: "running",
   failed: "stopped",
   uncertain: "paused",
+  ended: "paused",
 };
 
 const RUN_WORDS = { started: "started", refused: "refused", missed: "missed", overlapped: "left out" };
