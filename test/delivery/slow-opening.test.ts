@@ -53,18 +53,23 @@ test("an opening that takes long is reported after ten seconds, with what it wai
 
 test("the reason of a failure stays while the sink is opened again", async () => {
   const { clock, destination, append, start, failed, lines } = slowSink();
-  destination.openScript.push(() => new Promise(() => {}));
+  let openAgain = () => {};
+  const again = new Promise<void>((resolve) => {
+    openAgain = resolve;
+  });
+  destination.openScript.push(() => again);
   await append(eventTexts(0, 1));
   const delivery = await start();
   const first = delivery.step(never);
   failed(new RetryableError("The broker is gone."));
   await first;
   clock.advance(1000);
-  const stop = new AbortController();
-  void delivery.step(stop.signal);
+  const second = delivery.step(never);
   await clock.settle();
   clock.advance(10_000);
   await clock.settle();
   expect(lines()).toHaveLength(1);
   expect(delivery.status()).toMatchObject({ state: "retrying", reason: "The broker is gone." });
+  openAgain();
+  await second;
 });
