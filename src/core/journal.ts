@@ -30,6 +30,8 @@ export interface Journal {
   windows(filter?: WindowFilter): Promise<readonly Window[]>;
   /** The time that the account's windows cover, whatever their state; neighbours as one stretch. Those for one reader do not count. */
   covered(account: string): Promise<readonly StreamCoverage[]>;
+  /** The same of all other accounts' sealed windows that begin before this time. */
+  sealedElsewhere(account: string, beforeMs: number): Promise<readonly StreamCoverage[]>;
   /** Streams of accounts other than these, each with the start of its oldest window that is neither sealed nor lost. */
   leftBehind(accounts: readonly string[]): Promise<readonly LeftBehind[]>;
   /**

@@ -165,6 +165,7 @@ export function createJournal(
     stream: (description) => db.change(() => windows.stream(description)),
     windows: async (filter) => windows.list(filter),
     covered: async (account) => windows.covered(account),
+    sealedElsewhere: async (account, beforeMs) => windows.sealedElsewhere(account, beforeMs),
     leftBehind: async (accounts) => windows.leftBehind(accounts),
     async held(owners, fromMs, toMs, from) {
       const held = identities.held(owners, fromMs, toMs);

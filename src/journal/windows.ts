@@ -72,6 +72,10 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
     `SELECT stream, from_ms, CASE live WHEN 1 THEN NULL ELSE to_ms END AS to_ms FROM windows
      WHERE stream IN (SELECT id FROM streams WHERE account = ?) AND reader IS NULL ORDER BY stream, from_ms`,
   );
+  const sealedElsewhere = db.prepare(
+    `SELECT stream, from_ms, to_ms FROM windows WHERE stream IN (SELECT id FROM streams WHERE account <> ?)
+     AND state = 'sealed' AND live = 0 AND reader IS NULL AND from_ms < ? ORDER BY stream, from_ms`,
+  );
   const unsettled = db.prepare(
     `SELECT stream, MIN(from_ms) AS fromMs FROM windows WHERE state NOT IN ('sealed', 'expired') AND reader IS NULL
      AND stream IN (SELECT id FROM streams WHERE account NOT IN (SELECT value FROM json_each(?))) GROUP BY stream`,
@@ -126,7 +130,9 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
       return streamOf(Number(lastInsertRowid));
     },
 
-    covered: coveredOf,
+    covered: (account: string) => coverageIn(coverage.iterate(account)),
+    sealedElsewhere: (account: string, beforeMs: number) =>
+      coverageIn(sealedElsewhere.iterate(account, beforeMs)),
 
     leftBehind(accounts: readonly string[]): LeftBehind[] {
       const rows = unsettled.all(JSON.stringify(accounts)) as { stream: number; fromMs: number }[];
@@ -173,9 +179,9 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill">) {
   }
 
   /** Row by row, so that memory holds the stretches and not the windows. */
-  function coveredOf(account: string): StreamCoverage[] {
+  function coverageIn(rows: Iterable<unknown>): StreamCoverage[] {
     const list: { stream: Stream; covered: { fromMs: number; toMs: number }[] }[] = [];
-    for (const row of coverage.iterate(account)) {
+    for (const row of rows) {
       const {
         stream,
         from_ms: fromMs,

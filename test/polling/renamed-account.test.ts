@@ -62,6 +62,40 @@ test("R29 what the service has forgotten meanwhile is a gap", async () => {
   }
 });
 
+/** The account has another name for longer than the service keeps events. */
+async function openRenamed(): Promise<World> {
+  const it = await openShort();
+  await it.restart({ account: { name: "renamed", since: "1h", retention: "5d" } });
+  await it.drain();
+  await it.pass(8 * DAY, 6 * HOUR);
+  return it;
+}
+
+test("R29 an account that gets its former name back has lost nothing that was read under the other one", async () => {
+  const it = await openRenamed();
+  await it.restart({ account: { since: "1h", retention: "5d" } });
+  await it.drain();
+  expect(await it.journal.gaps()).toEqual([]);
+  expect(await it.compare()).toMatchObject(COMPLETE);
+});
+
+test("R29 but the time that was read under neither name is a gap", async () => {
+  const it = await openRenamed();
+  const stoppedMs = it.clock.now();
+  it.simulator.control.clock.advance(7 * DAY);
+  await it.restart({ account: { since: "1h", retention: "5d" } });
+  await it.drain();
+  const gaps = await it.journal.gaps();
+  expect(gaps).toHaveLength(2);
+  for (const gap of gaps) {
+    expect(gap).toMatchObject({ reason: "expired" });
+    // Time that was not compared for the last time counts as not read.
+    expect(gap.fromMs).toBeGreaterThan(stoppedMs - 2 * DAY);
+    expect(gap.fromMs).toBeLessThanOrEqual(stoppedMs);
+    expect(gap.toMs).toBeGreaterThan(it.clock.now() - 5 * DAY);
+  }
+});
+
 test("an account that is new beside another one begins at its own `since`", async () => {
   const it = await openShort();
   const nowMs = it.clock.now();

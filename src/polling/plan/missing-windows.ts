@@ -5,6 +5,7 @@ import { type NewWindow, newWindow, type Window, type WindowChange } from "../..
 import type { PollContext } from "../context.ts";
 import { HORIZON_MARGIN_MS, warnOfGaps } from "../read/forgotten.ts";
 import { groupsFor } from "./groups.ts";
+import { createReadByOthers, lossesOf } from "./lost-stretches.ts";
 import { type AccountScope, activeOf } from "./scope.ts";
 import {
   type Missing,
@@ -14,8 +15,6 @@ import {
   type Wanted,
   windowsFor,
 } from "./sweep-times.ts";
-
-const OUTAGE = "nothing was read for longer than the service keeps events";
 
 /** An organization that appears later than this after a restored copy is a new one. */
 const NEW_AFTER_RESTORE_MS = 7 * DAY_MS;
@@ -139,12 +138,13 @@ async function addWindows(context: PollContext, scope: AccountScope, request: Ad
   const { journal, account, settings } = context;
   const ledger = reader === null ? await journal.covered(account) : [];
   const services = request.services ?? settings.services;
+  const readByOthers = createReadByOthers(context, request.heldMs);
   const add: NewWindow[] = [];
   const gaps: NewGap[] = [];
   for (const { provider, owners } of askedFor(scope, request)) {
     const own = ledger.filter(({ stream }) => stream.provider === provider);
     for (const missing of missingStretches(owners, services, wanted(provider), own)) {
-      const change = await windowsOf(context, scope, provider, missing, request);
+      const change = await windowsOf(context, scope, provider, missing, { ...request, readByOthers });
       add.push(...change.add);
       gaps.push(...change.gaps);
     }
@@ -166,12 +166,16 @@ function askedFor(scope: AccountScope, { organizations }: Pick<HistoryRequest, "
   return asked;
 }
 
+interface OthersRead {
+  readonly readByOthers: ReturnType<typeof createReadByOthers>;
+}
+
 async function windowsOf(
   context: PollContext,
   scope: AccountScope,
   provider: string | null,
   missing: Missing,
-  { heldMs, reader }: Pick<Adding, "heldMs" | "reader">,
+  { heldMs, reader, readByOthers }: Pick<Adding, "heldMs" | "reader"> & OthersRead,
 ): Promise<Required<Pick<WindowChange, "add" | "gaps">>> {
   const { journal, account, serviceClock, settings } = context;
   const traffic = new Map((scope.organizations ?? []).map((entry) => [entry.id, entry.traffic]));
@@ -187,8 +191,9 @@ async function windowsOf(
       for (const piece of left === null ? [] : settings.archived ? cutAtMidnights(left) : [left])
         add.push(...windowsFor(stream, piece, serviceClock.now(), settings));
       if (lost === null) continue;
-      add.push(newWindow(stream, lost.fromMs, lost.toMs, { state: "expired", reason: OUTAGE }));
-      gaps.push({ stream, ...lost, reason: "expired", detail: OUTAGE, events: null });
+      const losses = await lossesOf(context, stream, lost, await readByOthers(provider));
+      add.push(...losses.add);
+      gaps.push(...losses.gaps);
     }
   }
   return { add: add.map((window) => ({ ...window, reader })), gaps };
