@@ -24,8 +24,15 @@ const never = new AbortController().signal;
 const LANES = 2;
 const BOTH = [ORGANIZATION, OTHER_ORGANIZATION];
 
+/** A row of the state does not fit its checksum any more, or fits it again. */
+function damage(file: string, by: number): void {
+  const db = openState(file);
+  db.exec(`UPDATE readers SET row_checksum = row_checksum + ${by}`);
+  db.close();
+}
+
 describe.skipIf(suite.skip)("adopting a state into Kafka", () => {
-  test("C16 nothing adopted is new to its lane, the old file is marked, and a second adoption is refused", async () => {
+  test("C16 nothing adopted is new to its lane, the old file is marked, and a damaged file and a second adoption are refused", async () => {
     const folder = temporaryFolder();
     const name = `adopt-${randomBytes(4).toString("hex")}`;
     const old = join(folder.path, "old.db");
@@ -60,6 +67,9 @@ describe.skipIf(suite.skip)("adopting a state into Kafka", () => {
         { log: silentLog, signal: never },
       );
     try {
+      damage(old, 12_345);
+      await expect(run()).rejects.toThrow("is damaged");
+      damage(old, -12_345);
       const id = await run();
       const connect = connectKafka(cluster, systemClock, silentLog);
       const changelog = createKafkaChangelog({ name, connect, transactionTimeoutMs: 10_000 });
