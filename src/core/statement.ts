@@ -32,7 +32,7 @@ interface Point {
 /** Reading that is further behind the service's clock than this is named. */
 const LIVE_LAG_MS_MAX = 600_000;
 /** A poll for new events that has been due for longer than this is named. */
-const OVERDUE_MS_MAX = 120_000;
+const OVERDUE_MS_MAX = 60_000;
 const POINTS_SHOWN = 3;
 
 /** The headline of page and `status`, and the health of `/readyz`: problems first, by their weight. */

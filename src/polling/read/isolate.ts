@@ -13,7 +13,7 @@ const REPEATS = 2;
 /** A rate limit is met now and then by every window. */
 const THROTTLED_REPEATS = 3;
 /** After so long a wait it is worth looking whether others have to wait too. */
-const LONG_WAIT_MS = 60_000;
+const LONG_WAIT_MS = 10_000;
 /** Where no answer comes, each attempt takes long: the parts of a group are asked for side by side. */
 const SLOW_PARTS = 8;
 /** So many others are asked for then: each request adds to what the service finds too much. */
