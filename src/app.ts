@@ -3,7 +3,7 @@ import { createActions } from "./app/actions.ts";
 import { archivePolling } from "./app/archive-polling.ts";
 import { archiveConfigs, openRunningArchive, type RunningArchive } from "./app/archives.ts";
 import { guardedImports, guardedSink, type LaneParts } from "./app/cluster/lane-parts.ts";
-import { openFollowers } from "./app/followers.ts";
+import { openFollowers, TRACKER } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { openOwnState } from "./app/own-state.ts";
@@ -219,7 +219,7 @@ async function assemble(
       return options.lane === undefined ? source : guardedImports(source, options.lane.beforeEffect);
     },
     accounts: accounts.map((account) => account.name),
-    readUntilMs: untraced.readUntilMs,
+    readUntilMs: untraced.readUntil(TRACKER),
     restoredMs: restoredMs(db),
     ...{ clock, log, alarms },
   });

@@ -8,7 +8,10 @@ import type { State } from "../journal/database.ts";
 import { createDriftStore } from "../journal/drift-counts.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { createDrift } from "../services/count-drift.ts";
-import { DRIFT, TRACKER } from "./sinks.ts";
+
+/** Readers of the program itself; a sink cannot have such a name. */
+export const TRACKER = "~imports";
+export const DRIFT = "~drift";
 
 export interface FollowersParts {
   readonly journal: SqliteJournal;

@@ -18,10 +18,6 @@ import { encodedAhead } from "./encode/ahead.ts";
 import { sharedOrganizations } from "./shared-organizations.ts";
 import { swappedSinks } from "./swapped-sinks.ts";
 
-/** Readers of the program itself; a sink cannot have such a name. */
-export const TRACKER = "~imports";
-export const DRIFT = "~drift";
-
 /** The alarm for a sink whose recipe gave something else than the converter. */
 function mismatchAlarm(
   alarms: Pick<Alarms, "raise">,

@@ -3,7 +3,8 @@ import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ViewOptions } from "../journal/view/view.ts";
 import { VERSION } from "../version.ts";
-import { allSinks, DRIFT, definitionOf, ownConfig, TRACKER } from "./sinks.ts";
+import { DRIFT, TRACKER } from "./followers.ts";
+import { allSinks, definitionOf, ownConfig } from "./sinks.ts";
 
 /** The parts of the config that a view needs. */
 export function viewOptions(config: Config, clock: Clock): ViewOptions {

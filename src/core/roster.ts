@@ -65,8 +65,8 @@ export interface Roster {
 }
 
 /**
- * Up to when all events of an organization since a time have been read. Null: the account's own organization.
- * Undefined: it is not read now, because it is refused, not listed, or was never reached. An organization that the
- * config leaves out is never read, so there is nothing to wait for.
+ * Up to when all events of an organization since a time have been read, and seen by the reader that asks. Null: the
+ * account's own organization. Undefined: it is not read now, because it is refused, not listed, or was never reached.
+ * An organization that the config leaves out is never read, so there is nothing to wait for.
  */
 export type ReadUntil = (account: string, organization: string | null, sinceMs: number) => number | undefined;

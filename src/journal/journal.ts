@@ -36,7 +36,8 @@ const LATENESS_MS = [
 export interface SqliteJournal extends Journal {
   /** The position after everything that is there now. */
   end(): Position;
-  readonly readUntilMs: ReadUntil;
+  /** As far as this reader has come. */
+  readUntil(reader: string): ReadUntil;
   readonly readers: Pick<
     Readers,
     | "names"
@@ -181,7 +182,7 @@ export function createJournal(
       return () => listeners.delete(listener);
     },
     end: () => pages.end(),
-    readUntilMs: createReadUntil(db),
+    readUntil: createReadUntil(db),
     readers,
     pages,
     async close() {
