@@ -74,7 +74,10 @@ export interface SignableRequest {
   readonly body: Uint8Array | string;
 }
 
+/** An answer that takes events may name each of them. */
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;
+/** Only the beginning of a refusal is shown to anyone. */
+const BEGINNING_BYTES = 2 ** 20;
 
 export async function makeRequester(options: RequesterOptions): Promise<Requester> {
   const { destination, clock, timeoutMs } = options;
@@ -109,7 +112,9 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
       signal,
     });
     const isBinary = /protobuf/i.test(String(response.headers["content-type"]));
-    const { text, isWhole } = await readBounded(response.body, isBinary ? "latin1" : "utf8");
+    const bytesMax = response.statusCode < 300 ? ANSWER_BYTES_MAX : BEGINNING_BYTES;
+    const { bytes, isWhole } = await readBounded(response.body, bytesMax);
+    const text = bytes.toString(isBinary ? "latin1" : "utf8");
     return {
       status: response.statusCode,
       text: isBinary ? hideInBinary(text) : hide(text),
@@ -170,20 +175,21 @@ export function transportError(destination: string, cause: unknown, tls?: TlsOpt
   return new RetryableError(`The connection to ${destination} failed.${expired}`, { cause });
 }
 
+/** The body, or the beginning of one that is larger. */
 async function readBounded(
   body: AsyncIterable<Buffer> & { destroy(): void; on(event: "error", listener: () => void): unknown },
-  encoding: "utf8" | "latin1",
+  bytesMax: number,
 ) {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) {
+    chunks.push(chunk);
+    if (bytes > bytesMax) {
       body.on("error", () => {});
       body.destroy();
-      return { text: Buffer.concat(chunks).toString(encoding), isWhole: false };
+      return { bytes: Buffer.concat(chunks, BEGINNING_BYTES), isWhole: false };
     }
-    chunks.push(chunk);
   }
-  return { text: Buffer.concat(chunks).toString(encoding), isWhole: true };
+  return { bytes: Buffer.concat(chunks), isWhole: true };
 }
