@@ -78,3 +78,29 @@ test("a decision that is needed reaches the person who asked, with its choices",
   input.end();
   await hosting;
 });
+
+test("returns when the work of every question has ended, also if no one reads the answers", async () => {
+  const [input, output] = [new PassThrough(), new PassThrough({ highWaterMark: 1 })];
+  let end = () => {};
+  let isAborted = false;
+  const service: SearchService = {
+    answer: (_, signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener("abort", () => {
+          isAborted = true;
+        });
+        end = () => resolve({ status: 200, headers: {}, body: Buffer.alloc(100), events: 0 });
+      }),
+  };
+  let hasReturned = false;
+  const hosting = hostService(service, input, output, never).then(() => {
+    hasReturned = true;
+  });
+  for (const piece of question(1)) input.write(piece);
+  input.end();
+  await expect.poll(() => isAborted).toBe(true);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(hasReturned).toBe(false);
+  end();
+  await hosting;
+});

@@ -21,6 +21,8 @@ interface Waiting {
 
 /** After bringing the index up to date the process ends at once, unless somebody has been searching. */
 const SYNC_IDLE_MS = 1000;
+/** A process that takes longer to end is killed: whatever it leaves unfinished, the next one makes again. */
+const END_MS_MAX = 5000;
 
 /**
  * The search process as seen by the exporter. It is started by the first question. When it ends, waiting questions
@@ -116,7 +118,9 @@ export function createServiceClient(options: ProcessOptions): SearchService & { 
       const gone = new Promise((resolve) => own.once("exit", resolve));
       own.stdin!.end();
       own.kill("SIGTERM");
+      const late = setTimeout(() => own.kill("SIGKILL"), END_MS_MAX);
       await gone;
+      clearTimeout(late);
     },
   };
 }

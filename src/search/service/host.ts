@@ -13,18 +13,20 @@ export async function hostService(
   output: NodeJS.WritableStream,
   signal: AbortSignal,
 ): Promise<void> {
-  const running = new Map<number, AbortController>();
+  const running = new Map<number, { readonly stop: AbortController; readonly work: Promise<unknown> }>();
   const inTurn = createTurns(RUNNING_MAX);
+  let isOver = false;
 
   async function answer(id: number, request: ServiceRequest): Promise<void> {
     const stop = new AbortController();
-    running.set(id, stop);
+    const own = AbortSignal.any([signal, stop.signal]);
+    const work = inTurn(() => {
+      own.throwIfAborted();
+      return service.answer(request, own);
+    });
+    running.set(id, { stop, work });
     try {
-      const own = AbortSignal.any([signal, stop.signal]);
-      const { status, headers, body, events } = await inTurn(() => {
-        own.throwIfAborted();
-        return service.answer(request, own);
-      });
+      const { status, headers, body, events } = await work;
       await send({ id, status, headers, events }, body);
     } catch (error) {
       // Both are texts for the person who asked.
@@ -36,6 +38,7 @@ export async function hostService(
   }
 
   async function send(head: object, body?: Buffer): Promise<void> {
+    if (isOver) return;
     let isFree = true;
     for (const piece of encodeMessage(head, body)) isFree = output.write(piece);
     if (!isFree) await once(output, "drain");
@@ -43,10 +46,13 @@ export async function hostService(
 
   for await (const { head } of messagesOf(input)) {
     const { id, cancel, request } = head as { id: number; cancel?: boolean; request?: ServiceRequest };
-    if (cancel) running.get(id)?.abort(new Error("The question was withdrawn."));
+    if (cancel) running.get(id)?.stop.abort(new Error("The question was withdrawn."));
     else void answer(id, request!);
   }
-  for (const stop of running.values()) stop.abort(new Error("The exporter has ended."));
+  isOver = true;
+  for (const { stop } of running.values()) stop.abort(new Error("The exporter has ended."));
+  // DuckDB deadlocks when it is closed while a call runs.
+  await Promise.allSettled([...running.values()].map(({ work }) => work));
 }
 
 /** Runs so many at a time, the others in the order in which they came. */
