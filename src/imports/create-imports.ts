@@ -44,14 +44,15 @@ export interface ImportsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly alarms?: Alarms | undefined;
-  /** So that an outage, or an organization that is refused, does not look like a job's end. */
+  /** So that an outage, or an organization that is refused, does not look like a job's end. Absent: up to now. */
   readonly readUntilMs?: ReadUntil;
   /** When the state was put in place of another one. */
   readonly restoredMs?: number | undefined;
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { db, clock, log, definitions, source, accounts, alarms, readUntilMs, refusal } = options;
+  const { db, clock, log, definitions, source, accounts, alarms, refusal } = options;
+  const { readUntilMs = () => Number.POSITIVE_INFINITY } = options;
   const store = openImportStore(db, options.numbering);
   const context: StartContext = {
     ...{ store, source, clock, log, refusal },
@@ -64,8 +65,9 @@ export function createImports(options: ImportsOptions): Imports {
   return {
     apply: tracker.apply,
     async step(signal) {
-      await moveJobs({ store, log, readUntilMs }, clock.now());
+      // A part is sent again before silence ends its job.
       await recoverJobs(context, readUntilMs, signal);
+      await moveJobs({ store, log, readUntilMs }, clock.now());
       await readMissingOffers(context, clock.now(), signal);
       await pollResults(context, clock.now(), signal);
       await scheduler.runDue(clock.now(), signal);

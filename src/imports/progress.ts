@@ -30,8 +30,12 @@ import { takePart } from "./take-part.ts";
 export interface ProgressContext {
   readonly store: ImportStore;
   readonly log: Log;
-  /** Silence counts only so far. Absent: up to now. */
-  readonly readUntilMs?: ReadUntil | undefined;
+  /** Silence counts only so far. Absent: nothing is concluded from it. */
+  readonly readUntilMs?: ReadUntil;
+}
+
+export interface WatchContext extends ProgressContext {
+  readonly readUntilMs: ReadUntil;
 }
 
 /** Clocks may differ by this much, and a job's first event may come this much later than its request. */
@@ -40,7 +44,7 @@ const LATE_MS = 3_600_000;
 const RESOLVE_WITHIN_MS = 86_400_000;
 
 /** Makes every move that is due at this time, in one change. */
-export async function moveJobs(context: ProgressContext, nowMs: number): Promise<void> {
+export async function moveJobs(context: WatchContext, nowMs: number): Promise<void> {
   const { jobs, change } = context.store;
   const isIdle = [jobs.rows({ open: true }), jobs.rows({ state: "uncertain" }), jobs.endedEarly(nowMs)].every(
     (rows) => rows.length === 0,
@@ -48,7 +52,7 @@ export async function moveJobs(context: ProgressContext, nowMs: number): Promise
   if (!isIdle) await change(() => moveNow(context, nowMs));
 }
 
-function moveNow(context: ProgressContext, nowMs: number): void {
+function moveNow(context: WatchContext, nowMs: number): void {
   const { jobs, parts } = context.store;
   for (const job of [...jobs.rows({ open: true }), ...jobs.rows({ state: "uncertain" })]) {
     if (nowMs > job.requested_ms + RESOLVE_WITHIN_MS) continue;
@@ -104,8 +108,10 @@ function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void 
 }
 
 function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): void {
-  const { store } = context;
-  const readMs = readTo(context, job, job.active_ms, nowMs);
+  const { store, readUntilMs } = context;
+  if (job.state === "requested") store.jobs.move(job.id, "running", nowMs);
+  if (readUntilMs === undefined) return;
+  const readMs = readTo({ readUntilMs }, job, job.active_ms, nowMs);
   noteUnread(context, job, readMs === undefined, nowMs);
   const idleMs = (readMs ?? job.active_ms) - job.active_ms;
   if (idleMs >= job.finish_after_ms) {
@@ -113,17 +119,15 @@ function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): voi
     return;
   }
   if (job.state === "running" && idleMs >= job.quiet_after_ms) store.jobs.move(job.id, "quiet", nowMs);
-  if (job.state === "requested") store.jobs.move(job.id, "running", nowMs);
 }
 
 /** Undefined: the events are not read now. */
 export function readTo(
-  { readUntilMs }: Pick<ProgressContext, "readUntilMs">,
+  { readUntilMs }: Pick<WatchContext, "readUntilMs">,
   { account, organization }: JobRow,
   sinceMs: number,
   nowMs: number,
 ): number | undefined {
-  if (readUntilMs === undefined) return nowMs;
   const readMs = readUntilMs(account, organization, sinceMs);
   return readMs === undefined ? undefined : Math.min(nowMs, readMs);
 }
@@ -170,30 +174,38 @@ function waitUncertain(
   log.warn(fields, "Import start still uncertain; its schedule goes on.");
 }
 
-/** Jobs of unknown origin that may be this part's. */
+/**
+ * Jobs of unknown origin that may be this part's: with some of its users, and with no others than those of parts
+ * whose answers were lost, because the service may have given these one id.
+ */
 export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): JobRow[] {
   const [fromMs, toMs] = [part.at_ms - EARLY_MS, part.at_ms + LATE_MS];
-  const offered = store.users.names(job.id, part.part);
+  const lost = store.parts.of(job.id).filter(({ state }) => state === "uncertain");
+  const namesOf = (own: number) => store.users.names(job.id, own).flat();
+  const [offered, all] = [new Set(namesOf(part.part)), new Set(lost.flatMap((row) => namesOf(row.part)))];
   return store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
-    const theirs = [...store.users.names(id)];
-    return offered.size === 0 || (theirs.length > 0 && theirs.every((name) => offered.has(name)));
+    if (offered.size === 0) return true;
+    const theirs = store.users.names(id);
+    const isIn = (names: ReadonlySet<string>) => (user: readonly string[]) =>
+      user.some((name) => names.has(name));
+    return theirs.some(isIn(offered)) && theirs.every(isIn(all));
   });
 }
 
 /** Takes the one job that fits, where there is one, inside the caller's change. */
-export function resolvePart(context: ProgressContext, job: JobRow, part: PartRow, nowMs: number): void {
+export function resolvePart(context: WatchContext, job: JobRow, part: PartRow, nowMs: number): void {
   const { store, log } = context;
   // Another part got the id of this part's job, so its events are the job's already.
-  if (job.service_job !== null && store.users.isSeen(job.id, part.part)) {
-    takePart({ store, log }, job, part.part, job.service_job, nowMs);
+  const ownJob = store.jobs.row(job.id)?.service_job ?? null;
+  if (ownJob !== null && store.users.isSeen(job.id, part.part)) {
+    takePart({ store, log }, job, part.part, ownJob, nowMs);
     return;
   }
   if ((readTo(context, job, part.at_ms, nowMs) ?? 0) < part.at_ms + EARLY_MS) return;
-  const offered = store.users.names(job.id, part.part);
   const candidates = candidatesOf(store, job, part);
   const [only] = candidates;
   if (only === undefined || candidates.length > 1 || only.service_job === null) return;
-  const isSure = offered.size > 0;
+  const isSure = store.users.names(job.id, part.part).length > 0;
   const sentMs = only.first_event_ms ?? part.at_ms;
   if (sentMs < part.at_ms) return;
   if (

@@ -12,7 +12,7 @@ import { sendJob, TRIES_MAX } from "./send-parts.ts";
  */
 export async function recoverJobs(
   context: StartContext,
-  readUntilMs: ReadUntil | undefined,
+  readUntilMs: ReadUntil,
   signal: AbortSignal,
 ): Promise<void> {
   const { store, clock, sending } = context;
@@ -44,11 +44,7 @@ export async function recoverJobs(
  * most likely not taken. It creates or updates the same users with the same data, so that sending it again does no
  * harm. Events that were seen come first: they may show its job. An application's import is never repeated (R28).
  */
-async function planSilentParts(
-  context: StartContext,
-  job: JobRow,
-  readUntilMs: ReadUntil | undefined,
-): Promise<void> {
+async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: ReadUntil): Promise<void> {
   const { store, clock, log } = context;
   if (job.kind !== "workday" || job.offered_ms === null) return;
   const waitMs = Math.max(job.quiet_after_ms, EARLY_MS);

@@ -25,8 +25,8 @@ export interface Users {
   fail(ids: readonly number[], reason: string): void;
   /** Takes over what was found under a service's job id before it was known whose it is. */
   adopt(from: number, to: number): void;
-  /** The names of a job's users in lower case. */
-  names(job: number, part?: number): ReadonlySet<string>;
+  /** The names of each of a job's users, in lower case. */
+  names(job: number, part?: number): string[][];
   counts(job: number): Counts;
   totals(job: number): { readonly offered: number; readonly waiting: number; readonly staged: number };
   list(job: number, filter: { outcome?: UserOutcome | undefined; limit: number; offset: number }): JobUser[];
@@ -141,7 +141,7 @@ export function openUsers(db: Database): Users {
     "SELECT id, outcome, entry FROM job_users WHERE job = ? AND part = ? ORDER BY number",
   );
   const seen = db.prepare<[number, number]>(
-    `SELECT 1 FROM job_users u WHERE job = ? AND part = ? AND ((outcome <> 'pending' AND told_by IN ('events', 'results'))
+    `SELECT 1 FROM job_users u WHERE job = ? AND part = ? AND (told_by = 'results'
        OR EXISTS (SELECT 1 FROM job_events e WHERE e.user = u.id)) LIMIT 1`,
   );
   const staged = db.prepare<[number], { id: number; userId: string; name: string }>(
@@ -229,8 +229,9 @@ export function openUsers(db: Database): Users {
           "SELECT username, email, user_id FROM job_users WHERE job = ? AND (? IS NULL OR part = ?)",
         )
         .all(job, part ?? null, part ?? null);
-      const all = rows.flatMap(({ username, email, user_id }) => [username ?? email ?? user_id]);
-      return new Set(all.filter((name) => name !== null).map((name) => name.toLowerCase()));
+      return rows.map(({ username, email, user_id }) =>
+        [username, email, user_id].filter((name) => name !== null).map((name) => name.toLowerCase()),
+      );
     },
     counts: (job) => countsOf(db, job),
     totals: (job) => jobTotals(db, job),

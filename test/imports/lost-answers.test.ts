@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createImports } from "../../src/imports/create-imports.ts";
+import { resolveJob } from "../../src/imports/resolve.ts";
+import { orderOf } from "../../src/imports/scheduler.ts";
+import type { StartAnswer } from "../../src/imports/source.ts";
+import { startImport } from "../../src/imports/start.ts";
+import {
+  definitionOf,
+  eventOf,
+  forever,
+  type HandClock,
+  handClock,
+  heardLog,
+  type Jobs,
+  jobsOf,
+  openState,
+  type SourceScript,
+  sourceOf,
+  startContext,
+  worker,
+} from "./support.ts";
+
+const MINUTE_MS = 60_000;
+const LOST: StartAnswer = { kind: "uncertain", reason: "cut" };
+const started = (serviceJob: string): StartAnswer => ({ kind: "started", serviceJob });
+const workers = (count: number) => Array.from({ length: count }, (_, at) => worker(`w${at}`));
+
+/** The answer to a part of a Workday import is lost. */
+describe("a lost answer", () => {
+  const log = heardLog();
+  let db: ReturnType<typeof openState>;
+  let clock: HandClock;
+  let jobs: Jobs;
+  /** Up to when events are read; up to now without it. */
+  let readMs: number | undefined;
+
+  beforeEach(() => {
+    db = openState();
+    clock = handClock("2026-02-01T01:00:00Z");
+    jobs = jobsOf(db);
+    readMs = undefined;
+  });
+  afterEach(() => db.close());
+
+  function run(source: SourceScript) {
+    const parts = { db, definitions: [], source: () => source, accounts: ["acme"], clock, log };
+    return createImports({ ...parts, readUntilMs: () => readMs ?? clock.now() });
+  }
+
+  const start = (source: SourceScript) =>
+    startImport(
+      startContext(db, source, clock, log),
+      orderOf(definitionOf({ application: undefined, workday: "wd1" })),
+      forever,
+    );
+
+  const created = (serviceJob: string, resource: { username?: string; email?: string }) =>
+    eventOf({
+      id: `${serviceJob}-${resource.username ?? resource.email}`,
+      timestamp: new Date(clock.now()).toISOString(),
+      organization: "o1",
+      event_type: "user_create",
+      correlation: { id: serviceJob, type: "user_import" },
+      application: { id: "wd1" },
+      resource: { type: "user", ...resource },
+    });
+  const createdAll = (serviceJob: string, count: number) =>
+    workers(count).map(({ username }) => created(serviceJob, { username: username! }));
+
+  async function pass(imports: ReturnType<typeof run>, minutes: number): Promise<void> {
+    for (let minute = 1; minute <= minutes; minute++) {
+      clock.advance(MINUTE_MS);
+      await imports.step(forever);
+    }
+  }
+
+  const states = (id: number) => jobs.job(id)!.parts.map(({ state }) => state);
+
+  it("R28 sends no part again if two of them got one job id, and both answers were lost", async () => {
+    const source = sourceOf([LOST, LOST, started("j2"), started("j3")], undefined, workers(150));
+    const imports = run(source);
+    const { id } = await start(source);
+    await imports.apply(createdAll("j1", 150));
+    await pass(imports, 10);
+    expect(source.starts).toHaveLength(2);
+    expect(states(id)).toEqual(["taken", "taken"]);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 150 } }]);
+  });
+
+  it("R28 sends no part again whose users are seen by their e-mail addresses alone", async () => {
+    const source = sourceOf([LOST, started("j2")], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    await imports.apply(workers(2).map(({ email }) => created("j1", { email: email!.toUpperCase() })));
+    await pass(imports, 10);
+    expect(source.starts).toHaveLength(1);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);
+  });
+
+  it("R28 sends no part again whose users wait in the results of another part's job", async () => {
+    const waiting = workers(150).map(({ username }) => ({ status: "pending", username }));
+    const source = sourceOf([started("j1"), LOST, started("j2")], () => waiting, workers(150));
+    const imports = run(source);
+    const { id } = await start(source);
+    await pass(imports, 10);
+    expect(source.starts).toHaveLength(2);
+    expect(states(id)).toEqual(["taken", "taken"]);
+  });
+
+  it("is made up for by sending the part again, also where all silence is read at once", async () => {
+    const source = sourceOf([started("j1"), LOST, started("j2")], undefined, workers(150));
+    const imports = run(source);
+    const { id } = await start(source);
+    readMs = clock.now();
+    await pass(imports, 30);
+    readMs = undefined;
+    await imports.step(forever);
+    expect(source.starts).toHaveLength(3);
+    expect(jobs.job(id)).toMatchObject({ state: "running", reason: null });
+  });
+
+  it.each([
+    ["another lost one", LOST],
+    ["a refusal", { kind: "refused", about: "request", reason: "403" } as const],
+  ])("after an outage, together with %s, does not end a job whose events were not read", async (_, last) => {
+    const wait = { kind: "unavailable", reason: "429", retryAfterMs: 10 * MINUTE_MS } as const;
+    const source = sourceOf([started("j1"), wait, wait, last], undefined, workers(150));
+    const imports = run(source);
+    const { id } = await start(source);
+    readMs = clock.now();
+    await pass(imports, 21);
+    expect(source.starts).toHaveLength(4);
+    expect(jobs.row(id)).toMatchObject({ ended_ms: null });
+  });
+
+  it("that a person calls not started does not end a job whose events were not read", async () => {
+    const source = sourceOf([started("j1"), LOST], undefined, workers(150));
+    const imports = run(source);
+    const { id } = await start(source);
+    readMs = clock.now();
+    await pass(imports, 20);
+    await resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann");
+    expect(jobs.row(id)).toMatchObject({ ended_ms: null });
+  });
+});
