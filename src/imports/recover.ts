@@ -3,7 +3,7 @@ import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
 import { candidatesOf, EARLY_MS, readTo, resolvePart } from "./progress.ts";
-import { sendJob, TRIES_MAX } from "./send-parts.ts";
+import { SENT_AGAIN, sendJob, TRIES_MAX } from "./send-parts.ts";
 
 /**
  * Goes on with jobs whose sender has ended: a part that was sent without an answer becomes uncertain, planned parts
@@ -52,12 +52,11 @@ async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: 
     const { part, at_ms, tries } = row;
     const readMs = readTo({ readUntilMs }, job, at_ms, clock.now()) ?? 0;
     if (row.state !== "uncertain" || readMs < at_ms + waitMs || tries >= TRIES_MAX) continue;
-    const reason = "no event of its users was seen; sent again";
     const isPlanned = await store.change(() => {
       resolvePart({ store, log, readUntilMs }, job, row, clock.now());
       const state = store.parts.of(job.id).find((one) => one.part === part)?.state;
       if (state !== "uncertain" || candidatesOf(store, job, row).length > 0) return false;
-      store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason });
+      store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason: SENT_AGAIN });
       return true;
     });
     if (isPlanned)

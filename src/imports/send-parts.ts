@@ -23,7 +23,8 @@ import { takePart } from "./take-part.ts";
  *    *sent* → *planned*: the service certainly did not take it (429, not reachable); tried again later.
  *    *sent* → *uncertain*: the answer was lost, or the process ended before it came. Its events resolve it
  *    (progress.ts), or a person. An application's import is never repeated; a part of a Workday import is sent
- *    again when no event of its users was seen (recover.ts).
+ *    again when no event of its users was seen (recover.ts). Where that is refused it stays uncertain, because the
+ *    first request may have been taken.
  */
 export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
   const { store, clock, log, sender, sending } = context;
@@ -68,7 +69,8 @@ async function sendPart(
   const nowMs = clock.now();
   await store.change(() => {
     hold(context, job.id);
-    store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
+    const { reason } = part;
+    store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1, reason });
   });
   const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
   const source = context.source(job.account);
@@ -122,26 +124,55 @@ function settlePart(
       if (part.tries < TRIES_MAX) {
         const backOffMs = Math.min(RETRY_MS * 2 ** (part.tries - 1), RETRY_MS_MAX);
         const waitMs = Math.min(Math.max(backOffMs, answer.retryAfterMs ?? 0), RETRY_MS_MAX);
-        move({ state: "planned", atMs: nowMs + waitMs, reason: answer.reason });
+        const reason = isSentAgain(part) ? `${SENT_AGAIN}: ${answer.reason}` : answer.reason;
+        move({ state: "planned", atMs: nowMs + waitMs, reason });
         log.warn({ ...fields, reason: answer.reason, waitMs }, "Import start not taken; trying again.");
         return;
       }
-      move({ state: "refused", reason: answer.reason });
-      failUsers(store, users, `not sent: ${answer.reason}`);
+      giveUp(store, job, part, users, answer.reason, `not sent: ${answer.reason}`);
       return;
     case "uncertain":
       move({ state: "uncertain", reason: answer.reason });
       log.warn({ ...fields, reason: answer.reason }, "Import start uncertain.");
       return;
     case "refused":
-      move({ state: "refused", reason: answer.reason });
       log.error({ ...fields, reason: answer.reason }, "Import refused by the service.");
-      if (job.kind === "workday" && answer.about === "users") isolate(store, job, users, answer, nowMs);
-      else failRest(store, job, users, answer.reason);
+      if (job.kind === "workday" && answer.about === "users") {
+        move({ state: "refused", reason: answer.reason });
+        isolate(store, job, users, answer, nowMs);
+      } else {
+        giveUp(store, job, part, users, answer.reason, `refused: ${answer.reason}`);
+        failRest(store, job, answer.reason);
+      }
   }
 }
 
 type Store = StartContext["store"];
+
+/** The reason of a part with a lost answer that is planned again. */
+export const SENT_AGAIN = "no event of its users was seen; sent again";
+
+function isSentAgain({ reason }: PartRow): boolean {
+  return reason?.startsWith(SENT_AGAIN) === true;
+}
+
+/** Its users fail, unless an earlier request of it may have been taken. */
+function giveUp(
+  store: Store,
+  job: JobRow,
+  part: PartRow,
+  users: readonly PartUser[],
+  reason: string,
+  outcome: string,
+): void {
+  if (isSentAgain(part)) {
+    const doubt = `the first answer was lost; sent again, it was not taken: ${reason}`;
+    store.parts.move(job.id, part.part, { state: "uncertain", tries: TRIES_MAX, reason: doubt });
+    return;
+  }
+  store.parts.move(job.id, part.part, { state: "refused", reason });
+  failUsers(store, users, outcome);
+}
 
 /** The users that the answer names fail, the others are planned again; without names both halves are. */
 function isolate(
@@ -176,16 +207,10 @@ function planUsers(store: Store, job: JobRow, users: readonly PartUser[], nowMs:
 }
 
 /** The call itself is refused, so the other parts would be as well. */
-function failRest(store: Store, job: JobRow, users: readonly PartUser[], reason: string): void {
-  failUsers(store, users, `refused: ${reason}`);
-  for (const part of store.parts.of(job.id).filter(({ state }) => state === "planned")) {
-    store.parts.move(job.id, part.part, { state: "refused", reason });
-    failUsers(
-      store,
-      store.users.ofPart(job.id, part.part),
-      `not sent, because an earlier part was refused: ${reason}`,
-    );
-  }
+function failRest(store: Store, job: JobRow, reason: string): void {
+  const outcome = `not sent, because an earlier part was refused: ${reason}`;
+  for (const part of store.parts.of(job.id).filter(({ state }) => state === "planned"))
+    giveUp(store, job, part, store.users.ofPart(job.id, part.part), reason, outcome);
 }
 
 function failUsers(store: Store, users: readonly PartUser[], reason: string): void {

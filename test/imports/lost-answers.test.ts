@@ -142,4 +142,16 @@ describe("a lost answer", () => {
     await resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann");
     expect(jobs.row(id)).toMatchObject({ ended_ms: null });
   });
+
+  it.each([
+    ["refused", [{ kind: "refused", about: "request", reason: "403" }] as const],
+    ["never taken", Array.from({ length: 5 }, () => ({ kind: "unavailable", reason: "429" }) as const)],
+  ])("stays uncertain where the part is %s when it is sent again", async (_, answers) => {
+    const source = sourceOf([LOST, ...answers], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    await pass(imports, 40);
+    expect(source.starts).toHaveLength(1 + answers.length);
+    expect(jobs.job(id)).toMatchObject({ state: "uncertain", counts: { failed: 0, pending: 2 } });
+  });
 });
