@@ -166,8 +166,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: "R32",
     what: "a group with one broken organization is never halved",
     file: "src/polling/read/isolate.ts",
-    text: 'if (verdict !== "works" && (verdict !== "alone" || isThrottled)) return wait;',
-    replacement: 'if (isGroup || verdict !== "works") return wait;',
+    text: 'if (verdict !== "works" && verdict !== "alone") return wait;',
+    replacement: 'if (isGroup || (verdict !== "works" && verdict !== "alone")) return wait;',
     focus: {
       organizations: 3,
       faults: [

@@ -48,6 +48,8 @@ export interface Learned {
   readonly refusals: Map<string, LonerRefusal>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
+  /** How often in a row another organization was served right after this stream was refused as too much. */
+  readonly servedBeside: Map<number, number>;
   /** How long answers lately took to begin, about the slowest of them; 0: none has come yet. */
   slowMs: number;
   /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
@@ -67,6 +69,7 @@ export function createLearned(headerBytesMax: number): Learned {
     aloneUntilMs: new Map(),
     refusals: new Map(),
     suspectUntilMs: new Map(),
+    servedBeside: new Map(),
     slowMs: 0,
     unorderedUntilMs: 0,
     nameFailures: new Map(),
@@ -117,7 +120,7 @@ export async function ask(
   query: SourceQuery,
   scope: SourceScope,
   options: SourceOptions,
-  priority: Priority,
+  priority: Priority | "look",
   isApart = false,
 ): Promise<SourcePage> {
   const { account, source, pace, clock, metrics, learned } = context;

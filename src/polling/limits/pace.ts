@@ -131,18 +131,25 @@ export function createPace(clock: Clock, options: PaceOptions) {
   }
 
   return {
-    /** Runs a request when its turn has come; `refusalIn` decides from its error whether it was too much. */
+    /**
+     * Runs a request when its turn has come; `refusalIn` decides from its error whether it was too much. A look at whether
+     * others are served too does not wait for the end of a pause, and ends it when it succeeds.
+     */
     async run<T>(
-      priority: Priority,
+      priority: Priority | "look",
       signal: AbortSignal,
       request: () => Promise<T>,
       refusalIn: (error: unknown) => Refusal | undefined,
     ): Promise<T> {
-      await turn(priority, signal);
+      if (priority === "look") {
+        running++;
+        requests++;
+      } else await turn(priority, signal);
       const startedMs = clock.now();
       try {
         const result = await request();
         succeeded(startedMs);
+        if (priority === "look") pausedUntilMs = Math.min(pausedUntilMs, clock.now());
         return result;
       } catch (error) {
         const refusal = refusalIn(error);

@@ -31,8 +31,12 @@ export async function askForWindow(
 ): Promise<SourcePage> {
   const { learned, clock } = context;
   const { organizations } = stream;
-  if (!isLoner(context, organizations))
-    return ask(context, query, scopeOf(stream), options, priority, areSuspects(context, organizations));
+  if (!isLoner(context, organizations)) {
+    const isSuspect = areSuspects(context, organizations);
+    const page = await ask(context, query, scopeOf(stream), options, priority, isSuspect);
+    learned.servedBeside.delete(stream.id);
+    return page;
+  }
   const loner = organizations[0]!;
   const before = learned.refusals.get(loner);
   if (before !== undefined && isWaiting(before, clock.now())) throw before.error;

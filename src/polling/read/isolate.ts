@@ -3,21 +3,22 @@ import type { PollContext } from "../context.ts";
 import { areSuspects, isLoner } from "./apart.ts";
 import { isUnordered } from "./order.ts";
 import { halved } from "./pass.ts";
-import { type Canaries, verdictOfOthers } from "./probe.ts";
+import { type Canaries, isServedBeside, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
 import type { SourceFault } from "./source.ts";
 import { readAlone, splitSuspects } from "./split-window.ts";
 
 /** A failure that comes so often in a row is no accident of one answer. */
 const REPEATS = 2;
-/** A rate limit is met now and then by every window. */
-const THROTTLED_REPEATS = 3;
-/** After so long a wait it is worth looking whether others have to wait too. */
+/**
+ * Under a limit of the whole key, a request right after a refusal is now and then served too. That it happens so often in a
+ * row, and only to others, is no accident.
+ */
+const SERVED_BESIDE = 5;
+/** After a shorter wait the window is simply asked for again once. */
 const LONG_WAIT_MS = 10_000;
-/** Where no answer comes, each attempt takes long: the parts of a group are asked for side by side. */
+/** Where an attempt takes long, the parts of a group are asked for side by side. */
 const SLOW_PARTS = 8;
-/** So many others are asked for then: each request adds to what the service finds too much. */
-const THROTTLED_PROBES = 2;
 
 /**
  * The consequence of a failed read. again: the window, or its replacement, goes on at once. soon: the same,
@@ -50,24 +51,50 @@ export async function isolate(
   signal: AbortSignal,
 ): Promise<FaultConsequence> {
   const { organizations } = window.stream;
-  const isThrottled = fault.kind === "throttled";
   const isSuspect = areSuspects(context, organizations);
   // The pace does not slow down for these, so they have to wait by themselves.
   const isApart = isSuspect || isLoner(context, organizations);
-  const isPaced = (isThrottled || fault.kind === "unavailable") && !isApart;
-  const wait: FaultConsequence = { next: isPaced ? "soon" : "later" };
+  const wait: FaultConsequence = { next: fault.kind === "unavailable" && !isApart ? "soon" : "later" };
   const isGroup = organizations.length > 1;
-  const isSudden = isGroup && (isSuspect || (fault.retryAfterMs ?? 0) >= LONG_WAIT_MS);
-  if (failures < (isSudden ? 1 : isThrottled ? THROTTLED_REPEATS : REPEATS)) return wait;
-  const asksMax = isThrottled ? THROTTLED_PROBES : undefined;
-  const verdict = await verdictOfOthers(context, window, fault, canaries, signal, asksMax);
-  if (verdict !== "works" && (verdict !== "alone" || isThrottled)) return wait;
+  if (failures < (isGroup && isSuspect ? 1 : REPEATS)) return wait;
+  const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
+  if (verdict !== "works" && verdict !== "alone") return wait;
   if (isGroup) {
     await splitSuspects(context, window, fault.kind === "cut_off" ? SLOW_PARTS : undefined);
     return { next: "again" };
   }
   readAlone(context, organizations);
-  const smaller = isThrottled ? null : halved(passOf(context, window), true);
+  const smaller = halved(passOf(context, window), true);
   if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "later" };
+}
+
+/**
+ * A rate limit is met now and then by every window. Only where others are served right after each refusal of this one, it
+ * is not the key that has to wait (R32).
+ */
+export async function isolateThrottled(
+  context: PollContext,
+  { window, fault, failures }: Failure,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<FaultConsequence> {
+  const { id, organizations } = window.stream;
+  const { servedBeside } = context.learned;
+  if (isLoner(context, organizations)) return { next: "later" };
+  const wait: FaultConsequence = { next: areSuspects(context, organizations) ? "later" : "soon" };
+  const isWorthALook = failures > 1 || (fault.retryAfterMs ?? 0) >= LONG_WAIT_MS;
+  if (organizations.length === 0 || !isWorthALook) return wait;
+  if (!(await isServedBeside(context, window, canaries, signal))) {
+    servedBeside.delete(id);
+    return wait;
+  }
+  const times = (servedBeside.get(id) ?? 0) + 1;
+  servedBeside.set(id, times);
+  // The look has ended the pause: the window is asked for again at once.
+  if (times < SERVED_BESIDE) return { next: "soon" };
+  servedBeside.delete(id);
+  if (organizations.length === 1) readAlone(context, organizations);
+  else await splitSuspects(context, window, SLOW_PARTS);
+  return { next: "again" };
 }

@@ -4,7 +4,7 @@ import { type PollContext, subjectOf } from "../context.ts";
 import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
 import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
-import { type Failure, type FaultConsequence, isolate, passOf } from "./isolate.ts";
+import { type Failure, type FaultConsequence, isolate, isolateThrottled, passOf } from "./isolate.ts";
 import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
@@ -46,6 +46,7 @@ export async function meetFault(
   if (error instanceof RepeatedPageError) return leaveCircle(context, window);
   switch (fault.kind) {
     case "throttled":
+      return isolateThrottled(context, failure, canaries, signal);
     case "unavailable":
     case "cut_off":
     case "nonsense":

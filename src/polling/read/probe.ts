@@ -1,7 +1,7 @@
 import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, patienceOf, scopeOf, timeText } from "../context.ts";
-import { LIVE } from "../limits/pace.ts";
+import { LIVE, type Priority } from "../limits/pace.ts";
 import { InconsistentPageError, type SourceFault } from "./source.ts";
 
 export function faultIn(context: PollContext, error: unknown): SourceFault {
@@ -15,6 +15,7 @@ export async function probe(
   window: Pick<Window, "stream" | "fromMs" | "toMs">,
   organizations: readonly string[],
   signal: AbortSignal,
+  priority: Priority | "look" = LIVE,
 ): Promise<SourceFault | undefined> {
   const query = {
     service: window.stream.services,
@@ -25,7 +26,9 @@ export async function probe(
   };
   const scope = organizations.length === 0 ? scopeOf(window.stream) : { organizations };
   try {
-    (await ask(context, query, scope, { signal, patienceMs: patienceOf(context.learned) }, LIVE)).discard();
+    (
+      await ask(context, query, scope, { signal, patienceMs: patienceOf(context.learned) }, priority)
+    ).discard();
     return undefined;
   } catch (error) {
     if (signal.aborted) throw error;
@@ -42,6 +45,9 @@ export interface Canaries {
 const REMEMBERED_MAX = 3;
 /** So many others are asked for where none is known to work. */
 const SAMPLE_MAX = 8;
+
+/** Each look adds to what the service finds too much. */
+const LOOKS_MAX = 2;
 
 export function createCanaries(): Canaries {
   let remembered: string[] = [];
@@ -68,9 +74,8 @@ export async function verdictOfOthers(
   fault: SourceFault,
   canaries: Canaries,
   signal: AbortSignal,
-  asksMax = SAMPLE_MAX,
 ): Promise<Verdict> {
-  const others = othersOf(context, window, canaries).slice(0, asksMax);
+  const others = othersOf(context, window, canaries);
   let isSame = others.length > 0;
   for (const organization of others) {
     const answer = await probe(context, window, [organization], signal);
@@ -82,6 +87,21 @@ export async function verdictOfOthers(
   }
   if (others.length === 0) return "alone";
   return isSame ? "same" : "unclear";
+}
+
+/** Whether another organization is served right now, while this window is refused as too much. */
+export async function isServedBeside(
+  context: PollContext,
+  window: Window,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (const organization of othersOf(context, window, canaries).slice(0, LOOKS_MAX))
+    if ((await probe(context, window, [organization], signal, "look")) === undefined) {
+      canaries.worked([organization]);
+      return true;
+    }
+  return false;
 }
 
 /** First those that lately worked, then a sample of the window's own and of the account's, both ends included. */
