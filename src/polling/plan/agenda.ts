@@ -143,6 +143,13 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     return best;
   }
 
+  /** Polls that wait for their turn take no more pieces than this, or a slow service would never be asked for history. */
+  function isFullOfNew(): boolean {
+    let count = 0;
+    for (const { kind } of running.values()) if (kind !== "history") count++;
+    return count >= options.workers;
+  }
+
   async function next(onceOnly = false): Promise<Work | undefined> {
     const finders = [
       ["live", () => nextLive(onceOnly)],
@@ -150,6 +157,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       ["history", () => nextHistory(onceOnly)],
     ] as const;
     for (const [kind, find] of finders) {
+      if (kind !== "history" && isFullOfNew()) continue;
       const found = await find();
       // Another step may have taken it while this one was looking.
       if (found === undefined || running.has(found.id)) continue;
