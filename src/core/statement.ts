@@ -70,9 +70,10 @@ function silentText(ms: number): string {
 
 /** Nothing may be said about accounts that have not been read yet, and sinks that are not open yet. */
 function startingText({ accounts, sinks }: Facts): string | undefined {
-  const isUnread = accounts.some(
-    ({ liveLagMs, polledMs, state, organizations }) =>
-      (state === "reading" ? polledMs : liveLagMs) === null && state !== "paused" && organizations.active > 0,
+  const isUnread = accounts.some(({ liveLagMs, polledMs, state, organizations }) =>
+    state === "reading"
+      ? polledMs === null
+      : liveLagMs === null && organizations.active > 0 && state !== "paused",
   );
   const opening = sinks.filter(({ state, type }) => type !== null && state === "opening");
   if (isUnread) return "Starting: the first events are being read";
@@ -130,7 +131,7 @@ function accountPoints({ name, state, liveLagMs, overdueMs }: StatusView["accoun
     return [
       {
         health: "degraded",
-        text: `New events of ${name} have not been read for ${formatDuration(overdueMs)}`,
+        text: `Some new events of ${name} have not been read for ${formatDuration(overdueMs)}`,
       },
     ];
   if (liveLagMs !== null && liveLagMs > LIVE_LAG_MS_MAX)

@@ -6,7 +6,8 @@ import { createWake } from "../core/wake.ts";
  * The only place that decides whether another page may be read, and when it may be committed. A page enters when
  * all of this is true:
  *
- *   1. No page of a higher priority waits, and none of its own that came earlier.
+ *   1. No page of a higher priority waits, and none of its own that came earlier. Every fourth place is left to the next
+ *      lower priority: pages hold their places while they wait for a service that limits requests.
  *   2. The pages in flight leave room for it. A page counts by the events it may have, so ten small pages count
  *      as much as one large page.
  *   3. The journal is below its disk budget. Otherwise the page waits until space was freed; the service still
@@ -36,6 +37,8 @@ const READER_MS = FULL_PAGE_EVENTS / EVENTS_PER_MS;
 const LIVE: PagePriority = 0;
 /** A page in flight needs about this much; the memory of pages may grow to that times the pages in flight. */
 const PAGE_BYTES = 16_000_000;
+
+const PASSED_OVER_MAX = 3;
 
 export interface DiskInput {
   hasRoom(): boolean;
@@ -158,6 +161,8 @@ interface Waiter {
 function createTurns(pages: number) {
   const total = pages * FULL_PAGE_EVENTS;
   let free = total;
+  /** How often in a row lower priorities have been passed over. */
+  let passedOver = 0;
   const waiting: [Waiter[], Waiter[], Waiter[]] = [[], [], []];
   const sharesOf = (events: number) => Math.min(total, Math.max(1, events));
 
@@ -174,8 +179,11 @@ function createTurns(pages: number) {
 
   function admit(): void {
     for (;;) {
-      const queue = waiting.find((candidates) => candidates.length > 0);
+      const [first, below] = waiting.filter((candidates) => candidates.length > 0);
+      const isBelow = below !== undefined && passedOver >= PASSED_OVER_MAX;
+      const queue = isBelow ? below : first;
       if (queue === undefined || queue[0]!.shares > free) return;
+      passedOver = below === undefined || isBelow ? 0 : passedOver + 1;
       queue.shift()!.enter();
     }
   }

@@ -113,7 +113,7 @@ describe("R40 the statement of health", () => {
 
   test("names an account whose poll for new events has been due for minutes", () => {
     const overdue = { accounts: [{ ...account, overdueMs: 180_000 }] };
-    expect(headline(overdue)).toBe("New events of acme have not been read for 3m.");
+    expect(headline(overdue)).toBe("Some new events of acme have not been read for 3m.");
     expect(health(overdue)).toBe("degraded");
     expect(health({ accounts: [{ ...account, overdueMs: 59_000 }] })).toBe("good");
   });

@@ -91,6 +91,23 @@ describe("the gate for pages", () => {
     expect(order).toEqual(["live", "sweep", "backfill"]);
   });
 
+  test("polls that wait for a slow service leave every fourth place to history", async () => {
+    const order: string[] = [];
+    let leave = await gate.enter(10_000, LIVE, forever);
+    const enter = async (name: string, priority: PagePriority) => {
+      const left = await gate.enter(10_000, priority, forever);
+      order.push(name);
+      leave = left;
+    };
+    const entering = [enter("history", BACKFILL), ...Array.from({ length: 6 }, () => enter("live", LIVE))];
+    for (const _ of entering) {
+      leave();
+      await clock.settle();
+    }
+    expect(order.indexOf("history")).toBe(3);
+    await Promise.all(entering);
+  });
+
   test("R13 at the disk budget a page waits until there is room, and none is read ahead", async () => {
     isDiskFull = true;
     expect(gate.tryEnter(10)).toBeUndefined();

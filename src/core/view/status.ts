@@ -35,7 +35,8 @@ const accountSchema = z.strictObject({
     .nullable()
     .meta({ description: "How far the service's clock is ahead of ours, in milliseconds." }),
   polledMs: ms.nullable().meta({
-    description: "When a poll for new events last succeeded; null: none has since the process started.",
+    description:
+      "When a poll for new events last succeeded, or now where there is nothing to poll; null: none has succeeded since the process started.",
   }),
   overdueMs: ms.nullable().meta({
     description:

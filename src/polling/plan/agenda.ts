@@ -53,13 +53,18 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     return live;
   }
 
-  /** A stream is due when it appears. One that is made of a failing group has been due for as long as that one. */
+  /** A stream is due when it appears. The parts of a group have been due for as long as that one. */
   function noteListed(streams: readonly number[]): void {
+    const nowMs = clock.now();
     const before = listed;
     listed = new Set(streams);
-    for (const stream of before) if (!listed.has(stream)) firstDueMs.delete(stream);
-    for (const stream of listed)
-      if (!before.has(stream)) firstDueMs.set(stream, failingSinceMs ?? clock.now());
+    let sinceMs = Math.min(nowMs, failingSinceMs ?? nowMs);
+    for (const stream of before) {
+      if (listed.has(stream)) continue;
+      sinceMs = Math.min(sinceMs, dueSinceMs(stream, nowMs));
+      firstDueMs.delete(stream);
+    }
+    for (const stream of listed) if (!before.has(stream)) firstDueMs.set(stream, sinceMs);
   }
 
   /** A poll in the future comes from a clock that was set back. */
@@ -202,6 +207,8 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
     /** When a poll for new events last succeeded, and how long the most overdue one has been due. */
     polls(): { readonly polledMs: number | null; readonly overdueMs: number } {
       const nowMs = clock.now();
+      // There is nothing to poll, as in a lane without organizations.
+      if (live?.length === 0) return { polledMs: nowMs, overdueMs: 0 };
       let overdueMs = 0;
       for (const stream of listed) overdueMs = Math.max(overdueMs, nowMs - dueSinceMs(stream, nowMs));
       return { polledMs: lastPolledMs, overdueMs };
