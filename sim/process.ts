@@ -163,6 +163,7 @@ export function createLane(
       opened = await openLane({ file, changelog: mortal, lane: 0, machine, signal });
       return opened.state;
     },
+    damagedPage: () => {},
     memory: createBufferPool(),
     measured: silentMetrics,
     paceOf: () => createPace(clock, paceOf(config.polling)),

@@ -107,7 +107,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     await claimShard(db, config.state, config.shard);
     const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
     const preparer = options.preparer ?? createPreparer(clock);
-    const journal = createJournal(db, clock, memory, preparer);
+    const journal = createJournal(db, clock, memory, preparer, options.lane?.damagedPage);
     if (!options.repairing) await placeReaders(config, journal, options.log);
     return await assemble({ ...options, clock, memory, preparer }, db, journal, lock);
   } catch (error) {

@@ -68,9 +68,10 @@ export function createJournal(
   clock: Clock,
   memory: PageMemory = createBufferPool(),
   decoder?: PageDecoder,
+  onDamaged?: (what: string) => void,
 ): SqliteJournal {
   const id = journalId(db);
-  const pages = createPages(db, id, memory, decoder);
+  const pages = createPages(db, id, memory, decoder, onDamaged);
   const dedupe = createDedupe();
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);

@@ -18,6 +18,7 @@ export function createPages(
   journalId: string,
   memory: PageMemory = ordinaryMemory,
   decoder?: PageDecoder,
+  onDamaged?: (what: string) => void,
 ) {
   const compress = createCompressor(COMPRESSION);
   const decoded = createDecodedPages();
@@ -136,16 +137,21 @@ export function createPages(
     return page && { ...page, lease: page.lease.retain() };
   }
 
+  function refuse(row: PageRow, what: string): DecisionNeededError {
+    onDamaged?.(`page ${row.number} ${what}`);
+    return unreadable(row, what);
+  }
+
   function storedBody(row: PageRow): Buffer {
     const body = bodyOf.get(row.number) as Buffer | undefined;
-    if (body === undefined) throw unreadable(row, "is needed by a reader and not there");
+    if (body === undefined) throw refuse(row, "is needed by a reader and not there");
     return body;
   }
 
   /** The lease in the result is the caller's. */
   function read(row: PageRow, body = cached(row) ?? storedBody(row)): Decoded {
     if (!Buffer.isBuffer(body)) return body;
-    if (!checksumOf(body).equals(row.checksum)) throw unreadable(row, DAMAGED);
+    if (!checksumOf(body).equals(row.checksum)) throw refuse(row, DAMAGED);
     const scanned = decodeBody(body);
     return keepOld(row, { scanned, body, lease: memory.adopt(scanned.bytes) });
   }
@@ -172,7 +178,7 @@ export function createPages(
     const room = memory.take(bytes);
     try {
       const page = await by.decode({ bytes: body, checksum: row.checksum }, room);
-      if (page === undefined) throw unreadable(row, DAMAGED);
+      if (page === undefined) throw refuse(row, DAMAGED);
       return keepOld(row, { ...page, lease: room.lease });
     } catch (error) {
       room.lease.release();

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createModelChangelog, type ModelChangelog } from "../../sim/changelog.ts";
 import { type LaneRunner, runLane } from "../../src/app/cluster/lane.ts";
 import { createSharedParts } from "../../src/app/cluster/shared-parts.ts";
@@ -13,10 +13,12 @@ import { systemClock } from "../../src/core/clock.ts";
 import type { LaneOutcome } from "../../src/core/lane-requests.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
+import { Sqlite } from "../../src/core/sqlite.ts";
 import { DamagedStateError } from "../../src/journal/database.ts";
 import { openLane } from "../../src/journal/replication/open.ts";
 import { inlinePreparer } from "../../src/polling/prepare/preparer.ts";
 import { temporaryFolder } from "../journal/support.ts";
+import { eventTexts, pageOf } from "../support/pages.ts";
 
 const never = new AbortController().signal;
 let folder: ReturnType<typeof temporaryFolder>;
@@ -62,6 +64,10 @@ function run(machine: string, sink: string, lane = 0, changed = (app: App) => ap
   runner.confirm(instantNow());
   runners.push(runner);
   return runner;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -115,6 +121,24 @@ test.each([
     expect(runner.status.replay).toBe("rebuilt");
   },
 );
+
+test("R37 a lane whose file has a damaged page builds it anew, and delivers the page", async () => {
+  const idle = (app: App) => ({ ...app, run: (stop: AbortSignal) => aborted(stop) });
+  const first = run("one", "sink", 0, idle);
+  await until(() => first.status.state === "running");
+  await first.status.app!.journal.append(pageOf(eventTexts(0, 5)));
+  await first.close();
+  const db = new Sqlite(join(folder.path, "one.db"));
+  const body = db.prepare("SELECT body FROM bodies").pluck().get() as Buffer;
+  body[20]! ^= 1;
+  db.prepare("UPDATE bodies SET body = ?").run(body);
+  db.close();
+  const second = run("one", "sink");
+  await until(() => second.status.replay === "rebuilt" && second.status.state === "running");
+  const { app } = second.status;
+  const delivered = async () => (await app!.view.sinks()).find(({ name }) => name === "sink")?.sentEvents;
+  await vi.waitFor(async () => expect(await delivered()).toBe(5), { timeout: 60_000 });
+});
 
 test("R37 a lane whose rows are damaged in its log stops and is named; the others run", async () => {
   const options = { file: join(folder.path, "lane.db"), changelog, lane: 0, machine: "zero", signal: never };

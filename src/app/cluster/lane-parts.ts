@@ -9,6 +9,8 @@ import type { Pace } from "../../polling/limits/pace.ts";
 /** Parts that a lane shares with the other lanes of its machine, and its connection to the changelog. */
 export interface LaneParts {
   openState(file: string): Promise<State>;
+  /** A page of the copy is damaged: Kafka may have it whole. */
+  damagedPage(what: string): void;
   readonly memory: BufferPool;
   readonly measured: Metrics;
   /** One pace for each account of the machine. */
@@ -24,7 +26,7 @@ export interface LaneParts {
 }
 
 /** The parts that are the same for all lanes of a machine. */
-export type SharedLaneParts = Omit<LaneParts, "openState" | "beforeEffect" | "answer">;
+export type SharedLaneParts = Omit<LaneParts, "openState" | "damagedPage" | "beforeEffect" | "answer">;
 
 export type Discovered = readonly { readonly id: string; readonly name: string }[] | null;
 

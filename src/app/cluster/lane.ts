@@ -209,7 +209,11 @@ async function oneLife(
   };
   try {
     const { shared, answer } = options;
-    const parts = { ...shared, openState, answer, beforeEffect: fence.check };
+    // A page of a file that was just built anew is damaged in Kafka too: then a person decides.
+    const damagedPage = (what: string) => {
+      if (life.lane?.replay.kind === "continued") lost.abort(new DamagedStateError(options.file, what));
+    };
+    const parts = { ...shared, openState, damagedPage, answer, beforeEffect: fence.check };
     life.app = await options.openApp(parts, repairing);
     const { replay, replica } = life.lane!;
     set({

@@ -43,6 +43,10 @@ export function passOf(context: PollContext, window: Window): Pass {
   return isUnordered(context) ? { ...pass, isUnordered: true } : pass;
 }
 
+export function asksForLongWait({ retryAfterMs = 0 }: SourceFault): boolean {
+  return retryAfterMs >= LONG_WAIT_MS;
+}
+
 /** A failure that repeats while others are served belongs to this window: it must not hold up the rest (R32). */
 export async function isolate(
   context: PollContext,
@@ -83,7 +87,7 @@ export async function isolateThrottled(
   const { servedBeside } = context.learned;
   if (isLoner(context, organizations)) return { next: "later" };
   const wait: FaultConsequence = { next: areSuspects(context, organizations) ? "later" : "soon" };
-  const isWorthALook = failures > 1 || (fault.retryAfterMs ?? 0) >= LONG_WAIT_MS;
+  const isWorthALook = failures > 1 || asksForLongWait(fault);
   if (organizations.length === 0 || !isWorthALook) return wait;
   if (!(await isServedBeside(context, window, canaries, signal))) {
     servedBeside.delete(id);

@@ -4,7 +4,14 @@ import { type PollContext, subjectOf } from "../context.ts";
 import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
 import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
-import { type Failure, type FaultConsequence, isolate, isolateThrottled, passOf } from "./isolate.ts";
+import {
+  asksForLongWait,
+  type Failure,
+  type FaultConsequence,
+  isolate,
+  isolateThrottled,
+  passOf,
+} from "./isolate.ts";
 import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
@@ -48,6 +55,10 @@ export async function meetFault(
     case "throttled":
       return isolateThrottled(context, failure, canaries, signal);
     case "unavailable":
+      // The others must not wait until then to be looked at.
+      return asksForLongWait(fault)
+        ? isolateThrottled(context, failure, canaries, signal)
+        : isolate(context, failure, canaries, signal);
     case "cut_off":
     case "nonsense":
     case "body_too_large":
