@@ -265,22 +265,35 @@ describe("imports", () => {
     expect(lines[0]).toBe("username,email,userId,outcome,reason,event,timestamp,state");
   });
 
-  it("marks a lost answer as uncertain, starts nothing twice, and takes a person's word", async () => {
-    const before = simulator.control.world.importJobs().length;
-    simulator.control.faults.set([
-      { kind: "cut_headers", api: "management", path: `${applicationPath()}/import/jobs`, times: 1 },
-    ]);
-    const { out, code } = await run("imports", "start", "hr");
-    simulator.control.faults.clear();
-    expect(code).toBe(1);
-    expect(out).toMatch(/is uncertain .* It is not repeated/);
-    expect(simulator.control.world.importJobs().length - before).toBeLessThanOrEqual(1);
-    const [job] = await json<Job[]>("imports", "list");
-    await expect(run("imports", "resolve", String(job!.id))).rejects.toThrow(UsageError);
-    expect((await run("imports", "resolve", String(job!.id), "--not-started")).out).toContain(
-      "is failed now",
-    );
-  });
+  it.each([
+    [["--not-started"], / is failed now: not started, says .+\.$/],
+    [
+      ["--ended", "--reason", "nobody needs it"],
+      / is failed now: ended by .+: nobody needs it; it is not known to have started\.$/,
+    ],
+  ])(
+    "marks a lost answer as uncertain, starts nothing twice, and takes a person's word %j",
+    async (words, told) => {
+      const before = simulator.control.world.importJobs().length;
+      simulator.control.faults.set([
+        { kind: "cut_headers", api: "management", path: `${applicationPath()}/import/jobs`, times: 1 },
+      ]);
+      const { out, code } = await run("imports", "start", "hr");
+      simulator.control.faults.clear();
+      expect(code).toBe(1);
+      expect(out).toMatch(/is uncertain .* It is not repeated/);
+      expect(simulator.control.world.importJobs().length - before).toBeLessThanOrEqual(1);
+      const [job] = await json<Job[]>("imports", "list");
+      await expect(run("imports", "resolve", String(job!.id))).rejects.toThrow(UsageError);
+      await expect(
+        run("imports", "resolve", String(job!.id), "--not-started", "--reason", "x"),
+      ).rejects.toThrow("--reason belongs to --ended");
+      expect((await run("imports", "resolve", String(job!.id), ...words)).out.trim()).toMatch(told);
+      await expect(run("imports", "resolve", String(job!.id), "--ended")).rejects.toThrow(
+        "has ended already",
+      );
+    },
+  );
 
   it("says a refusal with the service's words", async () => {
     const { out, code } = await run(
