@@ -43,8 +43,12 @@ export function openSink(target: Target, committed: Committed = nothingCommitted
 }
 
 /** The same as `check --online` does with a sink. */
-export async function probeSink(target: Target, clock?: Clock): Promise<readonly string[]> {
-  return target.definition.probe!(contextOf(clock ? { ...target, clock } : target, nothingCommitted));
+export async function probeSink(
+  target: Target,
+  clock?: Clock,
+  committed: Committed = nothingCommitted,
+): Promise<readonly string[]> {
+  return target.definition.probe!(contextOf(clock ? { ...target, clock } : target, committed));
 }
 
 function contextOf(target: Target, committed: Committed): SinkContext<unknown> {

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import { positionState } from "../../src/sinks/kafka/positions.ts";
 import { kafka } from "../../src/sinks/kafka/sink.ts";
 import { attempt, drive, probeSink } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
@@ -127,6 +128,24 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     await suite.createTopic(target.topic, 1, {});
     await drive(target, events);
     expect(await suite.bodiesOf(target.topic)).toEqual(bodies(events.slice(2)));
+  });
+
+  test("check names a positions topic that has lost the position of the sink, as opening does", async () => {
+    const positionsTopic = "positions-to-lose";
+    const target = suite.newTarget({ positionsTopic, createTopics: { partitions: 1, replication: 1 } });
+    await drive(target, makeEvents(2));
+    const sink = await suite.open({ ...target, memory: new Map<string, unknown>() });
+    const position = sink.position!;
+    await sink.close();
+    const partitions = Array.from({ length: 16 }, (_, partition) => partition);
+    const states = partitions.map((partition) => positionState({ partition, offset: 0n }));
+    for (const state of states) await probeSink(target, undefined, { position, state });
+    await deleteTopic(positionsTopic);
+    const words = /holds no position of this sink/;
+    await expect(probeSink(target, undefined, { position, state: states[0]! })).rejects.toThrow(words);
+    await probeSink(target);
+    await suite.createTopic(positionsTopic, 1, { "cleanup.policy": "compact" });
+    await expect(probeSink(target, undefined, { position, state: states[0]! })).rejects.toThrow(words);
   });
 
   test("nor is one that events name, however long ago it got some; others are made", async () => {

@@ -4,6 +4,7 @@ import { connect } from "./client/connect.ts";
 import type { KafkaContext } from "./config.ts";
 import { readDelivered } from "./delivered.ts";
 import { inTermsOfDelivery } from "./errors.ts";
+import { positionPlaceOf, readPosition } from "./positions.ts";
 import {
   goneTopics,
   missingTopics,
@@ -16,6 +17,7 @@ import {
 import { idOf } from "./transactions.ts";
 
 const PROBE_MS_MAX = 60_000;
+const READ_MS_MAX = 5000;
 /** Kafka's error codes. */
 const UNKNOWN_TOPIC = 3;
 const TOPIC_DENIED = 29;
@@ -53,6 +55,7 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
   await client.admin(async (admin) => {
     const found = rights === undefined ? await partitionsOf(admin, names) : partitionsIn(rights);
     remarks.push(...(await lookForGone(admin, found)));
+    await lookForPosition(found.get(config.positionsTopic));
     const missing = names.filter((name) => !found.has(name));
     if (missing.length > 0 && !config.createTopics)
       throw missingTopics(
@@ -69,6 +72,28 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
     await brokers.findCoordinator(idOf(context));
   }
   return remarks;
+
+  /** The state remembers where the position was, so there was one: without it `run` stops the sink and asks. */
+  async function lookForPosition(partitions: number | undefined): Promise<void> {
+    const from = positionPlaceOf(context.state);
+    if (!isExact || from === undefined) return;
+    const { clock, signal } = context;
+    if (partitions !== undefined) {
+      const place = { topic: config.positionsTopic, partitions, key: idOf(context), from };
+      const { held, undecidedIn } = await readPosition(client, {
+        ...place,
+        waitMs: READ_MS_MAX,
+        clock,
+        signal,
+      });
+      // A transaction that is open belongs to a process that runs.
+      if (held !== undefined || undecidedIn !== undefined) return;
+    }
+    throw new PausedError(
+      `The topic ${config.positionsTopic} holds no position of this sink, although the state has one: the topic was deleted, or these are other brokers.`,
+      `check that brokers, positionsTopic and transactionalId are right; otherwise \`run\` stops the sink, and \`tidemark sinks resume\` says where it goes on`,
+    );
+  }
 
   /** Throws for a fixed topic as opening does; one that is named by events matters only when the next one goes there. */
   async function lookForGone(admin: KafkaAdmin, found: ReadonlyMap<string, number>): Promise<string[]> {
