@@ -45,11 +45,11 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   let live: readonly { readonly id: number; readonly stream: number }[] | undefined;
 
   async function liveWindows() {
-    live ??= (await journal.windows({ account, live: true })).map(({ id, stream }) => ({
-      id,
-      stream: stream.id,
-    }));
-    noteListed(live.map(({ stream }) => stream));
+    if (live === undefined) {
+      const windows = await journal.windows({ account, live: true });
+      live = windows.map(({ id, stream }) => ({ id, stream: stream.id }));
+      noteListed(live.map(({ stream }) => stream));
+    }
     return live;
   }
 
