@@ -27,7 +27,7 @@ function mergeAccounts(a: AccountView, b: AccountView): AccountView {
     state: a.state === "paused" || b.state === "paused" ? "paused" : a.state,
     pausedUntilMs: extreme(Math.max, a.pausedUntilMs, b.pausedUntilMs),
     // A lane that has not been read yet must not hide behind one that has.
-    polledMs: earliestPoll(a, b),
+    polledMs: a.polledMs === null || b.polledMs === null ? null : Math.min(a.polledMs, b.polledMs),
     overdueMs: extreme(Math.max, a.overdueMs, b.overdueMs),
     organizations: addRecords(a.organizations, b.organizations),
     windows: addRecords(a.windows, b.windows),
@@ -35,13 +35,6 @@ function mergeAccounts(a: AccountView, b: AccountView): AccountView {
     unreadFromMs: extreme(Math.min, a.unreadFromMs, b.unreadFromMs),
     lossInMs: extreme(Math.min, a.lossInMs, b.lossInMs),
   };
-}
-
-function earliestPoll(a: AccountView, b: AccountView): number | null {
-  const polled = [a, b]
-    .filter(({ organizations }) => organizations.active > 0)
-    .map(({ polledMs }) => polledMs);
-  return polled.includes(null) ? null : extreme(Math.min, ...(polled as [number, number]));
 }
 
 function mergeJournals(list: readonly StatusView["journal"][]): StatusView["journal"] {
