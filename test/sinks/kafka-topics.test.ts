@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { PausedError, RejectedEventsError, RetryableError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import type { KafkaConfig } from "../../src/sinks/kafka/config.ts";
 import { positionState } from "../../src/sinks/kafka/positions.ts";
 import { kafka } from "../../src/sinks/kafka/sink.ts";
+import { missingTopics } from "../../src/sinks/kafka/topics.ts";
 import { attempt, drive, probeSink } from "../contract/drive.ts";
 import { makeBatch, makeEvent, makeEvents, positionAfter } from "../support/events.ts";
 import { placeByKcat, readTopic } from "../support/kafka.ts";
@@ -192,7 +194,26 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     expect((error as PausedError).remedy).toContain("kafka-topics.sh --create");
   });
 
-  test("and names one of the missing topics where they come from the events", async () => {
+  test("check names every missing topic, that of the positions too, with a command for each", async () => {
+    const positionsTopic = "positions-not-there";
+    const target = suite.newTarget({ positionsTopic, createTopics: undefined });
+    const error = await probeSink(target).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(PausedError);
+    expect(error.message).toBe(`The topics ${target.topic} and ${positionsTopic} do not exist.`);
+    expect(error.remedy).toContain(
+      `--topic ${target.topic} --partitions 1 --replication-factor 3; kafka-topics.sh --create --topic ${positionsTopic} --partitions 16 --replication-factor 3 --config cleanup.policy=compact)`,
+    );
+  });
+
+  test("an error names ten missing topics and counts the others", async () => {
+    const config = suite.newTarget().config as unknown as KafkaConfig;
+    const names = Array.from({ length: 12 }, (_, at) => `t${at}`);
+    const { message, remedy } = missingTopics(names, config);
+    expect(message).toBe("The topics t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 and 2 more do not exist.");
+    expect(remedy.match(/--create --topic/g)).toHaveLength(10);
+  });
+
+  test("and names the missing topics where they come from the events", async () => {
     const target = suite.newTarget();
     const { createTopics: _, ...config } = target.config;
     const topic = `${target.topic}-{service}`;
@@ -200,8 +221,9 @@ describe.skipIf(suite.skip)("kafka's topics, keys and headers", () => {
     const sink = await suite.open({ ...target, config: { ...config, topic } });
     const error = await attempt(sink, makeBatch(sink, makeEvents(8)));
     expect(error).toBeInstanceOf(PausedError);
+    const named = (service: string) => `${target.topic}-${service}`;
     expect((error as PausedError).message).toBe(
-      `The topic ${target.topic}-directory does not exist. Neither do 2 more.`,
+      `The topics ${named("directory")}, ${named("radius")} and ${named("ldap")} do not exist.`,
     );
   });
 

@@ -5,15 +5,7 @@ import type { KafkaContext } from "./config.ts";
 import { readDelivered } from "./delivered.ts";
 import { inTermsOfDelivery } from "./errors.ts";
 import { positionPlaceOf, readPosition } from "./positions.ts";
-import {
-  goneTopics,
-  missingTopics,
-  partitionsOf,
-  requirePolicies,
-  topicSettingsOf,
-  WANTED_POSITIONS,
-  wantedFor,
-} from "./topics.ts";
+import { goneTopics, missingTopics, partitionsOf, requirePolicies, topicSettingsOf } from "./topics.ts";
 import { idOf } from "./transactions.ts";
 
 const PROBE_MS_MAX = 60_000;
@@ -57,11 +49,7 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
     remarks.push(...(await lookForGone(admin, found)));
     await lookForPosition(found.get(config.positionsTopic));
     const missing = names.filter((name) => !found.has(name));
-    if (missing.length > 0 && !config.createTopics)
-      throw missingTopics(
-        missing,
-        missing[0] === config.positionsTopic ? WANTED_POSITIONS : wantedFor(config),
-      );
+    if (missing.length > 0 && !config.createTopics) throw missingTopics(missing, config);
     for (const name of missing) remarks.push(`The topic ${name} does not exist yet; \`run\` creates it.`);
     for (const topic of rights ?? []) requireRights(topic, config.positionsTopic);
     const there = names.filter((name) => found.has(name));
@@ -107,7 +95,7 @@ async function probe(brokers: KafkaBrokers, client: KafkaClient, context: KafkaC
     const there = isFixed ? found : await partitionsOf(admin, used);
     const gone = used.filter((name) => !there.has(name));
     if (gone.length === 0) return [];
-    const error = goneTopics(gone, wantedFor(config));
+    const error = goneTopics(gone, config);
     if (isFixed) throw error;
     return [`${error.message} The sink pauses when an event goes there: ${error.remedy}.`];
   }

@@ -34,7 +34,7 @@ export async function prepareFixed(topics: TopicBook, { topic }: KafkaConfig): P
 export async function preparePositions(client: KafkaClient, context: KafkaContext): Promise<number> {
   const name = context.config.positionsTopic;
   return client.admin(async (admin) => {
-    const partitions = await existing(admin, context, [name], WANTED_POSITIONS);
+    const partitions = await existing(admin, context, [name]);
     requireCompaction(name, (await topicSettingsOf(admin, [name])).get(name)?.get("cleanup.policy"));
     return partitions.get(name)!;
   });
@@ -66,8 +66,7 @@ export function topicBook(
   const memory = memoryOf(context);
 
   async function prepareSome(admin: KafkaAdmin, names: readonly string[]): Promise<void> {
-    const wanted = { ...wantedFor(config), delivered };
-    const partitions = await existing(admin, context, names, wanted);
+    const partitions = await existing(admin, context, names, delivered);
     const settings = await topicSettingsOf(admin, names);
     for (const name of names) {
       if (config.key !== "identity") requireAllKept(name, settings.get(name)?.get("cleanup.policy"));
@@ -112,65 +111,73 @@ export function topicBook(
 interface Wanted {
   readonly numPartitions: number;
   readonly compacted: boolean;
-  readonly delivered?: (() => Promise<ReadonlySet<string>>) | undefined;
 }
 
-export const WANTED_POSITIONS: Wanted = { numPartitions: POSITIONS_PARTITIONS, compacted: true };
-
-/** A new topic of events. */
-export const wantedFor = ({ createTopics }: KafkaConfig): Wanted => ({
-  numPartitions: createTopics?.partitions ?? 1,
-  compacted: false,
-});
+function wantedFor(topic: string, { positionsTopic, createTopics }: KafkaConfig): Wanted {
+  if (topic === positionsTopic) return { numPartitions: POSITIONS_PARTITIONS, compacted: true };
+  return { numPartitions: createTopics?.partitions ?? 1, compacted: false };
+}
 
 /** The number of partitions of each topic; missing topics are created where the config allows it. */
 async function existing(
   admin: KafkaAdmin,
   context: KafkaContext,
   names: readonly string[],
-  wanted: Wanted,
+  deliveredTo?: () => Promise<ReadonlySet<string>>,
 ): Promise<ReadonlyMap<string, number>> {
   const found = await partitionsOf(admin, names);
   const missing = names.filter((name) => !found.has(name));
   if (missing.length === 0) return found;
-  const delivered = await wanted.delivered?.();
+  const delivered = await deliveredTo?.();
   const gone = missing.filter((name) => delivered?.has(name));
-  if (gone.length > 0) throw goneTopics(gone, wanted);
+  if (gone.length > 0) throw goneTopics(gone, context.config);
   const { createTopics } = context.config;
-  if (!createTopics) throw missingTopics(missing, wanted);
+  if (!createTopics) throw missingTopics(missing, context.config);
   await admin.create(
-    missing.map((topic) => ({
-      topic,
-      partitions: wanted.numPartitions,
-      replication: createTopics.replication,
-      settings: wanted.compacted ? [{ name: "cleanup.policy", value: "compact" }] : [],
-    })),
+    missing.map((topic) => {
+      const { numPartitions, compacted } = wantedFor(topic, context.config);
+      const settings = compacted ? [{ name: "cleanup.policy", value: "compact" }] : [];
+      return { topic, partitions: numPartitions, replication: createTopics.replication, settings };
+    }),
   );
   return untilKnown(admin, names, context);
 }
 
-export function missingTopics(missing: readonly string[], wanted: Wanted): PausedError {
-  const [topic] = missing;
-  const others = missing.length > 1 ? ` Neither do ${missing.length - 1} more.` : "";
+/** Topics that an error names, each with its command. */
+const NAMED_MAX = 10;
+
+export function missingTopics(missing: readonly string[], config: KafkaConfig): PausedError {
+  const isOne = missing.length === 1;
   return new PausedError(
-    `The topic ${topic} does not exist.${others}`,
-    `create it (${creationOf(topic!, wanted)}), or state createTopics`,
+    `${namesOf(missing)} ${isOne ? "does" : "do"} not exist.`,
+    `create ${isOne ? "it" : "them"} (${creationOf(missing, config)}), or state createTopics`,
   );
 }
 
 /** Somebody may have deleted them by mistake, or the brokers are others. */
-export function goneTopics(gone: readonly string[], wanted: Wanted): PausedError {
-  const [topic] = gone;
-  const others = gone.length > 1 ? ` So are ${gone.length - 1} more.` : "";
+export function goneTopics(gone: readonly string[], config: KafkaConfig): PausedError {
+  const isOne = gone.length === 1;
+  const [it, again] = isOne ? ["it", "It is"] : ["them", "They are"];
   return new PausedError(
-    `The topic ${topic} is gone, and with it the events that were delivered to it. It is not created again.${others}`,
-    `check that these are the right brokers; to go on with the events that follow, create the topic (${creationOf(topic!, wanted)})`,
+    `${namesOf(gone)} ${isOne ? "is" : "are"} gone, and with ${it} the events that were delivered to ${it}. ${again} not created again.`,
+    `check that these are the right brokers; to go on with the events that follow, create ${it} (${creationOf(gone, config)})`,
   );
 }
 
-function creationOf(topic: string, { numPartitions, compacted }: Wanted): string {
-  const compaction = compacted ? " --config cleanup.policy=compact" : "";
-  return `kafka-topics.sh --create --topic ${topic} --partitions ${numPartitions} --replication-factor 3${compaction}`;
+function namesOf(topics: readonly string[]): string {
+  if (topics.length === 1) return `The topic ${topics[0]}`;
+  const named = topics.slice(0, NAMED_MAX);
+  const last = topics.length > NAMED_MAX ? `${topics.length - NAMED_MAX} more` : named.pop();
+  return `The topics ${named.join(", ")} and ${last}`;
+}
+
+function creationOf(topics: readonly string[], config: KafkaConfig): string {
+  const commands = topics.slice(0, NAMED_MAX).map((topic) => {
+    const { numPartitions, compacted } = wantedFor(topic, config);
+    const compaction = compacted ? " --config cleanup.policy=compact" : "";
+    return `kafka-topics.sh --create --topic ${topic} --partitions ${numPartitions} --replication-factor 3${compaction}`;
+  });
+  return commands.join("; ");
 }
 
 const KNOWN_MS_MAX = 10_000;
