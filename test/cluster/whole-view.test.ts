@@ -150,6 +150,31 @@ describe("the whole cluster on the page and in commands", () => {
     expect((await command().status()).health).toBe("good");
   });
 
+  test("an account whose organizations are all refused is not called starting; one with an unread lane is", async () => {
+    const state = makeState();
+    cleanups.push(() => state.close());
+    await fillSmall(state);
+    const one = inGoodHealth(createView(state.db, liveOf(state.clock), state.options));
+    const laneOf = (polledMs: number | null): View => ({
+      ...one,
+      async status() {
+        const status = await one.status();
+        const organizations = { active: 0, vanished: 0, refused: 3 };
+        return { ...status, accounts: status.accounts.map((own) => ({ ...own, organizations, polledMs })) };
+      },
+    });
+    const viewOf = (...polls: (number | null)[]) =>
+      createMachineView({
+        ...{ version: "1.2.3", clock: state.clock, startedMs: NOW_MS, sinkBehindMs: 300_000 },
+        lanes: () => polls.map((polledMs, at) => ({ lane: at, view: laneOf(polledMs) })),
+        alarms: () => [],
+      });
+    const refused = await viewOf(NOW_MS - 1000, NOW_MS).status();
+    expect(refused.accounts[0]!.polledMs).toBe(NOW_MS - 1000);
+    expect(refused.headline).not.toContain("Starting");
+    expect((await viewOf(NOW_MS, null).status()).headline).toContain("Starting");
+  });
+
   test("a machine that does not answer is an alarm until other machines run all of its lanes", async () => {
     const { page, remoteOf, alarms, now } = await cluster(both, { b: [0, 1] });
     const remote = remoteOf("b");
