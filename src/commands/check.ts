@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { checkAccount } from "../app/check/account.ts";
 import { checkArchives } from "../app/check/archives.ts";
@@ -6,13 +5,13 @@ import type { CheckFinding } from "../app/check/finding.ts";
 import { refuseMismatch } from "../app/check/positions.ts";
 import { checkServer } from "../app/check/server.ts";
 import { advice, checkSinks } from "../app/check/sinks.ts";
+import { hasState, runsHere } from "../app/check/state.ts";
 import { sharedOrganizations } from "../app/shared-organizations.ts";
 import { sinkConfigs } from "../app/sinks.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { shardText } from "../core/shard.ts";
 import { openStateForReading } from "../journal/database.ts";
-import { isLocked } from "../journal/lock.ts";
 import { refuseOtherShard } from "../journal/shard.ts";
 import { counted } from "./count-words.ts";
 import type { Io } from "./io.ts";
@@ -51,7 +50,7 @@ export function registerCheck(program: Command, io: Io): void {
 /** The same refusals as `run`, in the same words and with the same exit code, come first. */
 async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator<CheckFinding> {
   const isOnline = flags.online === true;
-  const isRunning = existsSync(config.state) && isLocked(config.state);
+  const isRunning = runsHere(config);
   const server: CheckFinding[] = [];
   for await (const finding of checkServer(config, isOnline, isRunning)) server.push(finding);
   refuseState(config, isRunning);
@@ -69,12 +68,18 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
     return;
   }
   const { signal, stderr: stdout } = io;
-  yield* checkSinks(config, { log: createLog(io, "error"), signal, stdout });
-  yield* checkArchives(config, signal);
+  const log = createLog(io, "error");
+  let lanes: number | undefined;
+  if (config.cluster !== undefined) {
+    const { checkClusterTopics } = await import("../app/check/cluster.ts");
+    lanes = yield* checkClusterTopics(config.cluster, log, signal);
+  }
+  yield* checkSinks(config, { log, signal, stdout });
+  yield* checkArchives(config, lanes, signal);
 }
 
 function refuseState(config: Config, isRunning: boolean): void {
-  if (!existsSync(config.state)) return;
+  if (!hasState(config)) return;
   const db = openStateForReading(config.state);
   try {
     refuseOtherShard(db, config.state, config.shard);

@@ -88,3 +88,14 @@ export function resolveShard(
     return `${source} is ${JSON.stringify(text)}, but shards count from 0 to ${count - 1}`;
   return { index: Number(number), count };
 }
+
+/** Numbers of lanes as `0-3, 7`. */
+export function rangesText(ascending: readonly number[]): string {
+  const ranges: { readonly from: number; to: number }[] = [];
+  for (const number of ascending) {
+    const last = ranges.at(-1);
+    if (last?.to === number - 1) last.to = number;
+    else ranges.push({ from: number, to: number });
+  }
+  return ranges.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
+}

@@ -204,6 +204,12 @@ describe("an archive of the simulated service", () => {
     const fine = (await check()).stdout;
     expect(fine).toMatch(/archive evidence.*\d+ log entries, signed with the key of the config/);
     expect(fine).toContain("no witness is named");
+    renameSync(world.at("state.db"), world.at("aside.db"));
+    expect(await check()).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/FAILED +archive evidence: .* is ahead of this state \(0 entries\)/),
+    });
+    renameSync(world.at("aside.db"), world.at("state.db"));
     const config = readFileSync(world.at("tidemark.yaml"), "utf8");
     writeFileSync(world.at("tidemark.yaml"), config.replace("archive.key", "other.key"));
     const ran = await world.run(["run", "--once", "--config", world.at("tidemark.yaml")]);

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { ArchiveConfig } from "../../archive/config.ts";
 import { unknownClasses, unknownClassText } from "../../archive/deletion/past-retention.ts";
 import { olderState } from "../../archive/log/ahead.ts";
@@ -15,51 +14,33 @@ import { checkKey, keyNameOf, keysIn, signersOf } from "../../archive/log/signer
 import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import { createWitnessClient } from "../../archive/witness/client.ts";
-import type { Config } from "../../config/schema.ts";
+import { archiveOfLane } from "../../config/cluster.ts";
+import type { Config, SinkConfig } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { DecisionNeededError, explain, explainWithChoices } from "../../core/errors.ts";
+import { rangesText } from "../../core/shard.ts";
 import { archiveLogIn } from "../../journal/archive/state.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { archiveConfigs } from "../archives.ts";
 import type { CheckFinding } from "./finding.ts";
+import { hasState } from "./state.ts";
 
-/** Looks at the key and the place of every archive; writes nothing. */
-export async function* checkArchives(config: Config, signal: AbortSignal): AsyncGenerator<CheckFinding> {
+type Said = Omit<CheckFinding, "subject">;
+
+/** Looks at the key and the place of every archive; writes nothing. In a cluster each of its `lanes` has a place. */
+export async function* checkArchives(
+  config: Config,
+  lanes: number | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<CheckFinding> {
   for (const own of archiveConfigs(config)) {
     const subject = `archive ${own.name}`;
-    try {
-      checkLock(own);
-      const signer = signerOf(own, own.key.reveal());
-      const previous = own.previousKey && signerOf(own, own.previousKey.reveal());
-      const verifiers = [signer, ...(previous ? [previous] : [])].map(({ verifier }) => verifier);
-      const { place, bytes } = await readNewest(own);
-      if (bytes === undefined) {
-        yield { subject, ok: true, message: "its place holds no archive; the first run begins one there" };
-      } else {
-        const checkpoint = parseCheckpoint(bytes);
-        const known = entriesInState(config, own.name);
-        if (known !== undefined && checkpoint.size > known.length)
-          throw olderState(place, checkpoint.size, known.length);
-        // The next start signs what a crash left unsigned.
-        if (known !== undefined && known.length > checkpoint.size) signersOf(known, signer, previous);
-        const keys = keysIn(known ?? []);
-        // The checkpoint of a change is signed with the old key too, so its signatures do not show which one is newer.
-        checkKey(keys, signer, previous);
-        checkSigned(checkpoint, own.origin, verifiers);
-        const { text } = signer.verifier;
-        const isCurrent = keys.length === 0 || keys.at(-1) === text;
-        const key = isCurrent ? "the key of the config" : "`previousKey`";
-        const change = isCurrent ? "" : `; the next start changes the key to ${keyNameOf(text)}`;
-        yield { subject, ok: true, message: `${checkpoint.size} log entries, signed with ${key}${change}` };
-        const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));
-        const classes = unknownClasses(own, currentParts(leaves));
-        if (classes.length > 0)
-          yield { subject, ok: true, warning: true, message: unknownClassText(classes) };
-        yield* checkWitnesses(subject, own, checkpoint, known, signal);
-      }
-    } catch (error) {
-      yield { subject, ok: false, message: explainWithChoices(error) };
-    }
+    if (config.cluster === undefined)
+      for await (const said of checkArchive(own, entriesInState(config, own.name), signal))
+        yield { subject, ...said };
+    else if (lanes === undefined)
+      yield { subject, ok: true, warning: true, message: "not looked at: the lanes are not known" };
+    else yield* checkLanes(subject, own, lanes, signal);
     if (own.witnesses.length === 0)
       yield {
         subject,
@@ -71,34 +52,99 @@ export async function* checkArchives(config: Config, signal: AbortSignal): Async
   }
 }
 
+const LANES_AT_ONCE = 16;
+
+/** Lanes with the same finding share a line. */
+async function* checkLanes(
+  subject: string,
+  archive: SinkConfig,
+  lanes: number,
+  signal: AbortSignal,
+): AsyncGenerator<CheckFinding> {
+  const found = new Map<string, { readonly said: Said; readonly lanes: number[] }>();
+  async function check(lane: number): Promise<void> {
+    for await (const said of checkArchive(archiveOfLane(archive, lane), undefined, signal)) {
+      const known = found.get(JSON.stringify(said));
+      if (known === undefined) found.set(JSON.stringify(said), { said, lanes: [lane] });
+      else known.lanes.push(lane);
+    }
+  }
+  const all = Array.from({ length: lanes }, (_, lane) => lane);
+  for (let at = 0; at < lanes; at += LANES_AT_ONCE)
+    await Promise.all(all.slice(at, at + LANES_AT_ONCE).map(check));
+  for (const { said, lanes: its } of found.values()) {
+    const word = its.length === 1 ? "lane" : "lanes";
+    yield { subject: `${subject}, ${word} ${rangesText(its.sort((a, b) => a - b))}`, ...said };
+  }
+}
+
+/** `known`: the entries of its log in the state; undefined in a cluster, where they are not on this machine. */
+async function* checkArchive(
+  own: ArchiveConfig,
+  known: readonly Buffer[] | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<Said> {
+  try {
+    checkLock(own);
+    const signer = signerOf(own, own.key.reveal());
+    const previous = own.previousKey && signerOf(own, own.previousKey.reveal());
+    const verifiers = [signer, ...(previous ? [previous] : [])].map(({ verifier }) => verifier);
+    const { place, bytes } = await readNewest(own);
+    if (bytes === undefined) {
+      yield { ok: true, message: "its place holds no archive; the first run begins one there" };
+      return;
+    }
+    const checkpoint = parseCheckpoint(bytes);
+    if (known !== undefined && checkpoint.size > known.length)
+      throw olderState(place, checkpoint.size, known.length);
+    // The next start signs what a crash left unsigned.
+    if (known !== undefined && known.length > checkpoint.size) signersOf(known, signer, previous);
+    const keys = keysIn(known ?? []);
+    // The checkpoint of a change is signed with the old key too, so its signatures do not show which one is newer.
+    checkKey(keys, signer, previous);
+    checkSigned(checkpoint, own.origin, verifiers);
+    const { text } = signer.verifier;
+    const isCurrent = keys.length === 0 || keys.at(-1) === text;
+    const key = isCurrent ? "the key of the config" : "`previousKey`";
+    const change = isCurrent ? "" : `; the next start changes the key to ${keyNameOf(text)}`;
+    const inKafka =
+      known === undefined ? "; whether the lane knows them is seen when a machine opens the lane" : "";
+    yield { ok: true, message: `${checkpoint.size} log entries, signed with ${key}${change}${inKafka}` };
+    const leaves = (known ?? []).map((entry, index) => parseLeaf(entry, own.origin, index));
+    const classes = unknownClasses(own, currentParts(leaves));
+    if (classes.length > 0) yield { ok: true, warning: true, message: unknownClassText(classes) };
+    yield* checkWitnesses(own, checkpoint, known, signal);
+  } catch (error) {
+    yield { ok: false, message: explainWithChoices(error) };
+  }
+}
+
 /** Asks each witness about the newest checkpoint, as the start does: it may know a longer or another history. */
 async function* checkWitnesses(
-  subject: string,
   { witnesses, origin }: ArchiveConfig,
   checkpoint: SignedCheckpoint,
   entries: readonly Buffer[] | undefined,
   signal: AbortSignal,
-): AsyncGenerator<CheckFinding> {
+): AsyncGenerator<Said> {
   for (const { url, key } of witnesses) {
     const verifier = parseVerifier(key);
     const isCosigned = cosignedAtMs(checkpoint.note, verifier) !== undefined;
     const lacking = `the newest checkpoint lacks the cosignature of the witness ${verifier.name}`;
     // In a cluster the entries are not on this machine.
     if (entries === undefined) {
-      if (!isCosigned) yield { subject, ok: true, warning: true, message: lacking };
+      if (!isCosigned) yield { ok: true, warning: true, message: lacking };
       continue;
     }
     try {
       const own = parseCheckpoint(ownPart(String(checkpoint.bytes), origin));
       await createWitnessClient(url, verifier).cosign(own, entries.slice(0, own.size), signal);
       const known = `the witness ${verifier.name} knows this history`;
-      if (isCosigned) yield { subject, ok: true, message: known };
-      else
-        yield { subject, ok: true, warning: true, message: `${lacking}; ${known}, and cosigns the next one` };
+      if (isCosigned) yield { ok: true, message: known };
+      else yield { ok: true, warning: true, message: `${lacking}; ${known}, and cosigns the next one` };
     } catch (error) {
       if (error instanceof DecisionNeededError) throw error;
       const said = `the witness ${verifier.name} could not be asked: ${explain(error)}`;
-      yield { subject, ok: true, warning: true, message: isCosigned ? said : `${lacking}; ${said}` };
+      yield { ok: true, warning: true, message: isCosigned ? said : `${lacking}; ${said}` };
     }
   }
 }
@@ -109,10 +155,10 @@ async function readNewest({ store }: ArchiveConfig): Promise<{ place: string; by
   return { place: opened.place, bytes };
 }
 
-/** Undefined where there is no state on this machine: before the first run, or in a cluster. */
-function entriesInState({ state, cluster }: Config, archive: string): readonly Buffer[] | undefined {
-  if (cluster !== undefined || !existsSync(state)) return undefined;
-  const db = openStateForReading(state);
+/** None before the first run: an archive that is there already would stop that run. */
+function entriesInState(config: Config, archive: string): readonly Buffer[] {
+  if (!hasState(config)) return [];
+  const db = openStateForReading(config.state);
   try {
     return archiveLogIn(db, archive);
   } finally {

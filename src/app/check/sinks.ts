@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { Config, SinkConfig } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { DecisionNeededError, explain, PausedError } from "../../core/errors.ts";
@@ -14,6 +13,7 @@ import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "../sinks.ts";
 import type { CheckFinding } from "./finding.ts";
+import { hasState } from "./state.ts";
 
 export interface SinkCheck {
   readonly log: Log;
@@ -26,7 +26,7 @@ export interface SinkCheck {
  * report comes first.
  */
 export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator<CheckFinding> {
-  const running = existsSync(config.state) && isSeenLocked(config.state);
+  const running = hasState(config) && isSeenLocked(config.state);
   for (const sink of sinkConfigs(config)) {
     yield* advice(sink);
     if (running) yield deliveryFinding(config, sink);
@@ -97,8 +97,7 @@ function heldBySink(
   config: Config,
   sink: SinkConfig,
 ): Pick<SinkContext<unknown>, "position" | "state" | "earlierJournals"> {
-  if (!existsSync(config.state))
-    return { position: startOf("none"), state: undefined, earlierJournals: undefined };
+  if (!hasState(config)) return { position: startOf("none"), state: undefined, earlierJournals: undefined };
   const db = openStateForReading(config.state);
   try {
     const { position, state } = heldOf(db, sink.name);

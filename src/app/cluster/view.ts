@@ -1,4 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
+import { rangesText } from "../../core/shard.ts";
 import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
@@ -173,17 +174,6 @@ function missingText(answers: readonly LanesStatus[], laneCount = 0): string | u
   if (missing.length === 0) return undefined;
   const [which, whose] = missing.length === 1 ? ["lane", "its"] : ["lanes", "their"];
   return `No machine answers for ${which} ${rangesText(missing)}: ${whose} organizations are missing in all numbers`;
-}
-
-/** `0-3, 7` */
-function rangesText(ascending: readonly number[]): string {
-  const ranges: { readonly from: number; to: number }[] = [];
-  for (const number of ascending) {
-    const last = ranges.at(-1);
-    if (last?.to === number - 1) last.to = number;
-    else ranges.push({ from: number, to: number });
-  }
-  return ranges.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
 
 /** When the machine that has run longest was started, by our clock. */

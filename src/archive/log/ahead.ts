@@ -28,7 +28,7 @@ export async function entriesInStore(store: Pick<ArchiveStore, "read">, origin: 
 /** For a command or a search that would answer from the state. */
 export function olderState(place: string, inStore: number, inState: number): DecisionNeededError {
   return new DecisionNeededError(
-    `The log in ${place} (${inStore} entries) is ahead of this state (${inState} entries): the state is an older copy, or another process writes there. An answer from this state would lack the days, holds and erasures since then.`,
+    `The log in ${place} (${inStore} entries) is ahead of this state (${inState} entries): the state is new or an older copy, or another process writes there. An answer from this state would lack the days, holds and erasures since then.`,
     ["restore the newest state file", "stop the other process that writes there", BEGIN_ANOTHER],
   );
 }
