@@ -179,8 +179,8 @@ function waitUncertain(
  * whose answers were lost, because the service may have given these one id.
  */
 export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): JobRow[] {
-  const [fromMs, toMs] = [part.at_ms - EARLY_MS, part.at_ms + LATE_MS];
-  const lost = store.parts.of(job.id).filter(({ state }) => state === "uncertain");
+  const [fromMs, toMs] = [firstSentMs(part) - EARLY_MS, part.at_ms + LATE_MS];
+  const lost = store.parts.of(job.id).filter((row) => row.state === "uncertain" || isSentAgain(row));
   const namesOf = (own: number) => store.users.names(job.id, own).flat();
   const [offered, all] = [new Set(namesOf(part.part)), new Set(lost.flatMap((row) => namesOf(row.part)))];
   return store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
@@ -192,6 +192,13 @@ export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): Jo
   });
 }
 
+/** Whether the part waits for another try although its first request may have been taken. */
+export function isSentAgain({ state, first_sent_ms }: PartRow): boolean {
+  return state === "planned" && first_sent_ms !== null;
+}
+
+const firstSentMs = (part: PartRow) => part.first_sent_ms ?? part.at_ms;
+
 /** Takes the one job that fits, where there is one, inside the caller's change. */
 export function resolvePart(context: WatchContext, job: JobRow, part: PartRow, nowMs: number): void {
   const { store, log } = context;
@@ -201,13 +208,15 @@ export function resolvePart(context: WatchContext, job: JobRow, part: PartRow, n
     takePart({ store, log }, job, part.part, ownJob, nowMs);
     return;
   }
-  if ((readTo(context, job, part.at_ms, nowMs) ?? 0) < part.at_ms + EARLY_MS) return;
+  // The time of a planned part is that of its next try.
+  const sinceMs = isSentAgain(part) ? firstSentMs(part) : part.at_ms;
+  if ((readTo(context, job, sinceMs, nowMs) ?? 0) < sinceMs + EARLY_MS) return;
   const candidates = candidatesOf(store, job, part);
   const [only] = candidates;
   if (only === undefined || candidates.length > 1 || only.service_job === null) return;
   const isSure = store.users.names(job.id, part.part).length > 0;
-  const sentMs = only.first_event_ms ?? part.at_ms;
-  if (sentMs < part.at_ms) return;
+  const sentMs = only.first_event_ms ?? firstSentMs(part);
+  if (sentMs < firstSentMs(part)) return;
   if (
     !isSure &&
     (only.source !== job.source || store.jobs.rivals(job, sentMs - LATE_MS, sentMs + EARLY_MS) > 1)

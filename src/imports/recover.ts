@@ -2,8 +2,8 @@ import type { ReadUntil } from "../core/roster.ts";
 import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
-import { candidatesOf, EARLY_MS, readTo, resolvePart } from "./progress.ts";
-import { SENT_AGAIN, sendJob, TRIES_MAX } from "./send-parts.ts";
+import { candidatesOf, EARLY_MS, isSentAgain, readTo, resolvePart } from "./progress.ts";
+import { sendJob, TRIES_MAX } from "./send-parts.ts";
 
 /**
  * Goes on with jobs whose sender has ended: a part that was sent without an answer becomes uncertain, planned parts
@@ -42,7 +42,8 @@ export async function recoverJobs(
 /**
  * A part of a Workday import whose answer was lost, and of whose users no event was seen within `quietAfter`, was
  * most likely not taken. It creates or updates the same users with the same data, so that sending it again does no
- * harm. Events that were seen come first: they may show its job. An application's import is never repeated (R28).
+ * harm. Events that were seen come first, also while the part waits for another try: they may show its job. An
+ * application's import is never repeated (R28).
  */
 async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: ReadUntil): Promise<void> {
   const { store, clock, log } = context;
@@ -51,13 +52,23 @@ async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: 
   for (const row of store.parts.of(job.id)) {
     const { part, at_ms, tries } = row;
     const readMs = readTo({ readUntilMs }, job, at_ms, clock.now()) ?? 0;
-    if (row.state !== "uncertain" || readMs < at_ms + waitMs || tries >= TRIES_MAX) continue;
+    const isSilent = row.state === "uncertain" && readMs >= at_ms + waitMs && tries < TRIES_MAX;
+    if (!isSilent && !isSentAgain(row)) continue;
     const isPlanned = await store.change(() => {
       resolvePart({ store, log, readUntilMs }, job, row, clock.now());
       const state = store.parts.of(job.id).find((one) => one.part === part)?.state;
-      if (state !== "uncertain" || candidatesOf(store, job, row).length > 0) return false;
-      store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), reason: SENT_AGAIN });
-      return true;
+      if (state !== row.state) return false;
+      const isSeen = candidatesOf(store, job, row).length > 0;
+      if (isSilent && !isSeen) {
+        const reason = "no event of its users was seen; sent again";
+        store.parts.move(job.id, part, { state: "planned", atMs: clock.now(), firstSentMs: at_ms, reason });
+      }
+      if (!isSilent && isSeen) {
+        const reason =
+          "the first answer was lost; events of its users were seen, but not of which job they are";
+        store.parts.move(job.id, part, { state: "uncertain", reason });
+      }
+      return isSilent && !isSeen;
     });
     if (isPlanned)
       log.warn({ job: job.id, import: job.import, account: job.account, part }, "Import part is sent again.");

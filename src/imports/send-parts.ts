@@ -24,7 +24,7 @@ import { takePart } from "./take-part.ts";
  *    *sent* → *uncertain*: the answer was lost, or the process ended before it came. Its events resolve it
  *    (progress.ts), or a person. An application's import is never repeated; a part of a Workday import is sent
  *    again when no event of its users was seen (recover.ts). Where that is refused it stays uncertain, because the
- *    first request may have been taken.
+ *    first request may have been taken; its events resolve the part also while it waits for another try.
  */
 export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
   const { store, clock, log, sender, sending } = context;
@@ -69,8 +69,7 @@ async function sendPart(
   const nowMs = clock.now();
   await store.change(() => {
     hold(context, job.id);
-    const { reason } = part;
-    store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1, reason });
+    store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
   });
   const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
   const source = context.source(job.account);
@@ -124,8 +123,7 @@ function settlePart(
       if (part.tries < TRIES_MAX) {
         const backOffMs = Math.min(RETRY_MS * 2 ** (part.tries - 1), RETRY_MS_MAX);
         const waitMs = Math.min(Math.max(backOffMs, answer.retryAfterMs ?? 0), RETRY_MS_MAX);
-        const reason = isSentAgain(part) ? `${SENT_AGAIN}: ${answer.reason}` : answer.reason;
-        move({ state: "planned", atMs: nowMs + waitMs, reason });
+        move({ state: "planned", atMs: nowMs + waitMs, reason: answer.reason });
         log.warn({ ...fields, reason: answer.reason, waitMs }, "Import start not taken; trying again.");
         return;
       }
@@ -149,13 +147,6 @@ function settlePart(
 
 type Store = StartContext["store"];
 
-/** The reason of a part with a lost answer that is planned again. */
-export const SENT_AGAIN = "no event of its users was seen; sent again";
-
-function isSentAgain({ reason }: PartRow): boolean {
-  return reason?.startsWith(SENT_AGAIN) === true;
-}
-
 /** Its users fail, unless an earlier request of it may have been taken. */
 function giveUp(
   store: Store,
@@ -165,7 +156,7 @@ function giveUp(
   reason: string,
   outcome: string,
 ): void {
-  if (isSentAgain(part)) {
+  if (part.first_sent_ms !== null) {
     const doubt = `the first answer was lost; sent again, it was not taken: ${reason}`;
     store.parts.move(job.id, part.part, { state: "uncertain", tries: TRIES_MAX, reason: doubt });
     return;

@@ -123,7 +123,6 @@ describe("a lost answer", () => {
     ["another lost one", LOST],
     ["a refusal", { kind: "refused", about: "request", reason: "403" } as const],
   ])("after an outage, together with %s, does not end a job whose events were not read", async (_, last) => {
-    const wait = { kind: "unavailable", reason: "429", retryAfterMs: 10 * MINUTE_MS } as const;
     const source = sourceOf([started("j1"), wait, wait, last], undefined, workers(150));
     const imports = run(source);
     const { id } = await start(source);
@@ -141,6 +140,48 @@ describe("a lost answer", () => {
     await pass(imports, 20);
     await resolveJob({ store: jobs.store, clock, log }, id, { started: false }, "ann");
     expect(jobs.row(id)).toMatchObject({ ended_ms: null });
+  });
+
+  const wait = { kind: "unavailable", reason: "429", retryAfterMs: 10 * MINUTE_MS } as const;
+
+  it("R28 is found by late events while the part waits for another try, which is not made", async () => {
+    const source = sourceOf([LOST, wait, started("j2")], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    const late = createdAll("j1", 2);
+    await pass(imports, 10);
+    expect(source.starts).toHaveLength(2);
+    expect(states(id)).toEqual(["planned"]);
+    await imports.apply(late);
+    await pass(imports, 20);
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);
+  });
+
+  it("R28 is found by late events of the first request when the second answer was lost too", async () => {
+    const source = sourceOf([LOST, LOST, started("j2")], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    const late = createdAll("j1", 2);
+    while (source.starts.length < 2) await pass(imports, 1);
+    await imports.apply(late);
+    await pass(imports, 40);
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);
+  });
+
+  it("R28 leaves the part to a person where late events are of two jobs", async () => {
+    const source = sourceOf([LOST, wait, started("j3")], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    const late = [...createdAll("j1", 2), ...createdAll("j2", 2)];
+    await pass(imports, 10);
+    await imports.apply(late);
+    await pass(imports, 20);
+    expect(source.starts).toHaveLength(2);
+    expect(jobs.job(id)!.parts).toMatchObject([
+      { state: "uncertain", reason: expect.stringContaining("were seen") },
+    ]);
   });
 
   it.each([

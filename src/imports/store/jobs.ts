@@ -143,7 +143,8 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     `SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')
        AND (@account IS NULL OR (account = @account AND (organization IS NULL OR organization = @organization)))
      UNION ALL SELECT 1 FROM job_parts JOIN jobs ON jobs.id = job_parts.job
-       WHERE job_parts.state IN ('sent', 'uncertain') AND jobs.ended_ms IS NULL
+       WHERE (job_parts.state IN ('sent', 'uncertain')
+         OR (job_parts.state = 'planned' AND job_parts.first_sent_ms IS NOT NULL)) AND jobs.ended_ms IS NULL
        AND (@account IS NULL OR (jobs.account = @account AND (organization IS NULL OR organization = @organization)))
      LIMIT 1`,
   );

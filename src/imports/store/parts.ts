@@ -10,6 +10,8 @@ export interface PartRow {
   readonly service_job: string | null;
   /** When it was sent, or when a planned one may be sent. */
   readonly at_ms: number;
+  /** The first send, of a part that was planned again because the answer was lost. */
+  readonly first_sent_ms: number | null;
   readonly tries: number;
   readonly reason: string | null;
   readonly results_digest: string | null;
@@ -29,6 +31,7 @@ export interface Parts {
 export interface PartChange {
   readonly state: JobPart["state"];
   readonly atMs?: number;
+  readonly firstSentMs?: number;
   readonly tries?: number;
   readonly reason?: string | null;
   readonly serviceJob?: string;
@@ -49,7 +52,8 @@ export function openParts(db: Database): Parts {
     "INSERT INTO job_parts (job, part, account, state, at_ms) VALUES (?, ?, ?, 'planned', ?)",
   );
   const update = db.prepare(
-    `UPDATE job_parts SET state = @state, at_ms = coalesce(@atMs, at_ms), tries = coalesce(@tries, tries),
+    `UPDATE job_parts SET state = @state, at_ms = coalesce(@atMs, at_ms),
+       first_sent_ms = coalesce(first_sent_ms, @firstSentMs), tries = coalesce(@tries, tries),
        reason = @reason, service_job = coalesce(@serviceJob, service_job),
        next_poll_ms = coalesce(@nextPollMs, next_poll_ms)
      WHERE job = @job AND part = @part`,
@@ -70,12 +74,13 @@ export function openParts(db: Database): Parts {
       const {
         state,
         atMs = null,
+        firstSentMs = null,
         tries = null,
         reason = null,
         serviceJob = null,
         nextPollMs = null,
       } = change;
-      update.run({ job, part, state, atMs, tries, reason, serviceJob, nextPollMs });
+      update.run({ job, part, state, atMs, firstSentMs, tries, reason, serviceJob, nextPollMs });
     },
     polled: (job, part, digest, nextPollMs) => {
       polled.run(digest, nextPollMs, job, part);
