@@ -44,7 +44,9 @@ function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay"
       const bounded = { ...filter, pageMax: filter.pageMax ?? journal.end().page };
       let count = 0;
       for (let more = -1; more !== 0; count += more) more = await deadLetters.replay(bounded, journal.pages);
-      return lettersResult("replay", count, deadLetters.waiting(bounded));
+      const result = lettersResult("replay", count, deadLetters.waiting(bounded));
+      deadLetters.refuseDamaged(bounded, result.message);
+      return result;
     },
     async drop(filter) {
       return lettersResult("drop", await deadLetters.drop(filter), deadLetters.waiting(filter));
@@ -54,6 +56,7 @@ function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay"
 
 function sinkActions({
   config,
+  db,
   journal,
   deliveries,
 }: ActionParts): Pick<Actions, "retry" | "resume" | "rename" | "forget"> {
@@ -87,6 +90,8 @@ function sinkActions({
         throw new UsageError(
           `The state file already has a position for a sink "${to}". Forget that one first, or choose another name.`,
         );
+      // They get new checksums with the new name.
+      createDeadLetters(db).refuseDamaged({ sink: from }, "Nothing was changed.");
       await journal.readers.rename(from, to);
       return { count: 1, message: `The position of "${from}" now belongs to "${to}".` };
     },

@@ -1,8 +1,10 @@
 import { hash } from "node:crypto";
 import { identityAt } from "../core/identity.ts";
+import { RouteError } from "../core/route.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
+import { fitsChecksum } from "./row-checksums.ts";
 
 export interface DeadLetterRow {
   readonly id: number;
@@ -66,7 +68,17 @@ export function createDeadLetters(db: State) {
     },
 
     bytesOf(id: number): Buffer | undefined {
+      this.refuseDamaged({ ids: [id] });
       return db.prepare("SELECT bytes FROM dead_letters WHERE id = ?").pluck().get(id) as Buffer | undefined;
+    },
+
+    /** Throws where one of them is not as it was stored (R37), with `done` before the reason. */
+    refuseDamaged(filter: DeadLetterFilter, done?: string): void {
+      const { where, values } = conditionsOf(db, filter);
+      const rows = db.prepare(`SELECT * FROM dead_letters ${where} ORDER BY id`).iterate(...values);
+      const ids: number[] = [];
+      for (const row of rows as Iterable<ReplayRow>) if (!fitsChecksum(row)) ids.push(row.id);
+      if (ids.length > 0) throw damagedError(ids, done);
     },
 
     counts(): readonly { readonly sink: string; readonly count: number }[] {
@@ -92,16 +104,16 @@ export function createDeadLetters(db: State) {
 
     /**
      * Moves them back into the journal as pages for their sink alone (R21). One transaction takes at most
-     * REPLAY_MAX of them; returns how many, 0 when none is left. Letters of unfinished batches stay.
+     * REPLAY_MAX of them; returns how many, 0 when none is left. Letters of unfinished batches stay, and damaged ones.
      */
     replay(filter: DeadLetterFilter, pages: Pages): Promise<number> {
       const { where, values } = conditionsOf(db, filter, IS_PASSED);
       return db.change(() => {
-        const rows = db
-          .prepare(
-            `SELECT id, reader, identity, account, organization, provider, fetched_ms AS fetchedMs, bytes FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`,
-          )
+        const found = db
+          .prepare(`SELECT * FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`)
           .all(...values, REPLAY_MAX) as ReplayRow[];
+        // The page that a damaged one comes to would have a right checksum, and the damage could not be seen any more.
+        const rows = found.filter(fitsChecksum);
         for (const run of runsOf(rows)) {
           const scanned = scanPage(arrayOf(run));
           pages.insert(pageOf(run, scanned), scanned);
@@ -121,6 +133,21 @@ export function createDeadLetters(db: State) {
   };
 }
 
+/** A damaged letter must not be used: its next change would give it a right checksum. */
+function damagedError(ids: readonly number[], done: string | undefined): RouteError {
+  const isOne = ids.length === 1;
+  const named = ids.slice(0, NAMED_MAX).join(", ");
+  const more = ids.length > NAMED_MAX ? ` and ${ids.length - NAMED_MAX} more` : "";
+  const sentences = [
+    ...(done === undefined ? [] : [done]),
+    `The dead ${isOne ? "letter" : "letters"} ${named}${more} cannot be used: the state file is damaged there, the checksum does not match.`,
+    `Note the sink and the time ("tidemark dead-letters list --each"), delete ${isOne ? "it" : "each"} with "tidemark dead-letters drop ID", and fetch the event again with "tidemark backfill --sink NAME --since TIME --until TIME".`,
+    "Check the memory and the disk of this machine.",
+  ];
+  return new RouteError(409, sentences.join(" "));
+}
+
+const NAMED_MAX = 10;
 const ID_LIST = "(SELECT value FROM json_each(?))";
 
 export function groupsOf(db: State): DeadLetterGroup[] {
@@ -169,7 +196,7 @@ interface ReplayRow {
   readonly account: string;
   readonly organization: string | null;
   readonly provider: string | null;
-  readonly fetchedMs: number;
+  readonly fetched_ms: number;
   readonly bytes: Buffer;
 }
 
@@ -207,7 +234,7 @@ function runsOf(rows: readonly ReplayRow[]): ReplayRow[][] {
       last.account === row.account &&
       last.organization === row.organization &&
       last.provider === row.provider &&
-      last.fetchedMs === row.fetchedMs;
+      last.fetched_ms === row.fetched_ms;
     if (same) runs.at(-1)!.push(row);
     else runs.push([row]);
   }
@@ -215,7 +242,7 @@ function runsOf(rows: readonly ReplayRow[]): ReplayRow[][] {
 }
 
 function pageOf(run: readonly ReplayRow[], scanned: ScannedPage) {
-  const { reader, account, organization, provider, fetchedMs } = run[0]!;
+  const { reader, account, organization, provider, fetched_ms: fetchedMs } = run[0]!;
   return {
     reader,
     account,

@@ -44,6 +44,11 @@ export function rowChecksum(row: Row, names: readonly string[] = Object.keys(row
   return crc32(text, crc);
 }
 
+/** A row as `SELECT *` gives it. */
+export function fitsChecksum(row: object): boolean {
+  return (row as Row)[COLUMN] === rowChecksum(row as Row);
+}
+
 /** Gives a connection the function that the triggers call. Every connection that writes needs it. */
 export function registerRowChecksum(db: Database.Database): void {
   db.function("tidemark_row_checksum", { varargs: true, deterministic: true }, (...pairs: unknown[]) => {

@@ -8,6 +8,8 @@ import type { Config } from "../../src/config/schema.ts";
 import { UnknownNameError } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { createDeadLetters } from "../../src/journal/dead-letters.ts";
+import { verifyState } from "../../src/journal/verify.ts";
+import { createDeadLettersView } from "../../src/journal/view/dead-letters.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, pageOf, readEvents } from "../support/pages.ts";
 
@@ -78,6 +80,42 @@ describe("the actions", () => {
       message:
         "0 dead letters were deleted. 1 must wait: its batch is not delivered yet. Try again afterwards.",
     });
+  });
+
+  /** Changes a letter as a disk does: its checksum stays. */
+  function damage(id: number): void {
+    const checksum = fixture.db.prepare("SELECT row_checksum FROM dead_letters WHERE id = ?").pluck().get(id);
+    fixture.db
+      .prepare("UPDATE dead_letters SET bytes = replace(bytes, 'login', 'lozin') WHERE id = ?")
+      .run(id);
+    fixture.db.prepare("UPDATE dead_letters SET row_checksum = ? WHERE id = ?").run(checksum, id);
+  }
+
+  test("R37 a dead letter that does not fit its checksum is not used, and named; the others go on", async () => {
+    await bury(4, () => "400: no");
+    damage(3);
+    const letters = createDeadLetters(fixture.db);
+    const named = /^The dead letter 3 cannot be used: the state file is damaged there/;
+    expect(() => letters.bytesOf(3)).toThrow(named);
+    expect(() => createDeadLettersView(fixture.db).one(3)).toThrow(named);
+    await expect(actions().replay({ sink: "siem" }, signal)).rejects.toThrow(
+      "3 dead letters were returned to their sinks. The dead letter 3 cannot be used",
+    );
+    expect(letters.list({}, 10).map(({ id }) => id)).toEqual([3]);
+    expect(verifyState(fixture.db).problems).toEqual(["dead_letters 3: the row does not match its checksum"]);
+    expect(await actions().drop({ ids: [3] }, signal)).toMatchObject({ count: 1 });
+    expect(verifyState(fixture.db).problems).toEqual([]);
+  });
+
+  test("R37 a rename gives no right checksum to a damaged dead letter", async () => {
+    await bury(1, () => "400: no");
+    damage(1);
+    const { db, journal } = fixture;
+    const config = { sinks: [], accounts: [], state: fixture.file } as unknown as Config;
+    const parts = { config, db, journal, accounts: [], deliveries: [], archives: [], clock: systemClock };
+    const renamed = createActions(parts).rename({ from: "siem", to: "other" }, signal);
+    await expect(renamed).rejects.toThrow("Nothing was changed. The dead letter 1 cannot be used");
+    expect(journal.readers.names()).toEqual(["siem"]);
   });
 
   test("R21 a cluster's answer counts the letters of all lanes", async () => {

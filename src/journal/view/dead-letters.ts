@@ -6,7 +6,7 @@ import type {
   DeadLetterView,
 } from "../../core/view/dead-letters.ts";
 import type { State } from "../database.ts";
-import { groupIdOf, groupsOf } from "../dead-letters.ts";
+import { createDeadLetters, groupIdOf, groupsOf } from "../dead-letters.ts";
 
 const COLUMNS = `id, reader AS sink, reason, stored_ms AS storedMs, account, organization, provider, service,
   event_type AS eventType, timestamp, length(bytes) AS bytes, answer, reason_group AS reasonGroup`;
@@ -15,6 +15,7 @@ const GROUPS_MAX = 100;
 type Row = Omit<DeadLetterView, "group"> & { readonly reasonGroup: string };
 
 export function createDeadLettersView(db: State) {
+  const letters = createDeadLetters(db);
   const counts = db.prepare("SELECT reader, COUNT(*) FROM dead_letters GROUP BY reader").raw();
   const list = db.prepare(
     `SELECT ${COLUMNS} FROM dead_letters
@@ -47,6 +48,7 @@ export function createDeadLettersView(db: State) {
       };
     },
     one(id: number): DeadLetterBodyView | undefined {
+      letters.refuseDamaged({ ids: [id] });
       const row = one.get(id) as (Row & { readonly body: Buffer }) | undefined;
       return row && { ...viewOf(row), body: row.body.toString("utf8") };
     },
