@@ -2,7 +2,11 @@ import type { z } from "zod";
 import type { JournalEvent } from "./event.ts";
 import type { JournalPage } from "./journal.ts";
 import type { Describe } from "./meaning.ts";
+import type { SharedLines } from "./page-slice.ts";
 import type { Reads } from "./reads.ts";
+
+/** Events that `encodeMany` takes at once. */
+export const MANY_MAX = 256;
 
 /** How an event is written at a destination. Pure: the same event gives the same bytes. */
 export interface Format {
@@ -12,6 +16,11 @@ export interface Format {
   encode(event: JournalEvent): string | Uint8Array;
   /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
   encodeShared?(event: JournalEvent): string | Uint8Array;
+  /**
+   * As `encode` for the events of a page from `from` to before `to`, MANY_MAX at most. Undefined where they have to be
+   * encoded one by one.
+   */
+  encodeMany?(page: JournalPage, from: number, to: number): SharedLines | undefined;
   /**
    * Encodes events of a page in another thread, from `from` on and before `to`, so that `encode` returns them at once.
    * Resolves with the end of those that are ready; undefined where this thread has to encode them.

@@ -1,7 +1,7 @@
 import type { JournalEvent } from "./event.ts";
 import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { PageLease } from "./page-lease.ts";
-import type { PageSlice } from "./page-slice.ts";
+import type { EventsInPlace, PageSlice } from "./page-slice.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import type { NumberedShapes } from "./shape-engine.ts";
@@ -208,6 +208,8 @@ export interface JournalPage {
   event(index: number): JournalEvent;
   /** The events by the same indexes as lines, where their bytes stand like that in the page. */
   readonly lines: Lines | undefined;
+  /** All its events in memory; undefined where some of their identities are not at hand. */
+  readonly inPlace?: EventsInPlace | undefined;
   /** A copy of the events from `from` to before `to` for another thread. */
   slice?(from: number, to: number): PageSlice;
   /** Whether the event with this index names a correlation; most do not. */

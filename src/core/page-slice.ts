@@ -1,3 +1,23 @@
+/** The events of a page in place: the arrays are the page's own. */
+export interface EventsInPlace {
+  readonly bytes: Buffer;
+  /** As those of a scanned page. */
+  readonly columns: Int32Array;
+  readonly timesMs: Float64Array;
+  readonly runs: Uint8Array;
+  /** Sixteen bytes an event. */
+  readonly identities: Uint8Array;
+  /** That of events that name none. */
+  readonly organization: string | null;
+}
+
+/** Encoded events one behind the other, each with a line break. The next call overwrites them. */
+export interface SharedLines {
+  readonly bytes: Uint8Array;
+  /** Where each of them ends. */
+  readonly ends: Int32Array;
+}
+
 /** A copy of neighbouring events of a page that another thread can read. All arrays begin with the first of them. */
 export interface PageSlice {
   readonly page: number;

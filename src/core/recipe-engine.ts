@@ -1,5 +1,7 @@
+import { IDENTITY_BYTES, STRIDE } from "./page-scratch.ts";
+import type { EventsInPlace } from "./page-slice.ts";
 import type { ReadKind, Reads } from "./reads.ts";
-import { KINDS, openRecipeModule } from "./recipe-module.ts";
+import { KINDS, openRecipeModule, type RecipeExports } from "./recipe-module.ts";
 
 /** A slice of the event that a recipe may copy, without the quotes of a string. */
 export interface EventSlice {
@@ -60,6 +62,14 @@ export interface RecipeEngine {
   /** Every special value but the timestamp, which `convert` takes. */
   setSpecial(index: number, text: string): void;
   convert(event: Uint8Array, timestampMs: number): Conversion;
+  /**
+   * Converts events of a page, each to a line. Gives how many bytes there are in `lines`. Where the line of each one
+   * ends is in `ends`; the complement (~) for one that has to be converted alone. Undefined where they are too long.
+   */
+  convertMany(events: EventsInPlace, from: number, to: number): number | undefined;
+  /** What `convertMany` gave last: so many bytes, and the ends of so many lines. */
+  lines(length: number): Buffer;
+  ends(count: number): Int32Array;
   /** Converts the last event once more, after a recipe was added. */
   convertAgain(): Conversion;
   /** Whether the last conversion was by a template and added texts. */
@@ -103,7 +113,8 @@ const CHECKED_FIRST = 4;
 
 export function createRecipeEngine(reads: Reads): RecipeEngine {
   const { call, grow } = openRecipeModule(reads);
-  const [text, out, heap] = [call.TEXT.value, call.OUT.value, call.HEAP.value];
+  const [text, out, heap] = [call.TEXT.value, call.OUT_ONE.value, call.HEAP.value];
+  const many = placesOf(call);
   const textBytesMax = call.TEXT_BYTES.value;
   const [specials, specialBytes] = [call.SPECIALS.value, call.SPECIAL_BYTES.value];
   const specialLengths = call.SPECIAL_LENGTHS.value >> 2;
@@ -179,6 +190,21 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       memory.bytes.set(event, text);
       return conversionOf(call.convert(event.length, timestampMs));
     },
+    convertMany({ bytes, columns, timesMs, runs, identities, organization }, from, to) {
+      const start = columns[from * STRIDE]!;
+      const end = columns[(to - 1) * STRIDE + 1]!;
+      if (end - start > textBytesMax) return undefined;
+      memory.bytes.set(bytes.subarray(start, end), text);
+      memory.numbers.set(columns.subarray(from * STRIDE, to * STRIDE), many.rows);
+      memory.times.set(timesMs.subarray(from, to), many.times);
+      memory.bytes.set(runs.subarray(from, to), many.runs);
+      memory.bytes.set(identities.subarray(from * IDENTITY_BYTES, to * IDENTITY_BYTES), many.identities);
+      const otherwise = organization ?? "";
+      if (!putAscii(otherwise, many.otherwise)) return undefined;
+      return call.convertMany(to - from, start, otherwise.length);
+    },
+    lines: (length) => memory.bytes.subarray(many.out, many.out + length),
+    ends: (count) => memory.numbers.subarray(many.ends, many.ends + count),
     convertAgain: () => conversionOf(call.convertAgain()),
     isComposed: () => call.isComposed() !== 0,
     canonical(event) {
@@ -234,6 +260,18 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       const bytes = Math.ceil((literal + PADDING_BYTES - recipe) / 4) * 4;
       keep({ low: call.keyLow(), high: call.keyHigh(), address: recipe, bytes });
     },
+  };
+}
+
+function placesOf(call: RecipeExports) {
+  return {
+    rows: call.ROWS.value >> 2,
+    times: call.TIMES.value >> 3,
+    runs: call.RUNS.value,
+    identities: call.IDENTITIES.value,
+    otherwise: call.OTHERWISE.value,
+    out: call.OUT.value,
+    ends: call.ENDS.value >> 2,
   };
 }
 

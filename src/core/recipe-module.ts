@@ -12,6 +12,7 @@ export interface RecipeExports {
   readonly TEXT: Place;
   readonly TEXT_BYTES: Place;
   readonly OUT: Place;
+  readonly OUT_ONE: Place;
   readonly HEAP: Place;
   readonly LEAVES: Place;
   readonly SPECIALS: Place;
@@ -25,6 +26,14 @@ export interface RecipeExports {
   declareTypeWord(length: number): void;
   convert(length: number, timestampMs: number): number;
   convertAgain(): number;
+  readonly MANY_MAX: Place;
+  readonly ROWS: Place;
+  readonly TIMES: Place;
+  readonly RUNS: Place;
+  readonly IDENTITIES: Place;
+  readonly OTHERWISE: Place;
+  readonly ENDS: Place;
+  convertMany(count: number, base: number, otherwiseLength: number): number;
   isComposed(): number;
   chooseFingerprint(): void;
   chooseTemplate(): void;
@@ -78,6 +87,7 @@ const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/recipe.wasm"
 interface ModuleMemory {
   readonly bytes: Buffer;
   readonly numbers: Int32Array;
+  readonly times: Float64Array;
   readonly view: DataView;
 }
 
@@ -94,7 +104,12 @@ export function openRecipeModule(reads: Reads): {
     const missing = bytes - call.memory.buffer.byteLength;
     if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
     const { buffer } = call.memory;
-    return { bytes: Buffer.from(buffer), numbers: new Int32Array(buffer), view: new DataView(buffer) };
+    return {
+      bytes: Buffer.from(buffer),
+      numbers: new Int32Array(buffer),
+      times: new Float64Array(buffer),
+      view: new DataView(buffer),
+    };
   }
 
   const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);

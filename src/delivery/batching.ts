@@ -34,7 +34,8 @@ export interface Forming {
   readonly isCut?: boolean | undefined;
   wants(event: JournalEvent): boolean;
   encode(event: JournalEvent): Uint8Array | string;
-  /** As that of formats. */
+  /** As those of formats. `encodeMany` gives what `encode` would give. */
+  readonly encodeMany?: Format["encodeMany"] | undefined;
   readonly encodeAhead?: Format["encodeAhead"] | undefined;
   /** True: `encode` gives the bytes of an event that is one line as they are. */
   readonly keepsBytes: boolean;
@@ -157,12 +158,32 @@ class Taken {
     for (let from = page.first; ; ) {
       const made = encodeAhead && (await encodeAhead(page, from, end));
       const to = made ?? Math.min(end, from + SLICE_EVENTS);
-      from = this.#takeSlice(page, lines, from, to);
+      from =
+        made === undefined && lines === undefined && this.#takesMany(page, from, to)
+          ? to
+          : this.#takeSlice(page, lines, from, to);
       if (from < to || from === end || this.isFull) return from;
       if (from - turn.from < TURN_EVENTS_MAX && performance.now() - turn.beganMs < TURN_MS) continue;
       await setImmediate();
       turn = { from, beganMs: performance.now() };
     }
+  }
+
+  /** Encodes events together, where all of them belong to the batch; false when that is not known. */
+  #takesMany(page: JournalPage, from: number, to: number): boolean {
+    const { encodeMany, wants, bound, limits, recordsMax } = this.#forming;
+    if (encodeMany === undefined || this.#output === undefined) return false;
+    if (wants !== everything || bound !== undefined) return false;
+    const count = to - from;
+    const many = this.count + count <= recordsMax ? encodeMany(page, from, to) : undefined;
+    if (many === undefined) return false;
+    const bytes = this.#bytes + many.bytes.length - count + count * this.#overheadBytes;
+    if (bytes > limits.bytesMax || many.bytes.length - count > this.#bodyBytesMax) return false;
+    this.#output.addLines(page, from, many);
+    this.#bytes = bytes;
+    this.count += count;
+    this.oldestMs = Math.min(this.oldestMs, page.event(from).fetchedAtMs);
+    return true;
   }
 
   /** Gives the index after the last event that belongs to the batch. */

@@ -2,6 +2,7 @@ import { POISON } from "../core/buffer-pool.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "../core/page-lease.ts";
+import type { SharedLines } from "../core/page-slice.ts";
 import { createEncodedMemory, type EncodedMemory } from "./encoded-memory.ts";
 
 /** A large batch needs several, so a small one does not hold much memory. */
@@ -97,30 +98,48 @@ export function createEncodedOutput(chunks: Chunks, stretches: { lines: Lines; f
   let filled = 0;
   let lines: EncodedLines | undefined;
 
+  /** Room for so many bytes in one chunk. */
+  function reserve(bytes: number): void {
+    if (filled + bytes <= chunk.length) return;
+    const taken = chunks.take(bytes);
+    leases.push(taken.lease);
+    chunk = taken.bytes;
+    filled = 0;
+    lines = undefined;
+  }
+
+  /** The stretch that goes on with this event; a new one where it is no neighbour of the one before. */
+  function stretchFor(page: JournalPage, index: number) {
+    const last = stretches.at(-1);
+    if (lines?.page === page && last?.lines === lines && last.to === index) return { lines, stretch: last };
+    lines = new EncodedLines(page, chunk, index, filled);
+    const stretch = { lines, from: index, to: index };
+    stretches.push(stretch);
+    return { lines, stretch };
+  }
+
   return {
     /** One for each chunk. */
     leases: leases as readonly PageLease[],
+    /** Lines of neighbours from `first` on. */
+    addLines(page: JournalPage, first: number, { bytes, ends }: SharedLines): void {
+      reserve(bytes.length);
+      const { lines: own, stretch } = stretchFor(page, first);
+      chunk.set(bytes, filled);
+      for (let at = 0; at < ends.length; at++) own.push(filled + ends[at]!);
+      filled += bytes.length;
+      stretch.to += ends.length;
+    },
     /** `size` is the body's, without its line break. */
     add(page: JournalPage, index: number, body: Uint8Array | string, size: number): void {
-      if (filled + size + 1 > chunk.length) {
-        const taken = chunks.take(size + 1);
-        leases.push(taken.lease);
-        chunk = taken.bytes;
-        filled = 0;
-        lines = undefined;
-      }
-      let last = stretches.at(-1);
-      if (lines?.page !== page || last?.lines !== lines || last.to !== index) {
-        lines = new EncodedLines(page, chunk, index, filled);
-        last = { lines, from: index, to: index };
-        stretches.push(last);
-      }
+      reserve(size + 1);
+      const { lines: own, stretch } = stretchFor(page, index);
       if (typeof body === "string") chunk.write(body, filled, "utf8");
       else chunk.set(body, filled);
       filled += size;
       chunk[filled++] = LINE_BREAK;
-      lines.push(filled);
-      last.to++;
+      own.push(filled);
+      stretch.to++;
     },
   };
 }

@@ -65,6 +65,7 @@ export function createNextBatch(source: BatchSource) {
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
+      encodeMany: sink.encode === undefined && !sink.framed ? format.encodeMany : undefined,
       encodeAhead: format.encodeAhead,
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
       chunks: chunksFor(sink),

@@ -71,10 +71,17 @@ export function storedPage(
       if (lines === null) lines = makeLines(scanned) ? new StoredLines(stored) : undefined;
       return lines;
     },
+    inPlace: inPlace(stored),
     slice: (from, to) => copySlice(stored, from, to),
     hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
     after: (index) => ({ journal, page: row.number, event: index + 1, hash: row.rolling }),
   };
+}
+
+function inPlace({ row, scanned, identities, twins }: StoredPage & { readonly row: PageRow }) {
+  if (identities === undefined || Object.keys(twins).length > 0) return undefined;
+  const { bytes, columns, timesMs, runs } = scanned;
+  return { bytes, columns, timesMs, runs, identities, organization: row.organization };
 }
 
 function copySlice(

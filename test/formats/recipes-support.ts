@@ -1,11 +1,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { JournalEvent } from "../../src/core/event.ts";
-import type { FormatContext } from "../../src/core/format.ts";
+import { type Format, type FormatContext, MANY_MAX } from "../../src/core/format.ts";
+import type { JournalPage } from "../../src/core/journal.ts";
+import { leaseOf } from "../../src/core/page-lease.ts";
+import { preparePage } from "../../src/core/prepare-page.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
+import { storedPage } from "../../src/journal/stored-page.ts";
 import { describe } from "../../src/services/index.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
+import { FETCHED_AT_MS } from "./event.ts";
 
 export const converters = {
   ocsf: converterOf((context) => ocsf.create({ schemaVersion: "1.8.0", rawData: false }, context)),
@@ -35,4 +40,44 @@ export function fixtureTexts(): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".in.json"))
     .map((name) => readFileSync(`${folder}/${name}`, "utf8").trim());
+}
+
+/** A page as readers of the journal get it. */
+export function pageOfTexts(
+  texts: readonly string[],
+  { organization = null as string | null, twins = {} as Record<string, string>, number = 7, first = 0 } = {},
+): JournalPage {
+  const { scanned, identities } = preparePage(Buffer.from(`[${texts.join(",")}]`), {
+    organizations: [],
+    provider: "p",
+  });
+  const lease = leaseOf(scanned.bytes, () => {});
+  return storedPage(
+    "journal",
+    {
+      ...{ number, account: "acme", organization, provider: null, reader: null, rolling: "" },
+      ...{ fetchedMs: FETCHED_AT_MS, newestMs: FETCHED_AT_MS, events: scanned.count },
+      ...{ bytes: scanned.bytes.length, twins: JSON.stringify(twins), checksum: Buffer.alloc(8) },
+    },
+    { scanned, lease, identities },
+    first,
+  );
+}
+
+/** The lines that `encodeMany` gives for all events of a page. */
+export function manyLines(recipes: Pick<Required<Format>, "encodeMany">, page: JournalPage): string[] {
+  const lines: string[] = [];
+  for (let from = 0; from < page.count; from += MANY_MAX) {
+    const many = recipes.encodeMany(page, from, Math.min(page.count, from + MANY_MAX));
+    if (many === undefined) throw new Error("They have to be encoded one by one.");
+    let start = 0;
+    for (const end of many.ends) {
+      const line = Buffer.from(many.bytes.subarray(start, end)).toString("utf8");
+      if (!line.endsWith("\n")) throw new Error(`There is no line break behind ${line}`);
+      lines.push(line.slice(0, -1));
+      start = end;
+    }
+    if (start !== many.bytes.length) throw new Error("There is more than the lines.");
+  }
+  return lines;
 }

@@ -1,6 +1,6 @@
 /* Writes the output for an event by its recipe, or by a template and the texts that its groups add. */
 import { groupLeaf, mainLeaf } from "./groups";
-import { LEAVES, OUT, OUT_BYTES, SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS } from "./memory";
+import { LEAVES, SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS } from "./memory";
 
 /** Kinds of parts. */
 const LITERAL: u32 = 0;
@@ -34,9 +34,10 @@ export function isCheckDue(): bool {
 
 /**
  * A recipe has a header, then kind, place and length of each part. Places of literals count from the recipe's own
- * address. A recipe without parts was dropped. A template takes the texts that groups add to it from `added`.
+ * address. A recipe without parts was dropped. A template takes the texts that groups add to it from `added`. Writes
+ * from `start` on and not behind `end`; gives the number of bytes.
  */
-export function apply(recipe: usize, added: usize): i32 {
+export function apply(recipe: usize, added: usize, start: usize, end: usize): i32 {
   isDue = use(recipe) <= CHECKED_FIRST;
   if (added != 0) {
     const isKnownPair = combine(recipe, added);
@@ -45,22 +46,29 @@ export function apply(recipe: usize, added: usize): i32 {
   if (++conversions % CHECKED_EVERY == 0) isDue = true;
   let addedPart = added + HEADER_BYTES;
   let part = recipe + HEADER_BYTES;
-  let out = OUT;
+  let out = start;
   for (let left = load<i32>(recipe, 4); left > 0; left--) {
     if (load<u32>(part) == INSERT) {
       while (load<u32>(addedPart) != END) {
-        out = write(added, addedPart, out);
+        out = write(added, addedPart, out, end);
         if (out == 0) return NO_ROOM;
         addedPart += 12;
       }
       addedPart += 12;
     } else {
-      out = write(recipe, part, out);
+      out = write(recipe, part, out, end);
       if (out == 0) return NO_ROOM;
     }
     part += 12;
   }
-  return <i32>(out - OUT);
+  return <i32>(out - start);
+}
+
+/** Whether the next use is one to compare with the converter. */
+export function isNextDue(recipe: usize, added: usize): bool {
+  if (load<u32>(recipe) < CHECKED_FIRST || (conversions + 1) % CHECKED_EVERY == 0) return true;
+  if (added == 0) return false;
+  return load<u32>(added) < CHECKED_FIRST || (load<u64>(recipe, 16) & (<u64>1 << load<u32>(added, 8))) == 0;
 }
 
 /** Counts a use. */
@@ -85,7 +93,7 @@ function combine(template: usize, added: usize): bool {
 /** Writes a part and gives the place behind it; 0 where there is no room. */
 // @ts-ignore: decorator
 @inline
-function write(recipe: usize, part: usize, out: usize): usize {
+function write(recipe: usize, part: usize, out: usize, end: usize): usize {
   const kind = load<u32>(part);
   const place = load<u32>(part, 4);
   let from: usize = 0;
@@ -101,7 +109,7 @@ function write(recipe: usize, part: usize, out: usize): usize {
     from = load<u32>(LEAVES + leaf * 16);
     length = load<i32>(LEAVES + leaf * 16, 4);
   }
-  if (out + length > OUT + OUT_BYTES) return 0;
+  if (out + length > end) return 0;
   for (let done = 0; done < length; done += 16) v128.store(out + done, v128.load(from + done));
   return out + length;
 }

@@ -4,16 +4,16 @@
  * The result is read again, so anything that is still not canonical is found there.
  */
 import { endOfString } from "./json";
-import { OUT, TEXT } from "./memory";
+import { OUT_ONE, TEXT } from "./memory";
 
 /** Integers of so many digits are never exact in a double. Shorter ones are left as they are. */
 const INEXACT_DIGITS_MIN: i32 = 17;
 
-/** Rewrites the event of this length in TEXT to OUT. Gives its new length; 0 where the text has to be parsed. */
+/** Rewrites the event of this length in TEXT to OUT_ONE. Gives its new length; 0 where the text has to be parsed. */
 export function canonicalize(length: i32): i32 {
   const end = TEXT + length;
   let at = TEXT;
-  let out = OUT;
+  let out = OUT_ONE;
   while (at < end) {
     const first = load<u8>(at);
     let next = at + 1;
@@ -38,7 +38,7 @@ export function canonicalize(length: i32): i32 {
     out = copy(at, written - at, out);
     at = next;
   }
-  return <i32>(out - OUT);
+  return <i32>(out - OUT_ONE);
 }
 
 const QUOTE: usize = memory.data<u8>([0x22]);

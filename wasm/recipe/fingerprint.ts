@@ -25,10 +25,23 @@ import {
 import { addEntry, isFieldKey, isToKey } from "./changes";
 import { addGroup, beginGroups, groupCount, hasRoomForGroup, variant } from "./groups";
 import { mix, mixBytes } from "./hash";
-import { begin, endOfKey, endOfNumber, endOfString, endOfValue, endOfWord, isNewKey } from "./json";
+import {
+  begin,
+  endOfMembers,
+  endOfNumber,
+  endOfString,
+  endOfValue,
+  endOfWord,
+  keyKind,
+  keyPath,
+  keysBehind,
+  keysInside,
+  readKey,
+} from "./json";
 import { CHANGES, GROUP, HAS_MEMBERS, KIND_MASK, NAME_ORDERED, RUN } from "./kinds";
-import { DEPTH_MAX, PADDING_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT } from "./memory";
-import { kindOf, kindOfName, pathOf, seed } from "./paths";
+import { FIRST_KEYS } from "./members";
+import { DEPTH_MAX, SPECIAL_LENGTHS, SPECIALS, TEXT } from "./memory";
+import { kindOfName, seed } from "./paths";
 
 const OPEN: u64 = 0x101;
 const CLOSE: u64 = 0x102;
@@ -54,9 +67,8 @@ export function mainFingerprint(): u64 {
   return hash;
 }
 
-/** Makes the fingerprint of the event of this length in TEXT. False: it is not canonical, too deep or too long. */
-export function readEvent(length: i32): bool {
-  memory.fill(TEXT + length, 0, PADDING_BYTES);
+/** Makes the fingerprint of the event of this length at `start`. False: it is not canonical, too deep or too long. */
+export function readEvent(start: usize, length: i32): bool {
   begin(seed);
   beginAnswers();
   beginGroups();
@@ -64,16 +76,17 @@ export function readEvent(length: i32): bool {
   const organizationLength = load<i32>(SPECIAL_LENGTHS);
   if (organizationLength > 0) mixEqual(SPECIALS, organizationLength);
   else mixIn(EMPTY);
-  if (load<u8>(TEXT) != 0x7b || readMembers(TEXT, 0, 1) != TEXT + length) return false;
+  if (load<u8>(start) != 0x7b || readMembers(start, 0, 1, FIRST_KEYS) != start + length) return false;
   endAnswers();
   return true;
 }
 
 /** Reads the object that opens at `start`; gives the place behind it, or 0. */
-function readMembers(start: usize, path: u64, depth: i32): usize {
+function readMembers(start: usize, path: u64, depth: i32, expected: usize): usize {
   if (depth > DEPTH_MAX) return 0;
   mixIn(OPEN);
   let at = start + 1;
+  let keys = expected;
   let runStart: usize = 0;
   let runEnd: usize = 0;
   if (load<u8>(at) == 0x7d) {
@@ -81,24 +94,26 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
     return at + 1;
   }
   while (true) {
-    const end = endOfKey(at);
-    if (end == 0) return 0;
-    const child = pathOf(path, at + 1, <i32>(end - at) - 1);
-    if (!isNewKey(child)) return 0;
-    const kind = kindOf(child);
     const key = at;
+    const value = readKey(at, path, keys);
+    if (value == 0) return 0;
+    keys = keysBehind;
+    const kind = keyKind;
     if (kind == 0) {
-      at = endOfValue(end + 2, depth);
+      at =
+        load<u8>(value) == 0x7b
+          ? endOfMembers(value, keyPath, depth + 1, keysInside)
+          : endOfValue(value, depth);
       if (runStart == 0) runStart = key;
       runEnd = at;
     } else {
       if (runStart != 0 && !addLeaf(runStart, <i32>(runEnd - runStart), RUN)) return 0;
       runStart = 0;
-      mixIn(child);
+      mixIn(keyPath);
       at =
         depth == 1 && (kind & GROUP) != 0 && hasRoomForGroup()
-          ? readGroup(key, end + 2, child, kind)
-          : readValue(end + 2, child, kind, depth);
+          ? readGroup(key, value, keyPath, kind)
+          : readValue(value, keyPath, kind, depth);
     }
     if (at == 0) return 0;
     const next = load<u8>(at);
@@ -128,7 +143,7 @@ function readValue(at: usize, path: u64, kind: u32, depth: i32): usize {
     if (end == 0 || !readText(at + 1, <i32>(end - at) - 1, kind & KIND_MASK)) return 0;
     return end + 1;
   }
-  if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1);
+  if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1, keysInside);
   if (first == 0x5b && kind == CHANGES) return readChanges(at, depth);
   if (first == 0x2d || <u8>(first - 0x30) <= 9) {
     const end = endOfNumber(at);

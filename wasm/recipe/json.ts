@@ -4,7 +4,20 @@
  * to the front, no number that a double writes differently. Functions return 0 for anything else.
  */
 import { mix, mixBytes } from "./hash";
+import {
+  areMembersFull,
+  expectedAt,
+  following,
+  forgetMembers,
+  inside,
+  isNewMember,
+  keyLength,
+  kindOfMember,
+  memberFor,
+  pathOfMember,
+} from "./members";
 import { DEPTH_MAX, KEYS, MARKS_MAX } from "./memory";
+import { kindOf, pathOf } from "./paths";
 
 /** Longer numbers may lose digits in a double. */
 const NUMBER_LENGTH_MAX: i32 = 15;
@@ -18,10 +31,52 @@ export function begin(newSeed: u64): void {
   seed = newSeed;
   keys = 0;
   objects = 0;
+  if (areMembersFull()) forgetMembers();
   if (++generation == 0) {
     memory.fill(KEYS, 0, MARKS_MAX * 16);
+    forgetMembers();
     generation = 1;
   }
+}
+
+/** About the key that `readKey` read last: its path, the kind of that, and the keys that are expected then. */
+export let keyPath: u64 = 0;
+export let keyKind: u32 = 0;
+export let keysBehind: usize = 0;
+export let keysInside: usize = 0;
+
+/** Reads the key that opens at `at`, in an object with this path; gives the place of its value, or 0. */
+// @ts-ignore: decorator
+@inline
+export function readKey(at: usize, object: u64, expected: usize): usize {
+  const member = expectedAt(expected, at);
+  return member != 0 ? enter(member, at) : searchKey(at, object, expected);
+}
+
+// @ts-ignore: decorator
+@inline
+function enter(member: usize, at: usize): usize {
+  if (!isNewMember(member, generation)) return 0;
+  keyPath = pathOfMember(member);
+  keyKind = kindOfMember(member);
+  keysBehind = following(member);
+  keysInside = inside(member);
+  return at + keyLength(member);
+}
+
+/** The same for a key that was not expected. */
+function searchKey(at: usize, object: u64, expected: usize): usize {
+  const end = endOfKey(at);
+  if (end == 0) return 0;
+  const path = pathOf(object, at + 1, <i32>(end - at) - 1);
+  const member = memberFor(path, at, <i32>(end - at) + 2, expected);
+  if (member != 0) return enter(member, at);
+  if (!isNewKey(path)) return 0;
+  keyPath = path;
+  keyKind = kindOf(path);
+  keysBehind = 0;
+  keysInside = 0;
+  return end + 2;
 }
 
 /** The next quote, backslash or control character. Zeros behind the text end the search. */
@@ -83,7 +138,7 @@ function isControlEscape(at: usize): bool {
   return code != 8 && code != 9 && code != 10 && code != 12 && code != 13;
 }
 
-/** The closing quote of a key that opens at `at`, with a colon behind it. The caller asks `isNewKey`. */
+/** The closing quote of a key that opens at `at`, with a colon behind it. Whether it is new is another question. */
 export function endOfKey(at: usize): usize {
   if (load<u8>(at) != 0x22) return 0;
   const end = endOfString(at);
@@ -95,7 +150,7 @@ export function endOfKey(at: usize): usize {
 }
 
 /** False for the second key with this hash in one event. The hash is made of the object and the key. */
-export function isNewKey(hash: u64): bool {
+function isNewKey(hash: u64): bool {
   if (++keys > MARKS_MAX / 2) return false;
   let slot = <i32>hash & (MARKS_MAX - 1);
   while (true) {
@@ -132,6 +187,25 @@ function endOfObject(start: usize, depth: i32): usize {
     const end = endOfKey(at);
     if (end == 0 || !isNewKey(mixBytes(object, at + 1, <i32>(end - at) - 1))) return 0;
     at = endOfValue(end + 2, depth);
+    if (at == 0) return 0;
+    const next = load<u8>(at);
+    if (next == 0x7d) return at + 1;
+    if (next != 0x2c) return 0;
+    at++;
+  }
+}
+
+/** The place behind an object that is in no array, so that its path is its own. */
+export function endOfMembers(start: usize, path: u64, depth: i32, expected: usize): usize {
+  if (depth > DEPTH_MAX) return 0;
+  let at = start + 1;
+  if (load<u8>(at) == 0x7d) return at + 1;
+  let keys = expected;
+  while (true) {
+    const value = readKey(at, path, keys);
+    if (value == 0) return 0;
+    keys = keysBehind;
+    at = load<u8>(value) == 0x7b ? endOfMembers(value, keyPath, depth + 1, keysInside) : endOfValue(value, depth);
     if (at == 0) return 0;
     const next = load<u8>(at);
     if (next == 0x7d) return at + 1;

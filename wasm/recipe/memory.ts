@@ -1,6 +1,6 @@
 /*
- * The memory that this module shares with its callers, src/core/recipe-engine.ts and shape-engine.ts: tables of fixed size, then the
- * converted event, the event's own text, and the recipes, which can grow.
+ * The memory that this module shares with its callers, src/core/recipe-engine.ts and shape-engine.ts: tables of fixed size, then many
+ * converted events, one converted event, the text of events, and the recipes, which can grow.
  */
 
 /** Slices of one event that a recipe may copy. An event with more is converted by the converter. */
@@ -22,8 +22,17 @@ export const MARKS_MAX: i32 = 2048;
 /** Slots of the table of one event's texts; a power of two. More than twice the paths whose texts are compared. */
 export const TEXT_SLOTS: i32 = 1024;
 
+/** Members that are known by their path, the slots of their table (a power of two), and those expected at one place. */
+export const MEMBERS_MAX: i32 = 1024;
+export const MEMBER_SLOTS: i32 = 2048;
+export const EXPECTED_MAX: i32 = 4;
+
 export const SPECIALS_MAX: i32 = 8;
 export const SPECIAL_BYTES: i32 = 256;
+
+/** Events that are converted at once, and the numbers of each one's row; src/core/page-scratch.ts has the same stride. */
+export const MANY_MAX: i32 = 256;
+export const ROW_NUMBERS: i32 = 14;
 
 export const TEXT_BYTES: i32 = 1 << 20;
 export const OUT_BYTES: i32 = 4 << 20;
@@ -49,10 +58,25 @@ export const ANSWER_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
 export const TEXTS: usize = memory.data(TEXT_SLOTS * 16, 16);
 /** Keys that were seen in this event: generation (4), spare (4), hash (8). */
 export const KEYS: usize = memory.data(MARKS_MAX * 16, 16);
+/** See members.ts. */
+export const MEMBERS: usize = memory.data(MEMBERS_MAX * 64, 64);
+/** For each member, those that are expected at the beginning of its object. */
+export const INNER: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
 /** Values that are not in the event's own text: organization, identity, times. */
 export const SPECIALS: usize = memory.data(SPECIALS_MAX * SPECIAL_BYTES, 16);
 export const SPECIAL_LENGTHS: usize = memory.data(SPECIALS_MAX * 4, 16);
 
+/** Of many events: rows as the scanner makes them, times, marks of those whose organization is that of the one before, identities. */
+export const ROWS: usize = memory.data(MANY_MAX * ROW_NUMBERS * 4, 16);
+export const TIMES: usize = memory.data(MANY_MAX * 8, 16);
+export const RUNS: usize = memory.data(MANY_MAX, 16);
+export const IDENTITIES: usize = memory.data(MANY_MAX * 16, 16);
+/** The organization of events that name none. */
+export const OTHERWISE: usize = memory.data(SPECIAL_BYTES, 16);
+/** Where the converted line of each one ends in OUT; the complement (~) for one that was not converted. */
+export const ENDS: usize = memory.data(MANY_MAX * 4, 16);
+
 export const OUT: usize = (__heap_base + 63) & ~63;
-export const TEXT: usize = OUT + OUT_BYTES + PADDING_BYTES;
+export const OUT_ONE: usize = OUT + OUT_BYTES + PADDING_BYTES;
+export const TEXT: usize = OUT_ONE + OUT_BYTES + PADDING_BYTES;
 export const HEAP: usize = TEXT + TEXT_BYTES + PADDING_BYTES;

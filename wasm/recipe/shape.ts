@@ -12,8 +12,21 @@
 import { beginAnswers, decides, endAnswers, hash, mixIn, readNumber, readText } from "./answers";
 import { addEntry, isFieldKey, isFromKey, isToKey } from "./changes";
 import { mix, mixBytes, step } from "./hash";
-import { nextMark } from "./json";
+import { endOfKey } from "./json";
 import { CHANGES, DECIDES, EVENT_TYPE, HAS_MEMBERS, KIND_MASK, NAME_ORDERED } from "./kinds";
+import { endOfDigits, endOfString, hasEscape, hasExponent, hasPoint, skipBlank } from "./loose";
+import {
+  areMembersFull,
+  expectedAt,
+  FIRST_KEYS,
+  following,
+  forgetMembers,
+  inside,
+  keyLength,
+  kindOfMember,
+  memberFor,
+  pathOfMember,
+} from "./members";
 import { DEPTH_MAX } from "./memory";
 import { kindOf, kindOfName, pathOf, seed } from "./paths";
 
@@ -57,32 +70,49 @@ export function readShape(start: usize): usize {
   beginAnswers();
   shape = hash;
   const at = skipBlank(start);
-  const end = load<u8>(at) == 0x7b ? readMembers(at, 0, 1) : 0;
+  if (areMembersFull()) forgetMembers();
+  const end = load<u8>(at) == 0x7b ? readMembers(at, 0, 1, FIRST_KEYS) : 0;
   endAnswers();
   return end;
 }
 
 /** Reads an object. Its members may be declared, unless its path is UNDECLARED. */
-function readMembers(start: usize, path: u64, depth: i32): usize {
+function readMembers(start: usize, path: u64, depth: i32, expected: usize): usize {
   if (depth > DEPTH_MAX) return 0;
   const isDeclared = path != UNDECLARED;
   // Members are mixed in locally: a global variable costs a store and a load for each.
   let own = step(shape, OPEN_OBJECT);
   if (isDeclared) mixIn(OPEN_OBJECT);
+  let keys = expected;
   let at = skipBlank(start + 1);
   while (load<u8>(at) != 0x7d) {
-    if (load<u8>(at) != 0x22) return 0;
     const key = at + 1;
-    const end = endOfString(at);
-    if (end == 0) return 0;
-    const length = <i32>(end - key);
-    const child = pathOf(path, key, length);
-    // A key with escapes may be a declared one in disguise.
-    const isDisguised = isDeclared && hasEscape;
-    // The type of the event may be hidden here. Such an event is read alone.
-    if (isDisguised && depth == 1) return 0;
-    const value = skipBlank(skipBlank(end + 1) + 1);
-    const kind = !isDeclared ? 0 : isDisguised ? DECIDES : kindOf(child);
+    let member = expectedAt(keys, at);
+    let isDisguised = false;
+    let length = 0;
+    let value: usize = 0;
+    let child: u64 = 0;
+    let kind: u32 = 0;
+    if (member != 0) {
+      value = skipBlank(at + keyLength(member));
+      length = <i32>keyLength(member) - 3;
+      child = pathOfMember(member);
+      kind = kindOfMember(member);
+    } else {
+      if (load<u8>(at) != 0x22) return 0;
+      const end = endOfString(at);
+      if (end == 0) return 0;
+      length = <i32>(end - key);
+      child = pathOf(path, key, length);
+      // A key with escapes may be a declared one in disguise.
+      isDisguised = isDeclared && hasEscape;
+      // The type of the event may be hidden here. Such an event is read alone.
+      if (isDisguised && depth == 1) return 0;
+      value = skipBlank(skipBlank(end + 1) + 1);
+      kind = !isDeclared ? 0 : isDisguised ? DECIDES : kindOf(child);
+      if (!hasEscape && endOfKey(at) == end) member = memberFor(child, at, length + 3, keys);
+    }
+    keys = member == 0 ? 0 : following(member);
     if (load<u8>(value) == 0x22) {
       own = step(own, child ^ STRING);
       const close = endOfString(value);
@@ -90,8 +120,9 @@ function readMembers(start: usize, path: u64, depth: i32): usize {
       if (kind != 0 && !readDeclaredText(value, <i32>(close - value) - 1, child, kind)) return 0;
       at = close + 1;
     } else {
+      const inner: usize = member == 0 ? 0 : inside(member);
       shape = step(own, child);
-      at = kind == 0 ? readType(value, depth) : readDeclared(value, child, kind, depth);
+      at = kind == 0 ? readType(value, depth, inner) : readDeclared(value, child, kind, depth, inner);
       if (at == 0) return 0;
       own = shape;
     }
@@ -123,12 +154,12 @@ function readDeclaredText(at: usize, length: i32, path: u64, kind: u32): bool {
 }
 
 /** A value at a declared path that is no text: its type, and the answers about it. Gives the place behind it, or 0. */
-function readDeclared(at: usize, path: u64, kind: u32, depth: i32): usize {
+function readDeclared(at: usize, path: u64, kind: u32, depth: i32, inner: usize): usize {
   mixIn(path);
   const first = load<u8>(at);
-  if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1);
+  if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1, inner);
   if (first == 0x5b && kind == CHANGES) return readArray(at, depth + 1, true);
-  const end = readType(at, depth);
+  const end = readType(at, depth, inner);
   if (end == 0) return 0;
   const length = <i32>(end - at);
   if (first != 0x2d && <u8>(first - 0x30) > 9) decides(at, length);
@@ -137,14 +168,14 @@ function readDeclared(at: usize, path: u64, kind: u32, depth: i32): usize {
 }
 
 /** The type of a value, and of all values inside it. Gives the place behind it, or 0. */
-function readType(at: usize, depth: i32): usize {
+function readType(at: usize, depth: i32, inner: usize): usize {
   const first = load<u8>(at);
   if (first == 0x22) {
     mixShape(STRING);
     const end = endOfString(at);
     return end == 0 ? 0 : end + 1;
   }
-  if (first == 0x7b) return readMembers(at, UNDECLARED, depth + 1);
+  if (first == 0x7b) return readMembers(at, UNDECLARED, depth + 1, inner);
   if (first == 0x5b) return readArray(at, depth + 1, false);
   if (first == 0x74 || first == 0x66) {
     mixShape(BOOLEAN);
@@ -169,7 +200,7 @@ function readArray(start: usize, depth: i32, isChanges: bool): usize {
   while (load<u8>(at) != 0x5d) {
     // Drift compares so many elements only, so the place of later ones counts.
     shape = ++elements > ELEMENTS_MAX ? mix(seed, elements) : seed;
-    at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readType(at, depth);
+    at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readType(at, depth, 0);
     if (at == 0) return 0;
     if (!isAmong(kinds, known, shape)) {
       if (known == ELEMENT_SHAPES_MAX) return 0;
@@ -204,7 +235,7 @@ function readEntry(start: usize, depth: i32): usize {
     shape = mixBytes(shape, key, length);
     const outer = shape;
     const value = skipBlank(skipBlank(end + 1) + 1);
-    const next = readType(value, depth);
+    const next = readType(value, depth, 0);
     if (next == 0) return 0;
     const first = load<u8>(value);
     const isTo = isToKey(key, length);
@@ -238,50 +269,4 @@ function readDigits(at: usize): usize {
     shape = mixBytes(shape, at, length);
   mixShape(hasPoint || length <= EXACT_LENGTH_MAX ? NUMBER : LONG_INTEGER);
   return end;
-}
-
-let hasEscape: bool = false;
-
-/** The closing quote of the string that opens at `start`; 0 where it is cut off. Any escape is allowed. */
-// @ts-ignore: decorator
-@inline
-function endOfString(start: usize): usize {
-  hasEscape = false;
-  const at = nextMark(start + 1);
-  return load<u8>(at) == 0x22 ? at : endOfEscaped(at);
-}
-
-function endOfEscaped(start: usize): usize {
-  let at = start;
-  hasEscape = true;
-  while (true) {
-    const byte = load<u8>(at);
-    if (byte == 0x22) return at;
-    if (byte != 0x5c) return 0;
-    at = nextMark(at + 2);
-  }
-}
-
-let hasExponent: bool = false;
-let hasPoint: bool = false;
-
-function endOfDigits(start: usize): usize {
-  let at = start;
-  hasExponent = false;
-  hasPoint = false;
-  while (true) {
-    const byte = load<u8>(at);
-    if ((byte | 0x20) == 0x65) hasExponent = true;
-    else if (byte == 0x2e) hasPoint = true;
-    else if (<u8>(byte - 0x30) > 9 && byte != 0x2d && byte != 0x2b) return at;
-    at++;
-  }
-}
-
-// @ts-ignore: decorator
-@inline
-function skipBlank(from: usize): usize {
-  let at = from;
-  while (load<u8>(at) <= 0x20 && load<u8>(at) != 0) at++;
-  return at;
 }

@@ -71,11 +71,15 @@ export function encodedAhead(format: Format, { encoder, inline, ...own }: AheadO
     return bytes.subarray(before < 0 ? ~before : before, end);
   }
 
+  function formatHere(): Format {
+    here ??= inline();
+    return here;
+  }
+
   function encode(event: JournalEvent): Uint8Array | string {
     const made = madeAhead(event);
     if (made !== undefined) return made;
-    here ??= inline();
-    return here.encodeShared?.(event) ?? here.encode(event);
+    return formatHere().encodeShared?.(event) ?? formatHere().encode(event);
   }
 
   return {
@@ -85,6 +89,7 @@ export function encodedAhead(format: Format, { encoder, inline, ...own }: AheadO
       return typeof encoded === "string" ? encoded : new Uint8Array(encoded);
     },
     encodeShared: encode,
+    encodeMany: (page, from, to) => formatHere().encodeMany?.(page, from, to),
     async encodeAhead(page, from, to) {
       if (page.slice === undefined || page.count < EVENTS_MIN) return undefined;
       slices = slices.filter((slice) => slice.page === page.number && slice.to > from);

@@ -2,9 +2,13 @@ import { isUtf8 } from "node:buffer";
 import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
+import type { JournalPage } from "../../core/journal.ts";
+import { STRIDE } from "../../core/page-scratch.ts";
+import type { EventsInPlace, SharedLines } from "../../core/page-slice.ts";
 import type { Reads } from "../../core/reads.ts";
 import { type Conversion, createRecipeEngine, SPECIAL } from "../../core/recipe-engine.ts";
 import { createComposer } from "./compose.ts";
+import { createJoiner } from "./join-lines.ts";
 import { createLearner, type Encode, specialsOf } from "./learn.ts";
 
 /** Fingerprints without a recipe whose events are counted. When there are more, all are forgotten. */
@@ -32,10 +36,10 @@ export interface RecipeCounts {
 export function fast(
   encode: Encode,
   { reads, onMismatch }: FormatContext,
-): Pick<Format, "encode" | "encodeShared"> {
+): Pick<Format, "encode" | "encodeShared" | "encodeMany"> {
   if (reads === undefined) return { encode };
-  const { encode: copied, encodeShared } = withRecipes(encode, reads, onMismatch);
-  return { encode: copied, encodeShared };
+  const { encode: copied, encodeShared, encodeMany } = withRecipes(encode, reads, onMismatch);
+  return { encode: copied, encodeShared, encodeMany };
 }
 
 /**
@@ -53,6 +57,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
   const engine = createRecipeEngine(reads);
   const learn = createLearner(encode);
   const composer = createComposer(engine);
+  const join = createJoiner();
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
   /** Events so far, by the fingerprint. */
   const seen = new Map<string, number>();
@@ -172,14 +177,43 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     return convert(event, bytes) ?? convertOther(event, bytes) ?? slow(event);
   }
 
+  /** Most events are converted together, the others alone. */
+  function encodeMany(page: JournalPage, from: number, to: number): SharedLines | undefined {
+    const { inPlace } = page;
+    if (inPlace === undefined || !isText(inPlace, from, to)) return undefined;
+    prepare(page.event(from));
+    // The engine sets it for each event.
+    organization = undefined;
+    const length = engine.convertMany(inPlace, from, to);
+    if (length === undefined) return undefined;
+    const ends = engine.ends(to - from);
+    let alone = 0;
+    for (let at = 0; at < ends.length; at++) if (ends[at]! < 0) alone++;
+    counts.fast += ends.length - alone;
+    const lines = () => engine.lines(length);
+    if (alone === 0) return { bytes: lines(), ends };
+    try {
+      return join({ lines, ends, makeAlone: (at) => encodeShared(page.event(from + at)) });
+    } catch {
+      // The converter failed on one of them. One by one, it shows on which.
+      return undefined;
+    }
+  }
+
   return {
     counts,
     encodeShared,
+    encodeMany,
     encode(event: JournalEvent): Buffer | string {
       const encoded = encodeShared(event);
       return typeof encoded === "string" ? encoded : Buffer.from(encoded);
     },
   };
+}
+
+/** The converter replaces broken UTF-8; a copy would keep it. */
+function isText({ bytes, columns }: EventsInPlace, from: number, to: number): boolean {
+  return isUtf8(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]!));
 }
 
 /** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */

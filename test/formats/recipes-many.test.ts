@@ -1,0 +1,204 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { MANY_MAX } from "../../src/core/format.ts";
+import type { JournalPage } from "../../src/core/journal.ts";
+import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
+import { reads } from "../../src/services/read/read-paths.ts";
+import { mutate, mutation } from "./mutations.ts";
+import { converters, fixtureTexts, manyLines, pageOfTexts, withAllRecipes } from "./recipes-support.ts";
+
+const LOGIN = {
+  id: "6673f46a6a0f4e407b0f293f",
+  organization: "0ed99129c72ac75bace7678a",
+  service: "directory",
+  event_type: "user_login_attempt",
+  timestamp: "2026-10-16T20:35:34.936980733Z",
+  "@version": 1,
+  username: "miguel",
+  client_ip: "203.0.113.92",
+  success: true,
+  mfa: true,
+};
+
+function logins(count: number, more: (number: number) => object = () => ({})): string[] {
+  return Array.from({ length: count }, (_, number) =>
+    JSON.stringify({ ...LOGIN, id: `id-${number}`, ...more(number) }),
+  );
+}
+
+/** What the converter writes for each event of the page. */
+function expected(page: JournalPage, converter: (typeof converters)["ocsf"]): string[] {
+  return Array.from({ length: page.count }, (_, index) => converter(page.event(index)));
+}
+
+test("events of a page that are encoded together are written as the converter writes each of them", () => {
+  const texts = fixtureTexts().filter((text) => text.startsWith("{"));
+  for (const { converter, recipes } of withAllRecipes()) {
+    for (let round = 0; round < 9; round++) {
+      // Each round in another order, so that other keys and organizations follow each other.
+      const turned = [...texts.slice(round * 7), ...texts.slice(0, round * 7)];
+      const page = pageOfTexts(round % 2 ? turned : turned.toReversed());
+      expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+    expect(recipes.counts.wrong).toBe(0);
+    expect(recipes.counts.fast).toBeGreaterThan(4 * texts.length);
+  }
+});
+
+test("organizations, identities and times are each event's own", () => {
+  const texts = logins(200, (number) => ({
+    organization: number % 3 ? `0ED99129c72ac75bace7${1000 + (number % 50)}` : undefined,
+    timestamp: `2026-10-16T20:${10 + (number % 40)}:34Z`,
+  }));
+  for (const { converter, recipes } of withAllRecipes())
+    for (const organization of ["6a1b6a1b6a1b6a1b6a1b6a1b", null]) {
+      const page = pageOfTexts(texts, { organization });
+      for (let round = 0; round < 3; round++)
+        expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+});
+
+test("most events are converted together, and those that are new, odd or checked alone", () => {
+  let converted = 0;
+  const recipes = withRecipes((event) => {
+    converted++;
+    return converters.ocsf(event);
+  }, reads);
+  manyLines(recipes, pageOfTexts(logins(100)));
+  // Two rare ones; one that teaches, with its two copies; three checks.
+  expect(recipes.counts).toMatchObject({ slow: 3, learned: 1, wrong: 0 });
+  const learning = converted;
+  expect(learning).toBeLessThanOrEqual(9);
+  manyLines(recipes, pageOfTexts(logins(200)));
+  expect(converted).toBe(learning);
+  // One in a thousand is checked.
+  for (let page = 0; page < 10; page++) manyLines(recipes, pageOfTexts(logins(200)));
+  expect(converted - learning).toBe(2);
+});
+
+test("odd events among others are written as the converter does", () => {
+  const line = JSON.stringify(LOGIN);
+  const odd = [
+    line.replace(/,/g, ", ").replace('{"id"', '{ \n "id"'),
+    line.replace('"miguel"', '"mi\\u0067uel\\/\\u003c"'),
+    line.replace('"mfa":true', '"mfa":false,"mfa":true'),
+    line.replace('"mfa":true', '"12":{"a":1.0,"b":1e2,"c":-0}'),
+    line.replace('"mfa":true', '"nested":{"a":1,"b":{"a":1},"a":2}'),
+    line.replace('"mfa":true', '"nested":{"a":1,"b":{"a":1},"c":2}'),
+    line.replace('"mfa":true', '"list":[{"a":1},{"a":2}],"listed":[{"a":1,"a":2}]'),
+    line.replace('"mfa":true', `"${"k".repeat(29)}":1,"${"k".repeat(30)}":2,"${"k".repeat(90)}":3`),
+    line.replace('"mfa":true', `"${"k".repeat(90)}":3,"${"k".repeat(90)}":3`),
+    line.replace('"mfa":true', '"__proto__":{"a":1}'),
+    line.replace('"0ed99129c72ac75bace7678a"', '"0\\u0065d99129c72ac75bace7678a"'),
+    line.replace('"0ed99129c72ac75bace7678a"', '"Ö"'),
+    line.replace('"0ed99129c72ac75bace7678a"', "12"),
+    line.replace('"0ed99129c72ac75bace7678a"', "null"),
+    line.replace('"0ed99129c72ac75bace7678a"', `"${"o".repeat(400)}"`),
+    line.replace('"2026-10-16T20:35:34.936980733Z"', '"some day"'),
+    line.replace('"2026-10-16T20:35:34.936980733Z"', "1790000000"),
+    line.replace('"miguel"', `"${"x".repeat(5000)}"`),
+  ];
+  const texts = odd.flatMap((text) => [line, text]);
+  for (const { converter, recipes } of withAllRecipes())
+    for (let round = 0; round < 8; round++) {
+      const page = pageOfTexts(texts);
+      expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+});
+
+test("a key that is there twice is noticed, also where a recipe would copy it", () => {
+  const line = JSON.stringify(LOGIN);
+  const withMember = (member: string) => line.replace('"mfa":true', member);
+  const twice = [
+    ['"nested":{"a":1,"b":{"a":1}}', '"nested":{"a":1,"b":{"a":1},"a":2}'],
+    ['"nested":{"a":1,"b":{"a":1}}', '"nested":{"a":1,"b":{"a":1,"a":3}}'],
+    ['"list":[{"a":1},{"a":2}]', '"list":[{"a":1},{"a":2,"a":3}]'],
+    ['"other":1,"another":2', '"other":1,"another":2,"other":3'],
+    [`"${"k".repeat(40)}":1`, `"${"k".repeat(40)}":1,"${"k".repeat(40)}":2`],
+  ] as const;
+  for (const { converter, recipes } of withAllRecipes())
+    for (const [once, again] of twice) {
+      manyLines(recipes, pageOfTexts(Array.from({ length: 20 }, () => withMember(once))));
+      const page = pageOfTexts([withMember(once), withMember(again), withMember(once)]);
+      expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+});
+
+test("more keys than are remembered, and ids as keys, change nothing", () => {
+  for (const { converter, recipes } of withAllRecipes()) {
+    for (let round = 0; round < 12; round++) {
+      const texts = logins(100, (number) => ({
+        more: Object.fromEntries([1, 2, 3].map((key) => [`key-${round}-${number}-${key}`, { key }])),
+        [`own-${round}-${number}`]: { id: number },
+      }));
+      const page = pageOfTexts(texts);
+      expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+    expect(recipes.counts.fast).toBeGreaterThan(1000);
+  }
+});
+
+test("pages with broken UTF-8 or twins, and events that are too long together, are encoded one by one", () => {
+  const recipes = withRecipes(converters.ocsf, reads);
+  const page = pageOfTexts(logins(10));
+  expect(recipes.encodeMany(page, 0, 10)).toBeDefined();
+  page.inPlace!.bytes[page.inPlace!.bytes.indexOf("miguel")] = 0xc3;
+  expect(recipes.encodeMany(page, 0, 10)).toBeUndefined();
+  expect(recipes.encodeMany(pageOfTexts(logins(10), { twins: { 3: "twin" } }), 0, 10)).toBeUndefined();
+  const long = pageOfTexts(logins(10, () => ({ text: "x".repeat(120_000) })));
+  expect(recipes.encodeMany(long, 0, 10)).toBeUndefined();
+  expect(recipes.encodeMany(long, 0, 5)).toBeDefined();
+});
+
+test("a converter that fails on an event leaves all of them to be encoded one by one", () => {
+  const recipes = withRecipes((event) => {
+    if (event.id === "id-7") throw new Error("no");
+    return converters.ocsf(event);
+  }, reads);
+  const failing = logins(10, (number) => (number === 7 ? { event_type: "never_seen" } : {}));
+  expect(recipes.encodeMany(pageOfTexts(failing), 0, 10)).toBeUndefined();
+  expect(recipes.encodeMany(pageOfTexts(logins(5)), 0, 5)).toBeDefined();
+});
+
+test("a recipe that differs from the converter is noticed among many events too", () => {
+  let isOther = false;
+  const mismatched: number[] = [];
+  const recipes = withRecipes(
+    (event) => (isOther ? `{"other":${JSON.stringify(event.id)}}` : converters.ocsf(event)),
+    reads,
+    ({ index }) => mismatched.push(index),
+  );
+  for (let round = 0; round < 3; round++) manyLines(recipes, pageOfTexts(logins(MANY_MAX)));
+  isOther = true;
+  for (let round = 0; round < 4; round++) manyLines(recipes, pageOfTexts(logins(MANY_MAX)));
+  expect(mismatched).toHaveLength(1);
+  expect(recipes.counts.wrong).toBe(1);
+  expect(manyLines(recipes, pageOfTexts(logins(2)))).toEqual(['{"other":"id-0"}', '{"other":"id-1"}']);
+});
+
+const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 60);
+
+test(
+  "changed events among others are written as the converter does",
+  () => {
+    const contenders = withAllRecipes();
+    fc.assert(
+      fc.property(fc.array(mutation, { minLength: 1, maxLength: 6 }), (mutations) => {
+        const texts = mutations.flatMap(({ text, changes }) => {
+          const event = JSON.parse(text) as Record<string, unknown>;
+          mutate(event, changes);
+          const changed = JSON.stringify(event);
+          return [text, changed, text, text, changed];
+        });
+        const page = pageOfTexts(texts);
+        for (const { converter, recipes } of contenders) {
+          const right = expected(page, converter);
+          for (let round = 0; round < 3; round++) expect(manyLines(recipes, page)).toEqual(right);
+          expect(recipes.counts.wrong).toBe(0);
+        }
+      }),
+      { numRuns: RUNS, endOnFailure: true },
+    );
+  },
+  120_000 + RUNS * 1000,
+);
