@@ -26,7 +26,9 @@ import { unacknowledgedBytes } from "./unacknowledged.ts";
 export const BATCHES_MAX = 100;
 const IDLE_MS = 1000;
 const ROUND_MS_MAX = 5000;
-const ROUND_BYTES_MIN = 1_000_000;
+const ROUND_BYTES_FIRST = 1_000_000;
+/** After an outage a round that is too small would take one batch only, and many of them to become larger. */
+const ROUND_BYTES_MIN = 10_000;
 const ROUND_BYTES_MAX = 4_000_000;
 /** How long bytes may be under way where the kernel does not show it. */
 const UNDER_WAY_MS = 1000;
@@ -54,7 +56,7 @@ export function makeRounds(options: ConnectionOptions): SyslogConnection {
   let spare: Socket | undefined;
   let round: Round | undefined;
   /** Smaller for a receiver that does not read so much in time. */
-  let roundBytes = ROUND_BYTES_MIN;
+  let roundBytes = ROUND_BYTES_FIRST;
 
   function begin(): Round {
     const stop = new AbortController();
@@ -115,7 +117,7 @@ export function makeRounds(options: ConnectionOptions): SyslogConnection {
       });
     } catch (error) {
       if (signal.aborted || clock.now() - startedMs < timeoutMs) throw error;
-      roundBytes /= 2;
+      roundBytes = Math.max(roundBytes / 2, ROUND_BYTES_MIN);
       throw new RetryableError(
         `${destination} did not end the connection within ${formatDuration(timeoutMs)}, as a receiver does that has read everything. It may not have read the last messages, so they are sent again. If it works and never ends a connection, set confirm to write.`,
       );
