@@ -27,6 +27,8 @@ export interface Statement {
 interface Point {
   readonly health: "degraded" | "bad";
   readonly text: string;
+  /** Whether it says the same as this alarm. */
+  says?(alarm: StatusView["alarms"][number]): boolean;
 }
 
 /** Reading that is further behind the service's clock than this is named. */
@@ -39,14 +41,17 @@ const POINTS_SHOWN = 3;
 export function statementOf(facts: Facts): Statement {
   const points: Point[] = [
     ...facts.sinks.flatMap((sink) => sinkPoints(sink, facts.sinkBehindMs)),
-    ...facts.accounts.flatMap(accountPoints),
+    ...facts.accounts.flatMap((account) => accountPoints(account, facts.alarms)),
   ].sort((a, b) => weight(b) - weight(a));
+  const critical = facts.alarms.filter(({ severity }) => severity === "critical");
+  // Before the points, of which only some are shown.
+  const unsaid = critical.filter((alarm) => !points.some((point) => point.says?.(alarm)));
+  if (unsaid.length > 0) points.unshift({ health: "bad", text: criticalText(unsaid) });
   // First, because everything else is said of the rest only.
   if (facts.missing !== undefined) points.unshift({ health: "degraded", text: facts.missing });
   const named = points.length;
   const starting = startingText(facts);
-  const critical = facts.alarms.filter(({ severity }) => severity === "critical").length;
-  const isBad = critical > 0 || points.some(({ health }) => health === "bad");
+  const isBad = critical.length > 0 || points.some(({ health }) => health === "bad");
   if (facts.startedMs === null) {
     const isSilent = facts.silentMs !== undefined;
     return {
@@ -59,7 +64,7 @@ export function statementOf(facts: Facts): Statement {
   }
   const isDegraded = named > 0 || facts.alarms.length > 0 || starting !== undefined;
   const health = isBad ? "bad" : isDegraded ? "degraded" : "good";
-  return { health, headline: headlineOf(facts, points, critical, starting) };
+  return { health, headline: headlineOf(facts, points, starting) };
 }
 
 /** Such a process may hold alarms that only its page and its log show. */
@@ -81,15 +86,15 @@ function startingText({ accounts, sinks }: Facts): string | undefined {
   return undefined;
 }
 
-function headlineOf(
-  facts: Facts,
-  points: readonly Point[],
-  critical: number,
-  starting: string | undefined,
-): string {
+/** The kinds have their sections in docs/operations.md. */
+function criticalText(alarms: Facts["alarms"]): string {
+  const kinds = [...new Set(alarms.map(({ kind }) => kind))].join(", ");
+  return `${countText(alarms.length, "critical alarm")} (${kinds})`;
+}
+
+function headlineOf(facts: Facts, points: readonly Point[], starting: string | undefined): string {
   const lost = lostText(facts.gaps);
   if (points.length > 0) return sentences([...texts(points), ...lost]);
-  if (critical > 0) return sentences([`${countText(critical, "critical alarm")}`, ...lost]);
   const warnings = facts.alarms.length > 0 ? `, with ${countText(facts.alarms.length, "warning")}` : "";
   if (starting !== undefined) return sentences([`${starting}${warnings}`, ...lost]);
   if (warnings !== "") return sentences([`Events are arriving${warnings}`, ...lost]);
@@ -109,7 +114,11 @@ function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
   const points: Point[] = [];
   const behind = lagEvents > 0 ? `, ${formatDuration(lagMs)} behind (${waitingText(sink)})` : "";
   if (state === "paused" || state === "stopped")
-    points.push({ health: "bad", text: `${name} is ${state}${behind}` });
+    points.push({
+      health: "bad",
+      text: `${name} is ${state}${behind}`,
+      says: ({ kind, subject }) => subject === name && kind.endsWith(`_${state}`),
+    });
   else if (lagEvents > 0 && lagMs >= sinkBehindMs)
     points.push({
       health: "degraded",
@@ -125,8 +134,11 @@ function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
   return points;
 }
 
-function accountPoints({ name, state, liveLagMs, overdueMs }: StatusView["accounts"][number]): Point[] {
-  if (state === "paused") return [{ health: "bad", text: `The service refuses the account ${name}` }];
+function accountPoints(
+  { name, state, liveLagMs, overdueMs }: StatusView["accounts"][number],
+  alarms: Facts["alarms"],
+): Point[] {
+  if (state === "paused") return [pausePoint(name, alarms)];
   if (overdueMs !== null && overdueMs > OVERDUE_MS_MAX)
     return [
       {
@@ -137,6 +149,23 @@ function accountPoints({ name, state, liveLagMs, overdueMs }: StatusView["accoun
   if (liveLagMs !== null && liveLagMs > LIVE_LAG_MS_MAX)
     return [{ health: "degraded", text: `Reading of ${name} is ${formatDuration(liveLagMs)} behind` }];
   return [];
+}
+
+function pausePoint(name: string, alarms: Facts["alarms"]): Point {
+  const isOwn = ({ subject }: Facts["alarms"][number]) => subject === name;
+  const isUnwritable = alarms.some((alarm) => isOwn(alarm) && alarm.kind === "state_unwritable");
+  const isRefused = alarms.some((alarm) => isOwn(alarm) && alarm.kind === "account_refused");
+  if (isUnwritable && !isRefused)
+    return {
+      health: "bad",
+      text: `${name} is not read because the state file cannot be written`,
+      says: ({ kind }) => kind === "state_unwritable",
+    };
+  return {
+    health: "bad",
+    text: `The service refuses the account ${name}`,
+    says: (alarm) => isOwn(alarm) && alarm.kind === "account_refused",
+  };
 }
 
 function lostText({ gaps, durationMs, organizations, open }: Facts["gaps"]): string[] {

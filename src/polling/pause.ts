@@ -5,8 +5,8 @@ const ACCOUNT_PAUSE_MS_MIN = 15_000;
 const ACCOUNT_PAUSE_MS_MAX = 600_000;
 const DISK_PAUSE_MS = 5000;
 
-/** Whether the plan or the reading of a window was refused. */
-type PauseCause = "plan" | "read";
+/** The work that could not be done. */
+type PauseCause = "plan" | "upkeep" | "read";
 
 /**
  * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. A
@@ -43,8 +43,8 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    forDisk(error: unknown): void {
-      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause: "plan" };
+    forDisk(error: unknown, cause: PauseCause): void {
+      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause };
       alarms.raise({
         kind: "state_unwritable",
         subject: account,
@@ -54,11 +54,15 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    /** A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time. */
+    /**
+     * A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time.
+     * Nor does it show that the state can be written: it may have had nothing to write.
+     */
     end(cause: PauseCause): void {
-      if (pause === undefined || (cause === "plan" && pause.cause === "read")) return;
+      if (pause === undefined || (cause !== "read" && cause !== pause.cause)) return;
       pause = undefined;
       alarms.clear("account_refused", account);
+      alarms.clear("state_unwritable", account);
     },
   };
 }

@@ -73,12 +73,13 @@ export function createPoller(options: PollerOptions) {
     upkeptMs = clock.now();
     try {
       await upkeep.turn();
+      pause.end("upkeep");
       // There is no next turn in which the others would be asked.
       const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
       if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
     } catch (error) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
-      pause.forDisk(error);
+      pause.forDisk(error, "upkeep");
     }
   }
 
@@ -114,7 +115,7 @@ export function createPoller(options: PollerOptions) {
       else if (isDiskTrouble(error)) {
         // Planned again when there is space, not at the next discovery.
         planDueMs = 0;
-        pause.forDisk(error);
+        pause.forDisk(error, "plan");
       } else {
         const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
@@ -148,7 +149,7 @@ export function createPoller(options: PollerOptions) {
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
     agenda.hasFailed(work);
-    if (isDiskTrouble(error)) return pause.forDisk(error);
+    if (isDiskTrouble(error)) return pause.forDisk(error, "read");
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
       unmetFault,
@@ -159,7 +160,7 @@ export function createPoller(options: PollerOptions) {
     );
     switch (consequence.next) {
       case "disk":
-        return pause.forDisk(consequence.error);
+        return pause.forDisk(consequence.error, "read");
       case "replan":
         planDueMs = 0;
         return agenda.changed(work.window);

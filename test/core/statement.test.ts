@@ -147,6 +147,37 @@ describe("R40 the statement of health", () => {
     const alarm = { kind: "window_failing" as const, subject: "x", message: "", remedy: "", sinceMs: 0 };
     expect(health({ alarms: [{ ...alarm, severity: "warning" }] })).toBe("degraded");
     expect(health({ alarms: [{ ...alarm, severity: "critical" }] })).toBe("bad");
-    expect(headline({ alarms: [{ ...alarm, severity: "critical" }] })).toBe("1 critical alarm.");
+    expect(headline({ alarms: [{ ...alarm, severity: "critical" }] })).toBe(
+      "1 critical alarm (window_failing).",
+    );
+  });
+
+  const alarmOf = (kind: Facts["alarms"][number]["kind"], subject: string) => ({
+    ...{ kind, subject, message: "", remedy: "", sinceMs: 0, severity: "critical" as const },
+  });
+
+  test("does not call an account refused that waits because the state file cannot be written", () => {
+    const paused = { accounts: [{ ...account, state: "paused" as const }] };
+    const unwritable = [alarmOf("state_unwritable", "acme"), alarmOf("state_unwritable", "state")];
+    expect(headline({ ...paused, alarms: unwritable, sinks: [{ ...sink, deadLetters: 600 }] })).toBe(
+      "acme is not read because the state file cannot be written. siem refused 600 events.",
+    );
+    const both = [alarmOf("state_unwritable", "state"), alarmOf("account_refused", "acme")];
+    expect(headline({ ...paused, alarms: both })).toBe(
+      "1 critical alarm (state_unwritable). The service refuses the account acme.",
+    );
+  });
+
+  test("names a critical alarm first, however many other problems there are, and none twice", () => {
+    const stopped = ["a", "b", "c", "d"].map((name) => ({ ...sink, name, state: "stopped" as const }));
+    const alarms = [
+      alarmOf("expired", "acme"),
+      alarmOf("journal_filling", "journal"),
+      ...stopped.map(({ name }) => alarmOf("sink_stopped", name)),
+    ];
+    expect(headline({ sinks: stopped, alarms })).toBe(
+      "2 critical alarms (expired, journal_filling). a is stopped. b is stopped. 2 more problems.",
+    );
+    expect(headline({ sinks: stopped.slice(3), alarms: alarms.slice(-1) })).toBe("d is stopped.");
   });
 });

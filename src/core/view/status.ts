@@ -28,7 +28,8 @@ export type WindowCounts = z.output<typeof windowCountsSchema>;
 const accountSchema = z.strictObject({
   name: z.string(),
   state: z.enum(["reading", "paused", "unknown"]).meta({
-    description: "paused: the service refuses the account for now. unknown: no process is running.",
+    description:
+      "paused: the service refuses the account for now, or the state file cannot be written. unknown: no process is running.",
   }),
   pausedUntilMs: ms.nullable(),
   clockOffsetMs: ms

@@ -91,7 +91,6 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     /** Notes a stream whose sealed windows may have neighbours now. */
     swept: (stream: number) => void swept.add(stream),
     async turn(): Promise<void> {
-      alarms.clear("state_unwritable", account);
       await writeCounts();
       await merge();
       await warnOfLoss();
