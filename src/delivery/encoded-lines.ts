@@ -8,7 +8,7 @@ import { createEncodedMemory, type EncodedMemory } from "./encoded-memory.ts";
 /** A large batch needs several, so a small one does not hold much memory. */
 const CHUNK_BYTES = 2 << 20;
 /** Chunks that are kept for the next batch, in bytes. */
-const FREE_BYTES_MAX = 20 << 20;
+const FREE_BYTES_MAX = 12 << 20;
 const LINE_BREAK = 0x0a;
 
 /** Memory for encoded events. It is used again after the write of its batch. */

@@ -8,7 +8,7 @@ export interface EncodedMemory {
   hasRoom(): boolean;
 }
 
-const BYTES_MAX = 24_000_000;
+const BYTES_MAX = 14_000_000;
 
 export function createEncodedMemory(bytesMax = BYTES_MAX): EncodedMemory {
   let heldBytes = 0;
