@@ -3,6 +3,7 @@ import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
 import { StaleWindowError } from "../core/window.ts";
 import { type PollContext, subjectOf } from "./context.ts";
+import { createFailingAlarm } from "./failing-alarm.ts";
 import { createPause } from "./pause.ts";
 import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
 import { createDiscovery, type DiscoveryOptions, RETRIES_MAX } from "./plan/discovery.ts";
@@ -23,7 +24,6 @@ export interface PollerOptions extends DiscoveryOptions, AgendaOptions {
 }
 
 const IDLE_MS_MAX = 1000;
-const FAILURES_TO_ALARM = 5;
 /** `run --once` gives a window up after so many failures in a row. */
 const FAILURES_ONCE_MAX = 8;
 
@@ -47,6 +47,7 @@ export function createPoller(options: PollerOptions) {
   const wake = createWake(clock);
   const piecesMax = options.workers + Math.ceil(options.workers / 4);
   const pause = createPause(context);
+  const failing = createFailingAlarm(context, agenda.failing);
   let active: ReadonlySet<string> = new Set();
   let planDueMs = 0;
   let planning: Promise<void> | undefined;
@@ -105,7 +106,8 @@ export function createPoller(options: PollerOptions) {
         (scope.organizations ?? []).filter(({ state }) => state === "active").map(({ id }) => id),
       );
       await planWindows(context, scope);
-      agenda.changed();
+      await agenda.planned();
+      await failing.planned();
       hasPlan = true;
       pause.end("plan");
     } catch (error) {
@@ -142,7 +144,7 @@ export function createPoller(options: PollerOptions) {
 
   function succeeded(work: Work, startedMs: number): void {
     agenda.succeeded(work, startedMs);
-    alarms.clear("window_failing", subjectOf(context, work.window.stream));
+    failing.worked(work.window.stream);
     canaries.worked(work.window.stream.organizations);
     pause.end("read");
   }
@@ -181,17 +183,7 @@ export function createPoller(options: PollerOptions) {
   function warnOfFailures({ window }: Work, failures: number, fault: SourceFault): void {
     if (givesUp && failures >= FAILURES_ONCE_MAX)
       throw new AccountRefusedError(`${subjectOf(context, window.stream)} cannot be read: ${fault.message}`);
-    if (failures < FAILURES_TO_ALARM) return;
-    const { organizations } = window.stream;
-    const whom = organizations.length > 1 ? `${organizations.length} organizations together` : "it";
-    alarms.raise({
-      kind: "window_failing",
-      subject: subjectOf(context, window.stream),
-      message: `Reading ${whom} failed ${failures} times in a row: ${fault.message}`,
-      remedy:
-        "It is retried automatically, and events are lost only if this lasts until the service forgets them. Run `tidemark check --online` to see what the service answers.",
-      severity: "warning",
-    });
+    failing.failed(window.stream, failures, fault);
   }
 
   /** The first thing after the pause is a new plan. */

@@ -1,5 +1,5 @@
 import { DAY_MS } from "../../core/time.ts";
-import type { Window } from "../../core/window.ts";
+import type { Stream, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 
 export type WorkKind = "live" | "sweep" | "history";
@@ -31,7 +31,7 @@ const CHOICE = 64;
 export function createAgenda(context: PollContext, options: AgendaOptions) {
   const { account, journal, clock, serviceClock, settings } = context;
   const running = new Map<number, Work>();
-  const later = new Map<number, { untilMs: number; failures: number }>();
+  const later = new Map<number, { stream: Stream; untilMs: number; failures: number }>();
   const polledMs = new Map<number, number>();
   /** Streams that were live when they were last looked up. */
   let listed = new Set<number>();
@@ -85,9 +85,9 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
   }
 
   /** Forgets the failures of windows that a plan has replaced since. */
-  async function forgetReplaced(): Promise<void> {
+  async function forgetReplaced(isToForget: (untilMs: number) => boolean): Promise<void> {
     for (const [id, { untilMs }] of later)
-      if (!isWaiting(untilMs) && !running.has(id) && (await journal.windows({ id })).length === 0)
+      if (isToForget(untilMs) && !running.has(id) && (await journal.windows({ id })).length === 0)
         later.delete(id);
   }
 
@@ -178,7 +178,7 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       if (kind === "live" && window.pass === null) begun.add(window.id);
       return work;
     }
-    await forgetReplaced();
+    await forgetReplaced((untilMs) => !isWaiting(untilMs));
     return undefined;
   }
 
@@ -222,14 +222,23 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       const failures = (later.get(window.id)?.failures ?? 0) + 1;
       const waitMs = Math.min(LATER_MS_MAX, LATER_MS_MIN * 2 ** Math.min(failures - 1, 10));
       const untilMs = waits ? clock.now() + waitMs * (0.5 + Math.random() / 2) : 0;
-      later.set(window.id, { untilMs, failures });
+      later.set(window.id, { stream: window.stream, untilMs, failures });
       return failures;
     },
 
-    /** Windows were replaced: what is known of them is looked up anew. */
-    changed(replaced?: Window): void {
+    /** Windows that have failed, and how often in a row. */
+    failing: (): Iterable<{ readonly stream: Stream; readonly failures: number }> => later.values(),
+
+    /** A plan may have replaced any window: what is known of them is looked up anew. */
+    async planned(): Promise<void> {
       live = undefined;
-      if (replaced !== undefined) later.delete(replaced.id);
+      await forgetReplaced(() => true);
+    },
+
+    /** The window was replaced. */
+    changed(replaced: Window): void {
+      live = undefined;
+      later.delete(replaced.id);
     },
 
     /** The window, or what replaced it, is tried again at once. Its failures still count: the next wait is not the shortest. */
