@@ -10,6 +10,9 @@ export type { Stream } from "./stream.ts";
  */
 export type WindowState = "unread" | "read" | "sealed" | "expired" | "refused";
 
+/** A live window further behind than this is closed by the next plan. The time after its end is unread. */
+export const LIVE_BEHIND_MS_MAX = 3_600_000;
+
 /** A stretch of a stream's time line, half-open, in whole milliseconds of the service's time. */
 export interface Window {
   readonly id: number;

@@ -69,19 +69,26 @@ export function createPoller(options: PollerOptions) {
   /** Plan and upkeep, where they are due. */
   async function prepare(signal: AbortSignal): Promise<void> {
     if (serviceClock.hasFallenBack()) planDueMs = 0;
-    if (turn() === "plan") await plan(signal);
-    if (turn() !== "upkeep") return;
-    upkeptMs = clock.now();
+    const isPlanDue = turn() === "plan";
+    if (isPlanDue) await plan(signal);
+    const next = turn();
     try {
-      await upkeep.turn();
-      pause.end("upkeep");
-      // There is no next turn in which the others would be asked.
-      const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
-      if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
+      if (next === "upkeep") await keepUp(signal);
+      // The plan was refused: the hours until events are lost are counted all the same.
+      else if (next === "paused" && isPlanDue) await upkeep.warnings();
     } catch (error) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
       pause.forDisk(error, "upkeep");
     }
+  }
+
+  async function keepUp(signal: AbortSignal): Promise<void> {
+    upkeptMs = clock.now();
+    await upkeep.turn();
+    pause.end("upkeep");
+    // There is no next turn in which the others would be asked.
+    const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
+    if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
   }
 
   /** A person asks for a look: they may have repaired what the service refused. */

@@ -4,6 +4,7 @@ import type { DriftView } from "../../core/view/events.ts";
 import type { SinkView } from "../../core/view/sinks.ts";
 import type { AccountView, StatusView, WindowCounts } from "../../core/view/status.ts";
 import type { LiveAccount, LiveView, View } from "../../core/view.ts";
+import { LIVE_BEHIND_MS_MAX } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createGapQueries } from "../gaps.ts";
 import { createSpace } from "../space.ts";
@@ -208,6 +209,9 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
       if (facts.unreadFromMs !== null)
         unreadFromMs = Math.min(unreadFromMs ?? facts.unreadFromMs, facts.unreadFromMs);
     }
+    // No plan closes the live windows while the service refuses the account, or no process runs.
+    if (liveToMs !== null && nowMs - liveToMs > LIVE_BEHIND_MS_MAX)
+      unreadFromMs = Math.min(unreadFromMs ?? liveToMs, liveToMs);
     return {
       name,
       ...pollingView(running, clock.now()),

@@ -1,5 +1,12 @@
 import { isSetAside, NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.ts";
-import { type NewWindow, newWindow, StaleWindowError, type Stream, type Window } from "../../core/window.ts";
+import {
+  LIVE_BEHIND_MS_MAX,
+  type NewWindow,
+  newWindow,
+  StaleWindowError,
+  type Stream,
+  type Window,
+} from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { isHistoryLimit } from "../limits/history-limit.ts";
 import { endedWindow } from "../read/commit-page.ts";
@@ -8,9 +15,6 @@ import { bringBack } from "./bring-back.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing-windows.ts";
 import { type AccountScope, activeOf, streamOf } from "./scope.ts";
-
-/** A live window further behind than this is closed, and what it missed is read as history, in parallel. */
-const LIVE_BEHIND_MS_MAX = 3_600_000;
 
 /**
  * Brings the ledger in line with the config, the organizations that exist and the time.

@@ -1,5 +1,5 @@
 import { formatDuration } from "../../core/time.ts";
-import type { Window } from "../../core/window.ts";
+import { LIVE_BEHIND_MS_MAX, type Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
 import { warnOfGaps } from "../read/forgotten.ts";
 import { mergedRuns } from "./merge-windows.ts";
@@ -40,7 +40,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
 
   /** An unread stretch that nears the service's retention is an alarm with a countdown. */
   async function warnOfLoss(): Promise<void> {
-    const oldest = await oldestOf("unread");
+    const oldest = earlierOf(await oldestOf("unread"), await oldestBehind());
     if (oldest?.fromMs !== oldestUnread?.fromMs)
       oldestUnread = oldest && { fromMs: oldest.fromMs, sinceMs: clock.now() };
     // A first read begins at the horizon: no alarm while it makes progress.
@@ -64,9 +64,17 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     return (await journal.windows(state === "refused" ? { ...filter, ...tried } : filter))[0];
   }
 
+  /** No plan closes the live windows while the service refuses the account. */
+  async function oldestBehind(): Promise<UnreadStretch | undefined> {
+    const live = await journal.windows({ account, live: true });
+    const toMs = Math.min(...live.map((window) => window.toMs));
+    const isBehind = live.length > 0 && serviceClock.now() - toMs > LIVE_BEHIND_MS_MAX;
+    return isBehind ? { fromMs: toMs, reason: null } : undefined;
+  }
+
   function warn(
     kind: "loss_near" | "loss_of_refused_near",
-    oldest: Window | undefined,
+    oldest: UnreadStretch | undefined,
     remedy: string,
   ): void {
     const leftMs =
@@ -87,15 +95,28 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     });
   }
 
+  /** These read the ledger alone, so they are made while the account is refused, too. */
+  async function warnings(): Promise<void> {
+    await warnOfLoss();
+    await warnOfGaps(context);
+  }
+
   return {
     /** Notes a stream whose sealed windows may have neighbours now. */
     swept: (stream: number) => void swept.add(stream),
     async turn(): Promise<void> {
       await writeCounts();
       await merge();
-      await warnOfLoss();
-      await warnOfGaps(context);
+      await warnings();
     },
+    warnings,
     flush: () => roster.flush(account),
   };
+}
+
+type UnreadStretch = Pick<Window, "fromMs" | "reason">;
+
+function earlierOf(left: UnreadStretch | undefined, right: UnreadStretch | undefined) {
+  if (left === undefined || right === undefined) return left ?? right;
+  return left.fromMs <= right.fromMs ? left : right;
 }
