@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { loadConfigForReading } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
+import { explain } from "../core/errors.ts";
 import { backUp } from "../journal/backup.ts";
 import { takeLock } from "../journal/lock.ts";
 import type { Io } from "./io.ts";
@@ -29,7 +30,11 @@ export function registerBackup(program: Command, io: Io): void {
       };
       const final = flags.final === true;
       const lock = final ? takeLock(config.state) : undefined;
-      const options = { nowMs, signal: io.signal, progress, final };
+      const unnoted = (error: unknown) =>
+        io.stderr.write(
+          `Note: the copy is whole, but the state file could not be changed (${explain(error)}), so "tidemark doctor" does not know of this copy.\n`,
+        );
+      const options = { nowMs, signal: io.signal, progress, unnoted, final };
       const facts = await backUp(config.state, target, options).finally(() => lock?.release());
       if (io.interactive) io.stderr.write("\r\x1b[K");
       const made = new Date(nowMs).toISOString();

@@ -34,6 +34,8 @@ export interface BackupOptions {
   readonly final?: boolean;
   /** How much of it is done, from 0 to 1. */
   progress?(share: number): void;
+  /** The copy is whole, but its time could not be noted in the state file. */
+  unnoted?(error: unknown): void;
 }
 
 const MODE = 0o600;
@@ -58,7 +60,8 @@ export async function backUp(file: string, target: string, options: BackupOption
     await copySnapshot(db, temporary, options);
     const facts = sealCopy(temporary, options.nowMs);
     publish(temporary, target, MODE);
-    await rememberBackup(file, options.nowMs);
+    // With a full or read-only disk a copy is needed most: it counts all the same.
+    await rememberBackup(file, options.nowMs).catch((error) => options.unnoted?.(error));
     return facts;
   } finally {
     db.close();
