@@ -2,20 +2,27 @@ import { existsSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
-import { explain } from "../core/errors.ts";
+import { explain, UsageError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { Secret } from "../core/secret.ts";
 import { formatDuration } from "../core/time.ts";
 import { lastBackupMs, restoredMs } from "../journal/backup.ts";
-import { lostText, openStateForReading, type State, schemaOf } from "../journal/database.ts";
+import {
+  lostText,
+  openStateForReading,
+  type State,
+  schemaOf,
+  UnreadableStateError,
+} from "../journal/database.ts";
 import { isLocked, isSeenLocked } from "../journal/lock.ts";
+import { refuseOtherShard } from "../journal/shard.ts";
 import { createSpace } from "../journal/space.ts";
 import { type DamagedPage, verifyFiles, verifyState, verifyStructure } from "../journal/verify.ts";
 import { checkAccount } from "./check/account.ts";
 import type { CheckFinding } from "./check/finding.ts";
 import { refuseMismatch } from "./check/positions.ts";
 import { checkSinks } from "./check/sinks.ts";
-import { MisplacedSinksError, ownConfig, sinkConfigs } from "./sinks.ts";
+import { ownConfig, sinkConfigs } from "./sinks.ts";
 
 export interface Examination {
   readonly config: Config;
@@ -91,12 +98,15 @@ function* examineState(options: Examination): Generator<CheckFinding> {
   }
   yield lockFinding(config.state);
   const fileProblems = verifyFiles(config.state);
-  if (fileProblems.length > 0) yield damageFinding(fileProblems);
+  if (fileProblems.length > 0) {
+    yield damageFinding(fileProblems);
+    return;
+  }
   let db: State | undefined;
   try {
     db = openStateForReading(config.state);
     yield { subject, ok: true, message: `${config.state} has schema ${schemaOf(db, config.state)}` };
-    if (!options.quick && fileProblems.length === 0) yield* integrityFindings(db);
+    if (!options.quick) yield* integrityFindings(db);
     yield logFinding(config.state);
     yield backupFinding(db, options.clock.now());
     yield positionsFinding(config, db);
@@ -109,7 +119,7 @@ function* examineState(options: Examination): Generator<CheckFinding> {
 
 /** A damaged file can look like one of another version, so the structure is checked before that is said (R37). */
 function unopenedFinding(file: string, error: unknown): CheckFinding {
-  const problems = verifyStructure(file);
+  const problems = error instanceof UnreadableStateError ? [] : verifyStructure(file);
   if (problems.length > 0) return damageFinding(problems);
   return { subject: "state", ok: false, message: explain(error) };
 }
@@ -126,14 +136,15 @@ function lockFinding(file: string): CheckFinding {
   }
 }
 
-/** The next start is refused where sinks and positions do not belong together (R14). */
+/** The next start is refused where sinks and positions do not belong together (R14), or the work goes on elsewhere. */
 function positionsFinding(config: Config, db: State): CheckFinding {
   const subject = "positions";
   try {
+    refuseOtherShard(db, config.state, config.shard);
     refuseMismatch(config, db, isSeenLocked(config.state));
     return { subject, ok: true, message: "the sinks of the config match the state file" };
   } catch (error) {
-    if (!(error instanceof MisplacedSinksError)) throw error;
+    if (!(error instanceof UsageError)) throw error;
     return { subject, ok: false, message: error.message };
   }
 }

@@ -6,6 +6,7 @@ import { linkTarget } from "../core/link-target.ts";
 import { Sqlite } from "../core/sqlite.ts";
 import { createChange } from "./change.ts";
 import { copyWhole } from "./copy.ts";
+import { isSeenLocked } from "./lock.ts";
 import { MIGRATIONS_TABLE, type Migration, migrations } from "./migrations.ts";
 import { installRowChecksums, registerRowChecksum } from "./row-checksums.ts";
 import { checkLog } from "./write-ahead-log.ts";
@@ -76,9 +77,9 @@ function isWithoutTables(db: Connection): boolean {
 }
 
 /** SQLite ignores every transaction behind a damaged one without a word, and then writes over them (R37). */
-function refuseDamagedLog(file: string): void {
+function refuseDamagedLog(file: string, counts = () => true): void {
   const { problem, frames } = checkLog(`${file}-wal`);
-  if (problem !== null) throw new DamagedStateError(file, `the log ${file}-wal: ${problem}`);
+  if (problem !== null && counts()) throw new DamagedStateError(file, `the log ${file}-wal: ${problem}`);
   refuseEmptied(file, frames);
 }
 
@@ -96,7 +97,8 @@ export function lostText(file: string): string {
 
 /** Opens the state file beside a running process: nothing can be changed through it. */
 export function openStateForReading(file: string, known: readonly Migration[] = migrations()): State {
-  refuseEmptied(file, checkLog(`${file}-wal`).frames);
+  // Beside a running process the frames are found by its index in memory: what is read is whole.
+  refuseDamagedLog(file, () => !isSeenLocked(file));
   if (!existsSync(file)) {
     throw new UsageError(
       `There is no state file at ${file}: start "tidemark run" first, or name the right config.`,
@@ -110,7 +112,7 @@ export function openStateForReading(file: string, known: readonly Migration[] = 
     return db;
   } catch (error) {
     db.close();
-    throw damaged(file, error);
+    throw unreadable(file, error);
   }
 }
 
@@ -245,6 +247,24 @@ export function damaged(file: string, error: unknown): unknown {
     if (/^SQLITE_(CORRUPT|NOTADB)/.test((at as { code?: string }).code ?? ""))
       return new DamagedStateError(file, at.message, { cause: error });
   return error;
+}
+
+/** The first reader of a file makes its shared memory, a file beside it. */
+function unreadable(file: string, error: unknown): unknown {
+  const isBlocked = /^SQLITE_(FULL|READONLY|CANTOPEN|IOERR_SHM)/.test(
+    (error as { code?: string }).code ?? "",
+  );
+  return isBlocked ? new UnreadableStateError(file, error as Error) : damaged(file, error);
+}
+
+/** The state file may be whole: something else keeps it from being read. */
+export class UnreadableStateError extends Error {
+  constructor(file: string, cause: Error) {
+    super(
+      `The state file ${file} cannot be read at the moment (${cause.message}). This is not damage: while no process runs with it, reading makes ${file}-shm beside it, and the disk is full or read-only, or this user may not write there. Make room, repair the disk, or use the user that Tidemark runs as.`,
+      { cause },
+    );
+  }
 }
 
 /** The bytes of the state file are not those that were written. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../journal/support.ts";
@@ -50,6 +50,33 @@ describe.skipIf(!mountable)("a full disk under the state file", () => {
     const [code] = (await once(child, "exit")) as [number];
     expect(code).toBe(0);
     expect(world.lines().toSorted()).toEqual(served.toSorted());
+  });
+
+  test("is not called damage while no process runs, nor is a read-only one, and the advice is to make room", async () => {
+    world = await openWorld({ events: 60 });
+    mounted = world.at("small");
+    mkdirSync(mounted);
+    expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=12m", "tmpfs", mounted]).status).toBe(0);
+    const config = world.configure({ state: `${mounted}/state.db` });
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    const expectNamed = async () => {
+      const words = /cannot be read at the moment \(.*\)\. This is not damage: .* Make room/;
+      const doctor = await world.run(["doctor", "-c", config]);
+      expect(doctor.stdout).toMatch(words);
+      expect(doctor.stdout + doctor.stderr).not.toMatch(/is damaged|restore/);
+      expect(doctor.stdout).toMatch(/account acme[\s\S]*FAILED {2}sink /);
+      for (const command of ["status", "coverage", "dead-letters list"]) {
+        const { code, stderr } = await world.run([...command.split(" "), "-c", config]);
+        expect([command, code]).toEqual([command, 1]);
+        expect(stderr).toMatch(words);
+      }
+    };
+    expect(() => writeFileSync(`${mounted}/ballast`, Buffer.alloc(20_000_000))).toThrow("ENOSPC");
+    await expectNamed();
+    for (const name of ["ballast", "state.db-wal", "state.db-shm"])
+      rmSync(`${mounted}/${name}`, { force: true });
+    expect(spawnSync("mount", ["-o", "remount,ro", mounted]).status).toBe(0);
+    await expectNamed();
   });
 
   async function until(condition: () => boolean): Promise<void> {

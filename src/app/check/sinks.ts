@@ -57,8 +57,8 @@ function deliveryFinding(config: Config, sink: SinkConfig): CheckFinding {
 async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<CheckFinding> {
   const definition = definitionOf(sink);
   const subject = `sink ${sink.name}`;
-  const { position, state, earlierJournals } = heldBySink(config, sink);
   try {
+    const { position, state, earlierJournals } = heldBySink(config, sink);
     const remarks = await definition.probe?.({
       name: sink.name,
       config: ownConfig(sink),
