@@ -1,6 +1,7 @@
 import { sinkConfigs } from "../app/sinks.ts";
 import type { App } from "../app.ts";
 import type { SinkConfig } from "../config/schema.ts";
+import type { Alarm } from "../core/alarms.ts";
 import { systemClock } from "../core/clock.ts";
 import { explain } from "../core/errors.ts";
 import type { GapTotals } from "../core/gap.ts";
@@ -15,9 +16,10 @@ import { showProgress } from "./progress.ts";
 
 /**
  * Reads everything up to now, delivers it, and reports what was done and what is missing (R39). Exit code 0
- * only when everything was read and delivered: a signal, a refused account, a sink that cannot continue or a new
- * gap gives 1. Gaps of earlier runs and organizations that the service refuses are named every time. They do not fail
- * a run: gaps are remembered for ever, and a refusal has its own alarm and may be right.
+ * only when everything was read and delivered: a signal, a refused account, a list of organizations that cannot be had,
+ * a sink that cannot continue or a new gap gives 1. Gaps of earlier runs and organizations that the service refuses are
+ * named every time. They do not fail a run: gaps are remembered for ever, and a refusal has its own alarm and may be
+ * right.
  */
 export async function runOnce(app: App, io: Io): Promise<void> {
   const startedMs = Date.now();
@@ -50,6 +52,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
     ...unexplained(short - gaps.events),
     ...lost.now,
     ...messagesOf(alarms, "unordered_answers").map((message) => `Events may be missing. ${message}`),
+    ...unlisted(alarms),
     ...differingText(differing() - differingBefore),
   ];
   const known = [...openOf(gaps), ...leftOf(after), ...lost.before, ...differingText(differingBefore)];
@@ -130,10 +133,17 @@ function unexplained(events: number): string[] {
   ];
 }
 
-function messagesOf(
-  alarms: readonly { readonly kind: string; readonly message: string }[],
-  kind: string,
-): string[] {
+/** Accounts whose new organizations are unknown: their list could not be had. */
+function unlisted(alarms: readonly Alarm[]): string[] {
+  return alarms
+    .filter(({ kind }) => kind === "discovery_failed")
+    .map(
+      ({ subject, message }) =>
+        `Events of new organizations of ${subject} may be missing; the next run asks again. ${message}`,
+    );
+}
+
+function messagesOf(alarms: readonly Alarm[], kind: Alarm["kind"]): string[] {
   return alarms.filter((alarm) => alarm.kind === kind).map(({ message }) => message);
 }
 

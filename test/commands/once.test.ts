@@ -197,4 +197,19 @@ describe("R39 run --once", () => {
     expect(stdout).toContain("wrong");
     expect(world.lines().length).toBe(world.served().length);
   });
+
+  test("a list of organizations that cannot be had is named with its account, and fails the run", async () => {
+    world = await openWorld({ events: 30 });
+    const config = world.configure();
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    world.simulator.control.faults.add({ kind: "status", status: 500, api: "management" });
+    const unlisted = await world.run(["run", "--once", "-c", config]);
+    expect(unlisted.stdout).toContain("Missing:\n  Events of new organizations of acme may be missing");
+    expect(unlisted.stdout).toContain("The list of organizations cannot be used: ");
+    expect(unlisted.stdout).not.toContain("Nothing is missing.");
+    expect(unlisted.code).toBe(1);
+    world.simulator.control.faults.clear();
+    const listed = await world.run(["run", "--once", "-c", config]);
+    expect([listed.code, listed.stdout]).toEqual([0, expect.stringContaining("Nothing is missing.")]);
+  });
 });
