@@ -1,8 +1,9 @@
 import { IDENTITY_BYTES, type PreparedPage, type Span, UNDATED_MS } from "../core/prepare-page.ts";
-import type { State } from "./database.ts";
+import { DamagedStateError, type State } from "./database.ts";
 import type { Deduped, Held } from "./dedupe.ts";
 import { createHeldCounts, ENTRY_BYTES } from "./held-counts.ts";
-import { rowChecksum } from "./row-checksums.ts";
+import { repairOrRefuse } from "./repair-rows.ts";
+import { fitsChecksum, rowChecksum } from "./row-checksums.ts";
 
 /** Offsets inside a row are 32 bits of milliseconds. */
 const SPAN_MS_MAX = 2 ** 32 - 1;
@@ -15,23 +16,27 @@ export function createIdentities(db: State) {
     "INSERT INTO identities (owner, first_ms, last_ms, page, entries, row_checksum) VALUES (@owner, @first_ms, @last_ms, @page, @entries, @row_checksum)",
   );
   const overlapping = db.prepare(
-    "SELECT first_ms AS firstMs, entries FROM identities WHERE owner = ? AND last_ms >= ? AND first_ms <= ?",
+    "SELECT * FROM identities WHERE owner = ? AND last_ms >= ? AND first_ms <= ?",
   );
 
   return {
-    /** Everything held for the organizations of a page at the times of its events. */
+    /** Everything held for the organizations of a page at the times of its events. To be called within a change. */
     heldFor(page: PreparedPage): Held {
       const held = new Map<string, number>();
       for (const [index, { firstMs, lastMs }] of page.spans.entries())
-        load(held, page.organizations[index] ?? "", firstMs, lastMs);
+        loadWhole(held, page.organizations[index] ?? "", firstMs, lastMs);
       if (page.undated > 0)
-        for (const owner of page.organizations) load(held, owner ?? "", UNDATED_MS, UNDATED_MS);
+        for (const owner of page.organizations) loadWhole(held, owner ?? "", UNDATED_MS, UNDATED_MS);
       return held;
     },
 
     held(owners: readonly (string | null)[], fromMs: number, toMs: number): Map<string, number> {
       const held = new Map<string, number>();
-      for (const owner of owners) load(held, owner ?? "", fromMs, toMs - 1);
+      for (const owner of owners) {
+        const [damaged] = load(held, owner ?? "", fromMs, toMs - 1);
+        if (damaged !== undefined)
+          throw new DamagedStateError(db.name, `the row ${damaged} of identities does not fit its checksum`);
+      }
       return held;
     },
 
@@ -57,9 +62,22 @@ export function createIdentities(db: State) {
     return scratch.subarray(0, bytes);
   }
 
-  function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): void {
-    for (const row of overlapping.iterate(owner, fromMs, lastMs)) {
-      const { firstMs, entries } = row as IdentityRow;
+  /** An event whose identity has a wrong bit would be taken for a new one and delivered twice (R37). */
+  function loadWhole(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): void {
+    const damaged = load(held, owner, fromMs, lastMs);
+    for (const id of damaged) repairOrRefuse(db, "identities", id);
+    if (damaged.length > 0) load(held, owner, fromMs, lastMs);
+  }
+
+  /** Gives the ids of damaged rows, which are left out. */
+  function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): number[] {
+    const damaged: number[] = [];
+    for (const row of overlapping.iterate(owner, fromMs, lastMs) as Iterable<IdentityRow>) {
+      if (!fitsChecksum(row)) {
+        damaged.push(row.id);
+        continue;
+      }
+      const { first_ms: firstMs, entries } = row;
       const view = new DataView(entries.buffer, entries.byteOffset, entries.length);
       for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
         const timeMs = firstMs + view.getUint32(at + IDENTITY_BYTES + 4, true);
@@ -70,11 +88,13 @@ export function createIdentities(db: State) {
         );
       }
     }
+    return damaged;
   }
 }
 
 interface IdentityRow {
-  readonly firstMs: number;
+  readonly id: number;
+  readonly first_ms: number;
   readonly entries: Buffer;
 }
 

@@ -98,6 +98,12 @@ interface Part {
   readonly type: "text" | "integer" | "real" | "blob";
 }
 
+/** Turns one wrong bit of a row back, within a change of the state; throws DamagedStateError where more are wrong. */
+export function repairOrRefuse(db: Connection, table: string, id: number): void {
+  const place = { table, key: "id", value: id };
+  if (!repairRow(db, place)) refuse(db, rowProblem(place));
+}
+
 function repairRow(db: Connection, { table, key, value }: Place): boolean {
   const set = (name: string, to: unknown) =>
     db.prepare(`UPDATE ${table} SET "${name}" = ? WHERE ${key} = ?`).run(to, value);

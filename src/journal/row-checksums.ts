@@ -3,9 +3,9 @@ import type Database from "better-sqlite3";
 
 /*
  * Every row that decides something has a checksum over its other columns (R37): a flipped bit in a cursor, a
- * position or an identity is found by `doctor`, and the rows that decide what is read and delivered are checked at
- * every start (repair-rows.ts). Triggers keep the checksums, so no writer can forget them. The
- * rows of identities are large and never updated: they get theirs with the insert.
+ * position or an identity is found by `doctor`. The rows that decide what is read and delivered are checked at every
+ * start (repair-rows.ts), identities and dead letters whenever they are used. Triggers keep the checksums, so no writer
+ * can forget them. The rows of identities are large and never updated: they get theirs with the insert.
  *
  * Columns without a value do not count, so a migration may add columns. A migration that changes values sets
  * row_checksum to NULL; it is computed again when all migrations have run.

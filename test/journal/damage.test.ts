@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DecisionNeededError } from "../../src/core/errors.ts";
-import { eventTexts, pageOf, readTexts } from "../support/pages.ts";
+import { DamagedStateError } from "../../src/journal/database.ts";
+import { verifyState } from "../../src/journal/verify.ts";
+import { eventTexts, ORGANIZATION, pageOf, readTexts, timeMs } from "../support/pages.ts";
 import { type JournalFixture, openFixture } from "./support.ts";
 
 describe("R16 pages carry a checksum", () => {
@@ -61,5 +63,40 @@ describe("R16 pages carry a checksum", () => {
     fixture.reopen();
     const reader = await fixture.journal.reader("r");
     await expect(readTexts(reader)).rejects.toThrow("Page 3");
+  });
+});
+
+describe("R37 identities that do not fit their checksum", () => {
+  let fixture: JournalFixture;
+  beforeEach(async () => {
+    fixture = openFixture();
+    await fixture.journal.append(pageOf(eventTexts(0, 5)));
+  });
+  afterEach(() => fixture.close());
+
+  const entries = () => fixture.db.prepare("SELECT entries FROM identities").pluck().get() as Buffer;
+  function flip(...places: number[]): void {
+    const bytes = entries();
+    for (const at of places) bytes[at]! ^= 4;
+    fixture.db.prepare("UPDATE identities SET entries = ?").run(bytes);
+  }
+  const again = () => fixture.journal.append(pageOf(eventTexts(0, 5)));
+
+  test("R37 with one wrong bit are as before, so no event is taken for a new one", async () => {
+    const before = entries();
+    flip(25);
+    expect(verifyState(fixture.db).problems).toEqual(["identities 1: the row does not match its checksum"]);
+    expect(await again()).toMatchObject({ fresh: 0, known: 5 });
+    expect(entries().equals(before)).toBe(true);
+    expect(verifyState(fixture.db).problems).toEqual([]);
+  });
+
+  test("R37 with several wrong bits stop the reading, and nothing is stored twice", async () => {
+    flip(25, 50, 51);
+    await expect(again()).rejects.toThrow(DamagedStateError);
+    await expect(fixture.journal.held([ORGANIZATION], timeMs(0), timeMs(5))).rejects.toThrow(
+      "the row 1 of identities does not fit its checksum",
+    );
+    expect(fixture.journal.end().page).toBe(1);
   });
 });
