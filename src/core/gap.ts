@@ -17,6 +17,9 @@ export function gapNameOf(id: string | undefined, identity: string): string {
   return `the event ${id ?? identity}`;
 }
 
+/** How the detail of a gap about an event goes on after its name, where the event is too large. */
+export const TOO_LARGE = "is larger than the limit of a body";
+
 /** Whether the gap is about this event, or about one that has no name. */
 export function mayBeAbout(detail: string, name: string): boolean {
   return [`${name},`, `${name} `].some((text) => detail.includes(text)) || detail.startsWith(`${ONE_EVENT} `);

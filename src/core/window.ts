@@ -67,6 +67,8 @@ export interface MissingEvent {
   /** As it is stored; an event without a readable time has its place in `placeMs`. */
   readonly timeMs: number;
   readonly placeMs: number;
+  /** As a gap names it; absent in a pass of an older version. */
+  readonly name?: string | undefined;
   readonly detail: string;
 }
 

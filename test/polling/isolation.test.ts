@@ -281,6 +281,8 @@ describe("R32 one bad event holds up only itself", () => {
     await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
     await it.drain();
     expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await it.journal.gaps()).toEqual([]);
+    expect(it.alarms()).toEqual([]);
   });
 
   test("R32 a byte order mark is skipped", async () => {

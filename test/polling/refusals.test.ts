@@ -361,6 +361,8 @@ describe("R8 bodies over the limit", () => {
     await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
     await it.drain();
     expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await it.journal.gaps()).toEqual([]);
+    expect(kinds(it)).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { openProxied } from "./proxied.ts";
-import type { AnswerProxy } from "./proxy.ts";
-import { DAY, START_MS, type World } from "./support.ts";
+import type { AnswerProxy, Exchange } from "./proxy.ts";
+import { COMPLETE, DAY, HOUR, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -46,4 +46,55 @@ test("R8 an event that gets its name only with a later pass is counted once", as
   await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
   await it.drain();
   expect(await it.journal.gaps()).toEqual(gaps);
+});
+
+describe("an event that was passed over", () => {
+  const spoil = (text: string) => (exchange: Exchange) => {
+    exchange.body = Buffer.from(exchange.body.toString("latin1").replace(text, "NaN"), "latin1");
+  };
+  const kinds = (it: World) => it.alarms().map(({ kind }) => kind);
+
+  async function openWithBad(bad: string, spoiled: string): Promise<World> {
+    ({ world, proxy } = await openProxied({ simulator: { organizations: 1, events: 60 } }));
+    const timestamp = new Date(START_MS - 2 * DAY).toISOString();
+    const event = `{"id":"bad0","service":"directory","event_type":"x","marker":${bad},"timestamp":"${timestamp}","organization":"${world.organizations[0]}"}`;
+    world.simulator.control.append(world.organizations[0]!, [event]);
+    proxy.change = spoil(spoiled === "all" ? event : spoiled);
+    await world.drain();
+    return world;
+  }
+
+  async function correct(it: World): Promise<void> {
+    proxy!.change = undefined;
+    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
+    await it.drain();
+  }
+
+  test.each([
+    ["with a name", '"BAD"'],
+    ["without a name", "all"],
+  ])("R32 %s is no gap and no alarm once it is corrected and fetched", async (_, spoiled) => {
+    const it = await openWithBad('"BAD"', spoiled);
+    expect(await it.journal.gaps()).toMatchObject([{ reason: "unreadable", events: 1 }]);
+    expect(kinds(it)).toEqual(["unreadable_event"]);
+    await correct(it);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(await it.journal.gaps()).toEqual([]);
+    expect(it.alarms()).toEqual([]);
+  });
+
+  test("R32 is an alarm again after a restart, and a gap without one after a week", async () => {
+    const it = await openWithBad('"BAD"', '"BAD"');
+    const alarms = it.alarms();
+    expect(alarms).toMatchObject([{ kind: "unreadable_event", message: expect.stringContaining("bad0") }]);
+    it.forgetAlarms();
+    await it.restart({ account: { insightsUrl: proxy!.url } });
+    await it.drain();
+    expect(it.alarms()).toMatchObject(
+      alarms.map(({ kind, subject, message }) => ({ kind, subject, message })),
+    );
+    await it.pass(8 * DAY, 12 * HOUR);
+    expect(kinds(it)).toEqual([]);
+    expect(await it.journal.gaps()).toMatchObject([{ reason: "unreadable" }]);
+  });
 });

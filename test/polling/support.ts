@@ -52,6 +52,8 @@ export interface World {
   readonly signal: AbortSignal;
   readonly folder: string;
   readonly alarms: () => readonly Alarm[];
+  /** The alarms of a process end with it. */
+  forgetAlarms(): void;
   journal: SqliteJournal;
   db: State;
   account: Account;
@@ -100,6 +102,9 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     signal: stop.signal,
     folder,
     alarms: alarms.list,
+    forgetAlarms() {
+      for (const { kind, subject } of alarms.list()) alarms.clear(kind, subject);
+    },
     ...open(),
     async drain() {
       for (let steps = 0; ; steps++) {

@@ -2,6 +2,7 @@ import { formatDuration } from "../../core/time.ts";
 import { LIVE_BEHIND_MS_MAX, type Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
 import { warnOfGaps } from "../read/forgotten.ts";
+import { warnOfMissing } from "../read/missing-alarms.ts";
 import { mergedRuns } from "./merge-windows.ts";
 
 const SMOOTHING_MS = 3_600_000;
@@ -99,6 +100,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
   async function warnings(): Promise<void> {
     await warnOfLoss();
     await warnOfGaps(context);
+    await warnOfMissing(context);
   }
 
   return {

@@ -2,7 +2,7 @@ import { type FilledStretch, type Gap, gapNameOf, type NewGap } from "../../core
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { MissingEvent, Window } from "../../core/window.ts";
-import { type PollContext, subjectOf, timeText } from "../context.ts";
+import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
@@ -15,9 +15,10 @@ import { identityBytesAt, ownerAt } from "./counts.ts";
  * 2. After the read the journal is asked again. An event that is still not held becomes a gap at once, so that it
  *    has a name even if the service never shows it again.
  * 3. The window is swept again until TRIES_MS after the gap was found. After that it may be sealed, with an alarm.
- * 4. A sweep that sees the event and finds it held ends the gap.
+ * 4. A sweep that sees the event and finds it held ends the gap. The same is true of an event that was passed over.
  */
 const TRIES_MS = 3_600_000;
+const LISTED = "the service listed ";
 /** Events closer together than this are looked up together, up to so many. */
 const NEAR_MS = 1000;
 const TOGETHER_MAX = 1000;
@@ -30,7 +31,8 @@ export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): 
     owner: ownerAt(page, index),
     timeMs: page.timesMs[index]!,
     placeMs,
-    detail: `the service listed ${name}, and reading that time did not return it`,
+    name,
+    detail: `${LISTED}${name}, and reading that time did not return it`,
   };
 }
 
@@ -39,8 +41,23 @@ export function namedGaps(context: PollContext, { fromMs, toMs }: TimeStretch): 
   return context.journal.gaps({ account: context.account, reasons: ["unreadable"], fromMs, toMs });
 }
 
+/** Also the gap of an event that was passed over, which says why. */
+function isAbout({ detail, fromMs }: Gap, event: MissingEvent): boolean {
+  if (fromMs !== event.placeMs) return false;
+  return detail === event.detail || (event.name !== undefined && detail.startsWith(`${event.name} is `));
+}
+
 export function gapOf(named: readonly Gap[], { detail, placeMs }: MissingEvent): Gap | undefined {
   return named.find((gap) => gap.detail === detail && gap.fromMs === placeMs);
+}
+
+/** Until then a sweep may still bring an event whose gap was found at that time; null: now. */
+export function givenUpMs({ clock, settings }: PollContext, foundMs: number | null): number {
+  return (foundMs ?? clock.now()) + Math.max(TRIES_MS, settings.sweepsMs.at(-1)!);
+}
+
+export function isListed({ detail }: Pick<Gap, "detail">): boolean {
+  return detail.startsWith(LISTED);
 }
 
 /** The state of the doubtful events after the read. */
@@ -50,7 +67,7 @@ export interface Rechecked {
   /** How many of them another sweep may still bring. */
   readonly awaited: number;
   readonly gaps: readonly NewGap[];
-  readonly filled: readonly FilledStretch[];
+  readonly filled: FilledStretch[];
 }
 
 export async function recheck(
@@ -69,16 +86,19 @@ export async function recheck(
     const { placeMs, detail, owner } = event;
     const gap = gapOf(named, event);
     const at = { fromMs: placeMs, toMs: placeMs + 1 };
-    // Held by now, or named by a gap of its own that says more.
-    if (isHeld.has(event) || skips.some((skip) => overlap(skip, at))) {
-      if (gap !== undefined) filled.push({ stream: window.stream, ...at, reasons: ["unreadable"], detail });
+    const end = (ended: Gap) =>
+      filled.push({ stream: window.stream, ...at, reasons: ["unreadable"], detail: ended.detail });
+    if (isHeld.has(event)) {
+      for (const ended of named) if (isAbout(ended, event)) end(ended);
+      continue;
+    }
+    // Named by a gap of its own that says more.
+    if (skips.some((skip) => overlap(skip, at))) {
+      if (gap !== undefined) end(gap);
       continue;
     }
     missing.push(event);
-    const foundMs = gap?.foundMs ?? context.clock.now();
-    const untilMs = foundMs + Math.max(TRIES_MS, context.settings.sweepsMs.at(-1)!);
-    if (context.clock.now() < untilMs) awaited++;
-    else giveUp(context, window, event);
+    if (context.clock.now() < givenUpMs(context, gap?.foundMs ?? null)) awaited++;
     const { organizations } = window.stream;
     const isMember = organizations.length > 1 && organizations.includes(owner);
     const stream = isMember ? await streamOf(context, window.stream, [owner]) : window.stream;
@@ -113,15 +133,4 @@ function groupsOf(doubtful: readonly MissingEvent[]): MissingEvent[][] {
 
 function overlap(left: TimeStretch, right: TimeStretch): boolean {
   return left.fromMs < right.toMs && right.fromMs < left.toMs;
-}
-
-function giveUp(context: PollContext, { stream }: Window, { placeMs, detail }: MissingEvent): void {
-  context.alarms.raise({
-    kind: "unreadable_event",
-    subject: subjectOf(context, stream),
-    message: `An event of ${timeText(placeMs)} is missing: ${detail}.`,
-    remedy:
-      "The gap is listed by `tidemark coverage`. Ask the vendor why its answers differ, then run `tidemark reconcile` over this time.",
-    severity: "critical",
-  });
 }

@@ -1,12 +1,13 @@
-import { gapNameOf, type NewGap, ONE_EVENT } from "../../core/gap.ts";
+import { gapNameOf, type NewGap, ONE_EVENT, TOO_LARGE } from "../../core/gap.ts";
 import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
-import { type PollContext, subjectOf, timeText } from "../context.ts";
+import { type PollContext, timeText } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
 import { digest, formerGaps } from "./former-gaps.ts";
+import { warnOfMissing } from "./missing-alarms.ts";
 import { skippedOne } from "./pass.ts";
 import { UnreadablePageError } from "./source.ts";
 
@@ -187,17 +188,20 @@ export async function commitSkip(
   skipped: SkippedEvent,
   cursor: string,
 ): Promise<Window> {
-  await recordSkip(context, window, skipped);
+  await keepSkipped(context, window, skipped);
   const reason =
     skipped.reason === "too_large"
       ? "an event is larger than the limit of a body and was passed over"
       : "an event is not readable and was passed over";
   const gap = await skipGap(context, window, skipped, cursor);
   const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor, digest(gap.detail)) };
-  if (window.reader !== null) await context.journal.changeWindows({ put: [passed] });
-  else {
+  if (window.reader !== null) {
+    await context.journal.changeWindows({ put: [passed] });
+    warnOfReader(context, window, gap.detail);
+  } else {
     const filled = await formerGaps(context, window, [gap]);
     await context.journal.changeWindows({ put: [passed], gaps: [gap], filled });
+    await warnOfMissing(context);
   }
   return passed;
 }
@@ -227,32 +231,27 @@ export async function skipGap(
 function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string): string {
   const which = name === undefined ? ONE_EVENT : gapNameOf(name.id, name.identity);
   const place = name === undefined ? ` (place ${digest(cursor)})` : "";
-  if (reason === "too_large") return `${which} is larger than the limit of a body${place}`;
+  if (reason === "too_large") return `${which} ${TOO_LARGE}${place}`;
   if (bytes === undefined) return `${which} is not readable: ${message}${place}`;
   return `${which} is not readable; its bytes are kept apart as ${digest(bytes)}`;
 }
 
-/** Keeps the bytes and raises the alarm; the ledger is changed by the caller. */
-export async function recordSkip(context: PollContext, window: Window, skipped: SkippedEvent): Promise<void> {
-  if (skipped.bytes !== undefined)
-    await context.keepUnattributed(window.stream, skipped.bytes, `not readable: ${skipped.message}`);
-  const between = `Between ${timeText(window.pass?.reachedMs ?? window.fromMs)} and ${timeText(window.toMs)}`;
-  const subject = subjectOf(context, window.stream);
-  if (skipped.reason === "too_large")
-    context.alarms.raise({
-      kind: "oversized_event",
-      subject,
-      message: `${between} there is an event that is larger than the limit of a body; it was passed over.`,
-      remedy: "Raise `bodyMax` of the account and run `tidemark reconcile` over this time.",
-      severity: "critical",
-    });
-  else
-    context.alarms.raise({
-      kind: "unreadable_event",
-      subject,
-      message: `${between} there is an event that is not readable; it was passed over. ${skipped.message} ${skipped.bytes === undefined ? "Its bytes could not be kept." : "Its bytes are kept apart in the state file."}`,
-      remedy:
-        "The gap is listed by `tidemark coverage`. Ask the vendor to correct the event, then run `tidemark reconcile` over this time.",
-      severity: "critical",
-    });
+/** Keeps the bytes; the ledger is changed by the caller. */
+export async function keepSkipped(
+  context: PollContext,
+  { stream }: Window,
+  { bytes, message }: SkippedEvent,
+): Promise<void> {
+  if (bytes !== undefined) await context.keepUnattributed(stream, bytes, `not readable: ${message}`);
+}
+
+/** What is read for one sink alone leaves no gap. */
+function warnOfReader(context: PollContext, { reader, pass, fromMs, toMs }: Window, detail: string): void {
+  context.alarms.raise({
+    kind: detail.includes(TOO_LARGE) ? "oversized_event" : "unreadable_event",
+    subject: reader!,
+    message: `An event between ${timeText(pass?.reachedMs ?? fromMs)} and ${timeText(toMs)} was passed over: ${detail}.`,
+    remedy: "Ask the vendor to correct the event, or raise `bodyMax`, and read the time for this sink again.",
+    severity: "critical",
+  });
 }

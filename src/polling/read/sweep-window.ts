@@ -20,6 +20,7 @@ import {
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { formerGaps, isUnnamed } from "./former-gaps.ts";
+import { warnOfMissing } from "./missing-alarms.ts";
 import { gapOf, namedGaps, recheck } from "./missing-events.ts";
 import { noteShuffled } from "./order.ts";
 import { faultIn } from "./probe.ts";
@@ -78,6 +79,7 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
     const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
     return { put: [settled(first)], add: [rest], ...ledger };
   });
+  if (ledger.gaps.length + ledger.filled.length > 0) await warnOfMissing(context);
 }
 
 /** The doubt about events that came twice ends with a comparison in which nothing does, and that finds nothing. */
@@ -110,7 +112,7 @@ async function readAgain(
   if (!(await readWindow(context, { ...window, pass }, SWEEP, signal))) return;
   const isNamed = new Set(seen.doubtful.map(({ detail }) => detail));
   const skips = (await namedGaps(context, window)).filter(({ detail }) => !isNamed.has(detail));
-  const { missing, gaps } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  const { missing, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   // A whole pass ends the gap that says since when an event is missing, so there is one more try here.
   const fresh = missing.filter(({ detail }) => !seen.named.some((gap) => gap.detail === detail));
   await journal.changeWindows((now) => {
@@ -118,8 +120,9 @@ async function readAgain(
     if (read === undefined) return {};
     const late = pass.fresh + read.late - window.late + (read.reason === CAME_TWICE ? 1 : 0);
     const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
-    return { put: [settled], gaps };
+    return { put: [settled], gaps, filled };
   });
+  await warnOfMissing(context);
 }
 
 /** Only the compared day is read again. The whole of a long window would stay due, and be read again without end. */
@@ -166,6 +169,10 @@ async function fetchMissing(
     skips.push(...read.skips.filter((gap) => !isUnnamed(gap) || !isNamed(gap)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  // Everything that the service shows is readable and held: so is the event that was passed over without a name.
+  if (skips.length + missing.length === 0)
+    for (const { detail } of seen.named.filter(isUnnamed))
+      filled.push({ stream: window.stream, ...stretch, reasons: ["unreadable"], detail });
   // What is missing is shown, and not held.
   const returned = { ...shown };
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);

@@ -9,7 +9,7 @@ import { digest } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail } from "./page-names.ts";
 import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
-import { canSkip, isBadContent, recordSkip, retriedSingle, skipGap } from "./skip-event.ts";
+import { canSkip, isBadContent, keepSkipped, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
@@ -81,7 +81,7 @@ export async function* pagesOf(
       if ("skipped" in served) {
         trail.add(cursor, undefined);
         const passed = { ...window, toMs: stretch.toMs, pass };
-        await recordSkip(context, passed, served.skipped);
+        await keepSkipped(context, passed, served.skipped);
         const gap = await skipGap(context, passed, served.skipped, searchAfter!);
         if (!skips.some(({ detail }) => detail === gap.detail)) skips.push(gap);
         pass = skippedOne(pass, searchAfter!, digest(gap.detail));
