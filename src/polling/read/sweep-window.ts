@@ -169,9 +169,11 @@ async function fetchMissing(
     skips.push(...read.skips.filter((gap) => !isUnnamed(gap) || !isNamed(gap)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
-  // Everything that the service shows is readable and held: so is the event that was passed over without a name.
-  if (skips.length + missing.length === 0)
-    for (const { detail } of seen.named.filter(isUnnamed))
+  // Everything that the service shows is readable and held, and as many events came as had been passed over without a
+  // name. Where none came, the service may have deleted them: they stay named.
+  const unnamed = seen.named.filter(isUnnamed);
+  if (skips.length + missing.length === 0 && found >= unnamed.length)
+    for (const { detail } of unnamed)
       filled.push({ stream: window.stream, ...stretch, reasons: ["unreadable"], detail });
   // What is missing is shown, and not held.
   const returned = { ...shown };
