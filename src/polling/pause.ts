@@ -4,9 +4,11 @@ import type { SourceFault } from "./read/source.ts";
 const ACCOUNT_PAUSE_MS_MIN = 15_000;
 const ACCOUNT_PAUSE_MS_MAX = 600_000;
 const DISK_PAUSE_MS = 5000;
+/** On a full disk small writes may succeed. The alarm stays while larger ones fail again and again. */
+const DISK_QUIET_MS = 60_000;
 
-/** The work that could not be done. */
-type PauseCause = "plan" | "upkeep" | "read";
+/** Whether the plan or the reading of a window was refused. */
+type PauseCause = "plan" | "read";
 
 /**
  * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. A
@@ -14,6 +16,8 @@ type PauseCause = "plan" | "upkeep" | "read";
  */
 export function createPause({ account, clock, alarms }: PollContext) {
   let pause: { readonly untilMs: number; readonly waitMs: number; readonly cause: PauseCause } | undefined;
+
+  let diskFailedMs = Number.NEGATIVE_INFINITY;
 
   /** A longer wait is never set: the local clock was set back meanwhile. */
   function untilMs(): number | null {
@@ -43,8 +47,9 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    forDisk(error: unknown, cause: PauseCause): void {
-      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause };
+    forDisk(error: unknown): void {
+      diskFailedMs = clock.now();
+      pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause: "plan" };
       alarms.raise({
         kind: "state_unwritable",
         subject: account,
@@ -54,15 +59,16 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    /**
-     * A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time.
-     * Nor does it show that the state can be written: it may have had nothing to write.
-     */
+    /** To be called now and then, after something was written. */
+    clearDiskAlarm(): void {
+      // The distance in either direction: the local clock may have been set back.
+      if (Math.abs(clock.now() - diskFailedMs) >= DISK_QUIET_MS) alarms.clear("state_unwritable", account);
+    },
+    /** A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time. */
     end(cause: PauseCause): void {
-      if (pause === undefined || (cause !== "read" && cause !== pause.cause)) return;
+      if (pause === undefined || (cause === "plan" && pause.cause === "read")) return;
       pause = undefined;
       alarms.clear("account_refused", account);
-      alarms.clear("state_unwritable", account);
     },
   };
 }

@@ -78,14 +78,14 @@ export function createPoller(options: PollerOptions) {
       else if (next === "paused" && isPlanDue) await upkeep.warnings();
     } catch (error) {
       if (signal.aborted || !isDiskTrouble(error)) throw error;
-      pause.forDisk(error, "upkeep");
+      pause.forDisk(error);
     }
   }
 
   async function keepUp(signal: AbortSignal): Promise<void> {
     upkeptMs = clock.now();
     await upkeep.turn();
-    pause.end("upkeep");
+    pause.clearDiskAlarm();
     // There is no next turn in which the others would be asked.
     const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
     if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
@@ -124,7 +124,7 @@ export function createPoller(options: PollerOptions) {
       else if (isDiskTrouble(error)) {
         // Planned again when there is space, not at the next discovery.
         planDueMs = 0;
-        pause.forDisk(error, "plan");
+        pause.forDisk(error);
       } else {
         const fault = faultIn(context, error);
         if (fault.kind === "bug") throw error;
@@ -158,7 +158,7 @@ export function createPoller(options: PollerOptions) {
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
     agenda.hasFailed(work);
-    if (isDiskTrouble(error)) return pause.forDisk(error, "read");
+    if (isDiskTrouble(error)) return pause.forDisk(error);
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
       unmetFault,
@@ -169,7 +169,7 @@ export function createPoller(options: PollerOptions) {
     );
     switch (consequence.next) {
       case "disk":
-        return pause.forDisk(consequence.error, "read");
+        return pause.forDisk(consequence.error);
       case "replan":
         planDueMs = 0;
         return agenda.changed(work.window);
