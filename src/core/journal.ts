@@ -80,6 +80,8 @@ export interface PageCommit {
   readonly lateBeforeMs: number;
   /** For this reader alone (R21). */
   readonly reader: string | null;
+  /** Events from this time on are left out: they are in the next window. Absent: the dedupe leaves them out there. */
+  readonly endMs?: number;
   /** The services that were asked for; with them the counts of other windows over the same time stay true (R36). */
   readonly services?: readonly string[];
   /** The account's own organization was asked for, without its id. */

@@ -93,7 +93,7 @@ export function createJournal(
     let stored: Stored | null = null;
     // A page for one reader alone is held already, so only repeats inside the pass are left out (R21).
     const held = commit.reader === null ? identities.heldFor(commit.page) : NOTHING_HELD;
-    const deduped = dedupe(commit.page, commit.edge, held);
+    const deduped = before(commit.endMs, commit.page, dedupe(commit.page, commit.edge, held));
     if (deduped.fresh.length > 0) {
       stored = insertFresh(commit, deduped);
       if (commit.reader === null) identities.add(commit.page, deduped, stored.number);
@@ -224,6 +224,12 @@ const NOTHING_HELD: Held = new Map();
 const OPEN = Buffer.from("[");
 const COMMA = Buffer.from(",");
 const CLOSE = Buffer.from("]");
+
+/** A request ends at a whole second, and the service may send events of that very time too. */
+function before(endMs: number | undefined, { timesMs }: PreparedPage, deduped: Deduped): Deduped {
+  if (endMs === undefined) return deduped;
+  return { ...deduped, fresh: deduped.fresh.filter((index) => timesMs[index]! < endMs) };
+}
 
 /** By index in the stored page. */
 function twinsOf(deduped: Deduped): string | null {

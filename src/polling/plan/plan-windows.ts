@@ -11,6 +11,7 @@ import type { PollContext } from "../context.ts";
 import { isHistoryLimit } from "../limits/history-limit.ts";
 import { endedWindow } from "../read/commit-page.ts";
 import { loseForgottenRefused } from "../read/forgotten.ts";
+import { passTakenOver } from "../read/take-over.ts";
 import { bringBack } from "./bring-back.ts";
 import { groupsFor } from "./groups.ts";
 import { addMissing, setRefusedAside } from "./missing-windows.ts";
@@ -65,7 +66,8 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
     await journal.changeWindows((now) => {
       const stored = now.window(window.id);
       // It was read on meanwhile: the plan is made anew, or its time would be in two windows.
-      if (stored?.fromMs !== window.fromMs || stored.toMs !== window.toMs)
+      const hasMoved = window.reader !== null && stored?.pass?.pages !== window.pass?.pages;
+      if (stored?.fromMs !== window.fromMs || stored.toMs !== window.toMs || hasMoved)
         throw new StaleWindowError(window.id);
       return { remove: [window.id], add };
     });
@@ -123,10 +125,11 @@ async function part(
 ): Promise<NewWindow> {
   const stream = await streamOf(context, window.stream, organizations);
   const { fromMs, toMs, reader } = window;
+  const pass = passTakenOver(context, window, toMs);
   return reason === null
-    ? newWindow(stream, fromMs, toMs, { reader })
+    ? newWindow(stream, fromMs, toMs, { reader, pass })
     : newWindow(stream, fromMs, toMs, {
-        ...{ reader, state: "refused", reason },
+        ...{ reader, pass, state: "refused", reason },
         nextMs: isSetAside(reason) ? null : toMs,
       });
 }

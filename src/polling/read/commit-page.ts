@@ -9,6 +9,7 @@ import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered, noteShuffled } from "./order.ts";
 import { begunAnew, hasPlace, movedBy, skippedIn } from "./pass.ts";
+import { passTakenOver } from "./take-over.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
 export async function commitPage(
@@ -63,6 +64,7 @@ export async function append(
     lease,
     fetchedAtMs: context.serviceClock.now(),
     reader: window.reader,
+    ...(window.reader !== null && { endMs: window.toMs }),
     services,
     isOwn: organizations.length === 0 && provider === null,
     ...commit,
@@ -243,7 +245,10 @@ function cutUp(
   const first = { ...window, toMs: reachedMs };
   const shown = addShown({}, page, first, found.repeatedAt);
   const { stream, reader } = window;
-  const add = pieces.map(({ fromMs, toMs }) => newWindow(stream, fromMs, toMs, { reader }));
+  const add = pieces.map(({ fromMs, toMs }, at) => {
+    const pass = at === 0 ? passTakenOver(context, window, toMs) : null;
+    return newWindow(stream, fromMs, toMs, { reader, pass });
+  });
   if (reader !== null) return { remove: [window.id], add };
   const read = settledAfter(
     { ...first, pass: null, ...countsOf(first, found, shown, 0) },

@@ -18,6 +18,7 @@ import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
 import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { halvesOf, readAlone, replaceByGroups, splitSuspects } from "./split-window.ts";
+import { passTakenOver } from "./take-over.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
@@ -251,5 +252,6 @@ function refusedChange(
   if (window.live) return { remove: [window.id], add: endedWindow(context, window, window.toMs) };
   if (window.state === "read" || window.state === "sealed")
     return { put: [{ ...window, pass: null, nextMs: context.serviceClock.earlierNow() + REFUSED_RETRY_MS }] };
-  return { put: [{ ...window, state: "refused", pass: null, reason: fault.message, nextMs }] };
+  const pass = passTakenOver(context, window, window.toMs);
+  return { put: [{ ...window, state: "refused", pass, reason: fault.message, nextMs }] };
 }

@@ -3,6 +3,7 @@ import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { isLoner } from "./apart.ts";
+import { passTakenOver } from "./take-over.ts";
 
 /** An organization that made a group fail is read alone for so long. */
 const ALONE_MS = DAY_MS;
@@ -19,7 +20,7 @@ function partsOf(organizations: readonly string[], parts: number): readonly (rea
   return Array.from({ length: count }, (_, at) => organizations.slice(at * size, (at + 1) * size));
 }
 
-/** Replaces a window, in one transaction, by smaller ones without cursors that are read anew with dedupe (R1). */
+/** Replaces a window, in one transaction, by smaller ones without cursors (R1, take-over.ts). */
 export async function replaceByGroups(
   context: PollContext,
   window: Window,
@@ -29,7 +30,8 @@ export async function replaceByGroups(
   const add = [];
   for (const group of groups) {
     const stream = await streamOf(context, window.stream, group);
-    const kept = { live, state, sweeps, nextMs, askedMs, reason, reader };
+    const pass = passTakenOver(context, window, window.toMs);
+    const kept = { live, state, sweeps, nextMs, askedMs, reason, reader, pass };
     add.push(newWindow(stream, window.fromMs, window.toMs, kept));
   }
   await context.journal.changeWindows({ remove: [window.id], add });
