@@ -64,7 +64,7 @@ export interface RecipeEngine {
   convert(event: Uint8Array, timestampMs: number): Conversion;
   /**
    * Converts events of a page, each to a line. Gives how many bytes there are in `lines`. Where the line of each one
-   * ends is in `ends`; the complement (~) for one that has to be converted alone. Undefined where they are too long.
+   * ends is in `ends`; the complement (~) for one that has to be converted alone. Undefined where they are too long or too many.
    */
   convertMany(events: EventsInPlace, from: number, to: number): number | undefined;
   /** What `convertMany` gave last: so many bytes, and the ends of so many lines. */
@@ -193,7 +193,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     convertMany({ bytes, columns, timesMs, runs, identities, organization }, from, to) {
       const start = columns[from * STRIDE]!;
       const end = columns[(to - 1) * STRIDE + 1]!;
-      if (end - start > textBytesMax) return undefined;
+      if (end - start > textBytesMax || to - from > call.MANY_MAX.value) return undefined;
       memory.bytes.set(bytes.subarray(start, end), text);
       memory.numbers.set(columns.subarray(from * STRIDE, to * STRIDE), many.rows);
       memory.times.set(timesMs.subarray(from, to), many.times);

@@ -138,7 +138,7 @@ test("more keys than are remembered, and ids as keys, change nothing", () => {
   }
 });
 
-test("pages with broken UTF-8 or twins, and events that are too long together, are encoded one by one", () => {
+test("pages with broken UTF-8 or twins, and events that are too long or too many together, are encoded one by one", () => {
   const recipes = withRecipes(converters.ocsf, reads);
   const page = pageOfTexts(logins(10));
   expect(recipes.encodeMany(page, 0, 10)).toBeDefined();
@@ -148,6 +148,9 @@ test("pages with broken UTF-8 or twins, and events that are too long together, a
   const long = pageOfTexts(logins(10, () => ({ text: "x".repeat(120_000) })));
   expect(recipes.encodeMany(long, 0, 10)).toBeUndefined();
   expect(recipes.encodeMany(long, 0, 5)).toBeDefined();
+  const many = pageOfTexts(logins(MANY_MAX + 1));
+  expect(recipes.encodeMany(many, 0, MANY_MAX + 1)).toBeUndefined();
+  expect(recipes.encodeMany(many, 1, MANY_MAX + 1)).toBeDefined();
 });
 
 test("a converter that fails on an event leaves all of them to be encoded one by one", () => {
