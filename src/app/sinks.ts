@@ -83,6 +83,12 @@ function chosenFormat(sink: SinkConfig): { readonly type: string; readonly optio
   return { type, options };
 }
 
+/** Whether a sink has a format that converts by recipes. */
+export function areRecipesUsed(config: Config): boolean {
+  const names = new Set(sinkConfigs(config).map((sink) => chosenFormat(sink).type));
+  return formats.some(({ name, hasRecipes }) => hasRecipes && names.has(name));
+}
+
 /** By the converter alone. */
 export function formatOf(sink: SinkConfig): Format {
   const { type, options } = chosenFormat(sink);

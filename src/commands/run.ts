@@ -27,7 +27,9 @@ export function registerRun(program: Command, io: Io): void {
       // Its thread starts while the rest is loaded.
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const { reads } = await import("../services/read/read-paths.ts");
-      const preparer = createPreparer(systemClock, config.drift ? { reads } : {});
+      const { areRecipesUsed } = await import("../app/sinks.ts");
+      const records = areRecipesUsed(config);
+      const preparer = createPreparer(systemClock, config.drift || records ? { reads, records } : {});
       const { createEncoder } = await import("../app/encode/thread.ts");
       const encoder = createEncoder(systemClock);
       if (config.cluster !== undefined) {

@@ -40,7 +40,7 @@ export interface BufferPoolOptions {
 export const POISON = 0xdb;
 
 const LARGE_BYTES = 2_000_000;
-/** Columns, identities and the compressed page are stored behind a page and need a sixth of its size. */
+/** Columns, identities, records and the compressed page are stored behind a page and need a fifth of its size. */
 const SHARE_BEHIND = 0.25;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 1_048_576;

@@ -60,6 +60,8 @@ export interface FormatDefinition<Options = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly options: z.ZodType<Options>;
+  /** Whether most events are converted by recipes. */
+  readonly hasRecipes?: boolean;
   /** As in the formats it creates. */
   readonly container?: Format["container"];
   create(options: Options, context: FormatContext): Format;

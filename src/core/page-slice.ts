@@ -1,3 +1,14 @@
+/**
+ * What the walk over each event of a page found, for the recipe engines with the same seed; wasm/recipe/records.ts says
+ * what that is.
+ */
+export interface EventRecords {
+  readonly seed: string;
+  readonly bytes: Uint8Array;
+  /** Where each one begins, and where the last one ends. Some events have none: theirs are empty. */
+  readonly places: Uint32Array;
+}
+
 /** The events of a page in place: the arrays are the page's own. */
 export interface EventsInPlace {
   readonly bytes: Buffer;
@@ -9,6 +20,7 @@ export interface EventsInPlace {
   readonly identities: Uint8Array;
   /** That of events that name none. */
   readonly organization: string | null;
+  readonly records?: EventRecords | undefined;
 }
 
 /** Encoded events one behind the other, each with a line break. The next call overwrites them. */

@@ -1,7 +1,6 @@
-import { IDENTITY_BYTES, STRIDE } from "./page-scratch.ts";
-import type { EventsInPlace } from "./page-slice.ts";
 import type { ReadKind, Reads } from "./reads.ts";
-import { KINDS, openRecipeModule, type RecipeExports } from "./recipe-module.ts";
+import { createManyConverter, type ManyConverter, putAscii } from "./recipe-many.ts";
+import { KINDS, openRecipeModule, RECIPE_SEED } from "./recipe-module.ts";
 
 /** A slice of the event that a recipe may copy, without the quotes of a string. */
 export interface EventSlice {
@@ -56,20 +55,12 @@ export const SPECIAL = {
 export type Conversion = number | "unknown" | "dropped" | "not_canonical";
 
 /** Makes the fingerprint of an event and converts it by its recipe, in WebAssembly. */
-export interface RecipeEngine {
+export interface RecipeEngine extends ManyConverter {
   /** Part of every fingerprint: values that are the same for many events and part of their output. */
   setSalt(text: string): void;
   /** Every special value but the timestamp, which `convert` takes. */
   setSpecial(index: number, text: string): void;
   convert(event: Uint8Array, timestampMs: number): Conversion;
-  /**
-   * Converts events of a page, each to a line. Gives how many bytes there are in `lines`. Where the line of each one
-   * ends is in `ends`; the complement (~) for one that has to be converted alone. Undefined where they are too long or too many.
-   */
-  convertMany(events: EventsInPlace, from: number, to: number): number | undefined;
-  /** What `convertMany` gave last: so many bytes, and the ends of so many lines. */
-  lines(length: number): Buffer;
-  ends(count: number): Int32Array;
   /** Converts the last event once more, after a recipe was added. */
   convertAgain(): Conversion;
   /** Whether the last conversion was by a template and added texts. */
@@ -107,14 +98,12 @@ const RECIPES_MAX = 4096;
 const RECIPE_BYTES_MAX = 16_777_216;
 const KEPT_SHARE = 0.75;
 const PADDING_BYTES = 64;
-const SHORT_BYTES = 64;
 /** The event that a recipe was learned from and three more are checked; wasm/recipe/apply.ts has the same number. */
 const CHECKED_FIRST = 4;
 
 export function createRecipeEngine(reads: Reads): RecipeEngine {
-  const { call, grow } = openRecipeModule(reads);
+  const { call, grow } = openRecipeModule(reads, RECIPE_SEED);
   const [text, out, heap] = [call.TEXT.value, call.OUT_ONE.value, call.HEAP.value];
-  const many = placesOf(call);
   const textBytesMax = call.TEXT_BYTES.value;
   const [specials, specialBytes] = [call.SPECIALS.value, call.SPECIAL_BYTES.value];
   const specialLengths = call.SPECIAL_LENGTHS.value >> 2;
@@ -124,17 +113,6 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
 
   function putText(value: string): number {
     return memory.bytes.write(value, text, textBytesMax, "utf8");
-  }
-
-  /** Writes a short ASCII text; false for any other. A call of `write` costs more than these few bytes. */
-  function putAscii(value: string, start: number): boolean {
-    if (value.length > SHORT_BYTES) return false;
-    for (let at = 0; at < value.length; at++) {
-      const code = value.charCodeAt(at);
-      if (code > 0x7f) return false;
-      memory.bytes[start + at] = code;
-    }
-    return true;
   }
 
   function makeRoom(bytes: number): void {
@@ -181,7 +159,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
     setSalt: (value) => call.setSalt(putText(value)),
     setSpecial(index, value) {
       const start = specials + index * specialBytes;
-      memory.numbers[specialLengths + index] = putAscii(value, start)
+      memory.numbers[specialLengths + index] = putAscii(memory.bytes, value, start)
         ? value.length
         : memory.bytes.write(value, start, specialBytes, "utf8");
     },
@@ -190,21 +168,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       memory.bytes.set(event, text);
       return conversionOf(call.convert(event.length, timestampMs));
     },
-    convertMany({ bytes, columns, timesMs, runs, identities, organization }, from, to) {
-      const start = columns[from * STRIDE]!;
-      const end = columns[(to - 1) * STRIDE + 1]!;
-      if (end - start > textBytesMax || to - from > call.MANY_MAX.value) return undefined;
-      memory.bytes.set(bytes.subarray(start, end), text);
-      memory.numbers.set(columns.subarray(from * STRIDE, to * STRIDE), many.rows);
-      memory.times.set(timesMs.subarray(from, to), many.times);
-      memory.bytes.set(runs.subarray(from, to), many.runs);
-      memory.bytes.set(identities.subarray(from * IDENTITY_BYTES, to * IDENTITY_BYTES), many.identities);
-      const otherwise = organization ?? "";
-      if (!putAscii(otherwise, many.otherwise)) return undefined;
-      return call.convertMany(to - from, start, otherwise.length);
-    },
-    lines: (length) => memory.bytes.subarray(many.out, many.out + length),
-    ends: (count) => memory.numbers.subarray(many.ends, many.ends + count),
+    ...createManyConverter(call, () => memory),
     convertAgain: () => conversionOf(call.convertAgain()),
     isComposed: () => call.isComposed() !== 0,
     canonical(event) {
@@ -260,18 +224,6 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
       const bytes = Math.ceil((literal + PADDING_BYTES - recipe) / 4) * 4;
       keep({ low: call.keyLow(), high: call.keyHigh(), address: recipe, bytes });
     },
-  };
-}
-
-function placesOf(call: RecipeExports) {
-  return {
-    rows: call.ROWS.value >> 2,
-    times: call.TIMES.value >> 3,
-    runs: call.RUNS.value,
-    identities: call.IDENTITIES.value,
-    otherwise: call.OTHERWISE.value,
-    out: call.OUT.value,
-    ends: call.ENDS.value >> 2,
   };
 }
 

@@ -13,6 +13,7 @@ export interface RecipeExports {
   readonly TEXT_BYTES: Place;
   readonly OUT: Place;
   readonly OUT_ONE: Place;
+  readonly OUT_BYTES: Place;
   readonly HEAP: Place;
   readonly LEAVES: Place;
   readonly SPECIALS: Place;
@@ -32,6 +33,7 @@ export interface RecipeExports {
   readonly RUNS: Place;
   readonly IDENTITIES: Place;
   readonly OTHERWISE: Place;
+  readonly PLACES: Place;
   readonly ENDS: Place;
   convertMany(count: number, base: number, otherwiseLength: number): number;
   isComposed(): number;
@@ -59,6 +61,7 @@ export interface RecipeExports {
   readonly ANSWER_NUMBERS: Place;
   readonly SHAPES_MAX: Place;
   readShapes(length: number): number;
+  readRows(count: number, base: number, wantsRecords: number): void;
   lastNumber(): number;
   clearShapes(): void;
 }
@@ -84,15 +87,21 @@ const WASM_PAGE_BYTES = 65_536;
 const FILE = import.meta.url.endsWith(".ts") ? "../../dist/src/core/recipe.wasm" : "./recipe.wasm";
 
 /** The memory of the module. Views of it are invalid after the next growth. */
-interface ModuleMemory {
+export interface ModuleMemory {
   readonly bytes: Buffer;
   readonly numbers: Int32Array;
   readonly times: Float64Array;
   readonly view: DataView;
 }
 
-/** A new instance with a random seed that knows how converters read events. `grow` gives at least so many bytes. */
-export function openRecipeModule(reads: Reads): {
+/** Eight random bytes, in hexadecimal digits. Instances with the same seed can use each other's records of events. */
+export const RECIPE_SEED = randomBytes(8).toString("hex");
+
+/** A new instance that knows how converters read events. `grow` gives at least so many bytes. */
+export function openRecipeModule(
+  reads: Reads,
+  seed: string,
+): {
   readonly call: RecipeExports;
   grow(bytes: number): ModuleMemory;
 } {
@@ -113,8 +122,7 @@ export function openRecipeModule(reads: Reads): {
   }
 
   const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);
-  const seed = randomBytes(8);
-  call.setSeed(seed.readUInt32LE(0), seed.readUInt32LE(4));
+  call.setSeed(Number.parseInt(seed.slice(0, 8), 16), Number.parseInt(seed.slice(8), 16));
   for (const path of reads.paths.keys()) declare(path);
   for (const [name, kind] of reads.changes.names) call.declareName(putText(name), CHANGE_KINDS[kind]);
   for (const word of reads.changes.typeWords) call.declareTypeWord(putText(word));

@@ -45,6 +45,7 @@ type Options = z.output<typeof options>;
 export const ecs = defineFormat<Options>({
   name: "ecs",
   summary: "Elastic Common Schema 9.4.0, as JSON, with the original event under a namespace of its own.",
+  hasRecipes: true,
   options,
   create(chosen, context) {
     const converter = (event: JournalEvent) => JSON.stringify(document(event, chosen, context));

@@ -29,6 +29,7 @@ const options = z.strictObject({
 export const ocsf = defineFormat<z.output<typeof options>>({
   name: "ocsf",
   summary: "Open Cybersecurity Schema Framework 1.8.0, as JSON.",
+  hasRecipes: true,
   options,
   create({ schemaVersion, rawData }, context) {
     const schema = schemas.find((candidate) => candidate.version === schemaVersion) ?? ocsf180;

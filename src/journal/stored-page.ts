@@ -78,10 +78,18 @@ export function storedPage(
   };
 }
 
-function inPlace({ row, scanned, identities, twins }: StoredPage & { readonly row: PageRow }) {
+function inPlace({ row, scanned, identities, shapes, twins }: StoredPage & { readonly row: PageRow }) {
   if (identities === undefined || Object.keys(twins).length > 0) return undefined;
   const { bytes, columns, timesMs, runs } = scanned;
-  return { bytes, columns, timesMs, runs, identities, organization: row.organization };
+  return {
+    bytes,
+    columns,
+    timesMs,
+    runs,
+    identities,
+    organization: row.organization,
+    records: shapes?.records,
+  };
 }
 
 function copySlice(

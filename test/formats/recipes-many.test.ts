@@ -2,23 +2,18 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MANY_MAX } from "../../src/core/format.ts";
 import type { JournalPage } from "../../src/core/journal.ts";
+import { RECIPE_SEED } from "../../src/core/recipe-module.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { mutate, mutation } from "./mutations.ts";
-import { converters, fixtureTexts, manyLines, pageOfTexts, withAllRecipes } from "./recipes-support.ts";
-
-const LOGIN = {
-  id: "6673f46a6a0f4e407b0f293f",
-  organization: "0ed99129c72ac75bace7678a",
-  service: "directory",
-  event_type: "user_login_attempt",
-  timestamp: "2026-10-16T20:35:34.936980733Z",
-  "@version": 1,
-  username: "miguel",
-  client_ip: "203.0.113.92",
-  success: true,
-  mfa: true,
-};
+import {
+  converters,
+  fixtureTexts,
+  LOGIN,
+  manyLines,
+  pageOfTexts,
+  withAllRecipes,
+} from "./recipes-support.ts";
 
 function logins(count: number, more: (number: number) => object = () => ({})): string[] {
   return Array.from({ length: count }, (_, number) =>
@@ -37,7 +32,8 @@ test("events of a page that are encoded together are written as the converter wr
     for (let round = 0; round < 9; round++) {
       // Each round in another order, so that other keys and organizations follow each other.
       const turned = [...texts.slice(round * 7), ...texts.slice(0, round * 7)];
-      const page = pageOfTexts(round % 2 ? turned : turned.toReversed());
+      // Pages from disk have no records of their events.
+      const page = pageOfTexts(round % 2 ? turned : turned.toReversed(), { records: round % 3 > 0 });
       expect(manyLines(recipes, page)).toEqual(expected(page, converter));
     }
     expect(recipes.counts.wrong).toBe(0);
@@ -101,8 +97,42 @@ test("odd events among others are written as the converter does", () => {
   const texts = odd.flatMap((text) => [line, text]);
   for (const { converter, recipes } of withAllRecipes())
     for (let round = 0; round < 8; round++) {
-      const page = pageOfTexts(texts);
+      // The first odd one has a line break. A page with it has no records.
+      const page = pageOfTexts(round % 2 ? texts : texts.slice(2));
+      expect(page.inPlace!.records === undefined).toBe(round % 2 === 1);
       expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    }
+});
+
+test("what the page thread found about an event is used, if it was found for this thread's recipes", () => {
+  const recipes = withRecipes(converters.ocsf, reads);
+  for (let round = 0; round < 3; round++) manyLines(recipes, pageOfTexts(logins(100)));
+  const changed = (seed: string): JournalPage => {
+    const page = pageOfTexts(logins(100));
+    const { bytes, places } = page.inPlace!.records!;
+    for (let index = 0; index < 100; index++) bytes[places[index]!]! ^= 1;
+    return { ...page, inPlace: { ...page.inPlace!, records: { seed, bytes, places } } };
+  };
+  const { slow } = recipes.counts;
+  // To the recipes, events with another hash are new ones.
+  const page = changed(RECIPE_SEED);
+  expect(manyLines(recipes, page)).toEqual(expected(page, converters.ocsf));
+  expect(recipes.counts.fast).toBeLessThan(400);
+  const { fast } = recipes.counts;
+  manyLines(recipes, changed("0000000000000000"));
+  expect(recipes.counts).toMatchObject({ fast: fast + 100, slow });
+});
+
+test("events that name no organization, and long slices, are written as the converter does", () => {
+  const texts = [
+    ...logins(40, () => ({ organization: undefined })),
+    ...logins(40, (number) => ({ username: "x".repeat(250 + number), more: "y".repeat(240 + number) })),
+    ...logins(20, (number) => ({ username: "x".repeat(70_000 * (number % 2)) })),
+  ];
+  for (const { converter, recipes } of withAllRecipes())
+    for (let round = 0; round < 3; round++) {
+      const page = pageOfTexts(texts, { organization: "6a1b6a1b6a1b6a1b6a1b6a1b" });
+      expect(manyLines(recipes, page, 10)).toEqual(expected(page, converter));
     }
 });
 

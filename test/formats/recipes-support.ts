@@ -1,9 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { allocateAnew } from "../../src/core/buffer-pool.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { type Format, type FormatContext, MANY_MAX } from "../../src/core/format.ts";
 import type { JournalPage } from "../../src/core/journal.ts";
 import { leaseOf } from "../../src/core/page-lease.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
+import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
@@ -34,6 +36,22 @@ export function withAllRecipes() {
   }));
 }
 
+export const LOGIN = {
+  id: "6673f46a6a0f4e407b0f293f",
+  organization: "0ed99129c72ac75bace7678a",
+  service: "directory",
+  event_type: "user_login_attempt",
+  timestamp: "2026-10-16T20:35:34.936980733Z",
+  "@version": 1,
+  username: "miguel",
+  initiated_by: { type: "user", id: "0d7544082debb62285660459", email: "miguel@delta.example" },
+  client_ip: "203.0.113.92",
+  geoip: { country_code: "in", latitude: 12.9719, longitude: 77.5937, city_name: "bengaluru" },
+  success: true,
+  mfa: true,
+  trace_context: "ec7e08698188d712",
+};
+
 /** The texts of all fixture events. */
 export function fixtureTexts(): string[] {
   const folder = "test/fixtures/services";
@@ -42,15 +60,24 @@ export function fixtureTexts(): string[] {
     .map((name) => readFileSync(`${folder}/${name}`, "utf8").trim());
 }
 
-/** A page as readers of the journal get it. */
+const shapeEngine = createShapeEngine(reads);
+
+/** A page as readers of the journal get it, with records of its events where these are lines. */
 export function pageOfTexts(
   texts: readonly string[],
-  { organization = null as string | null, twins = {} as Record<string, string>, number = 7, first = 0 } = {},
+  {
+    organization = null as string | null,
+    twins = {} as Record<string, string>,
+    number = 7,
+    first = 0,
+    records = true,
+  } = {},
 ): JournalPage {
   const { scanned, identities } = preparePage(Buffer.from(`[${texts.join(",")}]`), {
     organizations: [],
     provider: "p",
   });
+  const shapes = numberShapes(shapeEngine, scanned, allocateAnew, records);
   const lease = leaseOf(scanned.bytes, () => {});
   return storedPage(
     "journal",
@@ -59,16 +86,20 @@ export function pageOfTexts(
       ...{ fetchedMs: FETCHED_AT_MS, newestMs: FETCHED_AT_MS, events: scanned.count },
       ...{ bytes: scanned.bytes.length, twins: JSON.stringify(twins), checksum: Buffer.alloc(8) },
     },
-    { scanned, lease, identities },
+    { scanned, lease, identities, shapes },
     first,
   );
 }
 
 /** The lines that `encodeMany` gives for all events of a page. */
-export function manyLines(recipes: Pick<Required<Format>, "encodeMany">, page: JournalPage): string[] {
+export function manyLines(
+  recipes: Pick<Required<Format>, "encodeMany">,
+  page: JournalPage,
+  atOnce = MANY_MAX,
+): string[] {
   const lines: string[] = [];
-  for (let from = 0; from < page.count; from += MANY_MAX) {
-    const many = recipes.encodeMany(page, from, Math.min(page.count, from + MANY_MAX));
+  for (let from = 0; from < page.count; from += atOnce) {
+    const many = recipes.encodeMany(page, from, Math.min(page.count, from + atOnce));
     if (many === undefined) throw new Error("They have to be encoded one by one.");
     let start = 0;
     for (const end of many.ends) {

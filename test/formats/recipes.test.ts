@@ -6,23 +6,7 @@ import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { journalEvent } from "./event.ts";
 import { mutate, mutation } from "./mutations.ts";
-import { converters, fixtureTexts, withAllRecipes } from "./recipes-support.ts";
-
-const LOGIN = {
-  id: "6673f46a6a0f4e407b0f293f",
-  organization: "0ed99129c72ac75bace7678a",
-  service: "directory",
-  event_type: "user_login_attempt",
-  timestamp: "2026-10-16T20:35:34.936980733Z",
-  "@version": 1,
-  username: "miguel",
-  initiated_by: { type: "user", id: "0d7544082debb62285660459", email: "miguel@delta.example" },
-  client_ip: "203.0.113.92",
-  geoip: { country_code: "in", latitude: 12.9719, longitude: 77.5937, city_name: "bengaluru" },
-  success: true,
-  mfa: true,
-  trace_context: "ec7e08698188d712",
-};
+import { converters, fixtureTexts, LOGIN, withAllRecipes } from "./recipes-support.ts";
 
 test("recipes write every fixture as the converter does, the first time, when learned and later", () => {
   const texts = fixtureTexts();
@@ -104,6 +88,53 @@ test("a number that is no JSON is not rewritten to one that is", () => {
     expect(engine.convert(bytes, 0)).toBe("not_canonical");
     expect(engine.canonical(bytes), text).toBeUndefined();
   }
+});
+
+/** The value as JSON, here and there not as JSON.stringify writes it. */
+function otherwise(value: fc.JsonValue, odd: () => boolean): string {
+  const blank = () => (odd() ? " " : "");
+  const text = (words: string) =>
+    odd()
+      ? JSON.stringify(words).replace(/[a-z]/, (letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
+      : JSON.stringify(words);
+  if (Array.isArray(value))
+    return `[${blank()}${value.map((each) => otherwise(each, odd) + blank()).join(",")}]`;
+  if (typeof value === "string") return text(value);
+  if (typeof value === "number" && odd())
+    return `${JSON.stringify(value)}${Number.isInteger(value) ? ".0" : "e0"}`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).map(
+    ([key, each]) => `${text(key)}${blank()}:${otherwise(each!, odd)}`,
+  );
+  if (members.length > 0 && odd()) members.push(members[0]!);
+  return `{${blank()}${members.join(`,${blank()}`)}${blank()}}`;
+}
+
+test("an event is copied only where JSON.stringify writes the same text", () => {
+  const engine = createRecipeEngine(reads);
+  let canonical = 0;
+  let other = 0;
+  fc.assert(
+    fc.property(
+      fc.jsonValue({ maxDepth: 4 }),
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.infiniteStream(fc.nat(200)),
+      (own, undeclared, stream) => {
+        const odd = () => stream.next().value === 0;
+        const text = otherwise(
+          { changes: own, initiated_by: undeclared, geoip: own, x: undeclared, y: own },
+          odd,
+        );
+        const isCopied = engine.convert(Buffer.from(text), 0) !== "not_canonical";
+        if (isCopied) {
+          canonical++;
+          expect(JSON.stringify(JSON.parse(text))).toBe(text);
+        } else other++;
+      },
+    ),
+    { numRuns: 3000, endOnFailure: true },
+  );
+  expect(Math.min(canonical, other)).toBeGreaterThan(100);
 });
 
 test("shared bytes are those of `encode`, until the next call", () => {

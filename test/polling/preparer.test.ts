@@ -3,20 +3,25 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { allocateAnew, createBufferPool } from "../../src/core/buffer-pool.ts";
-import type { Clock } from "../../src/core/clock.ts";
 import { checksumOf, contentSizeOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
-import type { Reads } from "../../src/core/reads.ts";
+import type * as recipeModule from "../../src/core/recipe-module.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../../src/core/scanner.ts";
 import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
+import type * as preparerModule from "../../src/polling/prepare/preparer.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
+import type { PrepareOptions } from "../../src/polling/prepare/worker.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 import { eventTexts, ORGANIZATION } from "../support/pages.ts";
 
 /* The thread for large pages; only the built program has it. */
+
+function builtModule<Module>(path: string): Promise<Module> {
+  return import(join(import.meta.dirname, "../../dist/src", path));
+}
 
 const ATTRIBUTION = { organizations: [ORGANIZATION], provider: null };
 const IDLE_MS = 60_000;
@@ -25,11 +30,8 @@ describe("the thread for large pages", () => {
   let clock: FakeClock;
   let preparer: Preparer;
 
-  async function open(options: { reads?: Reads } = {}): Promise<void> {
-    const built = join(import.meta.dirname, "../../dist/src/polling/prepare/preparer.js");
-    const { createPreparer } = (await import(built)) as {
-      createPreparer(clock: Clock, options: { reads?: Reads }): Preparer;
-    };
+  async function open(options: PrepareOptions = {}): Promise<void> {
+    const { createPreparer } = await builtModule<typeof preparerModule>("polling/prepare/preparer.js");
     clock = createFakeClock();
     preparer = createPreparer(clock, options);
   }
@@ -61,12 +63,22 @@ describe("the thread for large pages", () => {
     }
   });
 
-  test("numbers the shapes of events where drift wants them", async () => {
+  test("numbers the shapes of events where drift wants them, and makes records where recipes do", async () => {
     await open({ reads });
     const page = await preparer.prepare(bodyOf(large(0).replaceAll("\n", "")), ATTRIBUTION);
     const here = numberShapes(createShapeEngine(reads), page.scanned, allocateAnew)!;
     expect(page.shapes).toEqual({ ...here, numbering: expect.any(String) });
     expect(page.shapes!.shapes).toHaveLength(1200);
+    expect(page.shapes!.records).toBeUndefined();
+    await preparer.close();
+    await open({ reads, records: true });
+    const { RECIPE_SEED } = await builtModule<typeof recipeModule>("core/recipe-module.js");
+    const plain = eventTexts(0, 2000).map((text) => JSON.stringify(JSON.parse(text)));
+    const recorded = await preparer.prepare(bodyOf(`[${plain.join(",")}]`), ATTRIBUTION);
+    const engine = createShapeEngine(reads, RECIPE_SEED);
+    const made = numberShapes(engine, recorded.scanned, allocateAnew, true)!;
+    expect(recorded.shapes!.records).toEqual(made.records);
+    expect(made.records!.bytes.length).toBeGreaterThan(2000 * 20);
     // Events with line breaks inside them are not lines.
     expect((await preparer.prepare(bodyOf(large(0)), ATTRIBUTION)).shapes).toBeUndefined();
   });

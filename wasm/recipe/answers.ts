@@ -1,6 +1,6 @@
 /*
- * The answers to the questions that converters ask about the values at declared paths, as one hash. fingerprint.ts
- * also uses the slices that recipes may copy.
+ * The answers to the questions that converters ask about the values at declared paths, as one hash,
+ * and the slices that recipes may copy.
  */
 import { beginChanges, changesHash, setType } from "./changes";
 import { addressClass, BY_VALUE, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
@@ -35,6 +35,12 @@ let leaves: i32 = 0;
 
 export function leafCount(): i32 {
   return leaves;
+}
+
+/** What was found about an event before; its slices are in LEAVES. */
+export function restoreAnswers(foundHash: u64, foundLeaves: i32): void {
+  hash = foundHash;
+  leaves = foundLeaves;
 }
 
 /** Forgets everything about the event before. */

@@ -1,6 +1,5 @@
 /*
- * The entries of `changes` that count: those whose field has a declared name, in events of some types. Both walks,
- * fingerprint.ts and shape.ts, give the entries here.
+ * The entries of `changes` that count: those whose field has a declared name, in events of some types.
  */
 import { mix, mixBytes } from "./hash";
 import { NAME_ALONE, NAME_ENTRY, NAME_ORDERED } from "./kinds";

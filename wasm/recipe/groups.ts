@@ -22,6 +22,12 @@ export function beginGroups(): void {
   variant = seed;
 }
 
+/** What was found about an event before; the slices of its groups are in GROUPS. */
+export function restoreGroups(foundVariant: u64, foundGroups: i32): void {
+  variant = foundVariant;
+  groups = foundGroups;
+}
+
 // @ts-ignore: decorator
 @inline
 export function hasRoomForGroup(): bool {

@@ -3,80 +3,25 @@
  * byte. No blanks, no escapes that have a shorter form, no key twice in one object, no key that JavaScript sorts
  * to the front, no number that a double writes differently. Functions return 0 for anything else.
  */
-import { mix, mixBytes } from "./hash";
-import {
-  areMembersFull,
-  expectedAt,
-  following,
-  forgetMembers,
-  inside,
-  isNewMember,
-  keyLength,
-  kindOfMember,
-  memberFor,
-  pathOfMember,
-} from "./members";
-import { DEPTH_MAX, KEYS, MARKS_MAX } from "./memory";
-import { kindOf, pathOf } from "./paths";
+import { areMembersFull, forgetMembers } from "./members";
+import { KEYS, MARKS_MAX } from "./memory";
 
 /** Longer numbers may lose digits in a double. */
 const NUMBER_LENGTH_MAX: i32 = 15;
 
-let seed: u64 = 0;
-let generation: u32 = 0;
+/** The number of the event whose keys are being read. */
+export let event: u32 = 0;
 let keys: i32 = 0;
-let objects: u64 = 0;
 
-export function begin(newSeed: u64): void {
-  seed = newSeed;
+/** Forgets the keys of the event before. */
+export function beginKeys(): void {
   keys = 0;
-  objects = 0;
   if (areMembersFull()) forgetMembers();
-  if (++generation == 0) {
+  if (++event == 0) {
     memory.fill(KEYS, 0, MARKS_MAX * 16);
     forgetMembers();
-    generation = 1;
+    event = 1;
   }
-}
-
-/** About the key that `readKey` read last: its path, the kind of that, and the keys that are expected then. */
-export let keyPath: u64 = 0;
-export let keyKind: u32 = 0;
-export let keysBehind: usize = 0;
-export let keysInside: usize = 0;
-
-/** Reads the key that opens at `at`, in an object with this path; gives the place of its value, or 0. */
-// @ts-ignore: decorator
-@inline
-export function readKey(at: usize, object: u64, expected: usize): usize {
-  const member = expectedAt(expected, at);
-  return member != 0 ? enter(member, at) : searchKey(at, object, expected);
-}
-
-// @ts-ignore: decorator
-@inline
-function enter(member: usize, at: usize): usize {
-  if (!isNewMember(member, generation)) return 0;
-  keyPath = pathOfMember(member);
-  keyKind = kindOfMember(member);
-  keysBehind = following(member);
-  keysInside = inside(member);
-  return at + keyLength(member);
-}
-
-/** The same for a key that was not expected. */
-function searchKey(at: usize, object: u64, expected: usize): usize {
-  const end = endOfKey(at);
-  if (end == 0) return 0;
-  const path = pathOf(object, at + 1, <i32>(end - at) - 1);
-  const member = memberFor(path, at, <i32>(end - at) + 2, expected);
-  if (member != 0) return enter(member, at);
-  if (!isNewKey(path)) return 0;
-  keyPath = path;
-  keyKind = kindOf(path);
-  keysBehind = 0;
-  keysInside = 0;
-  return end + 2;
 }
 
 /** The next quote, backslash or control character. Zeros behind the text end the search. */
@@ -150,13 +95,13 @@ export function endOfKey(at: usize): usize {
 }
 
 /** False for the second key with this hash in one event. The hash is made of the object and the key. */
-function isNewKey(hash: u64): bool {
+export function isNewKey(hash: u64): bool {
   if (++keys > MARKS_MAX / 2) return false;
   let slot = <i32>hash & (MARKS_MAX - 1);
   while (true) {
     const at = KEYS + slot * 16;
-    if (load<u32>(at) != generation) {
-      store<u32>(at, generation);
+    if (load<u32>(at) != event) {
+      store<u32>(at, event);
       store<u64>(at, hash, 8);
       return true;
     }
@@ -165,88 +110,11 @@ function isNewKey(hash: u64): bool {
   }
 }
 
-/** The place behind the value that begins at `at`. */
-export function endOfValue(at: usize, depth: i32): usize {
-  const first = load<u8>(at);
-  if (first == 0x22) {
-    const end = endOfString(at);
-    return end == 0 ? 0 : end + 1;
-  }
-  if (first == 0x7b || first == 0x5b) {
-    if (depth >= DEPTH_MAX) return 0;
-    return first == 0x7b ? endOfObject(at, depth + 1) : endOfArray(at, depth + 1);
-  }
-  return first == 0x2d || <u8>(first - 0x30) <= 9 ? endOfNumber(at) : endOfWord(at);
-}
-
-function endOfObject(start: usize, depth: i32): usize {
-  let at = start + 1;
-  if (load<u8>(at) == 0x7d) return at + 1;
-  const object = mix(seed, ++objects);
-  while (true) {
-    const end = endOfKey(at);
-    if (end == 0 || !isNewKey(mixBytes(object, at + 1, <i32>(end - at) - 1))) return 0;
-    at = endOfValue(end + 2, depth);
-    if (at == 0) return 0;
-    const next = load<u8>(at);
-    if (next == 0x7d) return at + 1;
-    if (next != 0x2c) return 0;
-    at++;
-  }
-}
-
-/** The place behind an object that is in no array, so that its path is its own. */
-export function endOfMembers(start: usize, path: u64, depth: i32, expected: usize): usize {
-  if (depth > DEPTH_MAX) return 0;
-  let at = start + 1;
-  if (load<u8>(at) == 0x7d) return at + 1;
-  let keys = expected;
-  while (true) {
-    const value = readKey(at, path, keys);
-    if (value == 0) return 0;
-    keys = keysBehind;
-    at = load<u8>(value) == 0x7b ? endOfMembers(value, keyPath, depth + 1, keysInside) : endOfValue(value, depth);
-    if (at == 0) return 0;
-    const next = load<u8>(at);
-    if (next == 0x7d) return at + 1;
-    if (next != 0x2c) return 0;
-    at++;
-  }
-}
-
-function endOfArray(start: usize, depth: i32): usize {
-  let at = start + 1;
-  if (load<u8>(at) == 0x5d) return at + 1;
-  while (true) {
-    at = endOfValue(at, depth);
-    if (at == 0) return 0;
-    const next = load<u8>(at);
-    if (next == 0x5d) return at + 1;
-    if (next != 0x2c) return 0;
-    at++;
-  }
-}
-
 /** true, false or null. */
 export function endOfWord(at: usize): usize {
   const word = load<u32>(at);
   if (word == 0x65757274 || word == 0x6c6c756e) return at + 4;
   return word == 0x736c6166 && load<u8>(at, 4) == 0x65 ? at + 5 : 0;
-}
-
-export function endOfNumber(start: usize): usize {
-  let at = start;
-  while (isNumberByte(load<u8>(at))) at++;
-  const length = <i32>(at - start);
-  // An exponent is never plain.
-  if ((load<u8>(at) | 0x20) == 0x65) return 0;
-  return isPlainNumber(start, length) ? at : 0;
-}
-
-// @ts-ignore: decorator
-@inline
-function isNumberByte(byte: u8): bool {
-  return <u8>(byte - 0x30) <= 9 || byte == 0x2e || byte == 0x2d;
 }
 
 /** Whether a double is written with the same characters: at most 15, no exponent, no trailing zero, no -0. */

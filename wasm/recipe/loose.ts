@@ -1,7 +1,25 @@
 /* JSON as services may write it: with blanks, any escapes and any numbers. It is known to be valid. */
-import { nextMark } from "./json";
+import { endOfString as endOfPlainString, nextMark } from "./json";
 
+/** Whether the event so far is canonical JSON; see json.ts. */
+export let isCanonical: bool = false;
 export let hasEscape: bool = false;
+/** Of a text with escapes: whether all of them are canonical. */
+export let isPlainText: bool = false;
+
+/** Forgets the event before. */
+// @ts-ignore: decorator
+@inline
+export function beginText(): void {
+  isCanonical = true;
+}
+
+/** The event is not canonical. */
+// @ts-ignore: decorator
+@inline
+export function markOther(): void {
+  isCanonical = false;
+}
 
 /** The closing quote of the string that opens at `start`; 0 where it is cut off. Any escape is allowed. */
 // @ts-ignore: decorator
@@ -39,10 +57,28 @@ export function endOfDigits(start: usize): usize {
   }
 }
 
+/** The same; notes where it is not canonical. */
 // @ts-ignore: decorator
 @inline
-export function skipBlank(from: usize): usize {
-  let at = from;
+export function endOfText(start: usize): usize {
+  const end = endOfString(start);
+  if (hasEscape) {
+    isPlainText = endOfPlainString(start) == end;
+    if (!isPlainText) isCanonical = false;
+  }
+  return end;
+}
+
+// @ts-ignore: decorator
+@inline
+export function pastBlank(at: usize): usize {
+  return load<u8>(at) > 0x20 ? at : pastBlanks(at);
+}
+
+/** Zeros end the text. */
+function pastBlanks(start: usize): usize {
+  let at = start;
   while (load<u8>(at) <= 0x20 && load<u8>(at) != 0) at++;
+  if (at != start) isCanonical = false;
   return at;
 }

@@ -66,10 +66,13 @@ export const INNER: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
 export const SPECIALS: usize = memory.data(SPECIALS_MAX * SPECIAL_BYTES, 16);
 export const SPECIAL_LENGTHS: usize = memory.data(SPECIALS_MAX * 4, 16);
 
-/** Of many events: rows as the scanner makes them, times, marks of those whose organization is that of the one before, identities. */
-export const ROWS: usize = memory.data(MANY_MAX * ROW_NUMBERS * 4, 16);
+/** Of many events: rows as the scanner makes them, marks of those whose organization is that of the one before. */
+export const ROWS: usize = memory.data(SHAPES_MAX * ROW_NUMBERS * 4, 16);
+export const RUNS: usize = memory.data(SHAPES_MAX, 16);
+/** Where their records begin, and where the last one ends. An event without a record has an empty one. */
+export const PLACES: usize = memory.data((SHAPES_MAX + 1) * 4, 16);
+/** Of events that are converted: times and identities. */
 export const TIMES: usize = memory.data(MANY_MAX * 8, 16);
-export const RUNS: usize = memory.data(MANY_MAX, 16);
 export const IDENTITIES: usize = memory.data(MANY_MAX * 16, 16);
 /** The organization of events that name none. */
 export const OTHERWISE: usize = memory.data(SPECIAL_BYTES, 16);

@@ -19,8 +19,9 @@ import {
   keyHigh,
   keyLow,
 } from "./find";
-import { fingerprint, mainFingerprint, readEvent, setSalt } from "./fingerprint";
+import { fingerprint, mainFingerprint, setSalt } from "./fingerprint";
 import { groupCount, variant } from "./groups";
+import { isCanonical } from "./loose";
 import { convertMany } from "./many";
 import {
   ANSWER_NUMBERS,
@@ -35,6 +36,7 @@ import {
   OUT_BYTES,
   OUT_ONE,
   PADDING_BYTES,
+  PLACES,
   ROWS,
   RUNS,
   SHAPE_NUMBERS,
@@ -46,17 +48,18 @@ import {
   TEXT_BYTES,
   TIMES,
 } from "./memory";
-import { clearShapes, lastNumber, readShapes } from "./numbers";
+import { clearShapes, lastNumber, readRows, readShapes } from "./numbers";
 import { declareName, declarePath, setSeed } from "./paths";
 import { writeTime } from "./specials";
+import { readEvent } from "./walk";
 
 export { canonicalize, declareName, declareTypeWord, groupCount, GROUPS, HEAP };
-export { isCheckDue, LEAVES, leafCount, OUT, PADDING_BYTES, setSalt, setSeed };
+export { isCheckDue, LEAVES, leafCount, OUT, OUT_BYTES, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
-export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, ROWS, RUNS, TIMES };
+export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };
 export { addRecipe, chooseAdded, chooseFingerprint, chooseTemplate, clearRecipes, convertMany };
 export { isComposed, isKnown, keyHigh, keyLow };
-export { ANSWER_NUMBERS, clearShapes, lastNumber, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
+export { ANSWER_NUMBERS, clearShapes, lastNumber, readRows, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
 
 /** Results of `convert` beside a length. */
 const UNKNOWN: i32 = 0;
@@ -109,7 +112,7 @@ export function isWide(length: i32): bool {
 /** Converts the event of this length in TEXT; gives the number of bytes in OUT_ONE, or why there are none. */
 export function convert(length: i32, timestampMs: f64): i32 {
   memory.fill(TEXT + length, 0, PADDING_BYTES);
-  if (!readEvent(TEXT, length)) return NOT_CANONICAL;
+  if (readEvent(TEXT) != TEXT + length || !isCanonical) return NOT_CANONICAL;
   writeTime(timestampMs);
   return convertAgain();
 }

@@ -24,6 +24,11 @@ export function setOrganization(row: usize, text: usize, otherwiseLength: i32): 
   return length;
 }
 
+/** There is none, or it is not known. */
+export function forgetOrganization(): void {
+  store<i32>(SPECIAL_LENGTHS, 0);
+}
+
 function useOtherwise(length: i32): i32 {
   memory.copy(SPECIALS, OTHERWISE, length);
   store<i32>(SPECIAL_LENGTHS, length);

@@ -5,7 +5,8 @@ import type { PageBody } from "../../core/page-body.ts";
 import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from "../../core/page-decoder.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
-import type { Order, PrepareOptions, WorkerAnswer } from "./worker.ts";
+import { RECIPE_SEED } from "../../core/recipe-module.ts";
+import type { Order, PrepareData, PrepareOptions, WorkerAnswer } from "./worker.ts";
 
 /** Makes pages ready for the journal, and stored ones ready for slow readers: work for a thread of its own. */
 export interface Preparer extends PageDecoder {
@@ -31,11 +32,13 @@ export const inlinePreparer: Preparer = {
 
 /**
  * With one thread beside this one for large pages, which shortens a raw export by 17%. It is started at once: the
- * first pages after a start are large. With `reads` it also finds the shapes of events, which drift counts.
+ * first pages after a start are large. With `reads` it also finds the shapes of events, which drift counts, and their
+ * records, which recipes use.
  */
 export function createPreparer(clock: Clock, options: PrepareOptions = {}): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(answer: Done): void; reject(error: unknown): void }>();
+  const workerData: PrepareData = { ...options, seed: RECIPE_SEED };
   let worker: Worker | undefined;
   let orders = 0;
   let isUsed = true;
@@ -46,7 +49,7 @@ export function createPreparer(clock: Clock, options: PrepareOptions = {}): Prep
   function started(): Worker {
     isUsed = true;
     if (worker !== undefined) return worker;
-    worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: options });
+    worker = new Worker(new URL("./worker.js", import.meta.url), { workerData });
     keepHeapFlags(worker);
     worker.unref();
     worker.on("message", (answer: WorkerAnswer) => {
@@ -174,10 +177,17 @@ function pageOf({
   numbering,
   shapeNumbers,
   answerNumbers,
+  recordBytes,
+  recordPlaces,
 }: WorkerAnswer & { kind: "page" }): PreparedPage {
   return {
     ...(numbering !== undefined && {
-      shapes: { numbering, shapes: shapeNumbers!, answers: answerNumbers! },
+      shapes: {
+        numbering,
+        shapes: shapeNumbers!,
+        answers: answerNumbers!,
+        ...(recordBytes && { records: { seed: RECIPE_SEED, bytes: recordBytes, places: recordPlaces! } }),
+      },
     }),
     scanned: {
       bytes: bufferOf(body),

@@ -13,9 +13,16 @@ import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core
 import { withEngine } from "../../core/wasm-engine.ts";
 import { createPageCompressor } from "../../core/zstd.ts";
 
-/** How converters read events, where shapes are wanted. */
 export interface PrepareOptions {
+  /** How converters read events, where shapes are wanted. */
   readonly reads?: Reads | undefined;
+  /** Whether records of events are wanted too, for recipes. */
+  readonly records?: boolean;
+}
+
+export interface PrepareData extends PrepareOptions {
+  /** That of the thread which uses the records. */
+  readonly seed: string;
 }
 
 /** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
@@ -60,6 +67,8 @@ export type WorkerAnswer =
       readonly shapeNumbers?: Int32Array;
       readonly answerNumbers?: Int32Array;
       readonly numbering?: string;
+      readonly recordBytes?: Uint8Array;
+      readonly recordPlaces?: Uint32Array;
     }
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> }
   | {
@@ -74,20 +83,20 @@ export type WorkerAnswer =
     };
 
 const compress = createPageCompressor(COMPRESSION);
-const { reads } = workerData as PrepareOptions;
-const shapeEngine = reads && createShapeEngine(reads);
+const { reads, records, seed } = workerData as PrepareData;
+const shapeEngine = reads && createShapeEngine(reads, seed);
 
 // The first page finds the engine compiled.
 withEngine(() => {});
 parentPort?.on("message", (order: Order) => {
-  const answer = order.kind === "decode" ? decoded(order) : answerOf(order.id, order.body, order.attribution);
+  const answer = order.kind === "decode" ? decoded(order) : answerOf(order);
   const memory = Object.values(answer)
     .filter((value) => ArrayBuffer.isView(value))
     .map((view) => view.buffer as ArrayBuffer);
   parentPort!.postMessage(answer, [...new Set(memory)]);
 });
 
-function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attribution): WorkerAnswer {
+function answerOf({ id, body, attribution }: PrepareOrder): WorkerAnswer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const allocate = allocateBehind(body);
   let page: PreparedPage;
@@ -99,7 +108,7 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
   const { bytes: packed, checksum } = encodeBody(page.scanned, compress, page.organizationIndexes);
   const stored = allocate(Uint8Array, packed.length);
   stored.set(packed);
-  const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate);
+  const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate, records);
   return {
     ...numbersOf(shapes),
     id,
@@ -125,7 +134,13 @@ function answerOf(id: number, body: Uint8Array<ArrayBuffer>, attribution: Attrib
 
 function numbersOf(shapes: NumberedShapes | undefined) {
   if (shapes === undefined) return {};
-  return { numbering: shapes.numbering, shapeNumbers: shapes.shapes, answerNumbers: shapes.answers };
+  const { numbering, shapes: shapeNumbers, answers: answerNumbers, records } = shapes;
+  return {
+    numbering,
+    shapeNumbers,
+    answerNumbers,
+    ...(records && { recordBytes: records.bytes, recordPlaces: records.places }),
+  };
 }
 
 function decoded({ id, stored, checksum, room }: DecodeOrder): WorkerAnswer {
