@@ -99,6 +99,8 @@ export interface Sink {
   readonly layout?: SinkState;
   /** The body of one record, framing excluded; the next call may overwrite it. Default: the format's bytes. Pure. */
   encode?(event: JournalEvent): Uint8Array | string;
+  /** As `encodeMany` of formats, for a sink with `encode`: each line is what that gives. */
+  encodeMany?: Format["encodeMany"];
   write(batch: Batch, signal: AbortSignal): Promise<SinkState | undefined>;
   close(): Promise<void>;
 }

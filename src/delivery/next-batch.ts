@@ -65,11 +65,16 @@ export function createNextBatch(source: BatchSource) {
       wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
-      encodeMany: sink.encode === undefined && !sink.framed ? format.encodeMany : undefined,
+      encodeMany: manyOf(sink),
       encodeAhead: format.encodeAhead,
       keepsBytes: format.keepsBytes === true && sink.encode === undefined,
       chunks: chunksFor(sink),
     };
+  }
+
+  function manyOf(sink: Sink): Forming["encodeMany"] {
+    if (sink.encode !== undefined) return sink.encodeMany;
+    return sink.framed && format.encodeFramed !== undefined ? undefined : format.encodeMany;
   }
 
   /** How long an unfilled batch still waits, by both clocks: it must not wait longer because they differ. */

@@ -1,5 +1,7 @@
 import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
+import type { JournalPage } from "../../core/journal.ts";
+import type { SharedLines } from "../../core/page-slice.ts";
 import { type Batch, bodySizesOf, type Sink, type SinkContext } from "../../core/sink.ts";
 import { halveIndexes } from "../over-http/halve.ts";
 import { isSuccess } from "../over-http/status.ts";
@@ -28,6 +30,7 @@ export function bulkPromiseOf({ dataStream }: BulkConfig): string | undefined {
 
 /** Documents in one bulk request. */
 const REQUEST_RECORDS_MAX = 5000;
+const LINE_BREAK = 0x0a;
 
 /** The bulk API of both, with `create` and a deterministic _id: a repeated request is harmless. */
 export async function openBulk(
@@ -60,7 +63,7 @@ export async function openBulk(
   const create = indexCreator(connection, memory);
   const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
   const inTurn = createTurns(() => pressure.width);
-  const lines = createActionAndDocument();
+  const lines = createActionsAndDocuments();
   /** Indexes of encoded events that may not exist yet. */
   const needed = new Set<string>();
   let lastIndex: string | undefined;
@@ -106,12 +109,32 @@ export async function openBulk(
   // The document is copied before the next event is converted.
   const encodeShared = format.encodeShared ?? format.encode;
 
-  function encode(event: JournalEvent): Buffer {
+  function addLines(event: JournalEvent, body: string | Uint8Array): void {
     const index = indexOf(event);
     if (index !== lastIndex) needed.add(index);
     lastIndex = index;
-    const document = withoutLongValues(documentOf(event, encodeShared(event), isJsonFormat), flatMembers);
-    return lines(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
+    const document = withoutLongValues(documentOf(event, body, isJsonFormat), flatMembers);
+    lines.add(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
+  }
+
+  function encode(event: JournalEvent): Uint8Array {
+    lines.begin();
+    addLines(event, encodeShared(event));
+    return lines.bytes().subarray(0, -1);
+  }
+
+  function encodeMany(page: JournalPage, from: number, to: number): SharedLines | undefined {
+    const many = format.encodeMany?.(page, from, to);
+    if (many === undefined) return undefined;
+    lines.begin();
+    const ends = new Int32Array(to - from);
+    let start = 0;
+    many.ends.forEach((end, at) => {
+      addLines(page.event(from + at), many.bytes.subarray(start, end - 1));
+      ends[at] = lines.bytes().length;
+      start = end;
+    });
+    return { bytes: lines.bytes(), ends };
   }
 
   async function write(batch: Batch, signal: AbortSignal) {
@@ -138,22 +161,33 @@ export async function openBulk(
       ageMsMax: config.batchAgeMax,
     },
     encode,
+    encodeMany,
     write,
     close: () => requester.close(),
   };
 }
 
-/**
- * The two lines of an event in a bulk request, without the last line break. The action has nothing but ASCII: names
- * are encoded. All results share their memory.
- */
-function createActionAndDocument() {
+/** The two lines of each event in a bulk request. An action has nothing but ASCII: names are encoded. Memory is used again. */
+function createActionsAndDocuments() {
   let memory = Buffer.allocUnsafeSlow(16 << 10);
-  return (action: string, document: Uint8Array): Buffer => {
-    const length = action.length + document.length;
-    if (length > memory.length) memory = Buffer.allocUnsafeSlow(2 * length);
-    memory.write(action, 0, "latin1");
-    memory.set(document, action.length);
-    return memory.subarray(0, length);
+  let filled = 0;
+  return {
+    /** Forgets all lines so far. */
+    begin(): void {
+      filled = 0;
+    },
+    add(action: string, document: Uint8Array): void {
+      const end = filled + action.length + document.length + 1;
+      if (end > memory.length) {
+        const larger = Buffer.allocUnsafeSlow(2 * end);
+        larger.set(memory.subarray(0, filled));
+        memory = larger;
+      }
+      memory.write(action, filled, "latin1");
+      memory.set(document, filled + action.length);
+      memory[end - 1] = LINE_BREAK;
+      filled = end;
+    },
+    bytes: (): Uint8Array => memory.subarray(0, filled),
   };
 }
