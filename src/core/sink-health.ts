@@ -20,7 +20,7 @@ export function sinkHealth(sink: SinkView, nowMs: number): SinkHealth {
   return { health: levelOf(sink), line: `${parts.join("; ")}.` };
 }
 
-function levelOf({ state, lagEvents, lagMs, deadLetters }: SinkView): SinkHealth["health"] {
+function levelOf({ state, reason, lagEvents, lagMs, deadLetters }: SinkView): SinkHealth["health"] {
   switch (state) {
     case "paused":
     case "stopped":
@@ -30,15 +30,17 @@ function levelOf({ state, lagEvents, lagMs, deadLetters }: SinkView): SinkHealth
       return "degraded";
     case "opening":
     case "running":
-      return deadLetters > 0 || (lagEvents > 0 && lagMs >= BEHIND_MS_MIN) ? "degraded" : "good";
+      return reason !== null || deadLetters > 0 || (lagEvents > 0 && lagMs >= BEHIND_MS_MIN)
+        ? "degraded"
+        : "good";
   }
 }
 
-function stateText({ state, sinceMs }: SinkView, nowMs: number): string {
+function stateText({ state, sinceMs, reason }: SinkView, nowMs: number): string {
   const lasts = sinceMs === null ? "" : ` for ${formatDuration(Math.max(0, nowMs - sinceMs))}`;
   switch (state) {
     case "running":
-      return "delivering";
+      return reason === null ? "delivering" : "waiting for the destination";
     case "opening":
       return "connecting";
     case "unknown":

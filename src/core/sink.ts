@@ -130,7 +130,7 @@ export interface SinkContext<Config> {
   readonly memory?: Map<string, unknown> | undefined;
   /** Reports that the sink works, but not as configured; undefined: it does again. */
   readonly limited?: ((problem: SinkProblem | undefined) => void) | undefined;
-  /** Says what the opening waits for from now on ("the brokers"); it is shown when the opening takes long. */
+  /** Says what the opening or the writes wait for from now on ("the brokers"); it is shown when they take long. */
   readonly waitsFor?: ((what: string) => void) | undefined;
   /** The program's standard output, for a sink that writes there. */
   readonly stdout?: NodeJS.WritableStream | undefined;

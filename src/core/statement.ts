@@ -109,7 +109,7 @@ function headlineOf(facts: Facts, points: readonly Point[], starting: string | u
 }
 
 function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
-  const { name, state, lagEvents, lagMs, deadLetters, type } = sink;
+  const { name, state, reason, lagEvents, lagMs, deadLetters, type } = sink;
   if (type === null) return [];
   const points: Point[] = [];
   const behind = lagEvents > 0 ? `, ${formatDuration(lagMs)} behind (${waitingText(sink)})` : "";
@@ -126,6 +126,7 @@ function sinkPoints(sink: SinkView, sinkBehindMs: number): Point[] {
     });
   else if (state === "retrying")
     points.push({ health: "degraded", text: `${name} does not accept events at the moment` });
+  else if (reason !== null) points.push({ health: "degraded", text: `${name} waits for its destination` });
   if (deadLetters > 0)
     points.push({
       health: "degraded",

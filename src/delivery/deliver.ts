@@ -18,7 +18,7 @@ import { createProgress } from "./progress.ts";
 import { createQueue } from "./queue.ts";
 import { createReaderLetters } from "./reader-letters.ts";
 import { without } from "./records.ts";
-import { createOpeningWatch } from "./slow-opening.ts";
+import { createSlowWatch } from "./slow.ts";
 
 /*
  * Delivers the journal to one sink. One step is one of these:
@@ -39,7 +39,7 @@ export function createDelivery(options: DeliveryOptions) {
   const { name, definition, reader, clock, log, metrics, wake } = options;
   const exactlyOnce = definition.guarantee === "exactly_once";
   const health = createHealth(name, clock, log, options.alarms);
-  const openingWatch = createOpeningWatch({ clock, log, waits: health.waits });
+  const slowWatch = createSlowWatch({ clock, log, waits: health.waits });
   const progress = createProgress(reader.position);
   const refusals = createRefusals();
   const letters = createReaderLetters(reader);
@@ -48,7 +48,7 @@ export function createDelivery(options: DeliveryOptions) {
   /** Kept for the sink between two openings. */
   const memory = new Map<string, unknown>();
   const pipeline = createPipeline({
-    ...{ ...options, encodedMemory, progress, nextBatch, landed },
+    ...{ ...options, encodedMemory, progress, nextBatch, landed, slowWatch },
     wroteAhead: count,
   });
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
@@ -129,9 +129,9 @@ export function createDelivery(options: DeliveryOptions) {
     const unfinished = to && layout && { to, layout };
     const opening = definition.open({
       ...{ name, config, format, journal, earlierJournals, position, state, unfinished, clock, log, signal },
-      ...{ stdout, memory, limited: health.limited, waitsFor: openingWatch.waitsFor },
+      ...{ stdout, memory, limited: health.limited, waitsFor: slowWatch.waitsFor },
     });
-    return openingWatch.during(opening);
+    return slowWatch.during("opening", opening);
   }
 
   async function pass(to: Position): Promise<void> {

@@ -114,7 +114,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       become("stopped", why, whatToDo);
       raise("sink_stopped", "critical");
     },
-    /** An opening takes long; undefined: it has ended. The reason of an earlier failure says more. */
+    /** An opening or a write takes long; undefined: no longer. The reason of an earlier failure says more. */
     waits(why: string | undefined): void {
       if (state !== "opening" && state !== "running") return;
       reason = why ?? null;

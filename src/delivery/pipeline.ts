@@ -8,6 +8,7 @@ import { createFlights, type Landed } from "./flights.ts";
 import { type createNextBatch, release } from "./next-batch.ts";
 import type { Progress } from "./progress.ts";
 import { without } from "./records.ts";
+import type { SlowWatch } from "./slow.ts";
 
 interface PipelineParts {
   readonly clock: Clock;
@@ -16,6 +17,7 @@ interface PipelineParts {
   readonly progress: Progress;
   readonly nextBatch: ReturnType<typeof createNextBatch>;
   readonly encodedMemory: EncodedMemory;
+  readonly slowWatch: SlowWatch;
   /** Commits a write, or throws its error. */
   landed(flight: Landed): Promise<void>;
   /** Called for what was written behind a write that failed. */
@@ -33,7 +35,7 @@ const MORE_EVENTS_MS = 1000;
 
 /** Keeps as many writes in flight as the sink takes. */
 export function createPipeline(parts: PipelineParts) {
-  const { wake, log, progress, nextBatch, landed, wroteAhead } = parts;
+  const { wake, log, progress, nextBatch, landed, wroteAhead, slowWatch } = parts;
   const flights = createFlights(parts.clock);
 
   async function begin(sink: Sink, signal: AbortSignal): Promise<Begun> {
@@ -45,7 +47,7 @@ export function createPipeline(parts: PipelineParts) {
     switch (next.kind) {
       case "write": {
         const { batch } = next;
-        flights.begin({ batch, to: batch.to }, () => sink.write(batch, signal));
+        flights.begin({ batch, to: batch.to }, () => slowWatch.during("writing", sink.write(batch, signal)));
         break;
       }
       case "pass":

@@ -36,7 +36,7 @@ function inGoodHealth(view: View): View {
     },
     sinks: async () =>
       (await view.sinks()).map((sink) => ({
-        ...{ ...sink, state: "running" as const },
+        ...{ ...sink, state: "running" as const, reason: null, remedy: null },
         ...{ lagEvents: 0, lagMs: 0, deadLetters: 0 },
       })),
   };

@@ -50,6 +50,12 @@ test.each<[string, Partial<SinkView>, string, string]>([
     "paused for 2h; behind by 1h 58m (2 events)",
   ],
   ["retrying", { state: "retrying", sinceMs: NOW_MS - 5_000 }, "degraded", "retrying for 5s; up to date"],
+  [
+    "a write that takes long",
+    { reason: "It has been writing for more than 30s." },
+    "degraded",
+    "waiting for the destination; up to date",
+  ],
   ["with dead letters", { deadLetters: 3 }, "degraded", "3 dead letters"],
   [
     "without a process",

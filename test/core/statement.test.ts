@@ -97,6 +97,16 @@ describe("R40 the statement of health", () => {
     expect(health({ sinks: [{ ...sink, lagEvents: 55_804, lagMs: 299_000 }] })).toBe("good");
   });
 
+  test("names a sink that waits for its destination, open or not", () => {
+    for (const state of ["running", "opening"] as const) {
+      const waiting = { sinks: [{ ...sink, state, reason: "It has been writing for more than 30s." }] };
+      expect(statementOf({ ...fine, ...waiting })).toEqual({
+        health: "degraded",
+        headline: "siem waits for its destination.",
+      });
+    }
+  });
+
   test("names refused events, a paused sink and a refused account", () => {
     const facts = {
       sinks: [

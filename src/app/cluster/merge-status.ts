@@ -100,8 +100,11 @@ const RANKS: readonly SinkView["state"][] = [
   "stopped",
 ];
 
+/** Of two in one state, the one with a reason: it waits for its destination. */
+const rankOf = ({ state, reason }: SinkView) => RANKS.indexOf(state) + (reason === null ? 0 : 0.5);
+
 function mergeTwoSinks(a: SinkView, b: SinkView): SinkView {
-  const worse = RANKS.indexOf(b.state) > RANKS.indexOf(a.state) ? b : a;
+  const worse = rankOf(b) > rankOf(a) ? b : a;
   return {
     ...worse,
     lagEvents: a.lagEvents + b.lagEvents,

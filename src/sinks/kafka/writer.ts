@@ -39,6 +39,7 @@ export function createBatchWriter(writing: Writing): Pick<Sink, "write" | "close
     try {
       signal.throwIfAborted();
       const { length: records } = batch.records;
+      context.waitsFor?.(`the brokers ${context.config.brokers.join(", ")}`);
       return await writeWithin(client, context.config, { signal, records }, async () =>
         send(batch, await layout),
       );
