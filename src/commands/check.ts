@@ -74,7 +74,7 @@ async function* findingsOf(config: Config, flags: Flags, io: Io): AsyncGenerator
     const { checkClusterTopics } = await import("../app/check/cluster.ts");
     lanes = yield* checkClusterTopics(config.cluster, log, signal);
   }
-  yield* checkSinks(config, { log, signal, stdout });
+  yield* checkSinks(config, { log, signal, stdout, lanes });
   yield* checkArchives(config, lanes, signal);
 }
 

@@ -21,7 +21,7 @@ export function configOfLane(config: Config, lane: number, lanes: number): Confi
   };
 }
 
-function sinkOfLane(sink: SinkConfig, cluster: string, lane: number): SinkConfig {
+export function sinkOfLane(sink: SinkConfig, cluster: string, lane: number): SinkConfig {
   if (sink.type === "archive") return archiveOfLane(sink, lane);
   if (sink.type !== "kafka") return sink;
   const { transactionalId } = sink as SinkConfig & { readonly transactionalId?: string };

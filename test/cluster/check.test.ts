@@ -5,7 +5,9 @@ import { signCheckpoint } from "../../src/archive/log/checkpoint.ts";
 import { newSignerText } from "../../src/archive/log/note.ts";
 import { signerOf } from "../../src/archive/open.ts";
 import { takeLock } from "../../src/journal/lock.ts";
+import { drive } from "../contract/drive.ts";
 import { skipUnless } from "../support/components.ts";
+import { makeEvents } from "../support/events.ts";
 import { useKafka } from "../support/kafka-suite.ts";
 import { freePort } from "../support/ports.ts";
 import {
@@ -53,7 +55,7 @@ describe.skipIf(suite.skip || skipsS3)("check of a cluster", () => {
     await s3.send(new PutObjectCommand({ Bucket, Key: `audit/lane-${lane}/log/checkpoint`, Body }));
   }
 
-  function check(cluster: string, more: readonly string[] = []) {
+  function check(cluster: string, more: readonly string[] = [], sinks: readonly string[] = []) {
     const place = `bucket: ${Bucket}, prefix: audit/, endpoint: '${server.url}', pathStyle: true`;
     const keys = "accessKeyId: { env: S3_KEY }, secretAccessKey: { env: S3_SECRET }";
     const key = `key: { file: ${world.at("archive.key")} }`;
@@ -61,6 +63,7 @@ describe.skipIf(suite.skip || skipsS3)("check of a cluster", () => {
       state: world.at("state"),
       sinks: [
         `{ name: evidence, type: archive, origin: ${ORIGIN}, ${key}, store: { s3: { ${place}, ${keys} } } }`,
+        ...sinks,
       ],
       more: [
         `cluster: { name: ${cluster}, brokers: ${JSON.stringify(suite.address.split(","))}, trial: true }`,
@@ -86,6 +89,22 @@ describe.skipIf(suite.skip || skipsS3)("check of a cluster", () => {
     expect(wrong.code).toBe(1);
     expect(wrong.stdout).toMatch(/FAILED +archive evidence, lane 2: The checkpoint is of the log .*lane-3"/);
     expect(existsSync(world.at("state.lock"))).toBe(false);
+  });
+
+  test("C10 probes a Kafka sink under the transactional id of each lane", async () => {
+    const { name } = await newCluster(suite.address, 4);
+    const { topic, config, ...target } = suite.newTarget();
+    await drive({ ...target, config: { ...config, transactionalId: `${name}.bus.2` } }, makeEvents(1));
+    await suite.admin.deleteTopics({ topics: [topic] });
+    await expect.poll(async () => (await suite.admin.listTopics()).includes(topic)).toBe(false);
+    const places = `topic: ${topic}, positionsTopic: ${suite.positionsTopic}`;
+    const creation = "createTopics: { partitions: 1, replication: 1 }";
+    const brokers = JSON.stringify(suite.address.split(","));
+    const bus = `{ name: bus, type: kafka, brokers: ${brokers}, ${places}, ${creation} }`;
+    const { code, stdout } = await check(name, [], [bus]);
+    expect(code).toBe(1);
+    expect(stdout).toContain(`FAILED  sink bus, lane 2: The topic ${topic} is gone`);
+    expect(stdout).toContain("ok      sink bus, lanes 0-1, 3: kafka is ready");
   });
 
   test("a cluster that was not made yet is named, and its archives are not called fine", async () => {

@@ -15,17 +15,15 @@ import { ownPart } from "../../archive/log/writer.ts";
 import { checkLock, openStore, signerOf } from "../../archive/open.ts";
 import { createWitnessClient } from "../../archive/witness/client.ts";
 import { archiveOfLane } from "../../config/cluster.ts";
-import type { Config, SinkConfig } from "../../config/schema.ts";
+import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { DecisionNeededError, explain, explainWithChoices } from "../../core/errors.ts";
-import { rangesText } from "../../core/shard.ts";
 import { archiveLogIn } from "../../journal/archive/state.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { archiveConfigs } from "../archives.ts";
 import type { CheckFinding } from "./finding.ts";
+import { checkLanes, type Said } from "./lanes.ts";
 import { hasState } from "./state.ts";
-
-type Said = Omit<CheckFinding, "subject">;
 
 /** Looks at the key and the place of every archive; writes nothing. In a cluster each of its `lanes` has a place. */
 export async function* checkArchives(
@@ -40,7 +38,8 @@ export async function* checkArchives(
         yield { subject, ...said };
     else if (lanes === undefined)
       yield { subject, ok: true, warning: true, message: "not looked at: the lanes are not known" };
-    else yield* checkLanes(subject, own, lanes, signal);
+    else
+      yield* checkLanes(subject, lanes, (lane) => checkArchive(archiveOfLane(own, lane), undefined, signal));
     if (own.witnesses.length === 0)
       yield {
         subject,
@@ -49,32 +48,6 @@ export async function* checkArchives(
         message:
           "no witness is named: only checkpoints that you keep elsewhere show a rewritten archive (docs/archive.md)",
       };
-  }
-}
-
-const LANES_AT_ONCE = 16;
-
-/** Lanes with the same finding share a line. */
-async function* checkLanes(
-  subject: string,
-  archive: SinkConfig,
-  lanes: number,
-  signal: AbortSignal,
-): AsyncGenerator<CheckFinding> {
-  const found = new Map<string, { readonly said: Said; readonly lanes: number[] }>();
-  async function check(lane: number): Promise<void> {
-    for await (const said of checkArchive(archiveOfLane(archive, lane), undefined, signal)) {
-      const known = found.get(JSON.stringify(said));
-      if (known === undefined) found.set(JSON.stringify(said), { said, lanes: [lane] });
-      else known.lanes.push(lane);
-    }
-  }
-  const all = Array.from({ length: lanes }, (_, lane) => lane);
-  for (let at = 0; at < lanes; at += LANES_AT_ONCE)
-    await Promise.all(all.slice(at, at + LANES_AT_ONCE).map(check));
-  for (const { said, lanes: its } of found.values()) {
-    const word = its.length === 1 ? "lane" : "lanes";
-    yield { subject: `${subject}, ${word} ${rangesText(its.sort((a, b) => a - b))}`, ...said };
   }
 }
 

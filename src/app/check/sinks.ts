@@ -1,3 +1,4 @@
+import { sinkOfLane } from "../../config/cluster.ts";
 import type { Config, SinkConfig } from "../../config/schema.ts";
 import { systemClock } from "../../core/clock.ts";
 import { DecisionNeededError, explain, PausedError } from "../../core/errors.ts";
@@ -13,12 +14,15 @@ import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "../sinks.ts";
 import type { CheckFinding } from "./finding.ts";
+import { checkLanes, type Said } from "./lanes.ts";
 import { hasState } from "./state.ts";
 
 export interface SinkCheck {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly stdout: NodeJS.WritableStream;
+  /** Of the cluster, where they are known. */
+  readonly lanes?: number | undefined;
 }
 
 /**
@@ -32,6 +36,15 @@ export async function* checkSinks(config: Config, io: SinkCheck): AsyncGenerator
     if (running) yield deliveryFinding(config, sink);
     yield* probeFindings(config, sink, io);
   }
+}
+
+/** In a cluster, a sink that differs from lane to lane is probed as each lane opens it. */
+async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<CheckFinding> {
+  const subject = `sink ${sink.name}`;
+  const ofLane = (lane: number) => sinkOfLane(sink, config.cluster!.name, lane);
+  if (config.cluster !== undefined && ofLane(0) !== sink)
+    yield* checkLanes(subject, io.lanes ?? 1, (lane) => probe(config, ofLane(lane), io));
+  else for await (const said of probe(config, sink, io)) yield { subject, ...said };
 }
 
 function deliveryFinding(config: Config, sink: SinkConfig): CheckFinding {
@@ -54,9 +67,8 @@ function deliveryFinding(config: Config, sink: SinkConfig): CheckFinding {
   }
 }
 
-async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<CheckFinding> {
+async function* probe(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<Said> {
   const definition = definitionOf(sink);
-  const subject = `sink ${sink.name}`;
   try {
     const { position, state, earlierJournals } = heldBySink(config, sink);
     const remarks = await definition.probe?.({
@@ -73,11 +85,11 @@ async function* probeFindings(config: Config, sink: SinkConfig, io: SinkCheck): 
       stdout: io.stdout,
     });
     const promise = definition.promiseOf?.(ownConfig(sink)) ?? definition.promise;
-    yield { subject, ok: true, message: `${definition.type} is ready; ${promise}` };
-    for (const message of remarks ?? []) yield { subject, ok: true, warning: true, message };
+    yield { ok: true, message: `${definition.type} is ready; ${promise}` };
+    for (const message of remarks ?? []) yield { ok: true, warning: true, message };
   } catch (error) {
     if (io.signal.aborted) throw error;
-    yield { subject, ok: false, message: `${sentence(explain(error))}${remedyOf(error)}` };
+    yield { ok: false, message: `${sentence(explain(error))}${remedyOf(error)}` };
   }
 }
 
