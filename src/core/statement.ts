@@ -8,6 +8,8 @@ export interface Facts {
   readonly startedMs: number | null;
   /** Set where a process is running that does not report: the age of its last report, or Infinity. */
   readonly silentMs?: number | undefined;
+  /** Says that the work of this state goes on elsewhere, where it does. */
+  readonly ended?: string | undefined;
   readonly alarms: StatusView["alarms"];
   readonly accounts: StatusView["accounts"];
   readonly sinks: readonly SinkView[];
@@ -57,7 +59,7 @@ export function statementOf(facts: Facts): Statement {
     return {
       health: isBad || isSilent ? "bad" : "degraded",
       headline: sentences([
-        isSilent ? silentText(facts.silentMs!) : "Tidemark is not running",
+        isSilent ? silentText(facts.silentMs!) : (facts.ended ?? "Tidemark is not running"),
         ...texts(points),
       ]),
     };

@@ -49,17 +49,26 @@ export async function claimShard(db: State, file: string, shard: Shard | undefin
   await db.change(() => putMeta(db, SHARD, shardText(shard)));
 }
 
-/** Throws where a process with this shard must not work with the state. */
-export function refuseOtherShard(db: Connection, file: string, shard: Shard | undefined): void {
+/** Says, without a full stop, that the work of this state goes on elsewhere; undefined where it goes on here. */
+export function endText(db: Connection, file: string): string | undefined {
   const cluster = metaOf(db, ADOPTED);
   if (cluster !== undefined)
-    throw new UsageError(
-      `The state file ${file} was adopted by the cluster "${cluster}": its work goes on there, and going on here would deliver events twice. Use a config with \`cluster\`, in which \`state\` names a directory. If the adoption was interrupted, delete the topics of that cluster and run "tidemark cluster adopt" again.`,
-    );
+    return `The state file ${file} was adopted by the cluster "${cluster}": its work goes on there`;
   const finalMs = finalBackupMs(db);
-  if (finalMs !== undefined) {
+  if (finalMs === undefined) return undefined;
+  return `The state file ${file} was backed up with --final at ${new Date(finalMs).toISOString()}: its work goes on in other state files`;
+}
+
+/** Throws where a process with this shard must not work with the state. */
+export function refuseOtherShard(db: Connection, file: string, shard: Shard | undefined): void {
+  const ended = endText(db, file);
+  if (metaOf(db, ADOPTED) !== undefined)
     throw new UsageError(
-      `The state file ${file} was backed up with --final at ${new Date(finalMs).toISOString()}: its work goes on in other state files, and going on here would deliver events twice. Make this shard's state with "tidemark restore --reshard" and the final copies of all shards, or take the old state back with "tidemark restore COPY" if no new shard has started yet.`,
+      `${ended}, and going on here would deliver events twice. Use a config with \`cluster\`, in which \`state\` names a directory. If the adoption was interrupted, delete the topics of that cluster and run "tidemark cluster adopt" again.`,
+    );
+  if (ended !== undefined) {
+    throw new UsageError(
+      `${ended}, and going on here would deliver events twice. Make this shard's state with "tidemark restore --reshard" and the final copies of all shards, or take the old state back with "tidemark restore COPY" if no new shard has started yet.`,
     );
   }
   const made = shardOfState(db);

@@ -16,8 +16,11 @@ describe("a state file with which no process goes on", () => {
 
   const command = (...args: string[]) => world.run([...args, "-c", config]);
 
-  test("R20 is not called fine by doctor after backup --final", async () => {
+  test("R20 is not called fine by doctor after backup --final, and status says that its work goes on elsewhere", async () => {
+    expect((await command("status")).stdout).toContain("Tidemark is not running.");
     expect((await command("backup", "--final", world.at("final.db"))).code).toBe(0);
+    const status = await command("status");
+    expect(status.stdout).toMatch(/The state file .* was backed up with --final at .*goes on in other state/);
     const { code, stdout } = await command("doctor", "--offline");
     expect(stdout).toMatch(/FAILED {2}positions: .* was backed up with --final/);
     expect(code).toBe(1);

@@ -7,6 +7,7 @@ import type { LiveAccount, LiveView, View } from "../../core/view.ts";
 import { LIVE_BEHIND_MS_MAX } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createGapQueries } from "../gaps.ts";
+import { endText, metaOf, SHARD } from "../shard.ts";
 import { createSpace } from "../space.ts";
 import { createArchivesView } from "./archives.ts";
 import { noWindows } from "./days.ts";
@@ -78,8 +79,6 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const readers = db.prepare(
     "SELECT name, page, event, hash, committed_ms AS committedMs FROM readers ORDER BY name",
   );
-  const journalId = db.prepare("SELECT value FROM meta WHERE key = 'journal'").pluck();
-  const shard = db.prepare("SELECT value FROM meta WHERE key = 'shard'").pluck();
   const organizationCounts = db
     .prepare("SELECT account, state, COUNT(*) FROM organizations GROUP BY account, state")
     .raw();
@@ -124,7 +123,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
         sinceMs: delivery?.sinceMs ?? null,
         reason: trouble?.reason ?? delivery?.reason ?? null,
         remedy: trouble?.remedy ?? delivery?.remedy ?? null,
-        position: `${journalId.get() ?? ""}:${row.page}:${row.event}:${row.hash}`,
+        position: `${metaOf(db, "journal") ?? ""}:${row.page}:${row.event}:${row.hash}`,
         lagEvents: backlog.events,
         isFiltered: definition?.isFiltered ?? false,
         lagMs: backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs),
@@ -149,6 +148,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     const statement = statementOf({
       startedMs: running?.startedMs ?? null,
       silentMs: running === null && options.isRunning?.() === true ? silentMs(db, clock) : undefined,
+      ended: endText(db, options.file),
       alarms,
       accounts,
       sinks: await sinks(),
@@ -158,7 +158,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     });
     return {
       version: options.version,
-      shard: (shard.get() as string | undefined) ?? null,
+      shard: metaOf(db, SHARD) ?? null,
       nowMs: clock.now(),
       startedMs: running?.startedMs ?? null,
       ...statement,
