@@ -4,7 +4,7 @@
  */
 import { beginChanges, changesHash, setType } from "./changes";
 import { addressClass, BY_VALUE, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
-import { mixBytes, step } from "./hash";
+import { mix, mixBytes, step } from "./hash";
 import { isPlainNumber } from "./json";
 import {
   ADDRESS,
@@ -15,6 +15,7 @@ import {
   LATITUDE,
   LONGITUDE,
   NUMBER,
+  RUN,
   TIME,
   URL,
 } from "./kinds";
@@ -31,6 +32,14 @@ const QUOTED: u64 = 0x10a;
 const PART: u64 = 0x10c;
 
 export let hash: u64 = 0;
+/**
+ * The answers, and where members that no converter reads lie between the others: so much has to be equal for slices to
+ * have the same numbers. It is complete behind the event.
+ */
+export let layout: u64 = 0;
+/** The hash at each run of members that no converter reads. */
+let runs: u64 = 0;
+let outerRuns: u64 = 0;
 let leaves: i32 = 0;
 
 export function leafCount(): i32 {
@@ -38,8 +47,8 @@ export function leafCount(): i32 {
 }
 
 /** What was found about an event before; its slices are in LEAVES. */
-export function restoreAnswers(foundHash: u64, foundLeaves: i32): void {
-  hash = foundHash;
+export function restoreAnswers(foundLayout: u64, foundLeaves: i32): void {
+  layout = foundLayout;
   leaves = foundLeaves;
 }
 
@@ -48,6 +57,7 @@ export function restoreAnswers(foundHash: u64, foundLeaves: i32): void {
 @inline
 export function beginAnswers(): void {
   hash = seed;
+  runs = 0;
   leaves = 0;
   beginTexts();
   beginChanges();
@@ -59,6 +69,7 @@ export function beginAnswers(): void {
 export function endAnswers(): void {
   const changes = changesHash();
   if (changes != 0) hash = step(hash, changes);
+  layout = mix(hash, runs);
 }
 
 // @ts-ignore: decorator
@@ -71,13 +82,16 @@ export function mixIn(value: u64): void {
 export function beginPart(path: u64): u64 {
   const outer = hash;
   hash = step(seed, path);
+  outerRuns = runs;
+  runs = 0;
   return outer;
 }
 
 /** Goes on with the hash so far; gives that of the part. */
 export function endPart(outer: u64): u64 {
-  const part = hash;
+  const part = mix(hash, runs);
   hash = step(outer, PART);
+  runs = outerRuns;
   return part;
 }
 
@@ -86,13 +100,23 @@ export function decides(start: usize, length: i32): void {
 }
 
 export function addLeaf(start: usize, length: i32, kind: u32): bool {
+  hash = step(hash, SLICE | (<u64>kind << 16));
+  return addSlice(start, length, kind);
+}
+
+/** A run of members that no converter reads. False: there are too many slices. */
+export function addRun(start: usize, end: usize): bool {
+  runs = step(runs, hash);
+  return addSlice(start, <i32>(end - start), RUN);
+}
+
+function addSlice(start: usize, length: i32, kind: u32): bool {
   if (leaves >= LEAVES_MAX) return false;
   const at = LEAVES + leaves * 16;
   store<u32>(at, <u32>start);
   store<i32>(at, length, 4);
   store<u32>(at, kind, 8);
   leaves++;
-  hash = step(hash, SLICE | (<u64>kind << 16));
   return true;
 }
 

@@ -2,7 +2,7 @@
  * The fingerprint of an event: everything that a converter's output depends on, except the slices that it copies. It
  * is made of the answers that walk.ts finds, the variant of the groups, and the account and the provider.
  */
-import { hash } from "./answers";
+import { layout } from "./answers";
 import { groupCount, variant } from "./groups";
 import { mix, mixBytes } from "./hash";
 import { TEXT } from "./memory";
@@ -22,5 +22,5 @@ export function fingerprint(): u64 {
 
 /** The fingerprint without what the groups add to it. */
 export function mainFingerprint(): u64 {
-  return mix(hash, salt);
+  return mix(layout, salt);
 }

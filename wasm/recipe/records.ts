@@ -2,11 +2,11 @@
  * What the walk over an event found, as bytes that another instance of this module with the same seed can use: it
  * converts the event without walking over it again. src/core/page-slice.ts has the arrays that travel with a page.
  *
- * A record is the hash of the answers (8 bytes), the variant (8), the number of groups (1) and of slices (2), the first
+ * A record is the layout of answers.ts (8 bytes), the variant (8), the number of groups (1) and of slices (2), the first
  * slice and the number of slices of each group (2 each), and for each slice the distance from the one before and its
  * length.
  */
-import { hash, leafCount, restoreAnswers } from "./answers";
+import { layout, leafCount, restoreAnswers } from "./answers";
 import { groupCount, restoreGroups, variant } from "./groups";
 import { GROUPS, GROUPS_MAX, LEAVES, LEAVES_MAX } from "./memory";
 
@@ -19,7 +19,7 @@ export const RECORD_BYTES_MAX: i32 = HEAD_BYTES + GROUPS_MAX * 4 + LEAVES_MAX * 
 export function writeRecord(to: usize, start: usize): usize {
   const groups = groupCount();
   const leaves = leafCount();
-  store<u64>(to, hash);
+  store<u64>(to, layout);
   store<u64>(to, variant, 8);
   store<u8>(to, <u8>groups, 16);
   store<u16>(to, <u16>leaves, 17);

@@ -12,7 +12,7 @@
  *   reproduce byte by byte. Only then may it be copied.
  */
 import {
-  addLeaf,
+  addRun,
   beginAnswers,
   beginPart,
   decides,
@@ -29,7 +29,7 @@ import { beginArrays, IN_ARRAY, nextObject, readArray, readChanges } from "./arr
 import { addGroup, beginGroups, hasRoomForGroup } from "./groups";
 import { mix, mixBytes, step } from "./hash";
 import { beginKeys, endOfKey, endOfWord, event, isNewKey, isPlainNumber } from "./json";
-import { CHANGES, DECIDES, EVENT_TYPE, GROUP, HAS_MEMBERS, KIND_MASK, RUN } from "./kinds";
+import { CHANGES, DECIDES, EVENT_TYPE, GROUP, HAS_MEMBERS, KIND_MASK } from "./kinds";
 import {
   beginText,
   endOfDigits,
@@ -144,7 +144,7 @@ function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDec
     if (kind == 0) {
       if (runStart == 0) runStart = key;
     } else {
-      if (runStart != 0 && !addLeaf(runStart, <i32>(runEnd - runStart), RUN)) return 0;
+      if (runStart != 0 && !addRun(runStart, runEnd)) return 0;
       runStart = 0;
       mixIn(child);
     }
@@ -177,7 +177,7 @@ function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDec
       if (load<u8>(at) == 0x7d) markOther();
     } else if (load<u8>(at) != 0x7d) markOther();
   }
-  if (isDeclared && runStart != 0 && !addLeaf(runStart, <i32>(runEnd - runStart), RUN)) return 0;
+  if (isDeclared && runStart != 0 && !addRun(runStart, runEnd)) return 0;
   setShape(step(own, END));
   if (isDeclared) mixIn(END);
   return at + 1;
