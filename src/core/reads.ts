@@ -26,12 +26,24 @@ export type ReadKind =
   | "changes";
 
 /**
- * How a changed field is read.
- * - alone: only that it changed counts
+ * How a changed field is read. Effects have names; changes with the same effects are alike.
  * - entry: its values count
  * - ordered: its values count, and its place among the others
+ * - always: only that it changed counts
+ * - on, off: whether a boolean was switched on or off; with `isListed`, also its place among the others that are listed
+ * - higher, lower, other: how the ranks of its old and new value compare; the new value is listed in the order of the
+ *   changes
  */
-export type ChangeKind = "alone" | "entry" | "ordered";
+export type ChangeKind =
+  | "entry"
+  | "ordered"
+  | { readonly always: readonly string[] }
+  | { readonly on: readonly string[]; readonly off: readonly string[]; readonly isListed: boolean }
+  | {
+      readonly higher: readonly string[];
+      readonly lower: readonly string[];
+      readonly other: readonly string[];
+    };
 
 /** Everything that services and formats read of an event. They do not look at any other member. */
 export interface Reads {
@@ -45,6 +57,8 @@ export interface Reads {
   readonly changes: {
     /** By the name of the field in lower case, without anything but letters, digits and dots. */
     readonly names: ReadonlyMap<string, ChangeKind>;
+    /** The ranks of words in lower case, from 1 on. */
+    readonly ranks: ReadonlyMap<string, number>;
     /** The changes decide in events whose type contains one of these words. */
     readonly typeWords: readonly string[];
   };

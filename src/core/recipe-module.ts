@@ -23,7 +23,8 @@ export interface RecipeExports {
   setSalt(length: number): void;
   declareFromTop(): void;
   declare(length: number, kind: number): void;
-  declareName(length: number, kind: number): void;
+  declareName(length: number, kind: number, on: number, off: number, other: number): void;
+  declareRank(length: number, rank: number): void;
   declareTypeWord(length: number): void;
   convert(length: number, timestampMs: number): number;
   convertAgain(): number;
@@ -78,7 +79,9 @@ export const KINDS: readonly (ReadKind | "run" | undefined)[] = [
   "longitude",
   "number",
 ];
-const CHANGE_KINDS: Readonly<Record<ChangeKind, number>> = { alone: 10, entry: 12, ordered: 13 };
+const NAMES = { always: 10, entry: 12, ordered: 13, switched: 17, ranked: 18, listed: 19 };
+/** Bits of a number in the module. */
+const EFFECTS_MAX = 32;
 const HAS_MEMBERS = 32;
 const GROUP = 64;
 const WASM_PAGE_BYTES = 65_536;
@@ -124,11 +127,22 @@ export function openRecipeModule(
   const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);
   call.setSeed(Number.parseInt(seed.slice(0, 8), 16), Number.parseInt(seed.slice(8), 16));
   for (const path of reads.paths.keys()) declare(path);
-  for (const [name, kind] of reads.changes.names) call.declareName(putText(name), CHANGE_KINDS[kind]);
+  const bitsOf = numberEffects();
+  for (const [name, kind] of reads.changes.names) declareName(name, kind);
+  for (const [word, rank] of reads.changes.ranks) call.declareRank(putText(word), rank);
   for (const word of reads.changes.typeWords) call.declareTypeWord(putText(word));
 
   function putText(value: string): number {
     return memory.bytes.write(value, text, "utf8");
+  }
+
+  function declareName(name: string, kind: ChangeKind): void {
+    const declare = (number: number, on: readonly string[] = [], off = on, other = on) =>
+      call.declareName(putText(name), number, bitsOf(on), bitsOf(off), bitsOf(other));
+    if (typeof kind === "string") declare(NAMES[kind]);
+    else if ("always" in kind) declare(NAMES.always, kind.always);
+    else if ("on" in kind) declare(kind.isListed ? NAMES.listed : NAMES.switched, kind.on, kind.off);
+    else declare(NAMES.ranked, kind.higher, kind.lower, kind.other);
   }
 
   /** Declares a path with all its parents. Later declarations of a parent have the same kind. */
@@ -149,4 +163,18 @@ export function openRecipeModule(
   }
 
   return { call, grow };
+}
+
+/** A bit for each effect. */
+function numberEffects(): (effects: readonly string[]) => number {
+  const bits = new Map<string, number>();
+  return (effects) => {
+    let all = 0;
+    for (const effect of effects) {
+      if (!bits.has(effect)) bits.set(effect, bits.size);
+      if (bits.size > EFFECTS_MAX) throw new Error("There are more effects of changes than bits.");
+      all |= 1 << bits.get(effect)!;
+    }
+    return all;
+  };
 }

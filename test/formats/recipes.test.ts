@@ -137,6 +137,90 @@ test("an event is copied only where JSON.stringify writes the same text", () => 
   expect(Math.min(canonical, other)).toBeGreaterThan(100);
 });
 
+const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 100);
+
+const changedValue = fc.constantFrom(
+  ...[
+    "true",
+    "false",
+    '"True"',
+    '"FALSE"',
+    "null",
+    "1",
+    "0",
+    '""',
+    '"x\\"y"',
+    '"\\u0074rue"',
+    "[true]",
+    '{"a":true}',
+  ],
+  ...[
+    '"manager"',
+    '"Manager"',
+    '"Help Desk"',
+    '"6a1b6a1b6a1b"',
+    '"7c1b6a1b6a1b"',
+    '["manager"]',
+    '"Man\\u0061ger"',
+  ],
+  ...[
+    '"help des\u212a"',
+    '"suspended"',
+    '"ACTIVATED"',
+    "8",
+    "12",
+    '"deny"',
+    '"allow"',
+    '{"suspended":true,"sudo":true}',
+  ],
+);
+const changedField = fc.oneof(
+  fc.constantFrom("sudo", "passwordless_sudo", "roleName", "suspended"),
+  fc.constantFrom(...reads.changes.names.keys(), "attributes.suspended", "Sus-Pended", "note"),
+);
+const changeText = fc
+  .tuple(changedField, fc.option(changedValue), fc.option(changedValue), fc.nat(9))
+  .map(([field, from, to, order]) => {
+    const members = [`"field":${order === 0 ? 7 : JSON.stringify(field)}`];
+    if (from !== null) members.push(`"from":${from}`);
+    if (to !== null) members.push(`"to":${to}`);
+    if (order === 1) members.push('"to":false');
+    return `{${(order % 2 ? members : members.toReversed()).join(",")}}`;
+  });
+
+test(
+  "an event with any changes is written as the converter does",
+  () => {
+    const contenders = withAllRecipes();
+    const { changes: _, ...event } = { ...LOGIN, changes: undefined };
+    const type = fc.constantFrom(
+      "user_update",
+      "admin_update",
+      "policy_update",
+      "organization_update",
+      "alert_updated",
+    );
+    const list = fc.oneof(
+      { weight: 3, arbitrary: fc.array(changeText, { minLength: 1, maxLength: 2 }) },
+      fc.array(changeText, { maxLength: 5 }),
+    );
+    fc.assert(
+      fc.property(type, list, (event_type, entries) => {
+        const text = JSON.stringify({ ...event, event_type, resource: { id: "r", type: "policy" } });
+        const changed = journalEvent(text.replace(/}$/, `,"changes":[${entries.join(",")}]}`));
+        for (const { converter, recipes } of contenders) {
+          const expected = converter(changed);
+          for (let time = 0; time < 4; time++) expect(String(recipes.encode(changed))).toBe(expected);
+          expect(recipes.counts.wrong).toBe(0);
+        }
+      }),
+      { numRuns: 8 * RUNS, endOnFailure: true },
+    );
+    expect(contenders[0]!.recipes.counts.fast).toBeGreaterThan(RUNS);
+  },
+  120_000 + RUNS * 1000,
+);
+
 test("shared bytes are those of `encode`, until the next call", () => {
   const recipes = withRecipes(converters.ocsf, reads);
   const events = Array.from({ length: 6 }, (_, number) => journalEvent({ ...LOGIN, id: `id-${number}` }));
@@ -146,8 +230,6 @@ test("shared bytes are those of `encode`, until the next call", () => {
   });
   expect(kept.map(String)).toEqual(events.map(converters.ocsf));
 });
-
-const RUNS = Number(process.env.TIDEMARK_RECIPE_RUNS ?? 100);
 
 test(
   "a changed event is written as the converter does, whatever was learned before",

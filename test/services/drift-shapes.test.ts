@@ -197,6 +197,19 @@ describe("drift by shape", () => {
     const event = (changes: string, type = "user_update") => `{"changes":${changes},"event_type":"${type}"}`;
     const suspended = (to: boolean) => `{"field":"suspended","to":${to}}`;
     const one = answers(event(`[${suspended(true)}]`));
+    const changed = (field: string, from: string, to: string) =>
+      answers(event(`[{"field":"${field}","from":${from},"to":${to}}]`));
+    expect(changed("suspended", "false", '"TRUE"')).toBe(one);
+    expect(changed("suspended", "null", '"tru\\u0065"')).not.toBe(
+      changed("suspended", "null", '"tru\\u0066"'),
+    );
+    // Only the effect counts, and a role by its rank.
+    expect(changed("email", '"a"', '"b"')).toBe(changed("recoveryEmail", '"c"', "null"));
+    expect(changed("role", '"Manager"', '"a"')).toBe(changed("role", '"b"', '"c"'));
+    expect(changed("role", '"manager"', '"Help Desk"')).toBe(changed("role", '"administrator"', '"manager"'));
+    expect(changed("role", '"manager"', '"Help Desk"')).not.toBe(changed("role", '"help desk"', '"manager"'));
+    expect(changed("role", '["manager"]', '"help desk"')).not.toBe(changed("role", '["x"]', '"help desk"'));
+    expect(changed("role", '"manager"', '"help des\u212a"')).not.toBe(changed("role", '"manager"', '"x"'));
     expect(answers(event(`[${suspended(false)}]`))).not.toBe(one);
     expect(answers(event(`[{"field":"address","to":1},${suspended(true)}]`))).toBe(one);
     expect(answers(event(`[{"fie\\u006cd":"suspended","to":false}]`))).not.toBe(answers(event("[]")));

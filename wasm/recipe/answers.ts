@@ -2,7 +2,7 @@
  * The answers to the questions that converters ask about the values at declared paths, as one hash,
  * and the slices that recipes may copy.
  */
-import { beginChanges, changesHash, setType } from "./changes";
+import { beginChanges, changesHash, listedHash, setType } from "./changes";
 import { addressClass, BY_VALUE, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
 import { mix, mixBytes, step } from "./hash";
 import { isPlainNumber } from "./json";
@@ -33,8 +33,8 @@ const PART: u64 = 0x10c;
 
 export let hash: u64 = 0;
 /**
- * The answers, and where members that no converter reads lie between the others: so much has to be equal for slices to
- * have the same numbers. It is complete behind the event.
+ * The answers, the privileges that are listed, and where members that no converter reads lie between the others: slices
+ * have the same numbers then. It is complete behind the event.
  */
 export let layout: u64 = 0;
 /** The hash at each run of members that no converter reads. */
@@ -69,7 +69,7 @@ export function beginAnswers(): void {
 export function endAnswers(): void {
   const changes = changesHash();
   if (changes != 0) hash = step(hash, changes);
-  layout = mix(hash, runs);
+  layout = mix(hash, changes == 0 ? runs : step(runs, listedHash()));
 }
 
 // @ts-ignore: decorator

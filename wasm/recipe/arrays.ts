@@ -1,9 +1,18 @@
 /* Arrays in events: `changes`, whose entries may decide, and all others, of which only the types count. */
 import { addLeaf, decides } from "./answers";
-import { addEntry, isFieldKey, isFromKey, isToKey } from "./changes";
+import {
+  addEntry,
+  beginEntry,
+  isFieldKey,
+  isFromKey,
+  isToKey,
+  setEntryKind,
+  setFrom,
+  setTo,
+} from "./changes";
 import { mix, mixBytes, step } from "./hash";
 import { endOfKey, isNewKey } from "./json";
-import { CHANGES, NAME_ORDERED } from "./kinds";
+import { CHANGES } from "./kinds";
 import { endOfString, hasEscape, markOther, pastBlank } from "./loose";
 import { DEPTH_MAX } from "./memory";
 import { kindOfName, seed } from "./paths";
@@ -83,10 +92,8 @@ export function readArray(start: usize, depth: i32, isChanges: bool): usize {
 function readEntry(start: usize, depth: i32): usize {
   if (depth > DEPTH_MAX) return 0;
   const object = nextObject();
-  let kind: u32 = 0;
-  let name: usize = 0;
-  let nameLength: i32 = 0;
   let isOrdered = false;
+  beginEntry();
   mixShape(OPEN_OBJECT);
   let at = pastBlank(start + 1);
   while (load<u8>(at) != 0x7d) {
@@ -105,15 +112,16 @@ function readEntry(start: usize, depth: i32): usize {
     const next = readType(value, IN_ARRAY, depth, 0, true);
     if (next == 0) return 0;
     const first = load<u8>(value);
-    const isTo = isToKey(key, length);
-    if (isTo || isFromKey(key, length)) setShape(outer);
-    // The members of an object have names of their own.
-    if (isTo && first == 0x7b) isOrdered = true;
-    if (isFieldKey(key, length) && first == 0x22) {
-      name = value + 1;
-      nameLength = <i32>(next - value) - 2;
-      kind = kindOfName(name, nameLength);
-    }
+    if (isToKey(key, length)) {
+      setShape(outer);
+      setTo(value, next);
+      // The members of an object have names of their own.
+      if (first == 0x7b) isOrdered = true;
+    } else if (isFromKey(key, length)) {
+      setShape(outer);
+      setFrom(value, next);
+    } else if (isFieldKey(key, length))
+      setEntryKind(first == 0x22 ? kindOfName(value + 1, <i32>(next - value) - 2) : 0);
     at = pastBlank(next);
     if (load<u8>(at) == 0x2c) {
       at = pastBlank(at + 1);
@@ -121,7 +129,7 @@ function readEntry(start: usize, depth: i32): usize {
     } else if (load<u8>(at) != 0x7d) markOther();
   }
   mixShape(END);
-  addEntry(isOrdered ? NAME_ORDERED : kind, name, nameLength, start, <i32>(at + 1 - start));
+  addEntry(start, <i32>(at + 1 - start), isOrdered);
   return at + 1;
 }
 

@@ -1,10 +1,11 @@
 /*
- * The entries of `changes` that count: those whose field has a declared name, in events of some types.
+ * The entries of `changes` that count: those whose field has a declared name, in events of some types. Of most of them
+ * only the effect counts: they are read as src/services/read/change-effects.ts does, and each effect is a bit.
  */
-import { mix, mixBytes } from "./hash";
-import { NAME_ALONE, NAME_ENTRY, NAME_ORDERED } from "./kinds";
+import { mix, mixBytes, step } from "./hash";
+import { NAME_ALWAYS, NAME_ENTRY, NAME_LISTED, NAME_MASK, NAME_ORDERED, NAME_RANK } from "./kinds";
 import { TEXT } from "./memory";
-import { seed } from "./paths";
+import { effects, lowerHash, rankOf, seed } from "./paths";
 
 const TYPE_WORDS_MAX: i32 = 8;
 const TYPE_WORD_BYTES: i32 = 32;
@@ -21,17 +22,22 @@ export function declareTypeWord(length: i32): void {
 
 let typeStart: usize = 0;
 let typeLength: i32 = 0;
-/** The entries that decide: of any order, and in their order. */
+/** The effects, and the entries that decide by their bytes: of any order, and in their order. */
+let found: u32 = 0;
 let unorderedHash: u64 = 0;
 let orderedHash: u64 = 0;
+/** What is listed in the output: privileges in their order. */
+let listed: u64 = 0;
 
 /** Forgets the event before. */
 // @ts-ignore: decorator
 @inline
 export function beginChanges(): void {
   typeLength = 0;
+  found = 0;
   unorderedHash = 0;
   orderedHash = 0;
+  listed = 0;
 }
 
 /** The type of this event. */
@@ -40,19 +46,115 @@ export function setType(start: usize, length: i32): void {
   typeLength = length;
 }
 
-/** An entry, with the kind of its name and the name. */
-export function addEntry(kind: u32, name: usize, nameLength: i32, start: usize, length: i32): void {
-  if (kind == NAME_ALONE) unorderedHash += mixBytes(seed, name, nameLength);
-  else if (kind == NAME_ENTRY) unorderedHash += mixBytes(seed, start, length);
-  else if (kind == NAME_ORDERED) orderedHash = mixBytes(mix(seed, orderedHash), start, length);
+/** Of the entry that is being read: the kind of its name, and where its values are; 0 where it has none. */
+let entryKind: u32 = 0;
+let fromStart: usize = 0;
+let fromEnd: usize = 0;
+let toStart: usize = 0;
+let toEnd: usize = 0;
+
+export function beginEntry(): void {
+  entryKind = 0;
+  fromStart = 0;
+  toStart = 0;
 }
 
-/** All that counts; 0 where nothing does. Call it behind the event: its type may come behind its changes. */
+export function setEntryKind(kind: u32): void {
+  entryKind = kind;
+}
+
+export function setFrom(start: usize, end: usize): void {
+  fromStart = start;
+  fromEnd = end;
+}
+
+export function setTo(start: usize, end: usize): void {
+  toStart = start;
+  toEnd = end;
+}
+
+/** Behind the entry of this length, which decides by its bytes and its place if it is ordered. */
+export function addEntry(start: usize, length: i32, isOrdered: bool): void {
+  const name = entryKind & NAME_MASK;
+  if (isOrdered || name == NAME_ORDERED) addOrdered(start, length);
+  else if (name == NAME_ENTRY) unorderedHash += mixBytes(seed, start, length);
+  else if (name == NAME_ALWAYS) found |= effects(entryKind, 0);
+  else if (name == NAME_RANK) {
+    if (!addRank()) addOrdered(start, length);
+  } else if (name != 0 && !addSwitch(name == NAME_LISTED)) addOrdered(start, length);
+}
+
+function addOrdered(start: usize, length: i32): void {
+  orderedHash = mixBytes(mix(seed, orderedHash), start, length);
+}
+
+/**
+ * A field that was switched on or off. Without a new value it is off if it was on. False where the bytes have to decide.
+ */
+function addSwitch(isListed: bool): bool {
+  const before = booleanAt(fromStart, fromEnd);
+  let after = booleanAt(toStart, toEnd);
+  if (before < 0 || after < 0) return false;
+  if (after == UNKNOWN && before == ON) after = OFF;
+  if (after == UNKNOWN || after == before) return true;
+  const effect = effects(entryKind, after == ON ? 0 : 1);
+  found |= effect;
+  if (isListed && effect != 0) listed = step(listed, (<u64>effect << 32) | <u64>entryKind);
+  return true;
+}
+
+const UNKNOWN: i32 = 0;
+const ON: i32 = 1;
+const OFF: i32 = 2;
+
+/** A boolean, also as text in any case; -1 for a text that may be one in disguise. */
+function booleanAt(start: usize, end: usize): i32 {
+  if (start == 0) return UNKNOWN;
+  const isText = load<u8>(start) == 0x22;
+  const from = isText ? start + 1 : start;
+  const length = <i32>(end - start) - (isText ? 2 : 0);
+  const word = load<u32>(from) | 0x20202020;
+  if (length == 4 && word == 0x65757274) return ON;
+  if (length == 5 && word == 0x736c6166 && (load<u8>(from, 4) | 0x20) == 0x65) return OFF;
+  if (isText) for (let at = 0; at < length; at++) if (load<u8>(from + at) == 0x5c) return -1;
+  return UNKNOWN;
+}
+
+/** A field with ranked words, whose new value is listed. False where the bytes have to decide. */
+function addRank(): bool {
+  const before = rankAt(fromStart, fromEnd);
+  const after = rankAt(toStart, toEnd);
+  if (before < 0 || after < 0) return false;
+  const isOther = before == 0 || after == 0 || before == after;
+  const effect = effects(entryKind, isOther ? 2 : after > before ? 0 : 1);
+  found |= effect;
+  listed = step(mix(listed, effect), toStart == 0 ? 0 : mixBytes(seed, toStart, <i32>(toEnd - toStart)));
+  return true;
+}
+
+/** 0 for a value that has none; -1 for one that may have one in disguise. */
+function rankAt(start: usize, end: usize): i32 {
+  if (start == 0) return 0;
+  const first = load<u8>(start);
+  if (first == 0x5b) return -1;
+  if (first != 0x22) return 0;
+  const hash = lowerHash(start + 1, <i32>(end - start) - 2);
+  return hash == 0 ? -1 : rankOf(hash);
+}
+
+/** What counts for the answers; 0 where nothing does. Call it behind the event: its type may come behind its changes. */
 // @ts-ignore: decorator
 @inline
 export function changesHash(): u64 {
-  const hash = unorderedHash + orderedHash;
+  const hash = unorderedHash + orderedHash + (found == 0 ? 0 : mix(seed, found));
   return hash != 0 && changesDecide() ? hash : 0;
+}
+
+/** What is listed in the output, where changes count. */
+// @ts-ignore: decorator
+@inline
+export function listedHash(): u64 {
+  return listed;
 }
 
 function changesDecide(): bool {

@@ -8,10 +8,18 @@ export const LATITUDE: u32 = 6;
 export const TIME: u32 = 7;
 export const URL: u32 = 8;
 export const CHANGES: u32 = 9;
-/** Names of changed fields that converters know: by the name alone, by the entry, or by the entry in its place. */
-export const NAME_ALONE: u32 = 10;
+/**
+ * Names of changed fields that converters know: that it changed counts; whether it was switched on or off; which of two
+ * ranked words is higher; the entry; the entry in its place. The number of their effects is in the bits above the mask.
+ */
+export const NAME_ALWAYS: u32 = 10;
+export const NAME_SWITCH: u32 = 17;
+export const NAME_RANK: u32 = 18;
+/** As NAME_SWITCH, and it is listed in the output, in the order of the changes. */
+export const NAME_LISTED: u32 = 19;
 export const NAME_ENTRY: u32 = 12;
 export const NAME_ORDERED: u32 = 13;
+export const NAME_MASK: u32 = 255;
 /** The type of the event; it decides, also whether `changes` does. */
 export const EVENT_TYPE: u32 = 14;
 export const KIND_MASK: u32 = 31;

@@ -1,6 +1,6 @@
 /* The paths and names that converters read, by their hashes. */
 import { mix, mixBytes } from "./hash";
-import { NAME_ALONE, NAME_ORDERED } from "./kinds";
+import { NAME_ALWAYS, NAME_ORDERED, NAME_RANK } from "./kinds";
 import { PATHS, PATHS_MAX, TEXT } from "./memory";
 
 export let seed: u64 = 0;
@@ -22,14 +22,53 @@ export function declarePath(parent: u64, length: i32, kind: u32): u64 {
   return path;
 }
 
-/** Declares the name in TEXT, in lower case and without anything but letters, digits and dots. */
-export function declareName(length: i32, kind: u32): void {
-  declare(nameHash(TEXT, length), kind);
+/** The effects of names: up to three masks each. */
+const EFFECTS_MAX: i32 = 256;
+const EFFECTS: usize = memory.data(EFFECTS_MAX * 16, 16);
+let names: u32 = 0;
+
+/**
+ * Declares the name in TEXT, in lower case and without anything but letters, digits and dots, with the effects of
+ * being switched on or higher, of being switched off or lower, and of another change.
+ */
+export function declareName(length: i32, kind: u32, on: u32, off: u32, other: u32): void {
+  const place = EFFECTS + names * 16;
+  store<u32>(place, on);
+  store<u32>(place, off, 4);
+  store<u32>(place, other, 8);
+  declare(nameHash(TEXT, length), kind | (names << 8));
+  names++;
+}
+
+/** The effects of a name that was declared with this kind: of its first, second or third way to change. */
+export function effects(kind: u32, way: i32): u32 {
+  return load<u32>(EFFECTS + (kind >> 8) * 16 + way * 4);
+}
+
+/** Declares the rank of the word in TEXT, from 1 on. */
+export function declareRank(length: i32, rank: u32): void {
+  declare(mixBytes(mix(seed, NAME_RANK), TEXT, length), rank);
+}
+
+/** The rank of a word by its `lowerHash`; 0 where it has none. */
+export function rankOf(hash: u64): i32 {
+  return <i32>kindOf(hash);
+}
+
+/** The hash of a word in lower case; 0 where that takes more than ASCII. */
+export function lowerHash(start: usize, length: i32): u64 {
+  if (length > LOWER_MAX) return 1;
+  for (let at = 0; at < length; at++) {
+    const byte = load<u8>(start + at);
+    if (byte >= 0x80 || byte == 0x5c) return 0;
+    store<u8>(LOWER + at, <u8>(byte - 0x41) < 26 ? byte | 0x20 : byte);
+  }
+  return mixBytes(mix(seed, NAME_RANK), LOWER, length);
 }
 
 /** Names share the table of paths, so their hashes differ from those of top-level paths. */
 function nameHash(start: usize, length: i32): u64 {
-  return mixBytes(mix(seed, NAME_ALONE), start, length);
+  return mixBytes(mix(seed, NAME_ALWAYS), start, length);
 }
 
 function declare(path: u64, kind: u32): void {
@@ -55,7 +94,7 @@ export function kindOf(path: u64): u32 {
 const LOWER_MAX: i32 = 1024;
 const LOWER: usize = memory.data(LOWER_MAX + 32, 16);
 
-/** Looks up the name, else the part behind its last dot, without case and without other signs. */
+/** The kind of a changed field by its name, else by the part behind its last dot, without case and without other signs. */
 export function kindOfName(start: usize, length: i32): u32 {
   if (length > LOWER_MAX) return NAME_ORDERED;
   let size = 0;

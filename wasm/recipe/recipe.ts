@@ -49,11 +49,11 @@ import {
   TIMES,
 } from "./memory";
 import { clearShapes, lastNumber, readRows, readShapes } from "./numbers";
-import { declareName, declarePath, setSeed } from "./paths";
+import { declareName, declarePath, declareRank, setSeed } from "./paths";
 import { writeTime } from "./specials";
 import { readEvent } from "./walk";
 
-export { canonicalize, declareName, declareTypeWord, groupCount, GROUPS, HEAP };
+export { canonicalize, declareName, declareRank, declareTypeWord, groupCount, GROUPS, HEAP };
 export { isCheckDue, LEAVES, leafCount, OUT, OUT_BYTES, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };

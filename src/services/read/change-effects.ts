@@ -10,9 +10,16 @@ export interface Judged {
 }
 
 interface Rule {
+  /** The same as `judge`, for engines that do not parse events: wasm/recipe/changes.ts. */
   readonly reads: ChangeKind;
   judge(change: FieldChange): Judged | undefined;
 }
+
+const ROLE_EFFECTS = {
+  higher: ["privilege_raise"],
+  lower: ["privilege_lower"],
+  other: ["role_change"],
+} satisfies Record<string, readonly Effect[]>;
 
 /** Names are compared without case and without everything but letters and digits. */
 const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
@@ -27,7 +34,7 @@ const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
   ["passwordless_sudo", onOff("sudo_grant", "sudo_revoke", "sudo_without_password")],
   ["administrator", onOff("privilege_raise", "privilege_lower", "administrator")],
   ["ldap_binding_user", onOff("privilege_raise", "privilege_lower", "ldap_binding_user")],
-  ["role roleName", { reads: "ordered", judge: role }],
+  ["role roleName", { reads: ROLE_EFFECTS, judge: role }],
   ["password passwordDate", always("password_change")],
   ["password_expired", onOff("password_reset", undefined)],
   ["password_never_expires", onOff("password_never_expires", undefined)],
@@ -52,9 +59,39 @@ const SETTING_RULES: ReadonlyMap<string, Rule> = rules([
 ]);
 
 /** How the rules read each name that they know. A change of any other field has no effect. */
-export const changeKinds: ReadonlyMap<string, ChangeKind> = new Map(
-  [...ACCOUNT_RULES, ...SETTING_RULES].map(([name, rule]) => [name, rule.reads]),
-);
+export const changeKinds: ReadonlyMap<string, ChangeKind> = kindsOf([
+  ["account", ACCOUNT_RULES],
+  ["setting", SETTING_RULES],
+]);
+
+/** An effect is an account's or a setting's: the type of the event decides which rules are asked. */
+function kindsOf(tables: readonly (readonly [string, ReadonlyMap<string, Rule>])[]) {
+  const kinds = new Map<string, ChangeKind>();
+  for (const [table, rules] of tables)
+    for (const [name, { reads }] of rules) {
+      const own = typeof reads === "string" ? reads : prefixed(reads, table);
+      const known = kinds.get(name);
+      kinds.set(name, known === undefined ? own : both(known, own));
+    }
+  return kinds;
+}
+
+type Effects = Exclude<ChangeKind, string>;
+
+function prefixed(reads: Effects, table: string): Effects {
+  const named = (effects: readonly string[]) => effects.map((effect) => `${table} ${effect}`);
+  if ("always" in reads) return { always: named(reads.always) };
+  if ("on" in reads) return { ...reads, on: named(reads.on), off: named(reads.off) };
+  return { higher: named(reads.higher), lower: named(reads.lower), other: named(reads.other) };
+}
+
+/** A name that both tables know. */
+function both(one: ChangeKind, other: ChangeKind): ChangeKind {
+  if (typeof one === "string" || typeof other === "string" || !("on" in one && "on" in other))
+    return "ordered";
+  const isListed = one.isListed || other.isListed;
+  return { on: [...one.on, ...other.on], off: [...one.off, ...other.off], isListed };
+}
 
 export function judgeAccount(change: FieldChange): Judged | undefined {
   return judge(ACCOUNT_RULES, change);
@@ -86,8 +123,11 @@ function normalized(name: string): string {
 /** A boolean, also as text; a missing new value counts as false if the old one was true. */
 function onOff(on: Effect | undefined, off: Effect | undefined, privilege?: string): Rule {
   return {
-    // Privileges are listed in the order of the changes.
-    reads: privilege === undefined ? "entry" : "ordered",
+    reads: {
+      on: on === undefined ? [] : [on],
+      off: off === undefined ? [] : [off],
+      isListed: privilege !== undefined,
+    },
     judge({ from, to }) {
       const is = boolean(to) ?? (boolean(from) === true ? false : undefined);
       if (is === undefined || is === boolean(from)) return undefined;
@@ -104,7 +144,7 @@ function boolean(value: unknown): boolean | undefined {
 }
 
 function always(effect: Effect): Rule {
-  return { reads: "alone", judge: () => ({ effect }) };
+  return { reads: { always: [effect] }, judge: () => ({ effect }) };
 }
 
 function accountState({ to }: FieldChange): Judged | undefined {
@@ -114,7 +154,7 @@ function accountState({ to }: FieldChange): Judged | undefined {
 }
 
 /** The service's own roles for administrators, by what they may do. */
-const ROLE_RANKS: ReadonlyMap<string, number> = new Map([
+export const ROLE_RANKS: ReadonlyMap<string, number> = new Map([
   ["read only", 1],
   ["billing only", 1],
   ["help desk", 2],
