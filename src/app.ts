@@ -225,7 +225,8 @@ async function assemble(
   });
   const following = { journal, db, clock, metrics, draining: isDraining, hasDrift: config.drift };
   const followers = await openFollowers({ ...following, applyImports: imports.apply });
-  const actions = createActions({ config, db, journal, accounts, deliveries, archives, clock });
+  const lane = options.lane && config.shard?.index;
+  const actions = createActions({ config, db, journal, accounts, deliveries, archives, clock, lane });
   const requests = createRequests(db, clock);
   const live: LiveView = {
     startedMs: clock.now(),
@@ -234,8 +235,7 @@ async function assemble(
     deliveries: () => [...deliveries, ...archives].map((one) => one.status()),
     rates: rates.view,
   };
-  const view = createView(db, live, viewOptions(config, clock));
-
+  const view = createView(db, live, { ...viewOptions(config, clock), lane });
   const { routes } = imports;
   const extras = options.lane && { routes, answer: options.lane.answer };
   const search = openSearchProcess(config, options.searchProcess, { clock, alarms, log, archives, journal });

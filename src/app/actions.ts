@@ -24,6 +24,8 @@ export interface ActionParts {
   readonly accounts: readonly Account[];
   readonly deliveries: readonly Delivery[];
   readonly clock: Clock;
+  /** Undefined outside of a cluster. */
+  readonly lane?: number | undefined;
 }
 
 /** The one implementation of the actions; the page, the HTTP API and the commands all use it. */
@@ -36,8 +38,8 @@ export function createActions(parts: ActionParts): Actions {
   };
 }
 
-function deadLetterActions({ db, journal }: ActionParts): Pick<Actions, "replay" | "drop"> {
-  const deadLetters = createDeadLetters(db);
+function deadLetterActions({ db, journal, lane }: ActionParts): Pick<Actions, "replay" | "drop"> {
+  const deadLetters = createDeadLetters(db, lane);
   return {
     async replay(filter) {
       // The bound keeps letters out that the sink refuses again while earlier ones are still replayed.
@@ -59,6 +61,7 @@ function sinkActions({
   db,
   journal,
   deliveries,
+  lane,
 }: ActionParts): Pick<Actions, "retry" | "resume" | "rename" | "forget"> {
   const deliveryOf = (sink: string) => {
     const found = deliveries.find((delivery) => delivery.status().name === sink);
@@ -91,7 +94,7 @@ function sinkActions({
           `The state file already has a position for a sink "${to}". Forget that one first, or choose another name.`,
         );
       // They get new checksums with the new name.
-      createDeadLetters(db).refuseDamaged({ sink: from }, "Nothing was changed.");
+      createDeadLetters(db, lane).refuseDamaged({ sink: from }, "Nothing was changed.");
       await journal.readers.rename(from, to);
       return { count: 1, message: `The position of "${from}" now belongs to "${to}".` };
     },

@@ -99,3 +99,14 @@ export function rangesText(ascending: readonly number[]): string {
   }
   return ranges.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
+
+/** Numbers of one lane among those of all lanes. */
+const LANES_MAX = 1024;
+
+export function numberInAll(lane: number | undefined, id: number): number {
+  return lane === undefined ? id : id * LANES_MAX + lane;
+}
+
+export function numberInLane(all: number): { readonly lane: number; readonly id: number } {
+  return { lane: all % LANES_MAX, id: Math.floor(all / LANES_MAX) };
+}

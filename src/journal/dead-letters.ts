@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { identityAt } from "../core/identity.ts";
 import { RouteError } from "../core/route.ts";
 import { type ScannedPage, scanPage } from "../core/scanner.ts";
+import { numberInAll } from "../core/shard.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
 import { fitsChecksum } from "./row-checksums.ts";
@@ -57,8 +58,11 @@ const REPLAY_MAX = 10_000;
 export const IS_PASSED =
   "COALESCE((page, event) < (SELECT page, event FROM readers WHERE name = dead_letters.reader), TRUE)";
 
-/** Events that a sink refused: they can be listed, shown, returned to the sink, or deleted. */
-export function createDeadLetters(db: State) {
+/**
+ * Events that a sink refused: they can be listed, shown, returned to the sink, or deleted. Those of a `lane` are named
+ * by their numbers among all lanes.
+ */
+export function createDeadLetters(db: State, lane?: number) {
   return {
     list(filter: DeadLetterFilter, limit: number): DeadLetterRow[] {
       const { where, values } = conditionsOf(db, filter);
@@ -77,7 +81,8 @@ export function createDeadLetters(db: State) {
       const { where, values } = conditionsOf(db, filter);
       const rows = db.prepare(`SELECT * FROM dead_letters ${where} ORDER BY id`).iterate(...values);
       const ids: number[] = [];
-      for (const row of rows as Iterable<ReplayRow>) if (!fitsChecksum(row)) ids.push(row.id);
+      for (const row of rows as Iterable<ReplayRow>)
+        if (!fitsChecksum(row)) ids.push(numberInAll(lane, row.id));
       if (ids.length > 0) throw damagedError(ids, done);
     },
 
@@ -110,10 +115,14 @@ export function createDeadLetters(db: State) {
       const { where, values } = conditionsOf(db, filter, IS_PASSED);
       return db.change(() => {
         const found = db
-          .prepare(`SELECT * FROM dead_letters ${where} ORDER BY reader, account, page, event LIMIT ?`)
-          .all(...values, REPLAY_MAX) as ReplayRow[];
-        // The page that a damaged one comes to would have a right checksum, and the damage could not be seen any more.
-        const rows = found.filter(fitsChecksum);
+          .prepare(`SELECT * FROM dead_letters ${where} ORDER BY reader, account, page, event`)
+          .iterate(...values) as Iterable<ReplayRow>;
+        const rows: ReplayRow[] = [];
+        for (const row of found) {
+          // The page that a damaged one comes to would have a right checksum, and the damage could not be seen any more.
+          if (fitsChecksum(row)) rows.push(row);
+          if (rows.length === REPLAY_MAX) break;
+        }
         for (const run of runsOf(rows)) {
           const scanned = scanPage(arrayOf(run));
           pages.insert(pageOf(run, scanned), scanned);

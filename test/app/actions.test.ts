@@ -7,6 +7,7 @@ import { createClusterActions } from "../../src/app/cluster/actions.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { UnknownNameError } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { numberInAll } from "../../src/core/shard.ts";
 import { createDeadLetters } from "../../src/journal/dead-letters.ts";
 import { verifyState } from "../../src/journal/verify.ts";
 import { createDeadLettersView } from "../../src/journal/view/dead-letters.ts";
@@ -23,7 +24,7 @@ describe("the actions", () => {
   });
   afterEach(() => fixture.close());
 
-  function actions({ db, journal }: Pick<JournalFixture, "db" | "journal"> = fixture) {
+  function actions({ db, journal }: Pick<JournalFixture, "db" | "journal"> = fixture, lane?: number) {
     const account = (name: string) =>
       ({ name, poller: { planNow: () => polled.push(name) } }) as unknown as Account;
     return createActions({
@@ -34,6 +35,7 @@ describe("the actions", () => {
       deliveries: [],
       archives: [],
       clock: systemClock,
+      lane,
     });
   }
 
@@ -82,14 +84,32 @@ describe("the actions", () => {
     });
   });
 
-  /** Changes a letter as a disk does: its checksum stays. */
-  function damage(id: number): void {
-    const checksum = fixture.db.prepare("SELECT row_checksum FROM dead_letters WHERE id = ?").pluck().get(id);
-    fixture.db
-      .prepare("UPDATE dead_letters SET bytes = replace(bytes, 'login', 'lozin') WHERE id = ?")
-      .run(id);
-    fixture.db.prepare("UPDATE dead_letters SET row_checksum = ? WHERE id = ?").run(checksum, id);
+  /** Changes letters as a disk does: their checksums stay. */
+  function damage(from: number, to = from): void {
+    const ids = `id BETWEEN ${from} AND ${to}`;
+    fixture.db.exec(`CREATE TEMP TABLE sums AS SELECT id, row_checksum FROM dead_letters WHERE ${ids};
+      UPDATE dead_letters SET bytes = replace(bytes, 'login', 'lozin') WHERE ${ids};
+      UPDATE dead_letters SET row_checksum = sums.row_checksum FROM sums WHERE sums.id = dead_letters.id;
+      DROP TABLE sums`);
   }
+
+  test("R37 letters behind more damaged ones than one transaction takes are replayed, and the damaged ones named", async () => {
+    await bury(10_003, () => "400: no");
+    damage(1, 10_001);
+    await expect(actions().replay({ sink: "siem" }, signal)).rejects.toThrow(
+      "2 dead letters were returned to their sinks. The dead letters 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 9991 more cannot be used",
+    );
+    expect(createDeadLetters(fixture.db).counts()).toEqual([{ sink: "siem", count: 10_001 }]);
+  });
+
+  test("R37 a damaged letter of a lane is named by its number among all lanes", async () => {
+    await bury(4, () => "400: no");
+    damage(3);
+    const number = numberInAll(1, 3);
+    const named = new RegExp(`The dead letter ${number} cannot be used`);
+    await expect(actions(fixture, 1).replay({ sink: "siem" }, signal)).rejects.toThrow(named);
+    expect(() => createDeadLettersView(fixture.db, 1).one(3)).toThrow(named);
+  });
 
   test("R37 a dead letter that does not fit its checksum is not used, and named; the others go on", async () => {
     await bury(4, () => "400: no");

@@ -9,9 +9,8 @@ import {
 } from "../../core/actions.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { explain, UsageError } from "../../core/errors.ts";
-import { shareOf } from "../../core/shard.ts";
+import { numberInLane, shareOf } from "../../core/shard.ts";
 import { errorOf } from "../requests.ts";
-import { numberInLane } from "./merge-lists.ts";
 import type { Messenger } from "./messenger.ts";
 
 /*

@@ -1,3 +1,4 @@
+import { numberInAll } from "../../core/shard.ts";
 import type { DeadLettersQuery, DeadLettersView } from "../../core/view/dead-letters.ts";
 import type { DriftView } from "../../core/view/events.ts";
 import type {
@@ -9,17 +10,6 @@ import type { RatesView } from "../../core/view/status.ts";
 import type { CalendarDay, CalendarView } from "../../core/view/windows.ts";
 import { DAY_STATES } from "../../core/view/windows.ts";
 import { extreme } from "./merge-status.ts";
-
-/** Numbers of one lane among those of all lanes. */
-const LANES_MAX = 1024;
-
-export function numberInAll(lane: number | undefined, id: number): number {
-  return lane === undefined ? id : id * LANES_MAX + lane;
-}
-
-export function numberInLane(all: number): { readonly lane: number; readonly id: number } {
-  return { lane: all % LANES_MAX, id: Math.floor(all / LANES_MAX) };
-}
 
 export function mergeRates(list: readonly RatesView[], empty: RatesView): RatesView {
   const newest = [...list].sort((a, b) => b.fromMs - a.fromMs)[0];

@@ -1,5 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
-import { rangesText } from "../../core/shard.ts";
+import { numberInAll, numberInLane, rangesText } from "../../core/shard.ts";
 import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
@@ -10,8 +10,6 @@ import {
   mergeDrift,
   mergeOrganizations,
   mergeRates,
-  numberInAll,
-  numberInLane,
 } from "./merge-lists.ts";
 import { addRecords, extreme, mergeSinks, mergeStatuses } from "./merge-status.ts";
 

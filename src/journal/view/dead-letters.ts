@@ -14,8 +14,8 @@ const GROUPS_MAX = 100;
 
 type Row = Omit<DeadLetterView, "group"> & { readonly reasonGroup: string };
 
-export function createDeadLettersView(db: State) {
-  const letters = createDeadLetters(db);
+export function createDeadLettersView(db: State, lane?: number) {
+  const letters = createDeadLetters(db, lane);
   const counts = db.prepare("SELECT reader, COUNT(*) FROM dead_letters GROUP BY reader").raw();
   const list = db.prepare(
     `SELECT ${COLUMNS} FROM dead_letters

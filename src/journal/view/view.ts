@@ -24,6 +24,7 @@ import { windowsOf } from "./windows.ts";
 export interface ViewOptions {
   readonly clock: Clock;
   readonly version: string;
+  readonly lane?: number | undefined;
   /** The state file's path; its log is beside it. */
   readonly file: string;
   readonly budgetBytes: number | null;
@@ -36,7 +37,6 @@ export interface ViewOptions {
     readonly type: string;
     readonly guarantee: "exactly_once" | "at_least_once";
     readonly promise: string;
-    /** Whether it has a filter. */
     readonly isFiltered?: boolean;
   }[];
   /** False where no process runs: what an ended one has stored is not current (R40). Undefined: that is not known. */
@@ -58,7 +58,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
   const ledger = createLedgerView(db, clock);
   const windowDays = createWindowDays(db);
   const backlogs = createBacklogs(db);
-  const deadLetters = createDeadLettersView(db);
+  const deadLetters = createDeadLettersView(db, options.lane);
   const gaps = createGapQueries(db);
   const foreignAlarms = createForeignAlarms(db);
   const space = createSpace(db, options.file, options.budgetBytes ?? 0);
