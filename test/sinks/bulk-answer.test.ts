@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { RetryableError } from "../../src/core/errors.ts";
 import type { Answer } from "../../src/core/http/requester.ts";
 import { resultsOf } from "../../src/sinks/bulk/answer.ts";
+import { jsonOf } from "../../src/sinks/over-http/status.ts";
 
 const answerOf = (text: string, isWhole = true) =>
   ({ status: 200, text, isWhole }) as Partial<Answer> as Answer;
@@ -65,4 +66,14 @@ describe("the answer to a bulk request", () => {
   ])("that is %s is tried again", (_, text, isWhole) => {
     expect(() => resultsOf(answerOf(text, isWhole), 2)).toThrow(RetryableError);
   });
+});
+
+test("millions of empty objects are not parsed, and an answer about the largest request is", () => {
+  const hostile = answerOf(`{"took":1,"errors":true,"items":[${"{},".repeat(300_000)}{}]}`);
+  expect(jsonOf(hostile)).toBeUndefined();
+  expect(() => resultsOf(hostile, 2)).toThrow(RetryableError);
+  const item =
+    '{"create":{"status":400,"error":{"type":"mapper_parsing_exception","reason":"Preview: {[{}]} {{"}}}';
+  const honest = answerOf(`{"took":1,"errors":true,"items":[${Array(5000).fill(item).join(",")}]}`);
+  expect(resultsOf(honest, 5000).items).toHaveLength(5000);
 });

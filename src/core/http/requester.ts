@@ -40,6 +40,8 @@ export interface Outgoing {
   readonly body?: Uint8Array | string | readonly Uint8Array[];
   /** Compresses the body and says so. */
   readonly gzip?: boolean;
+  /** The largest answer that is read whole, where it says something about each event; never more than ANSWER_BYTES_MAX. */
+  readonly answerBytesMax?: number;
 }
 
 /** HTTP to one destination. */
@@ -74,9 +76,9 @@ export interface SignableRequest {
   readonly body: Uint8Array | string;
 }
 
-/** An answer that takes events may name each of them. */
+/** A list, or an answer that names each event. */
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;
-/** Only the beginning of a refusal is shown to anyone. */
+/** Of all other answers. Only the beginning of a refusal is shown to anyone. */
 const BEGINNING_BYTES = 2 ** 20;
 
 export async function makeRequester(options: RequesterOptions): Promise<Requester> {
@@ -112,7 +114,8 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
       signal,
     });
     const isBinary = /protobuf/i.test(String(response.headers["content-type"]));
-    const bytesMax = response.statusCode < 300 ? ANSWER_BYTES_MAX : BEGINNING_BYTES;
+    const { answerBytesMax = method === "GET" ? ANSWER_BYTES_MAX : BEGINNING_BYTES } = outgoing;
+    const bytesMax = response.statusCode < 300 ? Math.min(answerBytesMax, ANSWER_BYTES_MAX) : BEGINNING_BYTES;
     const { bytes, isWhole } = await readBounded(response.body, bytesMax);
     const text = bytes.toString(isBinary ? "latin1" : "utf8");
     return {

@@ -31,6 +31,9 @@ export function bulkPromiseOf({ dataStream }: BulkConfig): string | undefined {
 /** Documents in one bulk request. */
 const REQUEST_RECORDS_MAX = 5000;
 const LINE_BREAK = 0x0a;
+/** Of an answer, without its items, and of an item with the reason why it was refused. */
+const ANSWER_BYTES = 65_536;
+const ITEM_BYTES_MAX = 4096;
 
 /** The bulk API of both, with `create` and a deterministic _id: a repeated request is harmless. */
 export async function openBulk(
@@ -78,7 +81,8 @@ export async function openBulk(
       batch,
       places.map((place) => part[place]!),
     );
-    const answer = await requester.send({ url, headers, body, gzip: config.gzip }, signal);
+    const answerBytesMax = ANSWER_BYTES + places.length * ITEM_BYTES_MAX;
+    const answer = await requester.send({ url, headers, body, gzip: config.gzip, answerBytesMax }, signal);
     if (!isSuccess(answer)) {
       const error = bulkError(answer, destination);
       if (error) throw error;

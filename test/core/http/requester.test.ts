@@ -30,25 +30,34 @@ describe("a request", () => {
   afterEach(() => server.close());
 
   test.each([
-    [200, 17],
-    [500, 2],
-    [400, 2],
-  ])("of a %i answer that is too large, only the beginning is kept in memory", async (status, megabytes) => {
-    server = await startServer(() => ({ status, body: "x".repeat(megabytes * 2 ** 20) }));
-    const answer = await (await make()).send({ url: server.url, headers: {}, body: "" }, signal);
-    expect(answer.isWhole).toBe(false);
-    expect(answer.text).toMatch(/^x+$/);
-    expect(answer.text.length).toBeLessThanOrEqual(2 ** 20);
-    const again = await requester!.send({ url: server.url, headers: {}, body: "" }, signal);
-    expect(again.status).toBe(status);
-  });
+    [200, 2, undefined],
+    [200, 4, 3 * 2 ** 20],
+    [200, 17, 2 ** 30],
+    [500, 2, 2 ** 30],
+    [400, 2, undefined],
+  ])(
+    "of a %i answer that is too large, only the beginning is kept in memory",
+    async (status, megabytes, answerBytesMax) => {
+      server = await startServer(() => ({ status, body: "x".repeat(megabytes * 2 ** 20) }));
+      const more = answerBytesMax === undefined ? {} : { answerBytesMax };
+      const answer = await (await make()).send({ url: server.url, headers: {}, body: "", ...more }, signal);
+      expect(answer.isWhole).toBe(false);
+      expect(answer.text).toMatch(/^x+$/);
+      expect(answer.text.length).toBeLessThanOrEqual(2 ** 20);
+      const again = await requester!.send({ url: server.url, headers: {}, body: "" }, signal);
+      expect(again.status).toBe(status);
+    },
+  );
 
-  test("a large answer of a destination that takes the events is read whole", async () => {
-    server = await startServer(() => ({ status: 200, body: "x".repeat(15 * 2 ** 20) }));
-    const answer = await (await make()).send({ url: server.url, headers: {}, body: "" }, signal);
-    expect(answer.isWhole).toBe(true);
-    expect(answer.text.length).toBe(15 * 2 ** 20);
-  });
+  test.each([{ method: "POST", answerBytesMax: 2 ** 24 }, { method: "GET" }] as const)(
+    "a large answer that says something about each event, and a list, is read whole",
+    async (asked) => {
+      server = await startServer(() => ({ status: 200, body: "x".repeat(15 * 2 ** 20) }));
+      const answer = await (await make()).send({ url: server.url, headers: {}, ...asked }, signal);
+      expect(answer.isWhole).toBe(true);
+      expect(answer.text.length).toBe(15 * 2 ** 20);
+    },
+  );
 
   test("hides secrets in the answer, and leaves words too short to be one", async () => {
     server = await startServer(() => ({ status: 400, body: "about s3cret-word and s3cret-word" }));
