@@ -134,7 +134,7 @@ function unknownPosition(name: string, there: Position, position: Position): Dec
     );
   }
   return new DecisionNeededError(
-    `The destination of "${name}" holds a position that this journal does not know (page ${there.page}; the state says ${position.page}): the state file was restored from an older copy.`,
+    `The destination of "${name}" holds a position that this journal does not know (page ${there.page}; the state says ${position.page}): the state file was restored from an older copy, or its newest writes were lost.`,
     [RESTORE_STATE, ...choices(name, { state: SEND_SINCE_COPY, now })],
   );
 }

@@ -6,7 +6,7 @@ import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
  * the first whose salts or checksum do not fit. Frames with other salts are left from an earlier use of the
  * file. A frame that does not fit, followed by a later transaction with the current salts, is damage: SQLite would
  * ignore every transaction from there on without a word. In the last transaction the same is a write that did not
- * finish. A running process changes the log while it is read, so only a finding that stays counts.
+ * finish: a power failure leaves any part of it. A running process changes the log while it is read, so only a finding that stays counts.
  */
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
@@ -66,18 +66,16 @@ function checkFrames(handle: number, size: number): LogFinding {
       if (isCurrent && isCommit(frameHeader)) laterCommits++;
       continue;
     }
-    if (isCurrent) {
-      const page = read(handle, at + FRAME_HEADER_BYTES, pageBytes);
-      const next = checksum(page, isBigEndian, checksum(frameHeader.subarray(0, 8), isBigEndian, sums));
-      if (fits(frameHeader, 16, next)) {
-        sums = next;
-        frames = number;
-        continue;
-      }
+    const page = read(handle, at + FRAME_HEADER_BYTES, pageBytes);
+    const next = checksum(page, isBigEndian, checksum(frameHeader.subarray(0, 8), isBigEndian, sums));
+    if (isCurrent && fits(frameHeader, 16, next)) {
+      sums = next;
+      frames = number;
+      continue;
     }
     firstBad = number;
     // The next commit is that of the bad frame's own transaction, unless the bad frame is that commit.
-    laterCommits = isCommit(frameHeader) ? 0 : -1;
+    laterCommits = wasCommit(frameHeader, page, isBigEndian, sums, isCurrent) ? 0 : -1;
   }
   if (laterCommits <= 0) return { frames, ignored, problem: null };
   return {
@@ -98,6 +96,26 @@ function isCommit(frameHeader: Buffer): boolean {
   return frameHeader.readUInt32BE(4) !== 0;
 }
 
+/**
+ * The same of a frame that does not fit, whose size may be the damaged part. Its page and its checksum allow just
+ * one page number and one size: where one of them is what it says, the other was written so too.
+ */
+function wasCommit(
+  frameHeader: Buffer,
+  page: Buffer,
+  isBigEndian: boolean,
+  before: Sums,
+  isCurrent: boolean,
+): boolean {
+  const after = [frameHeader.readUInt32BE(16), frameHeader.readUInt32BE(20)] as const;
+  const [first, second] = checksumBefore(page, isBigEndian, after);
+  const word = wordsOf(frameHeader, isBigEndian);
+  const number = (first - before[0] - before[1]) >>> 0;
+  const size = (second - before[1] - first) >>> 0;
+  if (number === word(0) || size === word(4)) return size !== 0;
+  return isCurrent && isCommit(frameHeader);
+}
+
 type Sums = readonly [number, number];
 
 function fits(header: Buffer, at: number, [first, second]: Sums): boolean {
@@ -108,10 +126,26 @@ function fits(header: Buffer, at: number, [first, second]: Sums): boolean {
 function checksum(bytes: Buffer, isBigEndian: boolean, [before, beforeSecond]: Sums): Sums {
   let first = before;
   let second = beforeSecond;
-  const word = isBigEndian ? (at: number) => bytes.readUInt32BE(at) : (at: number) => bytes.readUInt32LE(at);
+  const word = wordsOf(bytes, isBigEndian);
   for (let at = 0; at < bytes.length; at += 8) {
     first = (first + word(at) + second) >>> 0;
     second = (second + word(at + 4) + first) >>> 0;
   }
   return [first, second];
+}
+
+/** The sums with which `checksum` would give these. */
+function checksumBefore(bytes: Buffer, isBigEndian: boolean, [after, afterSecond]: Sums): Sums {
+  let first = after;
+  let second = afterSecond;
+  const word = wordsOf(bytes, isBigEndian);
+  for (let at = bytes.length - 8; at >= 0; at -= 8) {
+    second = (second - word(at + 4) - first) >>> 0;
+    first = (first - word(at) - second) >>> 0;
+  }
+  return [first, second];
+}
+
+function wordsOf(bytes: Buffer, isBigEndian: boolean): (at: number) => number {
+  return isBigEndian ? (at) => bytes.readUInt32BE(at) : (at) => bytes.readUInt32LE(at);
 }
