@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { parseBounded } from "../core/http/bounded-json.ts";
 import { BadRequestError, DirectoryError, NonsenseError, NotFoundError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import {
@@ -64,7 +65,7 @@ function meansAbsent(error: unknown): boolean {
 
 function parseJson(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString("utf8"));
+    return parseBounded(body.toString("utf8"));
   } catch {
     return undefined;
   }

@@ -326,6 +326,13 @@ describe("paging", () => {
     await expect(all(client.applications(OPTIONS))).rejects.toThrow(/another order/);
   });
 
+  it("refuses an answer of very many objects before it is parsed", async () => {
+    await open((_, response) => response.writeHead(200).end(`{"results":[${"{},".repeat(300_000)}{}]}`));
+    const error = await caught(client.application("a1", OPTIONS));
+    expect(error).toBeInstanceOf(NonsenseError);
+    expect((error as Error).message).toMatch(/more than 200,000 objects/);
+  });
+
   it("ends when a service ignores skip or repeats records", async () => {
     await open((_request, response) =>
       response.end(JSON.stringify({ results: RECORDS, totalCount: 100_000 })),

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
+import { PausedError, RejectedEventsError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
 import { createTurns, pressureOf, requestParts, sendParts } from "../../src/sinks/bulk/pressure.ts";
 import { attempt, drive, openSink } from "../contract/drive.ts";
@@ -77,6 +77,24 @@ describe("opensearch signed for AWS", () => {
   afterEach(async () => {
     await server.close();
     for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]) delete process.env[name];
+  });
+
+  test("an index that was deleted is created again with the next attempt", async () => {
+    let isThere = false;
+    server = await startServer(({ path, method }) => {
+      if (method === "PUT" && path === "/events") isThere = true;
+      const error = { type: "index_not_found_exception", reason: "no such index [events]" };
+      const item = isThere ? { status: 201 } : { status: 404, error };
+      const items = Array.from({ length: 5 }, () => ({ create: item }));
+      return { status: 200, body: path === "/_bulk" ? { took: 1, errors: !isThere, items } : {} };
+    });
+    const target = { definition: opensearch, config: { url: server.url, index: "events" } };
+    const sink = await openSink(target);
+    expect(await attempt(sink, makeBatch(sink, makeEvents(5)))).toBeUndefined();
+    isThere = false;
+    expect(await attempt(sink, makeBatch(sink, makeEvents(5)))).toBeInstanceOf(PausedError);
+    expect(await attempt(sink, makeBatch(sink, makeEvents(5)))).toBeUndefined();
+    await sink.close();
   });
 
   test("every request carries a signature over its compressed body", async () => {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
+import { parseBounded, TooManyObjectsError } from "../../core/http/bounded-json.ts";
 import {
   CutOffError,
   DirectoryError,
@@ -32,7 +33,8 @@ const BACK_OFF_MS = 500;
 const BACK_OFF_MS_MAX = 30_000;
 /** Longest Retry-After that is waited out here; a longer one is the caller's decision. */
 const RETRY_AFTER_MS_MAX = 120_000;
-const BODY_BYTES_MAX = 64 * 2 ** 20;
+/** Lists are read in pages, so an answer has a few hundred items at most. */
+const BODY_BYTES_MAX = 16 * 2 ** 20;
 
 export function callerOf(exchange: Exchange, managementUrl: string, clock: Clock): Caller {
   return async (call) => {
@@ -110,8 +112,10 @@ function parse<Output>(
   const text = body.toString("utf8").trim();
   let json: unknown;
   try {
-    json = text === "" ? undefined : JSON.parse(text);
+    json = text === "" ? undefined : parseBounded(text);
   } catch (cause) {
+    if (cause instanceof TooManyObjectsError)
+      throw new NonsenseError(`${where}: ${cause.message}`, { status, requestId });
     throw new NonsenseError(`${where}: the answer is not JSON`, { status, requestId, cause });
   }
   const parsed = answer.safeParse(json);

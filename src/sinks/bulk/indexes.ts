@@ -39,7 +39,8 @@ export function indexCreator(connection: BulkConnection, memory: Map<string, unk
   const known = (memory.get("indexes") as Set<string> | undefined) ?? new Set<string>();
   memory.set("indexes", known);
   let isAllowed = true;
-  return async (names: ReadonlySet<string>, signal: AbortSignal): Promise<void> => {
+
+  async function create(names: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const name of names) {
       if (!isAllowed || known.has(name)) continue;
       const headers = { ...connection.headers, "content-type": "application/json" };
@@ -52,5 +53,11 @@ export function indexCreator(connection: BulkConnection, memory: Map<string, unk
         known.add(name);
       } else return;
     }
+  }
+
+  return {
+    create,
+    /** After a refusal: an index may have been deleted, and is created again then. */
+    forget: () => known.clear(),
   };
 }

@@ -1,4 +1,4 @@
-import { RejectedEventsError, TooLargeError } from "../../core/errors.ts";
+import { PausedError, RejectedEventsError, TooLargeError } from "../../core/errors.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import type { JournalPage } from "../../core/journal.ts";
 import type { SharedLines } from "../../core/page-slice.ts";
@@ -63,7 +63,7 @@ export async function openBulk(
   const isJsonFormat = isJson(format);
   // Elasticsearch itself leaves over-long values out of the index.
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
-  const create = indexCreator(connection, memory);
+  const indexes = indexCreator(connection, memory);
   const pressure = pressureOf(memory, { requests: config.requestsMax, bytes: config.batchBytesMax });
   const inTurn = createTurns(() => pressure.width);
   const lines = createActionsAndDocuments();
@@ -146,11 +146,16 @@ export async function openBulk(
     const names = new Set(needed);
     needed.clear();
     lastIndex = undefined;
-    if (!config.dataStream) await create(names, signal);
+    if (!config.dataStream) await indexes.create(names, signal);
     const sizes = bodySizesOf(batch).map((size) => size + 1);
-    await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
-      sendPart(batch, part, signal),
-    );
+    try {
+      await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
+        sendPart(batch, part, signal),
+      );
+    } catch (error) {
+      if (error instanceof PausedError) indexes.forget();
+      throw error;
+    }
     return { index: template };
   }
 

@@ -1,4 +1,5 @@
 import { PausedError, RetryableError, TooLargeError } from "../../core/errors.ts";
+import { parseBounded } from "../../core/http/bounded-json.ts";
 import type { Answer } from "../../core/http/requester.ts";
 
 export interface StatusOptions {
@@ -38,30 +39,14 @@ export function isSuccess(answer: Answer): boolean {
   return answer.status >= 200 && answer.status < 300;
 }
 
-/**
- * Objects and arrays in an answer. A broken destination could send millions of empty ones: parsing them would take
- * hundreds of megabytes and stop the program for seconds.
- */
-const OBJECTS_MAX = 200_000;
-
 /** The answer as a JSON object; undefined when it is none, or has too many objects to be one. */
 export function jsonOf(answer: Answer): Record<string, unknown> | undefined {
-  if (hasManyObjects(answer.text)) return undefined;
   try {
-    const value: unknown = JSON.parse(answer.text);
+    const value = parseBounded(answer.text);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;
   }
-}
-
-function hasManyObjects(text: string): boolean {
-  if (text.length < OBJECTS_MAX) return false;
-  let left = OBJECTS_MAX;
-  for (const opening of ["{", "["])
-    for (let at = text.indexOf(opening); at >= 0; at = text.indexOf(opening, at + 1))
-      if (--left < 0) return true;
-  return false;
 }
 
 const SAID_LENGTH_MAX = 300;
