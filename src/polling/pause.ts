@@ -1,10 +1,11 @@
 import type { PollContext } from "./context.ts";
+import type { Work } from "./plan/agenda.ts";
 import type { SourceFault } from "./read/source.ts";
 
 const ACCOUNT_PAUSE_MS_MIN = 15_000;
 const ACCOUNT_PAUSE_MS_MAX = 600_000;
 const DISK_PAUSE_MS = 5000;
-/** On a full disk small writes may succeed. The alarm stays while larger ones fail again and again. */
+/** On a full disk small writes may succeed. A failed one that is not made again counts for this long. */
 const DISK_QUIET_MS = 60_000;
 
 /** Whether the plan or the reading of a window was refused. */
@@ -18,6 +19,8 @@ export function createPause({ account, clock, alarms }: PollContext) {
   let pause: { readonly untilMs: number; readonly waitMs: number; readonly cause: PauseCause } | undefined;
 
   let diskFailedMs = Number.NEGATIVE_INFINITY;
+  /** Work on windows whose result could not be written; `undefined` for plans and upkeep. */
+  const unwritten = new Set<string | undefined>();
 
   /** A longer wait is never set: the local clock was set back meanwhile. */
   function untilMs(): number | null {
@@ -47,8 +50,9 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    forDisk(error: unknown): void {
+    forDisk(error: unknown, work?: Work): void {
       diskFailedMs = clock.now();
+      unwritten.add(work && nameOf(work));
       pause = { untilMs: clock.now() + DISK_PAUSE_MS, waitMs: ACCOUNT_PAUSE_MS_MIN, cause: "plan" };
       alarms.raise({
         kind: "state_unwritable",
@@ -59,10 +63,13 @@ export function createPause({ account, clock, alarms }: PollContext) {
         severity: "critical",
       });
     },
-    /** To be called now and then, after something was written. */
-    clearDiskAlarm(): void {
+    /** The result of this work was written, or a plan or upkeep, which may write less than the one that failed. */
+    wrote(work?: Work): void {
+      if (unwritten.size === 0) return;
+      if (work !== undefined) unwritten.delete(nameOf(work));
       // The distance in either direction: the local clock may have been set back.
-      if (Math.abs(clock.now() - diskFailedMs) >= DISK_QUIET_MS) alarms.clear("state_unwritable", account);
+      if (Math.abs(clock.now() - diskFailedMs) >= DISK_QUIET_MS) unwritten.clear();
+      if (unwritten.size === 0) alarms.clear("state_unwritable", account);
     },
     /** A plan that succeeds does not end the pause of a refused read: each further refusal would wait the shortest time. */
     end(cause: PauseCause): void {
@@ -71,4 +78,9 @@ export function createPause({ account, clock, alarms }: PollContext) {
       alarms.clear("account_refused", account);
     },
   };
+}
+
+/** The same window is polled, read and compared: each has something else to write. */
+function nameOf({ kind, window }: Work): string {
+  return `${kind} ${window.id}`;
 }

@@ -85,7 +85,7 @@ export function createPoller(options: PollerOptions) {
   async function keepUp(signal: AbortSignal): Promise<void> {
     upkeptMs = clock.now();
     await upkeep.turn();
-    pause.clearDiskAlarm();
+    pause.wrote();
     // There is no next turn in which the others would be asked.
     const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
     if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
@@ -154,11 +154,12 @@ export function createPoller(options: PollerOptions) {
     failing.worked(work.window.stream);
     canaries.worked(work.window.stream.organizations);
     pause.end("read");
+    pause.wrote(work);
   }
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
     agenda.hasFailed(work);
-    if (isDiskTrouble(error)) return pause.forDisk(error);
+    if (isDiskTrouble(error)) return pause.forDisk(error, work);
     const failures = agenda.failures(work) + 1;
     const consequence = await meetFault(context, work.window.id, error, failures, canaries, signal).catch(
       unmetFault,
@@ -169,7 +170,7 @@ export function createPoller(options: PollerOptions) {
     );
     switch (consequence.next) {
       case "disk":
-        return pause.forDisk(consequence.error);
+        return pause.forDisk(consequence.error, work);
       case "replan":
         planDueMs = 0;
         return agenda.changed(work.window);
