@@ -15,7 +15,8 @@ const BARE_RUNS = 3;
  * The main job: everything from the API into one sink by `run --once`, with the default config. Beside it a
  * bare loop reads the same pages and throws them away. Each job runs with `events` and with three times as
  * many. Speed and processor time per event are the slopes between the two, so start-up does not count; the
- * column "seconds" is the whole larger run. Jobs take turns.
+ * column "seconds" is the whole larger run. Jobs take turns, and the two sizes of a job follow each other: a machine
+ * that is slower for some minutes slows both.
  *
  * @param {{ events: number, organizations: number, pageSize: number, rounds: number,
  *   jobs: readonly { name: string, sink: object | (() => object), env?: object }[] }} scenario
@@ -24,30 +25,20 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
   const runs = new Map();
   /** By job, the reason; such a job has a row that says so. */
   const failed = new Map();
+  const start = new Date(Date.now() - (DAYS + 1) * 86_400_000).toISOString();
+  const simulators = new Map();
   let jsonSecondsPerEvent = 0;
-  for (const count of [events, 3 * events]) {
-    const simulator = await startSimulator(
-      ...["--events", count, "--organizations", organizations, "--days", DAYS],
-      ...["--event-bytes", EVENT_BYTES, "--no-late", "--no-gzip", "--live", "0"],
-    );
-    try {
-      const start = new Date(Date.now() - (DAYS + 1) * 86_400_000).toISOString();
-      if (count === events) jsonSecondsPerEvent = jsonCost(simulator, start);
-      const bare = [
-        BARE,
-        simulator.url,
-        simulator.apiKey,
-        start,
-        String(pageSize),
-        simulator.organizations.map(({ id }) => id).join(","),
-      ];
-      await measure(bare);
-      // A small run that something else slowed down makes every slope too good, and it takes a third of the time.
-      const turns = count === events ? rounds + 1 : rounds;
-      for (let round = 0; round < turns; round++) {
-        // It is the measure of all jobs and takes a second, so a disturbance would be a large part of it.
-        for (let again = 0; again < BARE_RUNS; again++) note(runs, "bare loop", count, await measure(bare));
-        for (const job of jobs) {
+  try {
+    for (const count of [events, 3 * events]) simulators.set(count, await simulatorFor(count, organizations));
+    jsonSecondsPerEvent = jsonCost(simulators.get(events), start);
+    for (const simulator of simulators.values()) await measure(bareLoop(simulator, start, pageSize));
+    for (let round = 0; round < rounds; round++) {
+      // It is the measure of all jobs and takes a second, so a disturbance would be a large part of it.
+      for (let again = 0; again < BARE_RUNS; again++)
+        for (const [count, simulator] of simulators)
+          note(runs, "bare loop", count, await measure(bareLoop(simulator, start, pageSize)));
+      for (const job of jobs) {
+        for (const [count, simulator] of simulators) {
           if (failed.has(job.name)) continue;
           try {
             note(runs, job.name, count, await exportTo(simulator, pageSize, job));
@@ -57,15 +48,26 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
           }
         }
       }
-    } finally {
-      await simulator.stop();
     }
+  } finally {
+    for (const simulator of simulators.values()) await simulator.stop();
   }
   const measured = [...runs]
     .filter(([name]) => !failed.has(name))
     .map(([name, counts]) => rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent));
   const notes = Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }));
   return { rows: [...measured, ...notes], failed: failed.size };
+}
+
+function simulatorFor(events, organizations) {
+  return startSimulator(
+    ...["--events", events, "--organizations", organizations, "--days", DAYS],
+    ...["--event-bytes", EVENT_BYTES, "--no-late", "--no-gzip", "--live", "0"],
+  );
+}
+
+function bareLoop({ url, apiKey, organizations }, start, pageSize) {
+  return [BARE, url, apiKey, start, String(pageSize), organizations.map(({ id }) => id).join(",")];
 }
 
 /** The best round counts for time, because other load can only add to it; for memory the worst. */
@@ -84,11 +86,17 @@ function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
   const [small, large] = [counts.get(events), counts.get(3 * events)];
   const slope = (large.cpuSeconds - small.cpuSeconds) / (2 * events);
   const perSecond = speedOf(counts, events);
+  const speed =
+    perSecond === undefined
+      ? { "events/s": "too noisy", "MB/s": "", "of the bare loop": "" }
+      : {
+          "events/s": Math.round(perSecond),
+          "MB/s": Math.round((perSecond * EVENT_BYTES) / 1e6),
+          "of the bare loop": Number((perSecond / (speedOf(bareCounts, events) ?? Number.NaN)).toFixed(2)),
+        };
   return {
     job: name,
-    "events/s": Math.round(perSecond),
-    "MB/s": Math.round((perSecond * EVENT_BYTES) / 1e6),
-    "of the bare loop": Number((perSecond / speedOf(bareCounts, events)).toFixed(2)),
+    ...speed,
     seconds: Number(large.seconds.toFixed(1)),
     "µs/event": Number((slope * 1e6).toFixed(1)),
     "of JSON": Number((slope / jsonSecondsPerEvent).toFixed(2)),
@@ -97,8 +105,10 @@ function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
   };
 }
 
+/** Undefined where the larger run took hardly longer than the smaller one: something else slowed that down. */
 function speedOf(counts, events) {
-  return (2 * events) / (counts.get(3 * events).seconds - counts.get(events).seconds);
+  const [small, large] = [counts.get(events).seconds, counts.get(3 * events).seconds];
+  return large > 1.2 * small ? (2 * events) / (large - small) : undefined;
 }
 
 function jsonCost(simulator, start) {
