@@ -221,6 +221,74 @@ test(
   120_000 + RUNS * 1000,
 );
 
+/** Each event in turn, often enough for recipes to be learned and used without a check. */
+function checkInTurn(...events: readonly object[]): void {
+  for (const { converter, recipes } of withAllRecipes())
+    for (const event of events.map((each) => journalEvent({ ...LOGIN, ...each })))
+      for (let time = 0; time < 12; time++) expect(String(recipes.encode(event))).toBe(converter(event));
+}
+
+test("the order of privileges counts, also where one is not judged by its rank", () => {
+  const sudo = { field: "sudo", from: false, to: true };
+  const others = [
+    { field: "role", from: "Manager", to: "Geschäftsführer" },
+    { field: "role", from: "Manager", to: 'a"b' },
+    { field: "attributes", from: {}, to: { administrator: true } },
+    { field: "administrator", from: "a\\b", to: true },
+  ];
+  for (const other of others)
+    checkInTurn(
+      { event_type: "user_update", changes: [sudo, other] },
+      { event_type: "user_update", changes: [other, sudo] },
+    );
+});
+
+test("members of changed objects count as changes", () => {
+  const large = {
+    field: "x",
+    from: null,
+    to: Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`m${at}`, at])),
+  };
+  const suspended = { field: "suspended", from: false, to: true };
+  const more = Array.from({ length: 60 }, (_, at) => ({ field: `f${at}`, from: 1, to: 2 }));
+  checkInTurn(
+    { event_type: "user_update", changes: [large, suspended, ...more] },
+    { event_type: "user_update", changes: [large, ...more, suspended] },
+  );
+});
+
+test("names that are equal in another case of any alphabet are noticed", () => {
+  for (const [one, other] of [
+    ["JOÉ", "joé"],
+    ["joé", "JOÉ"],
+    ["\u212aim", "kim"],
+    ["ИВАН", "иван"],
+    ["иван", "ИВАН"],
+  ] as const)
+    checkInTurn(
+      {
+        service: "ldap",
+        event_type: "ldap_bind",
+        initiated_by: { ...LOGIN.initiated_by, username: one },
+        username: "bob",
+      },
+      {
+        service: "ldap",
+        event_type: "ldap_bind",
+        initiated_by: { ...LOGIN.initiated_by, username: one },
+        username: other,
+      },
+    );
+});
+
+test("a changed role that is no text is written", () => {
+  const role = { field: "role", from: { toString: 1 }, to: ["Manager", { toString: 1 }] };
+  checkInTurn({
+    event_type: "user_update",
+    changes: [role, { field: "effect.action", from: { toString: 1 }, to: "allow" }],
+  });
+});
+
 test("shared bytes are those of `encode`, until the next call", () => {
   const recipes = withRecipes(converters.ocsf, reads);
   const events = Array.from({ length: 6 }, (_, number) => journalEvent({ ...LOGIN, id: `id-${number}` }));

@@ -3,7 +3,7 @@
  * and the slices that recipes may copy.
  */
 import { beginChanges, changesHash, listedHash, setType } from "./changes";
-import { addressClass, BY_VALUE, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
+import { addressClass, BY_VALUE, hasKelvin, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
 import { mix, mixBytes, step } from "./hash";
 import { isPlainNumber } from "./json";
 import {
@@ -41,6 +41,12 @@ export let layout: u64 = 0;
 let runs: u64 = 0;
 let outerRuns: u64 = 0;
 let leaves: i32 = 0;
+/**
+ * The compared texts with letters outside ASCII, and whether one of them may be the other case of another: then all of
+ * them decide.
+ */
+let wideTexts: u64 = 0;
+let isWideCase: bool = false;
 
 export function leafCount(): i32 {
   return leaves;
@@ -59,6 +65,8 @@ export function beginAnswers(): void {
   hash = seed;
   runs = 0;
   leaves = 0;
+  wideTexts = 0;
+  isWideCase = false;
   beginTexts();
   beginChanges();
 }
@@ -69,6 +77,7 @@ export function beginAnswers(): void {
 export function endAnswers(): void {
   const changes = changesHash();
   if (changes != 0) hash = step(hash, changes);
+  if (isWideCase) hash = step(hash, wideTexts);
   layout = mix(hash, changes == 0 ? runs : step(runs, listedHash()));
 }
 
@@ -156,9 +165,15 @@ export function readText(start: usize, length: i32, kind: u32): bool {
 
 function readCompared(start: usize, length: i32, kind: u32): bool {
   if (!mixEqual(start, length)) return false;
-  if (hasWideCase && !hasOnlyAsciiCase(start, length)) {
-    decides(start, length);
-    return true;
+  if (hasWideCase) {
+    wideTexts = mixBytes(mix(seed, wideTexts), start, length);
+    if (!hasOnlyAsciiCase(start, length)) {
+      // Its lower case is an ASCII letter, so it may be equal to any text.
+      if (hasKelvin(start, length)) return false;
+      isWideCase = true;
+      decides(start, length);
+      return true;
+    }
   }
   if (kind == ADDRESS) {
     const answer = addressClass(start, length);

@@ -11,7 +11,7 @@ import {
   setTo,
 } from "./changes";
 import { mix, mixBytes, step } from "./hash";
-import { endOfKey, isNewKey } from "./json";
+import { endOfKey, isNewKey, keyCount } from "./json";
 import { CHANGES } from "./kinds";
 import { endOfString, hasEscape, markOther, pastBlank } from "./loose";
 import { DEPTH_MAX } from "./memory";
@@ -34,6 +34,8 @@ export const IN_ARRAY: u64 = 1;
 let objects: u64 = 0;
 /** Of the array that was read last. */
 let elements: i32 = 0;
+/** Whether a new value in `changes` is an object. */
+let hasObject: bool = false;
 
 /** Forgets the event before. */
 // @ts-ignore: decorator
@@ -51,9 +53,12 @@ export function nextObject(): u64 {
 
 /** `changes` is copied as one slice. Entries without a declared name count only where they hold an object. */
 export function readChanges(start: usize, depth: i32): usize {
+  const keys = keyCount();
+  hasObject = false;
   const end = readArray(start, depth, true);
   if (end == 0) return 0;
-  if (elements > ENTRIES_MAX) decides(start, <i32>(end - start));
+  // Converters count the members of an object as entries.
+  if (elements > ENTRIES_MAX || (hasObject && keyCount() - keys > ENTRIES_MAX)) decides(start, <i32>(end - start));
   return addLeaf(start, <i32>(end - start), CHANGES) ? end : 0;
 }
 
@@ -116,7 +121,10 @@ function readEntry(start: usize, depth: i32): usize {
       setShape(outer);
       setTo(value, next);
       // The members of an object have names of their own.
-      if (first == 0x7b) isOrdered = true;
+      if (first == 0x7b) {
+        isOrdered = true;
+        hasObject = true;
+      }
     } else if (isFromKey(key, length)) {
       setShape(outer);
       setFrom(value, next);

@@ -84,8 +84,10 @@ export function addEntry(start: usize, length: i32, isOrdered: bool): void {
   } else if (name != 0 && !addSwitch(name == NAME_LISTED)) addOrdered(start, length);
 }
 
+/** It may list something too. */
 function addOrdered(start: usize, length: i32): void {
   orderedHash = mixBytes(mix(seed, orderedHash), start, length);
+  listed = step(listed, orderedHash);
 }
 
 /**
@@ -132,12 +134,9 @@ function addRank(): bool {
   return true;
 }
 
-/** 0 for a value that has none; -1 for one that may have one in disguise. */
+/** 0 for a value that has none; -1 for a text that may have one in disguise. */
 function rankAt(start: usize, end: usize): i32 {
-  if (start == 0) return 0;
-  const first = load<u8>(start);
-  if (first == 0x5b) return -1;
-  if (first != 0x22) return 0;
+  if (start == 0 || load<u8>(start) != 0x22) return 0;
   const hash = lowerHash(start + 1, <i32>(end - start) - 2);
   return hash == 0 ? -1 : rankOf(hash);
 }

@@ -190,6 +190,13 @@ export function hasOnlyAsciiCase(start: usize, length: i32): bool {
   return true;
 }
 
+/** Whether the text has the sign of kelvin, U+212A. */
+export function hasKelvin(start: usize, length: i32): bool {
+  for (let at = 0; at + 3 <= length; at++)
+    if (load<u16>(start + at) == 0x84e2 && load<u8>(start + at, 2) == 0xaa) return true;
+  return false;
+}
+
 /** A time in UTC that exists, with at most nine digits of a fraction: 2026-11-15T17:00:00.123Z */
 export function isTime(start: usize, length: i32): bool {
   if (length < 20 || length > 30 || load<u8>(start + length - 1) != 0x5a) return false;

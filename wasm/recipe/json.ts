@@ -13,6 +13,11 @@ const NUMBER_LENGTH_MAX: i32 = 15;
 export let event: u32 = 0;
 let keys: i32 = 0;
 
+/** Keys so far, without those of known members. */
+export function keyCount(): i32 {
+  return keys;
+}
+
 /** Forgets the keys of the event before. */
 export function beginKeys(): void {
   keys = 0;

@@ -137,9 +137,13 @@ function onOff(on: Effect | undefined, off: Effect | undefined, privilege?: stri
   };
 }
 
+function wordOf(value: unknown): string {
+  return typeof value === "string" ? value.toLowerCase() : "";
+}
+
 function boolean(value: unknown): boolean | undefined {
   if (typeof value === "boolean") return value;
-  const word = typeof value === "string" ? value.toLowerCase() : "";
+  const word = wordOf(value);
   return word === "true" ? true : word === "false" ? false : undefined;
 }
 
@@ -148,7 +152,7 @@ function always(effect: Effect): Rule {
 }
 
 function accountState({ to }: FieldChange): Judged | undefined {
-  const word = typeof to === "string" ? to.toLowerCase() : "";
+  const word = wordOf(to);
   if (word === "suspended") return { effect: "disable" };
   return word === "activated" ? { effect: "enable" } : undefined;
 }
@@ -167,8 +171,8 @@ export const ROLE_RANKS: ReadonlyMap<string, number> = new Map([
 
 /** A role of one's own, or one that is given by its id, cannot be ranked. */
 function role({ from, to, toText }: FieldChange): Judged {
-  const before = ROLE_RANKS.get(String(from).toLowerCase());
-  const after = ROLE_RANKS.get(String(to).toLowerCase());
+  const before = ROLE_RANKS.get(wordOf(from));
+  const after = ROLE_RANKS.get(wordOf(to));
   if (before === undefined || after === undefined || before === after)
     return { effect: "role_change", privilege: toText };
   return { effect: after > before ? "privilege_raise" : "privilege_lower", privilege: toText };
@@ -187,7 +191,7 @@ function weakerWhen(isWeaker: (from: number, to: number) => boolean): Rule {
 /** Conditional access: from denying to allowing, or to allowing without a second factor. */
 function weakerAction({ from, to }: FieldChange): Judged | undefined {
   const strength = (value: unknown) => {
-    const word = String(value).toLowerCase();
+    const word = wordOf(value);
     return word === "deny" ? 2 : word === "allow" ? 0 : 1;
   };
   return strength(to) < strength(from) ? { effect: "policy_weaken" } : undefined;
