@@ -1,9 +1,10 @@
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
-import type { OrganizationView } from "../core/view/organizations.ts";
+import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
 import type { View } from "../core/view.ts";
 import { type CoverageRow, rowsOf } from "./coverage-rows.ts";
 import { daysTable, gapLines, organizationLines, summaryLines } from "./coverage-text.ts";
+import { sayIncomplete } from "./incomplete.ts";
 import type { Io } from "./io.ts";
 import { countOption, listOption, timeOption, withConfig } from "./options.ts";
 
@@ -52,8 +53,10 @@ export function registerCoverage(
 }
 
 async function show(view: View, flags: Flags, io: Io): Promise<void> {
-  const chosen = await chosenOf(view, flags);
+  const { chosen, pages } = await chosenOf(view, flags);
+  const isIncomplete = sayIncomplete(io, ...pages);
   if (chosen.length === 0) {
+    if (isIncomplete) return;
     if (flags.organization !== undefined)
       throw new UsageError("These organizations are not known. `tidemark status` shows the known ones.");
     if (!flags.json)
@@ -71,10 +74,9 @@ async function show(view: View, flags: Flags, io: Io): Promise<void> {
     limit: GAPS_SHOWN,
     ...(flags.since === undefined ? {} : { fromMs: flags.since }),
   });
-  const blocks = [
-    summaryLines(status, await view.organizations({ ...EVERYTHING, limit: 1 })),
-    gapLines(gaps),
-  ];
+  const first = await view.organizations({ ...EVERYTHING, limit: 1 });
+  if (!isIncomplete) sayIncomplete(io, status, gaps, first);
+  const blocks = [summaryLines(status, first), gapLines(gaps)];
   for (const block of blocks) if (block.length > 0) io.stdout.write(`${block.join("\n")}\n\n`);
   if (!isInDays) {
     io.stdout.write(`${organizationLines(chosen, flags.limit, status.nowMs).join("\n")}\n`);
@@ -110,12 +112,15 @@ async function daysOf(
 const EVERYTHING = { search: "", problems: false, sort: "lag" as const, offset: 0, limit: PAGE };
 
 /** The worst first. */
-async function chosenOf(view: View, flags: Flags): Promise<OrganizationView[]> {
+async function chosenOf(view: View, flags: Flags) {
   const wanted = flags.organization && new Set(flags.organization.map((id) => id.toLowerCase()));
   const chosen: OrganizationView[] = [];
+  const pages: OrganizationsView[] = [];
   for (let offset = 0; ; offset += PAGE) {
-    const { rows } = await view.organizations({ ...EVERYTHING, problems: flags.problems === true, offset });
+    const page = await view.organizations({ ...EVERYTHING, problems: flags.problems === true, offset });
+    const { rows } = page;
+    pages.push(page);
     chosen.push(...rows.filter(({ id }) => wanted === undefined || wanted.has(id.toLowerCase())));
-    if (rows.length < PAGE) return chosen;
+    if (rows.length < PAGE) return { chosen, pages };
   }
 }

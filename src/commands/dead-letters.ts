@@ -11,6 +11,7 @@ import {
   type DeadLetterRow,
 } from "../journal/dead-letters.ts";
 import { change } from "./change.ts";
+import { sayIncomplete } from "./incomplete.ts";
 import type { Io } from "./io.ts";
 import { openView } from "./open.ts";
 import { countOption, withConfig } from "./options.ts";
@@ -109,8 +110,9 @@ async function listInCluster(flags: Flags, io: Io): Promise<void> {
   try {
     const found = await view.deadLetters({ sink, group, limit: Math.min(limit, LISTED_MAX) });
     const isEach = flags.each || flags.json || group !== undefined;
-    if (isEach) return listEach(found.letters, flags.json === true, io);
     const groups = found.groups.filter((one) => sink === undefined || one.sink === sink);
+    if (sayIncomplete(io, found) && (isEach ? found.letters : groups).length === 0) return;
+    if (isEach) return listEach(found.letters, flags.json === true, io);
     io.stdout.write(groups.length === 0 ? "There are no dead letters.\n" : groupsText(groups));
   } finally {
     await close();

@@ -1,17 +1,24 @@
 import type { ClusterClient } from "../app/cluster/client.ts";
 import { RouteError } from "../core/route.ts";
+import type { MayBeIncomplete } from "../core/view/fields.ts";
 import type { Job, JobEvent, JobUser, UserOutcome } from "../imports/job.ts";
 import { runOf } from "../imports/routes.ts";
 import type { JobFilter } from "../imports/store/jobs.ts";
 import { openImportStore } from "../imports/store/open.ts";
 import type { ManagementContext } from "./management.ts";
 
-type Run = ReturnType<typeof runOf>;
+interface Jobs extends MayBeIncomplete {
+  readonly jobs: readonly Job[];
+}
+
+interface Runs extends MayBeIncomplete {
+  readonly runs: readonly ReturnType<typeof runOf>[];
+}
 
 /** Import jobs as commands read them: from the state file, or in a cluster from the machines that run their lanes. */
 export interface JobReader {
-  list(filter: JobFilter): Promise<readonly Job[]>;
-  runs(filter: { readonly import: string | undefined; readonly limit: number }): Promise<readonly Run[]>;
+  list(filter: JobFilter): Promise<Jobs>;
+  runs(filter: { readonly import: string | undefined; readonly limit: number }): Promise<Runs>;
   job(id: number): Promise<Job | undefined>;
   /** All of them, or the first of an outcome. */
   users(
@@ -30,8 +37,8 @@ const EVERY = { limit: 10_000_000, offset: 0 };
 function ofStateFile(context: ManagementContext): JobReader {
   const store = openImportStore(context.database("read"));
   return {
-    list: async (filter) => store.list(filter),
-    runs: async (filter) => store.runs.list(filter).map(runOf),
+    list: async (filter) => ({ jobs: store.list(filter) }),
+    runs: async (filter) => ({ runs: store.runs.list(filter).map(runOf) }),
     job: async (id) => store.job(id),
     users: async (id, some) => store.users.list(id, some === undefined ? EVERY : { ...some, offset: 0 }),
     timeline: async (id) => store.users.timeline(id, EVERY),
@@ -56,9 +63,9 @@ function ofCluster(cluster: NonNullable<ManagementContext["cluster"]>): JobReade
   }
 
   return {
-    list: async ({ state, account, import: name, limit }) =>
-      (await get<{ jobs: Job[] }>("/api/imports", { query: { state, account, import: name, limit } })).jobs,
-    runs: async (query) => (await get<{ runs: Run[] }>("/api/imports/runs", { query })).runs,
+    list: ({ state, account, import: name, limit }) =>
+      get<Jobs>("/api/imports", { query: { state, account, import: name, limit } }),
+    runs: (query) => get<Runs>("/api/imports/runs", { query }),
     async job(id) {
       try {
         return await get<Job>("/api/imports/:id", { params: { id } });

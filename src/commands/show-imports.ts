@@ -1,6 +1,7 @@
 import { UsageError } from "../core/errors.ts";
 import type { Job, JobState, JobUser } from "../imports/job.ts";
 import { nextRun } from "../imports/schedule.ts";
+import { sayIncomplete } from "./incomplete.ts";
 import type { Io } from "./io.ts";
 import { jobReader } from "./job-reader.ts";
 import {
@@ -21,8 +22,9 @@ export function list(
 ): Promise<void> {
   return using(open, flags, async (context) => {
     const found = await jobReader(context).list(flags);
-    if (flags.json) return printJson(io, found);
-    printTable(io, ["JOB", "IMPORT", "REQUESTED", "BY", "STATE", "USERS"], found.map(jobCells));
+    sayIncomplete(io, found);
+    if (flags.json) return printJson(io, found.jobs);
+    printTable(io, ["JOB", "IMPORT", "REQUESTED", "BY", "STATE", "USERS"], found.jobs.map(jobCells));
   });
 }
 
@@ -40,8 +42,9 @@ export function runs(
 ): Promise<void> {
   return using(open, flags, async (context) => {
     const next = nextRuns(context, name);
-    const found = await jobReader(context).runs({ import: name, limit: flags.limit });
-    if (flags.json) return printJson(io, { next, runs: found });
+    const answer = await jobReader(context).runs({ import: name, limit: flags.limit });
+    sayIncomplete(io, answer);
+    if (flags.json) return printJson(io, { next, runs: answer.runs });
     printTable(
       io,
       ["IMPORT", "NEXT RUN", "SCHEDULE"],
@@ -51,7 +54,7 @@ export function runs(
     printTable(
       io,
       ["IMPORT", "SCHEDULED FOR", "OUTCOME", "JOB", "STATE", "REASON"],
-      found.map((run) => [run.import, run.local, run.outcome, run.job, run.jobState, run.reason]),
+      answer.runs.map((run) => [run.import, run.local, run.outcome, run.job, run.jobState, run.reason]),
     );
   });
 }

@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { systemClock } from "../core/clock.ts";
 import { organizationsQuerySchema } from "../core/view/organizations.ts";
 import type { View } from "../core/view.ts";
+import { sayIncomplete } from "./incomplete.ts";
 import type { Io } from "./io.ts";
 import { withConfig } from "./options.ts";
 import { type Snapshot, statusText } from "./status-text.ts";
@@ -35,8 +36,10 @@ export function registerStatus(
     .action(async (flags: Flags) => {
       const { view, close } = await openView(flags.config);
       try {
-        if (flags.watch === undefined) io.stdout.write(text(await look(view, flags), flags, io));
-        else await watch(view, flags, io);
+        if (flags.watch !== undefined) return await watch(view, flags, io);
+        const found = await look(view, flags);
+        io.stdout.write(text(found, flags, io));
+        sayIncomplete(io, found.status, found.organizations);
       } finally {
         await close();
       }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { defineRoute, type Route } from "../core/route.ts";
+import { incomplete } from "../core/view/fields.ts";
 import type { ImportDefinition } from "./config.ts";
 import { JOB_STATES, jobEventSchema, jobSchema, jobUserSchema, OUTCOMES } from "./job.ts";
 import { idParams, jobOrRefuse, none, type RoutesContext } from "./route-context.ts";
@@ -56,7 +57,7 @@ function listRoute({ store }: RoutesContext): Route {
         .meta({ description: "How many at the most." }),
     }),
     body: undefined,
-    response: z.strictObject({ jobs: z.array(jobSchema) }),
+    response: z.strictObject({ jobs: z.array(jobSchema), incomplete }),
     run: async ({ query }) => ({ jobs: store.list(query) }),
   });
 }
@@ -90,7 +91,7 @@ function definitionsRoute(context: RoutesContext): Route {
     params: none,
     query: none,
     body: undefined,
-    response: z.strictObject({ imports: z.array(definitionSchema) }),
+    response: z.strictObject({ imports: z.array(definitionSchema), incomplete }),
     run: async () => ({
       imports: context.definitions
         .filter(({ account, organization }) => !context.refusal?.(account, organization))
@@ -139,7 +140,7 @@ function runsRoute({ store }: RoutesContext): Route {
       limit: paging.limit,
     }),
     body: undefined,
-    response: z.strictObject({ runs: z.array(runSchema) }),
+    response: z.strictObject({ runs: z.array(runSchema), incomplete }),
     run: async ({ query }) => ({ runs: store.runs.list(query).map(runOf) }),
   });
 }

@@ -10,6 +10,7 @@ import {
   deadLettersSchema,
 } from "../core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../core/view/events.ts";
+import { incomplete, type MayBeIncomplete } from "../core/view/fields.ts";
 import { gapsQuerySchema, gapsSchema } from "../core/view/gaps.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../core/view/organizations.ts";
 import { type PeersView, peersSchema } from "../core/view/peers.ts";
@@ -78,19 +79,21 @@ export function viewRoutes(view: View): readonly Route[] {
     ),
     read("/api/sinks", "Every sink: position, lag, state, what to do.", none, sinksSchema, async () => ({
       sinks: [...(await view.sinks())],
+      ...(await missingIn(view)),
     })),
     read(
       "/api/archives",
       "Every archive: days closed, last checkpoint, last verification, holds.",
       none,
       archivesSchema,
-      async () => ({ archives: [...(await view.archives())] }),
+      async () => ({ archives: [...(await view.archives())], ...(await missingIn(view)) }),
     ),
     deadLettersRoute(view),
     deadLetterRoute(view),
-    read("/api/alarms", "Standing alarms, the critical ones first.", none, alarmsSchema, async () => ({
-      alarms: [...(await view.status()).alarms],
-    })),
+    read("/api/alarms", "Standing alarms, the critical ones first.", none, alarmsSchema, async () => {
+      const { alarms, incomplete: text } = await view.status();
+      return { alarms: [...alarms], ...(text === undefined ? {} : { incomplete: text }) };
+    }),
     read(
       "/api/drift",
       "Ways in which events differ from what is documented, the most frequent first.",
@@ -116,9 +119,15 @@ export function viewRoutes(view: View): readonly Route[] {
   ];
 }
 
-const archivesSchema = z.strictObject({ archives: z.array(archiveViewSchema) });
-const sinksSchema = z.strictObject({ sinks: z.array(sinkSchema) });
-const alarmsSchema = z.strictObject({ alarms: z.array(alarmSchema) });
+const archivesSchema = z.strictObject({ archives: z.array(archiveViewSchema), incomplete });
+const sinksSchema = z.strictObject({ sinks: z.array(sinkSchema), incomplete });
+const alarmsSchema = z.strictObject({ alarms: z.array(alarmSchema), incomplete });
+
+/** The lanes that the status lacks are missing in everything that is shown beside it. */
+async function missingIn(view: View): Promise<MayBeIncomplete> {
+  const { incomplete: text } = await view.status();
+  return text === undefined ? {} : { incomplete: text };
+}
 
 function read<Query, Response>(
   path: string,
@@ -152,16 +161,16 @@ function deadLettersRoute(view: View): Route {
 }
 
 /** A destination may quote the event in its answer, and the reason is made from that. */
-function withoutQuotes({ total, groups, letters }: DeadLettersView): DeadLettersView {
+function withoutQuotes(found: DeadLettersView): DeadLettersView {
   const hidden = <Some extends { readonly reason: string }>(letter: Some) => ({
     ...letter,
     reason: reasonGroupOf(letter.reason),
     answer: null,
   });
   return {
-    total,
-    groups: groups.map((group) => ({ ...group, example: hidden(group.example) })),
-    letters: letters.map(hidden),
+    ...found,
+    groups: found.groups.map((group) => ({ ...group, example: hidden(group.example) })),
+    letters: found.letters.map(hidden),
   };
 }
 

@@ -10,6 +10,7 @@ import { createAlarms } from "../../src/core/alarms.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { LaneQuestion } from "../../src/core/lane-requests.ts";
 import { silentLog } from "../../src/core/log.ts";
+import { numberInAll } from "../../src/core/shard.ts";
 import type { View } from "../../src/core/view.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { fillSmall, liveOf, makeState, NOW_MS } from "../server/state.ts";
@@ -53,7 +54,7 @@ describe("the whole cluster on the page and in commands", () => {
     const one = inGoodHealth(createView(state.db, liveOf(state.clock), state.options));
     const app = () => ({ view: { ...one }, imports: { routes: [] } }) as unknown as App;
     const apps = new Map<string, RunningLane>();
-    const now = { reported, runs };
+    const now: { reported: typeof reported; runs: typeof runs; refusal?: string } = { reported, runs };
     const clock = { now: () => NOW_MS, sleep: () => Promise.resolve() };
     const alarms = createAlarms(systemClock, silentLog);
 
@@ -74,6 +75,7 @@ describe("the whole cluster on the page and in commands", () => {
         () => running(machine),
       );
     async function ask(number: number, question: LaneQuestion) {
+      if (now.refusal !== undefined) return { to: "0:x", lane: number, ok: false, message: now.refusal };
       const machine = Object.keys(now.runs).find((name) => now.runs[name]!.includes(number));
       if (machine === undefined) return undefined;
       const startedMs = NOW_MS - (machine === "a" ? 5 : 1) * HOUR_MS;
@@ -141,7 +143,7 @@ describe("the whole cluster on the page and in commands", () => {
       const { health, headline } = await view.status();
       expect(health).toBe("degraded");
       expect(headline).toContain(
-        "No machine answers for lanes 2-3: their organizations are missing in all numbers.",
+        "No machine answers for lanes 2-3: their organizations are missing in all lists and numbers.",
       );
     }
     now.reported = both;
@@ -208,8 +210,57 @@ describe("the whole cluster on the page and in commands", () => {
     expect(await command().status()).toMatchObject({
       startedMs: null,
       health: "degraded",
-      headline: "No machine answers for lanes 0-3: their organizations are missing in all numbers.",
+      headline: "No machine answers for lanes 0-3: their organizations are missing in all lists and numbers.",
     });
+  });
+
+  const lists = async (view: View) => ({
+    status: await view.status(),
+    organizations: await view.organizations(query),
+    calendar: await view.calendar(),
+    gaps: await view.gaps({ limit: 10 }),
+    deadLetters: await view.deadLetters({ limit: 10 }),
+    drift: await view.drift(10),
+  });
+
+  test("every list names the lanes that it lacks, whether their machine is silent or gone", async () => {
+    const { command, page, now, remoteOf } = await cluster(both, { b: [0, 1], a: [2, 3] });
+    const views = () => [command(), page("b", remoteOf("b"))];
+    for (const view of views())
+      for (const answer of Object.values(await lists(view))) expect(answer).not.toHaveProperty("incomplete");
+    now.runs = { b: [0, 1] };
+    for (const reported of [both, [both[1]!]]) {
+      now.reported = reported;
+      for (const view of views())
+        for (const [name, answer] of Object.entries(await lists(view)))
+          expect(answer, name).toHaveProperty(
+            "incomplete",
+            "No machine answers for lanes 2-3: their organizations are missing in all lists and numbers",
+          );
+    }
+  });
+
+  test("a list names the reason of a machine that could not answer", async () => {
+    const { command, now } = await cluster(both, { b: [0, 1], a: [2, 3] });
+    now.refusal = "The answer is too large for one message: ask for less.";
+    const { incomplete, letters } = await command().deadLetters({ limit: 1000 });
+    expect(letters).toEqual([]);
+    expect(incomplete).toBe(
+      "There is no answer for lanes 2-3: their organizations are missing in all lists and numbers (The answer is too large for one message: ask for less). There is no answer for lanes 0-1: their organizations are missing in all lists and numbers (The answer is too large for one message: ask for less)",
+    );
+  });
+
+  test("what may be in a lane without an answer is not called unknown", async () => {
+    const { command, now } = await cluster(both, { b: [0, 1], a: [2, 3] });
+    const windows = { account: "acme", organization: "nobody", limit: 1 };
+    const letter = (lane: number) => command().deadLetter(numberInAll(lane, 999));
+    expect(await command().windows(windows)).toBeUndefined();
+    expect(await letter(2)).toBeUndefined();
+    now.runs = { b: [0, 1] };
+    await expect(command().windows(windows)).rejects.toThrow("No machine answers for lanes 2-3");
+    await expect(letter(2)).rejects.toThrow("No machine answers for lane 2: its");
+    expect(await letter(1)).toBeUndefined();
+    expect(await letter(LANES)).toBeUndefined();
   });
 
   test("a look is answered for the lanes that are asked for and run here; without lanes for all, as earlier versions ask", async () => {

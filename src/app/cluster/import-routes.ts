@@ -6,6 +6,7 @@ import { type Route, RouteError } from "../../core/route.ts";
 import { importRouteShapes } from "../../imports/routes.ts";
 import { errorOf, runRoute } from "../requests.ts";
 import { laneOfImport } from "../shard.ts";
+import { type Asked, everyLane, type Gathered, gather, incompleteText } from "./answers.ts";
 import type { Messenger } from "./messenger.ts";
 
 /*
@@ -16,16 +17,25 @@ import type { Messenger } from "./messenger.ts";
 
 type RunningLane = { readonly lane: number; readonly app: Pick<App, "imports"> };
 
-/** Runs a reading operation in all lanes of this machine. */
+/** Runs a reading operation in all lanes of this machine. Whoever asks takes the value for that of every lane. */
 export async function lookInLanes(
   running: readonly RunningLane[],
   call: RouteCall,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const answers = await Promise.allSettled(
-    running.map(async ({ app }) => runRoute(app.imports.routes, call, signal)),
-  );
-  return mergeAnswers(call, answers);
+  const { answers, failed } = await gather(inLanes(running, call, signal));
+  const found = answers.map((one) => one.found);
+  if (isOfOneJob(call)) return firstFound(found, failed);
+  if (failed.length > 0) throw failed[0]!.reason;
+  return mergeLists(call, found);
+}
+
+function inLanes(running: readonly RunningLane[], call: RouteCall, signal: AbortSignal) {
+  return running.map(({ lane, app }): Asked<unknown> => {
+    const lanes = [lane];
+    const ask = async () => ({ lanes, found: await runRoute(app.imports.routes, call, signal) });
+    return { lanes, answer: ask() };
+  });
 }
 
 export interface ClusterRoutesOptions {
@@ -34,7 +44,7 @@ export interface ClusterRoutesOptions {
   readonly messenger: Pick<Messenger, "ask">;
   running(): readonly RunningLane[];
   /** Asks every other machine to look in its lanes. */
-  lookElsewhere(call: RouteCall, signal: AbortSignal): readonly Promise<unknown>[];
+  lookElsewhere(call: RouteCall): readonly Asked<unknown>[];
 }
 
 const CHANGE_MS = 60_000;
@@ -55,12 +65,22 @@ export function clusterImportRoutes(options: ClusterRoutesOptions): readonly Rou
 }
 
 async function look(options: ClusterRoutesOptions, call: RouteCall, signal: AbortSignal): Promise<unknown> {
-  const own = options.running();
-  const answers = await Promise.allSettled([
-    ...(own.length === 0 ? [] : [lookInLanes(own, call, signal)]),
-    ...options.lookElsewhere(call, signal),
-  ]);
-  return mergeAnswers(call, answers);
+  const asked = [...inLanes(options.running(), call, signal), ...options.lookElsewhere(call)];
+  const gathered = await gather(asked);
+  const found = gathered.answers.map((one) => one.found);
+  if (!isOfOneJob(call)) {
+    const incomplete = incompleteText(gathered, everyLane(options.lanes));
+    return { ...mergeLists(call, found), ...(incomplete === undefined ? {} : { incomplete }) };
+  }
+  // A lane that has no such job has answered.
+  const without = gathered.failed.filter(({ reason }) => isNotFound(reason));
+  const heard = [...gathered.answers, ...without.map(({ lanes }) => ({ lanes, found: undefined }))];
+  const incomplete = incompleteText({ ...gathered, answers: heard }, everyLane(options.lanes));
+  const unknownYet =
+    incomplete === undefined
+      ? undefined
+      : new RouteError(503, `${incomplete}. The job may be there: ask again when every lane runs.`);
+  return firstFound(found, gathered.failed, unknownYet);
 }
 
 const startBody = z.object({
@@ -91,9 +111,17 @@ async function changeJob(
   } catch (error) {
     if (!(error instanceof RouteError) || error.status !== 404) throw error;
   }
-  const others = Array.from({ length: options.lanes }, (_, lane) => lane).filter((lane) => lane !== first);
-  const answers = await Promise.allSettled(others.map((lane) => change(options, lane, call, signal)));
-  return firstFound(answers);
+  const others = everyLane(options.lanes).filter((lane) => lane !== first);
+  const { answers, failed } = await gather(
+    others.map((lane) => ({
+      lanes: [lane],
+      answer: change(options, lane, call, signal).then((found) => ({ lanes: [lane], found })),
+    })),
+  );
+  return firstFound(
+    answers.map((one) => one.found),
+    failed,
+  );
 }
 
 async function change(
@@ -114,11 +142,16 @@ async function change(
   return answer.value;
 }
 
-type Settled = readonly PromiseSettledResult<unknown>[];
+/** Everything below a job's number. A list is in every lane, a job in one. */
+function isOfOneJob({ path }: RouteCall): boolean {
+  return path.startsWith("/api/imports/:id");
+}
 
-function mergeAnswers({ path, query }: RouteCall, answers: Settled): unknown {
-  const lists = <Row>(name: string) =>
-    answers.flatMap((one) => (one.status === "fulfilled" ? (one.value as Record<string, Row[]>)[name]! : []));
+function mergeLists(
+  { path, query }: RouteCall,
+  found: readonly unknown[],
+): Readonly<Record<string, unknown>> {
+  const lists = <Row>(name: string) => found.flatMap((one) => (one as Record<string, Row[]>)[name]!);
   const limit = (query as { readonly limit?: number } | undefined)?.limit;
   const newest = <Row>(rows: readonly Row[], time: (row: Row) => string) =>
     rows.toSorted((a, b) => (time(a) < time(b) ? 1 : -1)).slice(0, limit);
@@ -130,15 +163,26 @@ function mergeAnswers({ path, query }: RouteCall, answers: Settled): unknown {
     case "/api/imports/definitions":
       return { imports: lists<{ name: string }>("imports").toSorted((a, b) => (a.name < b.name ? -1 : 1)) };
     default:
-      return firstFound(answers);
+      throw new RouteError(404, `This version has no list ${path}.`);
   }
 }
 
+export function isNotFound(reason: unknown): boolean {
+  return reason instanceof RouteError && reason.status === 404;
+}
+
 /** The job of one lane; else the reason that says more than "not found". */
-function firstFound(answers: Settled): unknown {
-  const found = answers.find((one) => one.status === "fulfilled");
-  if (found !== undefined) return found.value;
-  const reasons = answers.map((one) => (one as PromiseRejectedResult).reason as unknown);
-  const isMissing = (reason: unknown) => reason instanceof RouteError && reason.status === 404;
-  throw reasons.find((reason) => !isMissing(reason)) ?? reasons[0] ?? new RouteError(503, "No lane runs.");
+function firstFound(
+  found: readonly unknown[],
+  failed: Gathered<unknown>["failed"],
+  more?: RouteError,
+): unknown {
+  if (found.length > 0) return found[0];
+  const reasons = failed.map(({ reason }) => reason);
+  throw (
+    more ??
+    reasons.find((reason) => !isNotFound(reason)) ??
+    reasons[0] ??
+    new RouteError(503, "No lane runs.")
+  );
 }

@@ -3,9 +3,10 @@ import type { Config } from "../../config/schema.ts";
 import type { Alarms } from "../../core/alarms.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { LaneRequest, LanesAnswer } from "../../core/lane-requests.ts";
+import { RouteError } from "../../core/route.ts";
 import type { View } from "../../core/view.ts";
 import { VERSION } from "../../version.ts";
-import { lookInLanes } from "./import-routes.ts";
+import { isNotFound, lookInLanes } from "./import-routes.ts";
 import type { LaneStatus } from "./lane.ts";
 import { createMachineView, type LaneView, type MachineViewOptions } from "./view.ts";
 
@@ -66,10 +67,16 @@ export function createLook(
     for (;;) {
       const before = running().filter(({ lane }) => wanted.includes(lane));
       const still = () => before.filter(({ app }) => running().some((one) => one.app === app));
-      const found = await look(request, still, signal);
+      const [found] = await Promise.allSettled([look(request, still, signal)]);
       // A lane that closed meanwhile may be in the value or not: ask again.
-      if (still().length === before.length)
-        return { lanes: before.map(({ lane }) => lane), found } satisfies LanesAnswer;
+      if (still().length < before.length) continue;
+      if (found.status === "fulfilled")
+        return { lanes: before.map(({ lane }) => lane), found: found.value } satisfies LanesAnswer;
+      // What is not in these lanes may be in one that has moved.
+      if (before.length < wanted.length && isNotFound(found.reason)) throw new RouteError(503, MOVED);
+      throw found.reason;
     }
   };
 }
+
+const MOVED = "Lanes have just moved to another machine.";

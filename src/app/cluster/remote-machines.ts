@@ -2,11 +2,12 @@ import type { LaneSummary, MachineBoard } from "../../cluster/machines.ts";
 import { type ReportedLane, withoutLostLanes } from "../../cluster/owners.ts";
 import type { Alarms } from "../../core/alarms.ts";
 import type { LaneQuestion, LanesAnswer, RouteCall } from "../../core/lane-requests.ts";
-import type { RatesView, StatusView } from "../../core/view/status.ts";
+import type { RatesView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
 import { errorOf } from "../requests.ts";
+import { type Asked, SilentError } from "./answers.ts";
 import type { Messenger } from "./messenger.ts";
-import type { LaneView } from "./view.ts";
+import type { RemoteLanesView } from "./view.ts";
 
 /** Answers of other machines are used for this time. */
 const FRESH_MS = 4000;
@@ -102,7 +103,7 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
     if (answer === undefined) {
       // Its lanes may have moved while we waited.
       if (hasLanes(machine)) silent(machine);
-      throw new Error(`The machine ${machine} does not answer.`);
+      throw new SilentError(`The machine ${machine} does not answer.`);
     }
     answered(machine);
     if (!answer.ok) throw errorOf(answer);
@@ -122,13 +123,15 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
     return answer;
   }
 
-  function viewOf(remote: Remote): LaneView {
+  /** The view of a machine. `heard` is told of which lanes an answer is. */
+  function viewOf(remote: Remote, heard: (lanes: readonly number[]) => void): View {
     const { machine } = remote;
-    const ofLanes = (name: keyof View, values: readonly unknown[] = []) =>
-      look(remote, { kind: "look", part: name, values: [...values] });
-    const part = async (name: keyof View, values?: readonly unknown[]) =>
-      (await ofLanes(name, values)).found as never;
-    const view: View = {
+    async function part(name: keyof View, values: readonly unknown[] = []) {
+      const { lanes, found } = await look(remote, { kind: "look", part: name, values: [...values] });
+      heard(lanes);
+      return found as never;
+    }
+    return {
       status: () => part("status"),
       rates() {
         part("rates")
@@ -148,12 +151,20 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
       // Its page numbers are this process' own; the page shows the newest events of its own lanes.
       recent: () => Promise.reject(new Error("The newest events are those of this machine.")),
     };
+  }
+
+  function lanesViewOf(remote: Remote): RemoteLanesView {
     return {
-      lane: undefined,
-      view,
-      async status() {
-        const { lanes, found } = await ofLanes("status");
-        return { lanes, status: found as StatusView };
+      lanes: remote.lanes,
+      view: viewOf(remote, () => {}),
+      async ask(question) {
+        let lanes: readonly number[] = [];
+        const found = await question(
+          viewOf(remote, (heard) => {
+            lanes = heard;
+          }),
+        );
+        return { lanes, found };
       },
     };
   }
@@ -161,9 +172,12 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
   return {
     /** The lanes that run here and that no other machine has taken since. */
     here: (): readonly number[] => owners().find(({ machine }) => machine === own)?.lanes ?? [],
-    views: () => list().map(viewOf),
-    look: (call: RouteCall) =>
-      list().map(async (remote) => (await look(remote, { kind: "look_route", call })).found),
+    views: () => list().map(lanesViewOf),
+    look: (call: RouteCall): readonly Asked<unknown>[] =>
+      list().map((remote) => ({
+        lanes: remote.lanes,
+        answer: look(remote, { kind: "look_route", call }).then(({ lanes, found }) => ({ lanes, found })),
+      })),
     settle,
   };
 }

@@ -1,9 +1,11 @@
 import type { Clock } from "../../core/clock.ts";
-import { numberInAll, numberInLane, rangesText } from "../../core/shard.ts";
+import { RouteError } from "../../core/route.ts";
+import { numberInAll, numberInLane } from "../../core/shard.ts";
 import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
+import { type Answered, type Asked, everyLane, gather, incompleteText } from "./answers.ts";
 import {
   mergeCalendars,
   mergeDeadLetters,
@@ -13,17 +15,21 @@ import {
 } from "./merge-lists.ts";
 import { addRecords, extreme, mergeSinks, mergeStatuses } from "./merge-status.ts";
 
-/** One running lane, or without a number lanes of another machine. */
-export interface LaneView {
-  readonly lane: number | undefined;
+export type LaneView = OwnLaneView | RemoteLanesView;
+
+/** One lane that runs here. */
+export interface OwnLaneView {
+  readonly lane: number;
   readonly view: View;
-  /** Of another machine: its status, and the lanes that it is about. They may be fewer than it was asked for. */
-  status?(): Promise<LanesStatus>;
 }
 
-export interface LanesStatus {
+/** Lanes of another machine. */
+export interface RemoteLanesView {
+  readonly lane?: undefined;
   readonly lanes: readonly number[];
-  readonly status: StatusView;
+  readonly view: View;
+  /** Asks one question of the view; the answer may be about fewer lanes. */
+  ask<Found>(question: (view: View) => Promise<Found>): Promise<Answered<Found>>;
 }
 
 export interface MachineViewOptions {
@@ -42,7 +48,7 @@ export interface MachineViewOptions {
 
 /**
  * Several lanes as one view. A lane that closes while it is asked, and a machine that does not answer, are left out of that
- * answer; the status names them.
+ * answer, which names them.
  */
 export function createMachineView(options: MachineViewOptions): View {
   const { clock } = options;
@@ -51,31 +57,29 @@ export function createMachineView(options: MachineViewOptions): View {
     ends: new Map(),
   };
 
-  async function all<Result>(
-    ask: (view: View, one: LaneView) => Promise<Result>,
-  ): Promise<{ lane: number | undefined; found: Result }[]> {
-    const asked = await Promise.all(
-      options.lanes().map(async (one) => {
-        const { lane, view } = one;
-        try {
-          return [{ lane, found: await ask(view, one) }];
-        } catch (error) {
-          const runsHere = options.lanes().some((other) => other.lane === lane && other.view === view);
-          if (lane !== undefined && runsHere) throw error;
-          return [];
-        }
-      }),
-    );
-    return asked.flat();
+  async function all<Found>(ask: (view: View, lane: number | undefined) => Promise<Found>) {
+    const lanes = options.lanes();
+    const gathered = await gather(lanes.map((one) => asked(one, ask)));
+    for (const { lanes: failed, reason } of gathered.failed) {
+      const isOwn = (one: LaneView) => one.lane !== undefined && failed.includes(one.lane);
+      const asked = lanes.find(isOwn);
+      const runsHere = options.lanes().some((other) => isOwn(other) && other.view === asked?.view);
+      if (runsHere) throw reason;
+    }
+    const incomplete = incompleteText(gathered, everyLane(options.laneCount ?? 0));
+    return {
+      found: gathered.answers.map((one) => one.found),
+      missing: incomplete === undefined ? {} : { incomplete },
+    };
   }
-  const found = async <Result>(ask: (view: View, one: LaneView) => Promise<Result>) =>
-    (await all(ask)).map((one) => one.found);
 
   const view: View = {
     async status() {
       // At once: a silent machine is waited for only once.
-      const [answers, sinks] = await Promise.all([found((_, one) => statusOfLanes(one)), view.sinks()]);
-      const statuses = answers.map(({ status }) => status);
+      const [{ found: statuses, missing }, sinks] = await Promise.all([
+        all((one) => one.status()),
+        view.sinks(),
+      ]);
       const merged = mergeStatuses(statuses);
       const alarms = [...options.alarms(), ...statuses.flatMap((one) => one.alarms)];
       const nowMs = clock.now();
@@ -87,7 +91,7 @@ export function createMachineView(options: MachineViewOptions): View {
         gaps: merged.totals.gaps,
         unreadWindows: merged.totals.windows.unread,
         sinkBehindMs: options.sinkBehindMs,
-        missing: missingText(answers, options.laneCount),
+        missing: missing.incomplete,
       });
       return {
         version: options.version,
@@ -97,6 +101,7 @@ export function createMachineView(options: MachineViewOptions): View {
         ...(statuses.length === 0 && statement.health === "good" ? NO_LANES : statement),
         alarms,
         ...merged,
+        ...missing,
       };
     },
     rates: () =>
@@ -106,35 +111,51 @@ export function createMachineView(options: MachineViewOptions): View {
       ),
     async organizations(query) {
       const whole = { ...query, offset: 0, limit: query.offset + query.limit };
-      return mergeOrganizations(await found((one) => one.organizations(whole)), query);
+      const { found, missing } = await all((one) => one.organizations(whole));
+      return { ...mergeOrganizations(found, query), ...missing };
     },
-    calendar: async () => mergeCalendars(await found((one) => one.calendar()), clock.now()),
+    async calendar() {
+      const { found, missing } = await all((one) => one.calendar());
+      return { ...mergeCalendars(found, clock.now()), ...missing };
+    },
     async windows(query) {
-      return (await found((one) => one.windows(query))).find((one) => one !== undefined);
+      const { found, missing } = await all((one) => one.windows(query));
+      const windows = found.find((one) => one !== undefined);
+      if (windows === undefined && missing.incomplete !== undefined) throw unknownYet(missing.incomplete);
+      return windows;
     },
-    gaps: async (query) => mergeGaps(await found((one) => one.gaps(query)), query),
-    sinks: async () => mergeSinks((await found((one) => one.sinks())).flat()),
-    archives: async () => (await found((one) => one.archives())).flat(),
+    async gaps(query) {
+      const { found, missing } = await all((one) => one.gaps(query));
+      return { ...mergeGaps(found, query), ...missing };
+    },
+    sinks: async () => mergeSinks((await all((one) => one.sinks())).found.flat()),
+    archives: async () => (await all((one) => one.archives())).found.flat(),
     async deadLetters(query) {
       const { before: _, ...rest } = query;
-      const lists = await all((one) => one.deadLetters(rest));
-      return mergeDeadLetters(
-        lists.map(({ lane, found: letters }) => ({ lane, view: letters })),
-        query,
-      );
+      const { found, missing } = await all(async (one, lane) => ({
+        lane,
+        view: await one.deadLetters(rest),
+      }));
+      return { ...mergeDeadLetters(found, query), ...missing };
     },
     async deadLetter(number) {
       const { lane, id } = numberInLane(number);
-      const own = options.lanes().find((one) => one.lane === lane);
-      const letter = await own?.view.deadLetter(id);
-      if (letter !== undefined) return { ...letter, id: numberInAll(lane, letter.id) };
-      const others = options.lanes().filter((one) => one.lane === undefined);
-      const found = await Promise.all(
-        others.map((one) => one.view.deadLetter(number).catch(() => undefined)),
-      );
-      return found.find((one) => one !== undefined);
+      const its = options.lanes().find((one) => one.lane === lane);
+      if (its !== undefined) {
+        const letter = await its.view.deadLetter(id);
+        return letter && { ...letter, id: numberInAll(lane, letter.id) };
+      }
+      if (lane >= (options.laneCount ?? 0)) return undefined;
+      const owners = options.lanes().filter((one) => lanesOf(one).includes(lane));
+      const gathered = await gather(owners.map((one) => asked(one, (remote) => remote.deadLetter(number))));
+      const answer = gathered.answers.find(({ lanes }) => lanes.includes(lane));
+      if (answer === undefined) throw unknownYet(incompleteText(gathered, [lane])!);
+      return answer.found;
     },
-    drift: async (limit) => mergeDrift(await found((one) => one.drift(limit)), limit),
+    async drift(limit) {
+      const { found, missing } = await all((one) => one.drift(limit));
+      return { ...mergeDrift(found, limit), ...missing };
+    },
     async recent(afterPage, limit) {
       const before = afterPage === seen.token ? seen.ends : new Map<number | undefined, number>();
       const lanes = await Promise.all(
@@ -160,18 +181,23 @@ export function createMachineView(options: MachineViewOptions): View {
 
 const NO_LANES = { health: "degraded" as const, headline: "No lane runs that could be asked." };
 
-async function statusOfLanes(one: LaneView): Promise<LanesStatus> {
-  if (one.status !== undefined) return one.status();
-  return { lanes: one.lane === undefined ? [] : [one.lane], status: await one.view.status() };
+function lanesOf(one: LaneView): readonly number[] {
+  return one.lane === undefined ? one.lanes : [one.lane];
 }
 
-/** Names the lanes of which no status has come. */
-function missingText(answers: readonly LanesStatus[], laneCount = 0): string | undefined {
-  const known = new Set(answers.flatMap(({ lanes }) => lanes));
-  const missing = Array.from({ length: laneCount }, (_, lane) => lane).filter((lane) => !known.has(lane));
-  if (missing.length === 0) return undefined;
-  const [which, whose] = missing.length === 1 ? ["lane", "its"] : ["lanes", "their"];
-  return `No machine answers for ${which} ${rangesText(missing)}: ${whose} organizations are missing in all numbers`;
+function asked<Found>(
+  one: LaneView,
+  ask: (view: View, lane: number | undefined) => Promise<Found>,
+): Asked<Found> {
+  const lanes = lanesOf(one);
+  const { lane, view } = one;
+  const ofOwn = async () => ({ lanes, found: await ask(view, lane) });
+  return { lanes, answer: lane === undefined ? one.ask((its) => ask(its, undefined)) : ofOwn() };
+}
+
+/** It was not found, and it may be in a lane that did not answer. */
+function unknownYet(incomplete: string): RouteError {
+  return new RouteError(503, `${incomplete}. Ask again when every lane runs.`);
 }
 
 /** When the machine that has run longest was started, by our clock. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const deadLettersQuerySchema = z.strictObject({
   sink: z.string().optional().meta({ description: "Only this sink's." }),
@@ -45,5 +45,6 @@ export const deadLettersSchema = z.strictObject({
   total: count,
   groups: z.array(deadLetterGroupSchema).meta({ description: "By sink and reason, the largest first." }),
   letters: z.array(deadLetterSchema),
+  incomplete,
 });
 export type DeadLettersView = Readonly<z.output<typeof deadLettersSchema>>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const driftSchema = z.strictObject({
   total: count.meta({ description: "Differences between events and the documentation, by field." }),
@@ -14,6 +14,7 @@ export const driftSchema = z.strictObject({
       events: count,
     }),
   ),
+  incomplete,
 });
 export type DriftView = Readonly<z.output<typeof driftSchema>>;
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const gapTotalsSchema = z.strictObject({
   gaps: count.meta({ description: "Stretches of one organization whose events are missing or may be." }),
@@ -55,5 +55,5 @@ const gapSchema = z.strictObject({
   nextMs: ms.nullable().meta({ description: "When an open gap is tried again; null: it is not." }),
 });
 export type GapView = Readonly<z.output<typeof gapSchema>>;
-export const gapsSchema = z.strictObject({ totals: gapTotalsSchema, gaps: z.array(gapSchema) });
+export const gapsSchema = z.strictObject({ totals: gapTotalsSchema, gaps: z.array(gapSchema), incomplete });
 export type GapsView = Readonly<z.output<typeof gapsSchema>>;

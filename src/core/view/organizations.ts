@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const organizationsQuerySchema = z.strictObject({
   search: z
@@ -66,5 +66,6 @@ export const organizationsSchema = z.strictObject({
   }),
   worstLagMs: ms.nullable(),
   rows: z.array(organizationSchema),
+  incomplete,
 });
 export type OrganizationsView = Readonly<z.output<typeof organizationsSchema>>;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ALARM_KINDS } from "../alarms.ts";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 import { gapTotalsSchema } from "./gaps.ts";
 
 export const alarmSchema = z.strictObject({
@@ -114,6 +114,7 @@ export const statusSchema = z.strictObject({
   lateness: z
     .array(z.strictObject({ atMostMs: ms, events: count }))
     .meta({ description: "Late events by how long after their own time they arrived." }),
+  incomplete,
 });
 export type StatusView = Readonly<z.output<typeof statusSchema>>;
 

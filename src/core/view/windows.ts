@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const DAY_STATES = ["expired", "refused", "unread", "live", "read", "sealed"] as const;
 
@@ -25,6 +25,7 @@ export const calendarSchema = z.strictObject({
   days: z.array(z.strictObject(dayShares)).meta({
     description: "The states are in organizations: 2.5 unread are two and a half organizations' day.",
   }),
+  incomplete,
 });
 export type CalendarView = Readonly<z.output<typeof calendarSchema>>;
 export type CalendarDay = CalendarView["days"][number];

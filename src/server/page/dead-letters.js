@@ -1,6 +1,6 @@
 import { get, send } from "./api.js";
 import { openDialog } from "./detail.js";
-import { byId, h, keep, say } from "./dom.js";
+import { byId, h, keep, note, say } from "./dom.js";
 import { ago, bytes, number, plural } from "./format.js";
 
 const LETTERS_SHOWN = 30;
@@ -9,9 +9,10 @@ const LETTERS_SHOWN = 30;
 export function createLetters(act, now) {
   async function refresh() {
     const nowMs = now();
-    const { total, groups } = await get("/api/dead-letters?limit=1");
-    say(byId("letters-count"), total === 0 ? "none" : number(total));
-    say(byId("letters-note"), total === 0 ? "No sink has refused an event." : "");
+    const view = await get("/api/dead-letters?limit=1");
+    const { total, groups } = view;
+    say(byId("letters-count"), total === 0 && view.incomplete === undefined ? "none" : number(total));
+    note(byId("letters-note"), view, total === 0 ? "No sink has refused an event." : "");
     keep(
       byId("letters"),
       groups,
@@ -82,8 +83,9 @@ export function createLetters(act, now) {
 
   async function showGroup(group) {
     await act(async () => {
-      const { groups, letters, total } = await get(`/api/dead-letters?group=${group}&limit=${LETTERS_SHOWN}`);
-      if (total === 0) return "These dead letters are gone.";
+      const view = await get(`/api/dead-letters?group=${group}&limit=${LETTERS_SHOWN}`);
+      const { groups, letters, total } = view;
+      if (total === 0) return view.incomplete ?? "These dead letters are gone.";
       const [{ sink, example }] = groups;
       const items = letters.map((letter) => letterItem(letter));
       openDialog(

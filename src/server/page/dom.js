@@ -41,6 +41,11 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** The note of a list. In a cluster, an answer without some lanes says so: what is not in it may exist. */
+export function note(element, { incomplete }, text) {
+  say(element, incomplete === undefined ? text : `${incomplete}.`);
+}
+
 /**
  * Makes a container hold one element for each item, in order, and keeps those it has: focus and selection stay.
  * @template T

@@ -1,12 +1,14 @@
 import { get } from "./api.js";
-import { byId, h, keep, say } from "./dom.js";
+import { byId, h, keep, note, say } from "./dom.js";
 import { ago, number } from "./format.js";
 
 export async function refreshDrift(nowMs) {
-  const { total, rows } = await get("/api/drift?limit=12");
-  say(byId("drift-count"), total === 0 ? "none" : number(total));
-  say(
+  const view = await get("/api/drift?limit=12");
+  const { total, rows } = view;
+  say(byId("drift-count"), total === 0 && view.incomplete === undefined ? "none" : number(total));
+  note(
     byId("drift-note"),
+    view,
     total === 0
       ? "Every event matches the documentation of its service."
       : "These events are delivered like all others.",

@@ -1,26 +1,25 @@
 import { get } from "./api.js";
-import { byId, fill, h, keep, say } from "./dom.js";
+import { byId, fill, h, keep, note, say } from "./dom.js";
 import { ago, dateTime, number } from "./format.js";
 import { refreshJobDetail, showJob } from "./job-detail.js";
 import { createMeter, updateMeter } from "./job-meter.js";
 
 /** Import jobs and scheduled runs, where this process has any. */
 export async function refreshJobs(nowMs) {
-  let jobs;
+  let view;
   let imports;
   try {
-    [{ jobs }, { imports }] = await Promise.all([
-      get("/api/imports?limit=8"),
-      get("/api/imports/definitions"),
-    ]);
+    [view, { imports }] = await Promise.all([get("/api/imports?limit=8"), get("/api/imports/definitions")]);
   } catch (error) {
     if (error.status === 404) return false;
     throw error;
   }
+  const { jobs } = view;
   byId("jobs-panel").hidden = false;
   const open = jobs.filter(({ endedAt }) => endedAt === null).length;
-  say(byId("jobs-count"), open === 0 ? "none under way" : `${number(open)} under way`);
-  say(byId("jobs-note"), jobs.length === 0 ? "No import has been started or seen." : "");
+  const none = open === 0 && view.incomplete === undefined;
+  say(byId("jobs-count"), none ? "none under way" : `${number(open)} under way`);
+  note(byId("jobs-note"), view, jobs.length === 0 ? "No import has been started or seen." : "");
   keep(
     byId("schedules"),
     imports,

@@ -21,6 +21,7 @@ export function createOrganizations(onOpen, onLoad) {
   const pool = [];
   let chunks = new Map();
   let matched = 0;
+  let incomplete;
   let generation = 0;
   let query = { search: "", sort: "lag", problems: "false" };
   let active = 0;
@@ -45,6 +46,7 @@ export function createOrganizations(onOpen, onLoad) {
   function take(chunk, view) {
     chunks.set(chunk, view.rows);
     matched = view.matched;
+    incomplete = view.incomplete;
     onLoad(view);
     const some = (query.search.trim() !== "" || query.problems === "true") && matched !== view.total;
     say(byId("problems-label"), `Only problems (${number(view.problems)})`);
@@ -66,9 +68,8 @@ export function createOrganizations(onOpen, onLoad) {
     box.style.height = `${Math.max(ROWS_SHOWN_MIN, Math.min(ROWS_SHOWN, matched)) * ROW_PX}px`;
     box.dataset.empty =
       matched === 0 && chunks.get(0) !== null
-        ? query.problems === "true"
-          ? "No organization has a problem."
-          : "No organization matches."
+        ? (incomplete ??
+          (query.problems === "true" ? "No organization has a problem." : "No organization matches."))
         : "";
     const { first, last } = inSight();
     while (pool.length < last - first) {
