@@ -137,7 +137,7 @@ function settlePart(
       log.error({ ...fields, reason: answer.reason }, "Import refused by the service.");
       if (job.kind === "workday" && answer.about === "users") {
         move({ state: "refused", reason: answer.reason });
-        isolate(store, job, users, answer, nowMs);
+        isolate(store, job, part, users, answer, nowMs);
       } else {
         giveUp(store, job, part, users, answer.reason, `refused: ${answer.reason}`);
         failRest(store, job, answer.reason);
@@ -169,28 +169,36 @@ function giveUp(
 function isolate(
   store: Store,
   job: JobRow,
+  { first_sent_ms: firstSentMs }: PartRow,
   users: readonly PartUser[],
   answer: Extract<StartAnswer, { kind: "refused" }>,
   nowMs: number,
 ): void {
+  const plan = (some: readonly PartUser[]) => planUsers(store, job, some, nowMs, firstSentMs);
   const named = new Map((answer.users ?? []).map(({ index, reason }) => [index, reason]));
   for (const [index, reason] of named)
     if (users[index]) failUsers(store, [users[index]], `refused: ${reason}`);
   const rest = users.filter((_, index) => !named.has(index));
   if (rest.length < users.length) {
-    planUsers(store, job, rest, nowMs);
+    plan(rest);
   } else if (users.length === 1) {
     failUsers(store, users, `refused: ${answer.reason}`);
   } else {
     const middle = Math.ceil(users.length / 2);
-    planUsers(store, job, users.slice(0, middle), nowMs);
-    planUsers(store, job, users.slice(middle), nowMs);
+    plan(users.slice(0, middle));
+    plan(users.slice(middle));
   }
 }
 
-function planUsers(store: Store, job: JobRow, users: readonly PartUser[], nowMs: number): void {
+function planUsers(
+  store: Store,
+  job: JobRow,
+  users: readonly PartUser[],
+  nowMs: number,
+  firstSentMs: number | null,
+): void {
   if (users.length === 0) return;
-  const part = store.parts.plan(job.id, job.account, nowMs);
+  const part = store.parts.plan(job.id, job.account, nowMs, firstSentMs);
   store.users.moveToPart(
     users.map(({ id }) => id),
     part,

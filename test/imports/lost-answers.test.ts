@@ -184,6 +184,24 @@ describe("a lost answer", () => {
     ]);
   });
 
+  it("R28 is found by late events of the first request also in the halves of a part that was refused", async () => {
+    const refused: StartAnswer = { kind: "refused", about: "users", reason: "400" };
+    const source = sourceOf([LOST, refused, wait, wait, started("j2"), started("j3")], undefined, workers(2));
+    const imports = run(source);
+    const firstMs = clock.now();
+    const { id } = await start(source);
+    const late = createdAll("j1", 2);
+    await pass(imports, 10);
+    expect(states(id)).toEqual(["refused", "planned", "planned"]);
+    const first = db.prepare("SELECT first_sent_ms FROM job_parts WHERE part > 0").pluck().all();
+    expect(first).toEqual([firstMs, firstMs]);
+    const sent = source.starts.length;
+    await imports.apply(late);
+    await pass(imports, 20);
+    expect(source.starts).toHaveLength(sent);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);
+  });
+
   it.each([
     ["refused", [{ kind: "refused", about: "request", reason: "403" }] as const],
     ["never taken", Array.from({ length: 5 }, () => ({ kind: "unavailable", reason: "429" }) as const)],

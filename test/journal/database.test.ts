@@ -104,6 +104,26 @@ describe("the state file", () => {
     ]);
   });
 
+  test("of the version before has the first send of parts whose reason says that they were sent again", () => {
+    const old = openState(
+      file,
+      migrations().filter(({ number }) => number < 28),
+    );
+    old.exec(`INSERT INTO jobs (id, account, kind, source, request, origin, requested_by, requested_ms, answer_by_ms,
+        state, state_ms, quiet_after_ms, finish_after_ms, active_ms)
+      VALUES (1, 'acme', 'workday', 'wd1', '{}', 'command', 'ada', 1000, 2000, 'uncertain', 3000, 1, 1, 3000);
+      INSERT INTO job_parts (job, part, account, state, at_ms, reason) VALUES
+        (1, 0, 'acme', 'planned', 5000, 'no event of its users was seen; sent again'),
+        (1, 1, 'acme', 'uncertain', 6000, 'the first answer was lost; sent again, it was not taken: 429'),
+        (1, 2, 'acme', 'uncertain', 4000, 'cut'),
+        (1, 3, 'acme', 'planned', 4000, NULL)`);
+    old.close();
+    const db = openState(file);
+    const firstSent = db.prepare("SELECT first_sent_ms FROM job_parts ORDER BY part").pluck().all();
+    expect(firstSent).toEqual([1000, 1000, null, null]);
+    db.close();
+  });
+
   test("a migration that fails leaves the file as it was", () => {
     const old = new Sqlite(file);
     old.exec(readFileSync(join("src/journal/migrations", MIGRATIONS[0]!), "utf8"));

@@ -22,8 +22,8 @@ export interface Parts {
   of(job: number): PartRow[];
   /** With the number of users each carries. */
   views(job: number): JobPart[];
-  /** Adds a planned part and gives its number. */
-  plan(job: number, account: string, atMs: number): number;
+  /** Adds a planned part and gives its number. `firstSentMs`: its users were sent before, and the answer was lost. */
+  plan(job: number, account: string, atMs: number, firstSentMs?: number | null): number;
   move(job: number, part: number, change: PartChange): void;
   polled(job: number, part: number, digest: string | null, nextPollMs: number): void;
 }
@@ -49,7 +49,7 @@ export function openParts(db: Database): Parts {
     .prepare<[number], number | null>("SELECT max(part) FROM job_parts WHERE job = ?")
     .pluck();
   const insert = db.prepare(
-    "INSERT INTO job_parts (job, part, account, state, at_ms) VALUES (?, ?, ?, 'planned', ?)",
+    "INSERT INTO job_parts (job, part, account, state, at_ms, first_sent_ms) VALUES (?, ?, ?, 'planned', ?, ?)",
   );
   const update = db.prepare(
     `UPDATE job_parts SET state = @state, at_ms = coalesce(@atMs, at_ms),
@@ -65,9 +65,9 @@ export function openParts(db: Database): Parts {
   return {
     of: (job) => of.all(job),
     views: (job) => views.all(job),
-    plan(job, account, atMs) {
+    plan(job, account, atMs, firstSentMs = null) {
       const part = ((highest.get(job) as number | null) ?? -1) + 1;
-      insert.run(job, part, account, atMs);
+      insert.run(job, part, account, atMs, firstSentMs);
       return part;
     },
     move(job, part, change) {
