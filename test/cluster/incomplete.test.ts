@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { type Asked, SilentError } from "../../src/app/cluster/answers.ts";
+import { type AskedLanes, SilentError } from "../../src/app/cluster/answers.ts";
 import { clusterImportRoutes, lookInLanes } from "../../src/app/cluster/import-routes.ts";
 import { createLook, type RunningLane } from "../../src/app/cluster/own-lanes.ts";
 import { registerCoverage } from "../../src/commands/coverage.ts";
@@ -36,7 +36,7 @@ function laneWithJob(lane: number): RunningLane {
 }
 
 /** A machine with lanes 0 and 1, which asks others for the rest. */
-function machine(elsewhere: (call: RouteCall) => readonly Asked<unknown>[]) {
+function machine(elsewhere: (call: RouteCall) => readonly AskedLanes<unknown>[]) {
   const running = [0, 1].map(laneWithJob);
   const routes = clusterImportRoutes({
     ...{ config: { imports: [] } as never, lanes: 4, running: () => running, lookElsewhere: elsewhere },
@@ -52,11 +52,11 @@ function machine(elsewhere: (call: RouteCall) => readonly Asked<unknown>[]) {
 }
 
 const others = [2, 3].map(laneWithJob);
-const answering = (call: RouteCall): readonly Asked<unknown>[] => {
+const answering = (call: RouteCall): readonly AskedLanes<unknown>[] => {
   const ask = async () => ({ lanes: [2, 3], found: await lookInLanes(others, call, never) });
   return [{ lanes: [2, 3], answer: ask() }];
 };
-const silent = (): readonly Asked<unknown>[] => [
+const silent = (): readonly AskedLanes<unknown>[] => [
   { lanes: [2, 3], answer: Promise.reject(new SilentError("The machine b does not answer.")) },
 ];
 

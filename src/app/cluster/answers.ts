@@ -2,7 +2,7 @@ import { explain } from "../../core/errors.ts";
 import { rangesText } from "../../core/shard.ts";
 
 /** A question about lanes, and the answer, which may be about fewer of them. */
-export interface Asked<Found> {
+export interface AskedLanes<Found> {
   readonly lanes: readonly number[];
   readonly answer: Promise<Answered<Found>>;
 }
@@ -28,7 +28,7 @@ export class SilentError extends Error {
   override readonly name = "SilentError";
 }
 
-export async function gather<Found>(asked: readonly Asked<Found>[]): Promise<Gathered<Found>> {
+export async function gather<Found>(asked: readonly AskedLanes<Found>[]): Promise<Gathered<Found>> {
   const settled = await Promise.allSettled(asked.map(({ answer }) => answer));
   return {
     answers: settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),

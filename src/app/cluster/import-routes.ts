@@ -6,7 +6,7 @@ import { type Route, RouteError } from "../../core/route.ts";
 import { importRouteShapes } from "../../imports/routes.ts";
 import { errorOf, runRoute } from "../requests.ts";
 import { laneOfImport } from "../shard.ts";
-import { type Asked, everyLane, type Gathered, gather, incompleteText } from "./answers.ts";
+import { type AskedLanes, everyLane, type Gathered, gather, incompleteText } from "./answers.ts";
 import type { Messenger } from "./messenger.ts";
 
 /*
@@ -31,7 +31,7 @@ export async function lookInLanes(
 }
 
 function inLanes(running: readonly RunningLane[], call: RouteCall, signal: AbortSignal) {
-  return running.map(({ lane, app }): Asked<unknown> => {
+  return running.map(({ lane, app }): AskedLanes<unknown> => {
     const lanes = [lane];
     const ask = async () => ({ lanes, found: await runRoute(app.imports.routes, call, signal) });
     return { lanes, answer: ask() };
@@ -44,7 +44,7 @@ export interface ClusterRoutesOptions {
   readonly messenger: Pick<Messenger, "ask">;
   running(): readonly RunningLane[];
   /** Asks every other machine to look in its lanes. */
-  lookElsewhere(call: RouteCall): readonly Asked<unknown>[];
+  lookElsewhere(call: RouteCall): readonly AskedLanes<unknown>[];
 }
 
 const CHANGE_MS = 60_000;

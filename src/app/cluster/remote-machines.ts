@@ -5,7 +5,7 @@ import type { LaneQuestion, LanesAnswer, RouteCall } from "../../core/lane-reque
 import type { RatesView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
 import { errorOf } from "../requests.ts";
-import { type Asked, SilentError } from "./answers.ts";
+import { type AskedLanes, SilentError } from "./answers.ts";
 import type { Messenger } from "./messenger.ts";
 import type { RemoteLanesView } from "./view.ts";
 
@@ -173,7 +173,7 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
     /** The lanes that run here and that no other machine has taken since. */
     here: (): readonly number[] => owners().find(({ machine }) => machine === own)?.lanes ?? [],
     views: () => list().map(lanesViewOf),
-    look: (call: RouteCall): readonly Asked<unknown>[] =>
+    look: (call: RouteCall): readonly AskedLanes<unknown>[] =>
       list().map((remote) => ({
         lanes: remote.lanes,
         answer: look(remote, { kind: "look_route", call }).then(({ lanes, found }) => ({ lanes, found })),

@@ -5,7 +5,7 @@ import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
-import { type Answered, type Asked, everyLane, gather, incompleteText } from "./answers.ts";
+import { type Answered, type AskedLanes, everyLane, gather, incompleteText } from "./answers.ts";
 import {
   mergeCalendars,
   mergeDeadLetters,
@@ -188,7 +188,7 @@ function lanesOf(one: LaneView): readonly number[] {
 function asked<Found>(
   one: LaneView,
   ask: (view: View, lane: number | undefined) => Promise<Found>,
-): Asked<Found> {
+): AskedLanes<Found> {
   const lanes = lanesOf(one);
   const { lane, view } = one;
   const ofOwn = async () => ({ lanes, found: await ask(view, lane) });
