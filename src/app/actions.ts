@@ -1,14 +1,15 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
-import { type Actions, lettersResult, UnknownNameError } from "../core/actions.ts";
+import { type Actions, lettersResult, type RESUME_FROM, UnknownNameError } from "../core/actions.ts";
 import type { Clock } from "../core/clock.ts";
 import { UsageError } from "../core/errors.ts";
 import type { Delivery } from "../delivery/deliver.ts";
-import { resolutionOf } from "../delivery/position.ts";
+import { type Resolution, resolutionOf } from "../delivery/position.ts";
 import type { State } from "../journal/database.ts";
 import { createDeadLetters } from "../journal/dead-letters.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
+import { type EventSpan, eventsBetween, leftOutText } from "../journal/left-out.ts";
 import { knowsOrganization } from "../journal/roster.ts";
 import type { Account } from "./account.ts";
 import { archiveActions } from "./archive-operations.ts";
@@ -74,9 +75,16 @@ function sinkActions({
       return { count: 1, message: `The sink "${sink}" is being tried now.` };
     },
     async resume({ sink, from }, signal) {
-      await deliveryOf(sink).resolve(resolutionOf(from), signal);
-      const place = from === "state" ? "the position in the state file" : `the ${from}`;
-      return { count: 1, message: `The sink "${sink}" continues from ${place}.` };
+      let left: readonly EventSpan[] = [];
+      const resolution: Resolution = async (facts) => {
+        const to = await resolutionOf(from)(facts);
+        if (from === "now" || from === "behind-damage")
+          left = eventsBetween(db, sink, facts.reader.position, to);
+        return to;
+      };
+      await deliveryOf(sink).resolve(resolution, signal);
+      const done = `The sink "${sink}" continues ${PLACES[from]}.`;
+      return { count: 1, message: [done, leftOutText(sink, left)].join(" ").trimEnd() };
     },
     async rename({ from, to }) {
       refuseInUse(config, from);
@@ -114,6 +122,14 @@ function sinkActions({
     },
   };
 }
+
+const PLACES: Readonly<Record<(typeof RESUME_FROM)[number], string>> = {
+  destination: "from the destination",
+  state: "from the position in the state file",
+  beginning: "from the beginning",
+  now: "with new events only",
+  "behind-damage": "behind the damaged page",
+};
 
 function readingActions(parts: ActionParts): Pick<Actions, "backfill" | "reconcile" | "poll"> {
   const { config, accounts } = parts;

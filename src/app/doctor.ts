@@ -14,6 +14,7 @@ import {
   schemaOf,
   UnreadableStateError,
 } from "../journal/database.ts";
+import { refetchCommand } from "../journal/left-out.ts";
 import { isLocked, isSeenLocked } from "../journal/lock.ts";
 import { refuseOtherShard } from "../journal/shard.ts";
 import { createSpace } from "../journal/space.ts";
@@ -176,11 +177,11 @@ function refetchFinding({ number, account, fromMs, toMs }: DamagedPage): CheckFi
   const subject = "integrity";
   if (fromMs === null || toMs === null)
     return { subject, ok: false, message: `it is not known when the events of page ${number} happened` };
-  const [since, until] = [fromMs, toMs + 1].map((ms) => new Date(ms).toISOString());
+  const command = refetchCommand({ account, fromMs, toMs }, "NAME");
   return {
     subject,
     ok: false,
-    message: `the events of page ${number} can be fetched again from the service as long as it has them: run "tidemark backfill --account ${account} --sink NAME --since ${since} --until ${until}" for each sink that has not delivered this page`,
+    message: `the events of page ${number} can be fetched again from the service as long as it has them: for each sink that stops at this page, run "tidemark sinks resume NAME --from behind-damage", then "${command}"`,
   };
 }
 

@@ -34,7 +34,7 @@ const stretch = z.strictObject({
 /** As 2026-11-15. */
 const day = z.string().regex(/^\d{4}-\d\d-\d\d$/);
 
-export const RESUME_FROM = ["destination", "state", "beginning", "now"] as const;
+export const RESUME_FROM = ["destination", "state", "beginning", "now", "behind-damage"] as const;
 
 /** Every change that a person can ask for; the page, the HTTP API and the commands share these. */
 export const ACTIONS = {

@@ -1,3 +1,5 @@
+import type { Position } from "./position.ts";
+
 /**
  * The four errors between a sink and delivery. Each has exactly one consequence. Any other error is unexpected:
  * delivery retries it and raises an alarm (R38).
@@ -79,6 +81,17 @@ export class DecisionNeededError extends Error {
   constructor(message: string, choices: readonly string[], options: { cause?: unknown } = {}) {
     super(message, options);
     this.choices = choices;
+  }
+}
+
+/** A page of the journal cannot be read. */
+export class DamagedPageError extends DecisionNeededError {
+  /** The position after it. */
+  readonly behind: Position;
+
+  constructor(message: string, choices: readonly string[], behind: Position) {
+    super(message, choices);
+    this.behind = behind;
   }
 }
 

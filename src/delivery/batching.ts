@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import { DamagedPageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Format } from "../core/format.ts";
 import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
@@ -72,6 +73,7 @@ export async function formBatch(forming: Forming): Promise<Formed> {
         if (taken.isBetterAlone(page)) return done(true);
         const next = await taken.takeFrom(page);
         if (next > page.first) to = page.after(next - 1);
+        if (forming.bound !== undefined && isPast(to.page, to.event, forming.bound)) return done(true);
         if (taken.isFull || next < page.first + page.count) return done(true);
         if (taken.count >= forming.recordsMax && !isExact) return done(true);
       } finally {
@@ -79,6 +81,8 @@ export async function formBatch(forming: Forming): Promise<Formed> {
       }
     }
   } catch (error) {
+    // What is before a damaged page is delivered first; the next batch begins with it.
+    if (error instanceof DamagedPageError && to !== from && !isExact) return done(true);
     taken.release();
     throw error;
   }

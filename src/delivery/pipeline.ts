@@ -43,7 +43,12 @@ export function createPipeline(parts: PipelineParts) {
     if (flights.size >= writesMax || flights.hasFailed) return "full";
     if (flights.size > 0 && !parts.encodedMemory.hasRoom()) return "full";
     const mark = wake.mark();
-    const next = await nextBatch(sink, progress, flights.front);
+    const next = await nextBatch(sink, progress, flights.front).catch((error: unknown) => {
+      // What is in flight lands and is committed first; then the error comes again.
+      if (flights.size === 0) throw error;
+      return undefined;
+    });
+    if (next === undefined) return "full";
     switch (next.kind) {
       case "write": {
         const { batch } = next;

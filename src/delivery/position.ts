@@ -1,4 +1,4 @@
-import { DecisionNeededError } from "../core/errors.ts";
+import { DamagedPageError, DecisionNeededError, UsageError } from "../core/errors.ts";
 import type { JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { Sink, SinkState } from "../core/sink.ts";
@@ -172,7 +172,7 @@ const SEND_ALL = "send all that the journal holds (the destination may get some 
 const SEND_SINCE_COPY =
   "send again what came after the copy (the destination gets some twice, nothing is lost)";
 
-type Choice = "destination" | "state" | "beginning" | "now";
+type Choice = "destination" | "state" | "beginning" | "now" | "behind-damage";
 
 function choices(name: string, of: Partial<Record<Choice, string>>): string[] {
   return Object.entries(of).map(
@@ -192,6 +192,8 @@ export function resolutionOf(choice: Choice): Resolution {
         return startOf(reader.position.journal);
       case "now":
         return end();
+      case "behind-damage":
+        return behindDamage(reader);
       case "destination":
         if (sink.position === undefined) throw withoutPosition(reader.name);
         if (!(await reader.holds(sink.position)))
@@ -206,4 +208,24 @@ export function resolutionOf(choice: Choice): Resolution {
         return sink.position;
     }
   };
+}
+
+/** Behind the damaged page that comes next, or that is in the batch that was begun. */
+async function behindDamage(reader: JournalReader): Promise<Position> {
+  const begunTo = reader.bounds.at(-1);
+  for (let at = reader.position; ; ) {
+    try {
+      const page = await reader.read(at);
+      if (page === null) break;
+      at = page.after(page.first + page.count - 1);
+      page.lease.release();
+    } catch (error) {
+      if (error instanceof DamagedPageError) return error.behind;
+      throw error;
+    }
+    if (begunTo === undefined || comparePositions(at, begunTo) >= 0) break;
+  }
+  throw new UsageError(
+    `The sink "${reader.name}" does not stand at a damaged page, so there is nothing to go behind. Nothing was changed.`,
+  );
 }

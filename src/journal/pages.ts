@@ -1,5 +1,5 @@
 import { ordinaryMemory, type PageMemory } from "../core/buffer-pool.ts";
-import { DecisionNeededError } from "../core/errors.ts";
+import { DamagedPageError } from "../core/errors.ts";
 import type { JournalPage } from "../core/journal.ts";
 import { checksumOf, contentSizeOf, decodeBody, encodeBody, type PageBody } from "../core/page-body.ts";
 import type { PageDecoder } from "../core/page-decoder.ts";
@@ -9,8 +9,9 @@ import type { ScannedPage } from "../core/scanner.ts";
 import { createCompressor } from "../core/zstd.ts";
 import type { State } from "./database.ts";
 import { createDecodedPages } from "./decoded-pages.ts";
+import { refetchCommand } from "./left-out.ts";
 import { type Decoded, type PageRow, storedPage } from "./stored-page.ts";
-import { rollingOf } from "./verify.ts";
+import { rollingOf, timesOf } from "./verify.ts";
 
 /** Writes and reads pages: the events' exact bytes, compressed (core/page-body.ts), with a checksum (R16). */
 export function createPages(
@@ -36,6 +37,7 @@ export function createPages(
   );
   const bodyOf = db.prepare("SELECT body FROM bodies WHERE page = ?").pluck();
   const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
+  const isArchive = db.prepare("SELECT 1 FROM archives WHERE name = ?");
   const storedRolling = db.prepare("SELECT rolling FROM pages WHERE number = ?").pluck();
 
   return {
@@ -82,14 +84,19 @@ export function createPages(
     next(reader: string, after: Position): JournalPage | null {
       const row = rowAfter(reader, after);
       if (row === undefined) return null;
-      return storedPage(journalId, row, read(row), row.number === after.page ? after.event : 0);
+      return storedPage(journalId, row, read(reader, row), row.number === after.page ? after.event : 0);
     },
 
     /** The same, but a page that is no longer decoded is decoded by the decoder, which may be another thread. */
     async read(reader: string, after: Position): Promise<JournalPage | null> {
       const row = rowAfter(reader, after);
       if (row === undefined) return null;
-      return storedPage(journalId, row, await readBeside(row), row.number === after.page ? after.event : 0);
+      return storedPage(
+        journalId,
+        row,
+        await readBeside(reader, row),
+        row.number === after.page ? after.event : 0,
+      );
     },
 
     /** Whether `next` would give a page. Reads none. */
@@ -137,26 +144,41 @@ export function createPages(
     return page && { ...page, lease: page.lease.retain() };
   }
 
-  function refuse(row: PageRow, what: string): DecisionNeededError {
+  /** Nothing of such a page is delivered, and nothing is skipped: a person decides (R16). */
+  function refuse(reader: string, row: PageRow, what: string): DamagedPageError {
     onDamaged?.(`page ${row.number} ${what}`);
-    return unreadable(row, what);
+    const { number: page, events, rolling: hash } = row;
+    const fetched = new Date(row.fetchedMs).toISOString();
+    return new DamagedPageError(
+      `Page ${page} of the journal (${events} events, fetched at ${fetched}) ${what}: the state file is damaged on disk.`,
+      [
+        "restore the state file from a backup",
+        ...(isArchive.get(reader) === undefined ? [goOnBehind(reader, row)] : []),
+      ],
+      { journal: journalId, page, event: events, hash },
+    );
   }
 
-  function storedBody(row: PageRow): Buffer {
+  function goOnBehind(reader: string, row: PageRow): string {
+    const command = refetchCommand(timesOf(db, row), reader);
+    return `go on behind this page alone with \`tidemark sinks resume ${reader} --from behind-damage\`, and have its events read again with \`${command}\` (other events of that time come to the sink once more)`;
+  }
+
+  function storedBody(reader: string, row: PageRow): Buffer {
     const body = bodyOf.get(row.number) as Buffer | undefined;
-    if (body === undefined) throw refuse(row, "is needed by a reader and not there");
+    if (body === undefined) throw refuse(reader, row, "is needed by a reader and not there");
     return body;
   }
 
   /** The lease in the result is the caller's. */
-  function read(row: PageRow, body = cached(row) ?? storedBody(row)): Decoded {
+  function read(reader: string, row: PageRow, body = cached(row) ?? storedBody(reader, row)): Decoded {
     if (!Buffer.isBuffer(body)) return body;
-    if (!checksumOf(body).equals(row.checksum)) throw refuse(row, DAMAGED);
+    if (!checksumOf(body).equals(row.checksum)) throw refuse(reader, row, DAMAGED);
     const scanned = decodeBody(body);
     return keepOld(row, { scanned, body, lease: memory.adopt(scanned.bytes) });
   }
 
-  async function readBeside(row: PageRow): Promise<Decoded> {
+  async function readBeside(reader: string, row: PageRow): Promise<Decoded> {
     for (;;) {
       const page = cached(row);
       if (page !== undefined) return page;
@@ -165,20 +187,26 @@ export function createPages(
       // Its reader gets the error; this one looks for itself.
       await other.catch(() => {});
     }
-    const body = storedBody(row);
+    const body = storedBody(reader, row);
     const bytes = decoder === undefined ? undefined : contentSizeOf(body);
     // A damaged frame may declare any size, so no memory is taken for more than the page had.
-    if (decoder === undefined || bytes === undefined || bytes > row.bytes + 1) return read(row, body);
-    const turn = decodeBeside(decoder, row, body, bytes);
+    if (decoder === undefined || bytes === undefined || bytes > row.bytes + 1) return read(reader, row, body);
+    const turn = decodeBeside(decoder, reader, row, body, bytes);
     underway.set(row.number, turn);
     return turn.finally(() => underway.delete(row.number));
   }
 
-  async function decodeBeside(by: PageDecoder, row: PageRow, body: Buffer, bytes: number): Promise<Decoded> {
+  async function decodeBeside(
+    by: PageDecoder,
+    reader: string,
+    row: PageRow,
+    body: Buffer,
+    bytes: number,
+  ): Promise<Decoded> {
     const room = memory.take(bytes);
     try {
       const page = await by.decode({ bytes: body, checksum: row.checksum }, room);
-      if (page === undefined) throw refuse(row, DAMAGED);
+      if (page === undefined) throw refuse(reader, row, DAMAGED);
       return keepOld(row, { ...page, lease: room.lease });
     } catch (error) {
       room.lease.release();
@@ -195,15 +223,3 @@ export function createPages(
 export type Pages = ReturnType<typeof createPages>;
 
 const DAMAGED = "does not give its checksum";
-
-/** Nothing of such a page is delivered, and nothing is skipped: a person decides (R16). */
-function unreadable(row: PageRow, what: string): DecisionNeededError {
-  const fetched = new Date(row.fetchedMs).toISOString();
-  return new DecisionNeededError(
-    `Page ${row.number} of the journal (${row.events} events, fetched at ${fetched}) ${what}: the state file is damaged on disk.`,
-    [
-      "restore the state file from a backup",
-      "go on behind it with `tidemark sinks resume NAME --from now` and have that time read again with `tidemark backfill --sink NAME --since TIME`",
-    ],
-  );
-}

@@ -199,7 +199,7 @@ function verifyPages(db: Connection): Verified {
 }
 
 /** The identities of a page say when its events happened. */
-function timesOf(db: Connection, { number, account }: Pick<Row, "number" | "account">): DamagedPage {
+export function timesOf(db: Connection, { number, account }: Pick<Row, "number" | "account">): DamagedPage {
   const span = db
     .prepare(
       "SELECT MIN(first_ms) AS fromMs, MAX(last_ms) AS toMs FROM identities WHERE page = ? AND first_ms > 0",

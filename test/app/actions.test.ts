@@ -5,8 +5,9 @@ import type { Account } from "../../src/app/account.ts";
 import { createActions } from "../../src/app/actions.ts";
 import { createClusterActions } from "../../src/app/cluster/actions.ts";
 import type { Config } from "../../src/config/schema.ts";
-import { UnknownNameError } from "../../src/core/actions.ts";
+import { type ActionResult, UnknownNameError } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { UsageError } from "../../src/core/errors.ts";
 import { numberInAll } from "../../src/core/shard.ts";
 import { createDeadLetters } from "../../src/journal/dead-letters.ts";
 import { verifyState } from "../../src/journal/verify.ts";
@@ -165,6 +166,29 @@ describe("the actions", () => {
     } finally {
       other.close();
     }
+  });
+
+  test("C3 each lane says what a sink leaves out there, and one without a damaged page says nothing", async () => {
+    const lane = (number: number, resume: () => Promise<ActionResult>) => ({
+      lane: number,
+      app: { actions: { ...actions(), resume } },
+    });
+    const left = (events: number) => async () => ({ count: 1, message: `It leaves out ${events} events.` });
+    const whole = createClusterActions({
+      lanes: 3,
+      messenger: { ask: () => Promise.reject(new Error("all lanes run here")) },
+      providers: [],
+      sinks: ["siem"],
+      running: () => [
+        lane(0, left(5)),
+        lane(1, () => Promise.reject(new UsageError("There is nothing to go behind."))),
+        lane(2, left(7)),
+      ],
+    });
+    expect(await whole.resume({ sink: "siem", from: "behind-damage" }, signal)).toEqual({
+      count: 2,
+      message: "Lane 0: It leaves out 5 events.\nLane 2: It leaves out 7 events.",
+    });
   });
 
   test("R14 an archive keeps its name, under which its log and its holds are stored", async () => {

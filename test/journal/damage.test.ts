@@ -33,7 +33,7 @@ describe("R16 pages carry a checksum", () => {
       const error = await reader.read(first.after(4)).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(DecisionNeededError);
       expect((error as Error).message).toMatch(/^Page 2 of the journal .* does not give its checksum/);
-      expect((error as DecisionNeededError).choices.join()).toContain("backfill --sink");
+      expect((error as DecisionNeededError).choices.join()).toContain("backfill --account acme --sink r");
       await expect(reader.read({ ...first.after(4), page: 1 })).rejects.toThrow("Page 2");
       flip(2, at);
     }

@@ -75,7 +75,8 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
         body: partOf(lane, body as AnyBody, options),
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
-      if (kind === "archive") return mergeArchives(results, (body as AnyBody).operation?.kind);
+      if (kind === "archive" || kind === "resume")
+        return mergeByLane(results, kind, (body as AnyBody).operation?.kind);
       const merged = mergeResults(results, kind);
       if (isAboutLetters(kind)) checkMatched(body as LettersBody, options, results, merged);
       return merged;
@@ -162,15 +163,19 @@ function archivePart(
   return own.length === 0 ? undefined : { ...body, operation: { ...operation, organizations: own } };
 }
 
-/** Each lane has an archive of its own, so each says what it did. */
-function mergeArchives(results: readonly LaneResult[], operation: string | undefined): ActionResult {
-  const { count } = mergeResults(results, "archive");
+/** Each lane has an archive of its own, and a position for each sink, so each says what it did. */
+function mergeByLane(
+  results: readonly LaneResult[],
+  kind: ActionKind,
+  operation: string | undefined,
+): ActionResult {
+  const { count } = mergeResults(results, kind);
   const isList = operation === "holds";
   const lines = results.flatMap(({ lane, result, error }) => {
     if (result !== undefined) return [`Lane ${lane}: ${result.message}`];
     if (error === undefined) return [isList ? `Lane ${lane} has not answered.` : laterText([lane])];
-    // A hold is released in the lane that has it.
-    if (operation === "release" && error instanceof UsageError) return [];
+    // A hold is released in the lane that has it, and a damaged page is passed in its lane.
+    if ((operation === "release" || kind === "resume") && error instanceof UsageError) return [];
     return [`Lane ${lane} could not: ${explain(error)}`];
   });
   // What is not in a list cannot be told from what is not on hold, so a script must notice.
