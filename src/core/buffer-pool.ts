@@ -40,8 +40,8 @@ export interface BufferPoolOptions {
 export const POISON = 0xdb;
 
 const LARGE_BYTES = 2_000_000;
-/** Columns, identities, records and the compressed page are stored behind a page and need a fifth of its size. */
-const SHARE_BEHIND = 0.25;
+/** Columns, identities, records and the compressed page are stored behind a page and need a third of its size. */
+const SHARE_BEHIND = 0.35;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 1_048_576;
 /** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */

@@ -7,11 +7,11 @@ import { createCompressor } from "./zstd.ts";
 /** `records`: zstd as Kafka's clients compress records, at its default level. */
 export type PackKind = "zstd" | "gzip" | "records";
 
-/** Compresses beside the main thread. Each result is a whole zstd frame or gzip member. */
+/** Compresses beside the main thread. A result is a gzip member or one zstd frame; a large one of zstd has several. */
 export interface Packer {
   /**
-   * The pieces must stay as they are until it settles: an order is copied when its turn comes, a large one for gzip
-   * part by part. A failure of the thread rejects, and the next call starts another.
+   * The pieces must stay as they are until it settles: an order is copied when its turn comes, a large one part by
+   * part. A failure of the thread rejects, and the next call starts another.
    */
   pack(kind: PackKind, pieces: readonly Uint8Array[]): Promise<Uint8Array>;
   close(): Promise<void>;
@@ -34,8 +34,9 @@ const THREAD_BYTES_MIN = 32_000;
 /** The thread works on one part while the next one is copied. It has more only while they are small. */
 const PARTS_MAX = 2;
 const SMALL_PARTS_BYTES = 4 << 20;
+/** A copy of a whole page at the thread would be ten megabytes. Records have a single frame, as Kafka's clients expect. */
 const PART_BYTES_MAX: Readonly<Record<PackKind, number>> = {
-  zstd: Number.POSITIVE_INFINITY,
+  zstd: 2 << 20,
   records: Number.POSITIVE_INFINITY,
   gzip: GZIP_PART_BYTES,
 };
