@@ -3,6 +3,8 @@ import { loadConfig, loadConfigForReading } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { UsageError } from "../core/errors.ts";
 import { formatDuration } from "../core/time.ts";
+import type { DeadLettersView } from "../core/view/dead-letters.ts";
+import type { View } from "../core/view.ts";
 import { openStateForReading } from "../journal/database.ts";
 import {
   createDeadLetters,
@@ -27,6 +29,7 @@ interface Flags {
   readonly all?: boolean;
 }
 
+/** Of one question to a cluster. */
 const LISTED_MAX = 1000;
 
 /** `tidemark dead-letters`: events that a sink refused. */
@@ -105,17 +108,35 @@ function registerList(group: Command, io: Io): void {
 async function listInCluster(flags: Flags, io: Io): Promise<void> {
   if (flags.reason !== undefined)
     throw new UsageError("In a cluster, list a group or a sink: --reason is for `replay` and `drop`.");
-  const { sink, group, limit } = flags;
+  const { sink, group } = flags;
   const { view, close } = await openView(flags.config, io);
   try {
-    const found = await view.deadLetters({ sink, group, limit: Math.min(limit, LISTED_MAX) });
     const isEach = flags.each || flags.json || group !== undefined;
-    const groups = found.groups.filter((one) => sink === undefined || one.sink === sink);
-    if (sayIncomplete(io, found) && (isEach ? found.letters : groups).length === 0) return;
-    if (isEach) return listEach(found.letters, flags.json === true, io);
+    const pages = await pagesOf(view, isEach ? flags : { ...flags, limit: 1 });
+    const letters = pages.flatMap((page) => page.letters);
+    const groups = pages[0]!.groups.filter((one) => sink === undefined || one.sink === sink);
+    if (sayIncomplete(io, ...pages) && (isEach ? letters : groups).length === 0) return;
+    if (isEach) return listEach(letters, flags.json === true, io);
     io.stdout.write(groups.length === 0 ? "There are no dead letters.\n" : groupsText(groups));
   } finally {
     await close();
+  }
+}
+
+/** One page at least. An answer of a cluster has a limit. */
+async function pagesOf(
+  view: Pick<View, "deadLetters">,
+  { sink, group, limit }: Pick<Flags, "sink" | "group" | "limit">,
+): Promise<DeadLettersView[]> {
+  const pages: DeadLettersView[] = [];
+  let before: number | undefined;
+  for (let left = limit; ; ) {
+    const asked = Math.min(left, LISTED_MAX);
+    const page = await view.deadLetters({ sink, group, before, limit: asked });
+    pages.push(page);
+    left -= page.letters.length;
+    if (left <= 0 || page.letters.length < asked) return pages;
+    before = page.letters.at(-1)!.id;
   }
 }
 

@@ -110,3 +110,8 @@ export function numberInAll(lane: number | undefined, id: number): number {
 export function numberInLane(all: number): { readonly lane: number; readonly id: number } {
   return { lane: all % LANES_MAX, id: Math.floor(all / LANES_MAX) };
 }
+
+/** Numbers of the lane below this are those whose numbers among all lanes are below `all`. */
+export function boundInLane(lane: number, all: number): number {
+  return Math.ceil((all - lane) / LANES_MAX);
+}

@@ -10,7 +10,7 @@ import { createAlarms } from "../../src/core/alarms.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { LaneQuestion } from "../../src/core/lane-requests.ts";
 import { silentLog } from "../../src/core/log.ts";
-import { numberInAll } from "../../src/core/shard.ts";
+import { numberInAll, numberInLane } from "../../src/core/shard.ts";
 import type { View } from "../../src/core/view.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { fillSmall, liveOf, makeState, NOW_MS } from "../server/state.ts";
@@ -248,6 +248,22 @@ describe("the whole cluster on the page and in commands", () => {
     expect(incomplete).toBe(
       "There is no answer for lanes 2-3: their organizations are missing in all lists and numbers (The answer is too large for one message: ask for less). There is no answer for lanes 0-1: their organizations are missing in all lists and numbers (The answer is too large for one message: ask for less)",
     );
+  });
+
+  test("the dead letters of all lanes are paged through by their numbers", async () => {
+    const { command, page, remoteOf } = await cluster(both, { b: [0, 1], a: [2, 3] });
+    for (const view of [command(), page("b", remoteOf("b"))]) {
+      const { letters: all, total } = await view.deadLetters({ limit: 1000 });
+      expect(all).toHaveLength(total);
+      const paged: number[] = [];
+      for (let before: number | undefined; paged.length <= total; before = paged.at(-1)) {
+        const { letters } = await view.deadLetters({ before, limit: 3 });
+        if (letters.length === 0) break;
+        paged.push(...letters.map(({ id }) => id));
+      }
+      expect(paged).toEqual(all.map(({ id }) => id));
+      expect(new Set(paged.map((id) => numberInLane(id).lane)).size).toBe(LANES);
+    }
   });
 
   test("what may be in a lane without an answer is not called unknown", async () => {

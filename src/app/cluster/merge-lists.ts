@@ -119,7 +119,8 @@ export function mergeDeadLetters(
     groups: [...groups.values()].sort((a, b) => b.count - a.count),
     letters: list
       .flatMap(({ lane, view }) => view.letters.map((one) => ({ ...one, id: numberInAll(lane, one.id) })))
-      .sort((a, b) => b.storedMs - a.storedMs)
+      // By number and not by time: the number of the last one is the `before` of the next page.
+      .sort((a, b) => b.id - a.id)
       .slice(0, limit),
   };
 }

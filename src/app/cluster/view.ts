@@ -1,6 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 import { RouteError } from "../../core/route.ts";
-import { numberInAll, numberInLane } from "../../core/shard.ts";
+import { boundInLane, numberInAll, numberInLane } from "../../core/shard.ts";
 import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
@@ -131,11 +131,11 @@ export function createMachineView(options: MachineViewOptions): View {
     sinks: async () => mergeSinks((await all((one) => one.sinks())).found.flat()),
     archives: async () => (await all((one) => one.archives())).found.flat(),
     async deadLetters(query) {
-      const { before: _, ...rest } = query;
-      const { found, missing } = await all(async (one, lane) => ({
-        lane,
-        view: await one.deadLetters(rest),
-      }));
+      const { before } = query;
+      const { found, missing } = await all(async (one, lane) => {
+        const bound = before === undefined || lane === undefined ? before : boundInLane(lane, before);
+        return { lane, view: await one.deadLetters({ ...query, before: bound }) };
+      });
       return { ...mergeDeadLetters(found, query), ...missing };
     },
     async deadLetter(number) {
