@@ -326,11 +326,22 @@ describe("paging", () => {
     await expect(all(client.applications(OPTIONS))).rejects.toThrow(/another order/);
   });
 
-  it("refuses an answer of very many objects before it is parsed", async () => {
-    await open((_, response) => response.writeHead(200).end(`{"results":[${"{},".repeat(300_000)}{}]}`));
+  it.each([
+    ["objects", `{"results":[${"{},".repeat(150_000)}{}]}`],
+    ["keys", `{"results":{${Array.from({ length: 250_000 }, (_, at) => `"${at}":0`).join(",")}}}`],
+  ])("refuses an answer of very many %s before it is parsed", async (_, text) => {
+    await open((_, response) => response.writeHead(200).end(text));
     const error = await caught(client.application("a1", OPTIONS));
     expect(error).toBeInstanceOf(NonsenseError);
-    expect((error as Error).message).toMatch(/more than 200,000 objects/);
+    expect((error as Error).message).toMatch(/more than 200,000 values/);
+  });
+
+  it("names the first problems of an answer that is wrong in many places", async () => {
+    await open((_, response) => response.writeHead(200).end(`{"results":[${"{},".repeat(50_000)}{}]}`));
+    const error = await caught(all(client.applications(OPTIONS)));
+    expect(error).toBeInstanceOf(NonsenseError);
+    expect((error as Error).message).toMatch(/not the answer that was expected/);
+    expect((error as Error).message.length).toBeLessThan(1000);
   });
 
   it("ends when a service ignores skip or repeats records", async () => {

@@ -1,25 +1,25 @@
 /**
- * Objects and arrays in an answer. A broken server could send millions of empty ones: parsing them would take hundreds
- * of megabytes and stop the program for seconds.
+ * Values in an answer, by the brackets and commas in its text. A broken server could send millions of empty objects, or
+ * of keys that occur once: parsing them would take hundreds of megabytes and stop the program for seconds. An answer
+ * about 5,000 events that are all refused has 100,000.
  */
-const OBJECTS_MAX = 200_000;
+const VALUES_MAX = 200_000;
 
-export class TooManyObjectsError extends Error {
-  override readonly name = "TooManyObjectsError";
+export class TooManyValuesError extends Error {
+  override readonly name = "TooManyValuesError";
 }
 
-/** Parses an answer. Throws as JSON.parse does, and TooManyObjectsError. */
+/** Parses an answer. Throws as JSON.parse does, and TooManyValuesError. */
 export function parseBounded(text: string): unknown {
-  if (hasManyObjects(text))
-    throw new TooManyObjectsError(`The answer has more than ${OBJECTS_MAX.toLocaleString("en")} objects.`);
+  if (hasManyValues(text))
+    throw new TooManyValuesError(`The answer has more than ${VALUES_MAX.toLocaleString("en")} values.`);
   return JSON.parse(text);
 }
 
-function hasManyObjects(text: string): boolean {
-  if (text.length < OBJECTS_MAX) return false;
-  let left = OBJECTS_MAX;
-  for (const opening of ["{", "["])
-    for (let at = text.indexOf(opening); at >= 0; at = text.indexOf(opening, at + 1))
-      if (--left < 0) return true;
+function hasManyValues(text: string): boolean {
+  if (text.length < VALUES_MAX) return false;
+  let left = VALUES_MAX;
+  for (const mark of ["{", "[", ","])
+    for (let at = text.indexOf(mark); at >= 0; at = text.indexOf(mark, at + 1)) if (--left < 0) return true;
   return false;
 }

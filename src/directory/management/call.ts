@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
-import { parseBounded, TooManyObjectsError } from "../../core/http/bounded-json.ts";
+import { parseBounded, TooManyValuesError } from "../../core/http/bounded-json.ts";
 import {
   CutOffError,
   DirectoryError,
@@ -35,6 +35,8 @@ const BACK_OFF_MS_MAX = 30_000;
 const RETRY_AFTER_MS_MAX = 120_000;
 /** Lists are read in pages, so an answer has a few hundred items at most. */
 const BODY_BYTES_MAX = 16 * 2 ** 20;
+/** A list may have one for each of its items. */
+const PROBLEMS_MAX = 3;
 
 export function callerOf(exchange: Exchange, managementUrl: string, clock: Clock): Caller {
   return async (call) => {
@@ -114,16 +116,14 @@ function parse<Output>(
   try {
     json = text === "" ? undefined : parseBounded(text);
   } catch (cause) {
-    if (cause instanceof TooManyObjectsError)
+    if (cause instanceof TooManyValuesError)
       throw new NonsenseError(`${where}: ${cause.message}`, { status, requestId });
     throw new NonsenseError(`${where}: the answer is not JSON`, { status, requestId, cause });
   }
   const parsed = answer.safeParse(json);
   if (parsed.success) return parsed.data;
-  throw new NonsenseError(`${where}: not the answer that was expected: ${z.prettifyError(parsed.error)}`, {
-    status,
-    requestId,
-  });
+  const problems = z.prettifyError(new z.ZodError(parsed.error.issues.slice(0, PROBLEMS_MAX)));
+  throw new NonsenseError(`${where}: not the answer that was expected: ${problems}`, { status, requestId });
 }
 
 /** 404 is about many things here; about an organization only where the service says so. */

@@ -39,7 +39,7 @@ export function isSuccess(answer: Answer): boolean {
   return answer.status >= 200 && answer.status < 300;
 }
 
-/** The answer as a JSON object; undefined when it is none, or has too many objects to be one. */
+/** The answer as a JSON object; undefined when it is none, or has too many values to be one. */
 export function jsonOf(answer: Answer): Record<string, unknown> | undefined {
   try {
     const value = parseBounded(answer.text);
