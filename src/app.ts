@@ -265,10 +265,7 @@ async function assemble(
           memory.dropIdle(clock.now());
         }),
         // For commands beside this process; each time is a synced commit, so not every second.
-        loops.every(5 * SECOND_MS, stop, async () => {
-          for (const { name } of accounts) await roster.flush(name);
-          await storeLive(db, live, clock.now());
-        }),
+        loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),

@@ -52,16 +52,16 @@ export interface Roster {
     nextMs: number | null,
   ): Promise<void>;
   /**
-   * Counts new events in memory until `flush`; losing a count is harmless. Only live events count as traffic,
-   * because a backfill reads months of history within minutes.
+   * Says what is new in a page that was committed. Live events count as traffic, in memory until `smooth`; losing
+   * these is harmless. A backfill is no traffic: it reads months of history within minutes.
    */
   addEvents(
     account: string,
     byOrganization: ReadonlyMap<string | null, { readonly events: number; readonly newestMs: number }>,
     live: boolean,
   ): void;
-  /** Writes the counts. With `hours`, it also updates the smoothed traffic of that period. */
-  flush(account: string, hours?: number): Promise<void>;
+  /** Updates the smoothed traffic by what came in so many hours. */
+  smooth(account: string, hours: number): Promise<void>;
 }
 
 /**

@@ -87,6 +87,10 @@ export function createJournal(
     `INSERT INTO lateness (account, at_most_ms, events) VALUES (?, ?, ?)
      ON CONFLICT (account, at_most_ms) DO UPDATE SET events = events + excluded.events`,
   );
+  const countEvents = db.prepare(
+    `UPDATE organizations SET events = events + ?, last_event_ms = MAX(COALESCE(last_event_ms, 0), ?)
+     WHERE account = ? AND id = ?`,
+  );
 
   /** Inside a change. */
   function append(commit: PageCommit): { appended: Appended; stored: Stored | null } {
@@ -119,6 +123,8 @@ export function createJournal(
       countHeld,
     };
     if (commit.reader === null) {
+      for (const [organization, { events, newestMs }] of byOrganization)
+        countEvents.run(events, newestMs, commit.account, organization);
       sharedTime.noteFound(commit, deduped.fresh);
       sharedTime.noteSeen(commit, alsoSeen.note(commit, deduped, held));
     }

@@ -3,11 +3,6 @@ import type { State } from "./database.ts";
 
 const SMOOTHING = 0.3;
 
-interface Count {
-  readonly events: number;
-  readonly newestMs: number;
-}
-
 export function createRoster(db: State): Roster {
   const list = db.prepare(
     `SELECT account, id, name, state, reason, next_ms AS nextMs, last_event_ms AS lastEventMs, events, traffic
@@ -22,11 +17,7 @@ export function createRoster(db: State): Roster {
   const setState = db.prepare(
     "UPDATE organizations SET state = ?, reason = ?, next_ms = ? WHERE account = ? AND id = ?",
   );
-  const addEvents = db.prepare(
-    "UPDATE organizations SET events = events + ?, last_event_ms = MAX(COALESCE(last_event_ms, 0), ?) WHERE account = ? AND id = ?",
-  );
   const setTraffic = db.prepare("UPDATE organizations SET traffic = ? WHERE account = ? AND id = ?");
-  const unwritten = new Map<string, Map<string, Count>>();
   const sinceSmoothing = new Map<string, number>();
 
   return {
@@ -42,39 +33,14 @@ export function createRoster(db: State): Roster {
       });
     },
     addEvents(account, byOrganization, live) {
-      addUnwritten(account, byOrganization);
+      if (!live) return;
       for (const [id, { events }] of byOrganization) {
-        if (live && id !== null)
+        if (id !== null)
           sinceSmoothing.set(`${account} ${id}`, (sinceSmoothing.get(`${account} ${id}`) ?? 0) + events);
       }
     },
-    async flush(account, hours) {
-      const counts = unwritten.get(account) ?? new Map<string, Count>();
-      unwritten.delete(account);
-      try {
-        await db.change(() => {
-          for (const [id, { events, newestMs }] of counts) addEvents.run(events, newestMs, account, id);
-          if (hours !== undefined) smooth(account, hours);
-        });
-      } catch (error) {
-        addUnwritten(account, counts);
-        throw error;
-      }
-    },
+    smooth: (account, hours) => db.change(() => smooth(account, hours)),
   };
-
-  function addUnwritten(account: string, added: ReadonlyMap<string | null, Count>): void {
-    const counts = unwritten.get(account) ?? new Map<string, Count>();
-    unwritten.set(account, counts);
-    for (const [id, { events, newestMs }] of added) {
-      if (id === null) continue;
-      const before = counts.get(id);
-      counts.set(id, {
-        events: (before?.events ?? 0) + events,
-        newestMs: Math.max(before?.newestMs ?? 0, newestMs),
-      });
-    }
-  }
 
   function smooth(account: string, hours: number): void {
     for (const entry of list.all(account) as RosterEntry[]) {

@@ -245,7 +245,6 @@ export function createPoller(options: PollerOptions) {
       hurryRefused();
       givesUp = true;
       await sideBySide(signal, () => nextOnce(signal));
-      await upkeep.flush();
     },
     /** Adds windows for a one-off stretch and reopens refused ones inside it; gives how many. */
     async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {

@@ -151,7 +151,7 @@ export async function fillSmall(state: TestState): Promise<void> {
     ]),
     true,
   );
-  await roster.flush("acme", 1);
+  await roster.smooth("acme", 1);
   const lake = await journal.reader("lake");
   const siem = await journal.reader("siem");
   await lake.commit(journal.end(), undefined);
@@ -230,14 +230,19 @@ export async function fillLarge(state: TestState, organizations: number, groupSi
   }));
   const roster = createRoster(db);
   await roster.seen("acme", list, NOW_MS);
-  roster.addEvents(
-    "acme",
-    new Map(
-      list.map(({ id }, at) => [id, { events: 1000 + ((at * 37) % 5000), newestMs: NOW_MS - at * 1000 }]),
-    ),
-    true,
+  const counts = list.map(({ id }, at) => ({
+    id,
+    events: 1000 + ((at * 37) % 5000),
+    newestMs: NOW_MS - at * 1000,
+  }));
+  roster.addEvents("acme", new Map(counts.map(({ id, ...count }) => [id, count])), true);
+  const count = db.prepare(
+    "UPDATE organizations SET events = @events, last_event_ms = @newestMs WHERE id = @id",
   );
-  await roster.flush("acme", 1);
+  await db.change(() => {
+    for (const one of counts) count.run(one);
+  });
+  await roster.smooth("acme", 1);
   const today = NOW_MS - (NOW_MS % DAY_MS);
   for (let from = 0; from < organizations; from += groupSize) {
     const members = list.slice(from, from + groupSize).map(({ id }) => id);

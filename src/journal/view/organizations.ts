@@ -202,7 +202,7 @@ export function createOrganizationsView(
     return { ...rest, lagMs: lagOf(row), lastEventMs: lastEventOf(row) };
   }
 
-  /** The roster is written now and then; the identities are there with the event. */
+  /** Another account may have brought the newest event. */
   function lastEventOf({ kind, id, lastEventMs }: Row): number | null {
     const heldMs = kind === "organization" ? (newestHeld.get(id) as number | null) : null;
     return heldMs === null ? lastEventMs : Math.max(heldMs, lastEventMs ?? 0);

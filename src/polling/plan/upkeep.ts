@@ -9,17 +9,18 @@ const SMOOTHING_MS = 3_600_000;
 const ALARM_MS = 48 * 3_600_000;
 const STUCK_MS = 600_000;
 
-/** Regular upkeep: writes counts, merges sealed neighbours, and warns before events are lost. */
+/** Regular upkeep: smooths the traffic, merges sealed neighbours, and warns before events are lost. */
 export function createUpkeep(context: PollContext, isRunning: (window: Window) => boolean) {
   const { account, journal, roster, clock, serviceClock, settings, alarms } = context;
   const swept = new Set<number>();
   let smoothedMs = clock.now();
   let oldestUnread: { fromMs: number; sinceMs: number } | undefined;
 
-  async function writeCounts(): Promise<void> {
-    const isDue = clock.now() - smoothedMs >= SMOOTHING_MS;
-    await roster.flush(account, isDue ? (clock.now() - smoothedMs) / SMOOTHING_MS : undefined);
-    if (isDue) smoothedMs = clock.now();
+  async function smooth(): Promise<void> {
+    const hours = (clock.now() - smoothedMs) / SMOOTHING_MS;
+    if (hours < 1) return;
+    await roster.smooth(account, hours);
+    smoothedMs = clock.now();
   }
 
   async function merge(): Promise<void> {
@@ -107,12 +108,11 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     /** Notes a stream whose sealed windows may have neighbours now. */
     swept: (stream: number) => void swept.add(stream),
     async turn(): Promise<void> {
-      await writeCounts();
+      await smooth();
       await merge();
       await warnings();
     },
     warnings,
-    flush: () => roster.flush(account),
   };
 }
 

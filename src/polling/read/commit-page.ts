@@ -8,7 +8,7 @@ import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered, noteShuffled } from "./order.ts";
-import { begunAnew, hasPlace, movedBy, skippedIn } from "./pass.ts";
+import { begunAnew, expectedIn, hasPlace, movedBy, skippedIn } from "./pass.ts";
 import { passTakenOver } from "./take-over.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
@@ -22,11 +22,13 @@ export async function commitPage(
   const pass = window.pass!;
   let next: Window | null = null;
   let isShuffled = false;
+  const isExpected = expectedIn(pass, page);
   await append(context, window, served, {
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
+    isExpected,
     change(found): WindowChange {
-      const progressed = progress(context, window, pass, page, found, cursor);
+      const progressed = progress(context, window, pass, page, found, cursor, isExpected);
       isShuffled = (progressed.pass!.shownAgain ?? 0) > 0;
       if (found.againWith !== undefined) {
         const fresh = progressed.pass!.fresh;
@@ -52,6 +54,8 @@ export async function append(
   commit: {
     readonly edge: readonly string[];
     readonly lateBeforeMs: number;
+    /** Whether the event at this index comes again because we asked for it again. */
+    isExpected?(index: number): boolean;
     change(found: Appended): WindowChange;
   },
 ): Promise<Appended> {
@@ -69,7 +73,8 @@ export async function append(
     isOwn: organizations.length === 0 && provider === null,
     ...commit,
   });
-  report(context, window, appended);
+  const expected = commit.isExpected ? appended.repeatedAt.filter(commit.isExpected).length : 0;
+  report(context, window, appended, appended.repeated - expected);
   return appended;
 }
 
@@ -86,10 +91,8 @@ function progress(
   page: PreparedPage,
   found: Appended,
   cursor: string | null,
+  isExpected: (index: number) => boolean,
 ): Window {
-  // After a restart the events of the edge come again, maybe on several pages: these are no repeats of the service's own.
-  const isRestart = pass.cursor === null && pass.pages > 0;
-  const isExpected = (index: number) => isRestart || (hasPlace(pass) && page.timesMs[index]! <= pass.startMs);
   const expected = found.repeatedAt.filter(isExpected).length;
   const again = pass.shownAgain ?? 0;
   const shownAgain = again + shownBefore(page, pass.cursor, found.repeatedAt, isExpected);
@@ -268,15 +271,14 @@ function unproven(window: Window, { sweepsMs }: PollContext["settings"]): Window
   return { ...window, state: "read", sweeps, nextMs: window.askedMs };
 }
 
-function report(context: PollContext, window: Window, appended: Appended): void {
+function report(context: PollContext, window: Window, appended: Appended, repeated: number): void {
   const { account, metrics, roster } = context;
   if (appended.fresh > 0) {
     roster.addEvents(account, appended.byOrganization, window.live);
     metrics.add("tidemark_journal_appended_events_total", appended.fresh, { account });
   }
   if (appended.known > 0) metrics.add("tidemark_journal_known_events_total", appended.known, { account });
-  if (appended.repeated > 0)
-    metrics.add("tidemark_journal_repeated_events_total", appended.repeated, { account });
+  if (repeated > 0) metrics.add("tidemark_journal_repeated_events_total", repeated, { account });
   if (appended.changed > 0)
     metrics.add("tidemark_journal_changed_events_total", appended.changed, { account });
   if (appended.late > 0) metrics.add("tidemark_journal_late_events_total", appended.late, { account });

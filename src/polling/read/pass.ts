@@ -105,6 +105,16 @@ export function hasPlace(pass: Pass): boolean {
   return pass.startMs > ownStartMs(pass);
 }
 
+/**
+ * Which events of the next page come again because the request was begun anew: all of its first page, and those of its
+ * start's time, which may fill more pages. These are no repeats of the service's own.
+ */
+export function expectedIn(pass: Pass, { timesMs }: PreparedPage): (index: number) => boolean {
+  const isRestart = pass.cursor === null && pass.pages > 0;
+  const isBegunAnew = pass.firstMs !== undefined;
+  return (index) => isRestart || (isBegunAnew && timesMs[index]! <= pass.startMs);
+}
+
 /** Whether a restart would begin later than the request under way. */
 export function hasMoved(pass: Pass): boolean {
   return restarted(pass, pass.limit).startMs > pass.startMs;

@@ -271,10 +271,16 @@ async function readSlice(
   // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
   let first: readonly string[] | undefined = [];
   while (first !== undefined) {
-    let edge: readonly string[] = first;
+    const begin: readonly string[] = first;
+    let edge = begin;
     first = undefined;
     for await (const served of pagesOf(context, window, walk)) {
-      const { page } = served;
+      const { page, isExpected } = served;
+      if (served.againMs === slice.fromMs) {
+        // Everything comes again.
+        edge = begin;
+        shownAgain = 0;
+      }
       isForgotten = served.isForgotten;
       for (let index = 0; index < page.scanned.count; index++)
         if (isInside(slice, page.timesMs[index]!))
@@ -282,14 +288,12 @@ async function readSlice(
             `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
             ownerAt(page, index),
           );
-      const commit = { edge, lateBeforeMs: window.toMs, change: () => ({}) };
+      const commit = { edge, lateBeforeMs: window.toMs, isExpected, change: () => ({}) };
       const appended = await context.gate.commit(SWEEP, signal, () =>
         append(context, window, served, commit),
       );
       fresh += appended.fresh;
-      // A walk that was begun anew shows everything again.
-      shownAgain =
-        served.againMs === undefined ? shownAgain + shownBefore(page, served.cursor, appended.repeatedAt) : 0;
+      shownAgain += shownBefore(page, served.cursor, appended.repeatedAt, isExpected);
       edge = appended.edge;
       first = appended.againWith;
       if (first !== undefined) break;

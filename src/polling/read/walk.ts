@@ -8,7 +8,7 @@ import { horizonMs } from "./forgotten.ts";
 import { digest } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail } from "./page-names.ts";
-import { beginPass, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
+import { beginPass, expectedIn, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
 import { canSkip, isBadContent, keepSkipped, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
@@ -18,6 +18,8 @@ export interface WalkedPage extends Served {
   /** The service had forgotten a part of what was left when it sent this page, or one before. */
   readonly isForgotten: boolean;
   readonly againMs: number | undefined;
+  /** Whether the event at this index comes again because the walk was begun anew. */
+  isExpected(index: number): boolean;
   /** Of its request. */
   readonly cursor: string | null;
 }
@@ -88,6 +90,7 @@ export async function* pagesOf(
         continue;
       }
       const againMs = cursor === null && hasShown ? pass.startMs : undefined;
+      const isExpected = expectedIn(pass, served.page);
       hasShown = true;
       try {
         trail.add(cursor, served.page);
@@ -99,7 +102,7 @@ export async function* pagesOf(
         pass = restarted(pass, pass.limit);
         continue;
       }
-      yield* lent({ ...served, asked: fetched.asked, againMs, isForgotten, cursor });
+      yield* lent({ ...served, asked: fetched.asked, againMs, isExpected, isForgotten, cursor });
       if (served.last) return;
     } finally {
       fetched.release();
