@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { silentMetrics } from "../../src/core/metrics.ts";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";
 import { COMPLETE, DAY, HOUR, START_MS, type World } from "./support.ts";
@@ -114,5 +115,69 @@ describe("an event that was passed over", () => {
     await it.pass(8 * DAY, 12 * HOUR);
     expect(kinds(it)).toEqual([]);
     expect(await it.journal.gaps()).toMatchObject([{ reason: "unreadable" }]);
+  });
+});
+
+describe("R32 an unreadable event among others of its second", () => {
+  const SECOND_MS = START_MS - 2 * DAY;
+  const at = (ms: number, more = {}) => ({ timestamp: new Date(SECOND_MS + ms).toISOString(), ...more });
+  let repeated = 0;
+
+  async function openSecond(
+    pageSize: number,
+    events: readonly Readonly<Record<string, unknown>>[],
+  ): Promise<World> {
+    repeated = 0;
+    const metrics = {
+      ...silentMetrics,
+      add(name: string, value: number) {
+        if (name === "tidemark_journal_repeated_events_total") repeated += value;
+      },
+    };
+    const simulator = { organizations: 1, events: 0 };
+    ({ world, proxy } = await openProxied({ simulator, metrics, polling: { pageSize } }));
+    world.simulator.control.append(world.organizations[0]!, events);
+    proxy.change = (exchange) => {
+      exchange.body = Buffer.from(exchange.body.toString("latin1").replaceAll('"BAD"', "NaN"), "latin1");
+    };
+    await world.drain();
+    return world;
+  }
+
+  test.each([10_000, 20, 7])(
+    "with pages of %i, what is asked for again is no repeat of the service's own",
+    async (size) => {
+      const burst = Array.from({ length: 60 }, (_, index) => at(0, index === 31 ? { marker: "BAD" } : {}));
+      const it = await openSecond(size, burst);
+      await it.pass(2 * HOUR, HOUR);
+      expect(await it.compare()).toMatchObject({ held: 59, lost: 1 });
+      expect(it.alarms().map(({ kind }) => kind)).not.toContain("unordered_answers");
+      expect(repeated).toBe(0);
+    },
+  );
+
+  test("counts in the window of its own time alone", async () => {
+    const it = await openSecond(100, [at(0)]);
+    const counted = async () => {
+      const windows = (await it.windows()).filter(({ apiCount }) => apiCount !== null);
+      const sum = (name: "apiCount" | "heldCount") => windows.reduce((all, one) => all + one[name]!, 0);
+      return [sum("apiCount"), sum("heldCount")];
+    };
+    // Windows that end in the middle of a second: a request for their time shows the whole second.
+    await it.pass(12 * HOUR + 400, 12 * HOUR + 400);
+    const edges = (await it.windows()).filter(({ live }) => live).map(({ fromMs }) => fromMs);
+    expect(edges.map((ms) => ms % 1000)).toEqual([400]);
+    const events = [100, 450, 700].map((ms) =>
+      at(edges[0]! - 400 + ms - SECOND_MS, ms === 450 ? { marker: "BAD" } : {}),
+    );
+    it.simulator.control.append(it.organizations[0]!, events);
+    await it.pass(3 * DAY, 6 * HOUR);
+    expect(await counted()).toEqual([4, 3]);
+    proxy!.change = undefined;
+    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS + 3 * DAY }, it.signal);
+    await it.drain();
+    expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 4 });
+    expect(await counted()).toEqual([4, 4]);
+    expect((await it.windows()).map(({ reason }) => reason).filter((reason) => reason !== null)).toEqual([]);
   });
 });

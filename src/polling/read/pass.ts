@@ -130,9 +130,10 @@ export function halved(pass: Pass, isSearch: boolean): Pass | null {
   return { ...smaller, suspects: Math.min(suspects, pass.limit) };
 }
 
-export function skippedOne(pass: Pass, cursor: string, name: string): Pass {
+/** Without a name it is not counted: it is of another window's time. */
+export function skippedOne(pass: Pass, cursor: string, name: string | undefined): Pass {
   const { skips = [], skipped = 0 } = pass;
-  const isCounted = skips.includes(name);
+  const isCounted = name === undefined || skips.includes(name);
   return {
     ...pass,
     cursor,

@@ -30,6 +30,16 @@ interface EventName {
 
 export const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 
+/** The reason of a window in which such an event was passed over. */
+const PASSED_OVER = {
+  too_large: "an event is larger than the limit of a body and was passed over",
+  unreadable: "an event is not readable and was passed over",
+} as const;
+
+export function isPassedOver(reason: string | null): boolean {
+  return reason === PASSED_OVER.too_large || reason === PASSED_OVER.unreadable;
+}
+
 /** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
 const TRIES = 3;
 /** The name of an event is asked for so often in a row. Without an answer, the event is passed over without a name. */
@@ -189,12 +199,11 @@ export async function commitSkip(
   cursor: string,
 ): Promise<Window> {
   await keepSkipped(context, window, skipped);
-  const reason =
-    skipped.reason === "too_large"
-      ? "an event is larger than the limit of a body and was passed over"
-      : "an event is not readable and was passed over";
+  const reason = PASSED_OVER[skipped.reason];
   const gap = await skipGap(context, window, skipped, cursor);
-  const passed: Window = { ...window, reason, pass: skippedOne(window.pass!, cursor, digest(gap.detail)) };
+  const isOwn = isSkippedIn(skipped, window.fromMs, window.live ? Number.POSITIVE_INFINITY : window.toMs);
+  const pass = skippedOne(window.pass!, cursor, isOwn ? digest(gap.detail) : undefined);
+  const passed: Window = { ...window, ...(isOwn && { reason }), pass };
   if (window.reader !== null) {
     await context.journal.changeWindows({ put: [passed] });
     warnOfReader(context, window, gap.detail);
@@ -204,6 +213,14 @@ export async function commitSkip(
     await warnOfMissing(context);
   }
   return passed;
+}
+
+/**
+ * Whether the event is of this time. A request begins and ends at whole seconds, so it also shows events of its
+ * neighbours. One without a readable time counts where it was met.
+ */
+export function isSkippedIn({ name }: SkippedEvent, fromMs: number, toMs: number): boolean {
+  return name === undefined || (name.timeMs >= fromMs && name.timeMs < toMs);
 }
 
 /** Names the skipped event, or else its place. */

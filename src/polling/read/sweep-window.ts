@@ -25,6 +25,7 @@ import { gapOf, namedGaps, recheck } from "./missing-events.ts";
 import { noteShuffled } from "./order.ts";
 import { faultIn } from "./probe.ts";
 import { firstPass, readWindow } from "./read-window.ts";
+import { isPassedOver } from "./skip-event.ts";
 import { pagesOf } from "./walk.ts";
 
 /** With more slices than this the whole window is read again: that costs less. */
@@ -63,7 +64,7 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
   if (isForgotten) return cutUnchecked(context, { ...window, late });
   const settled = (compared: Window) =>
     settledAfter(
-      { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain) },
+      { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain, ledger.gaps.length) },
       seen.begun,
       found + awaited + shownAgain,
       settings,
@@ -82,9 +83,13 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
   if (ledger.gaps.length + ledger.filled.length > 0) await warnOfMissing(context);
 }
 
-/** The doubt about events that came twice ends with a comparison in which nothing does, and that finds nothing. */
-function reasonAfter({ reason }: Window, found: number, shownAgain: number): string | null {
+/**
+ * The doubt about events that came twice ends with a comparison in which nothing does, and that finds nothing. A comparison
+ * without gaps ends the reason of an event that was passed over.
+ */
+function reasonAfter({ reason }: Window, found: number, shownAgain: number, gaps: number): string | null {
   if (shownAgain > 0) return CAME_TWICE;
+  if (isPassedOver(reason) && gaps === 0) return null;
   return reason === CAME_TWICE && found === 0 ? null : reason;
 }
 
@@ -166,7 +171,8 @@ async function fetchMissing(
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
     // The comparison has named the events that the slice could not: they are judged by that name.
-    skips.push(...read.skips.filter((gap) => !isUnnamed(gap) || !isNamed(gap)));
+    const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
+    skips.push(...read.skips.filter((gap) => (!isUnnamed(gap) || !isNamed(gap)) && !isCounted(gap)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   // Everything that the service shows is readable and held, and as many events came as had been passed over without a

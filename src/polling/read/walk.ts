@@ -9,7 +9,7 @@ import { digest } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail } from "./page-names.ts";
 import { beginPass, expectedIn, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
-import { canSkip, isBadContent, keepSkipped, retriedSingle, skipGap } from "./skip-event.ts";
+import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle, skipGap } from "./skip-event.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
@@ -85,7 +85,8 @@ export async function* pagesOf(
         const passed = { ...window, toMs: stretch.toMs, pass };
         await keepSkipped(context, passed, served.skipped);
         const gap = await skipGap(context, passed, served.skipped, searchAfter!);
-        if (!skips.some(({ detail }) => detail === gap.detail)) skips.push(gap);
+        const isOwn = isSkippedIn(served.skipped, stretch.fromMs, stretch.toMs);
+        if (isOwn && !skips.some(({ detail }) => detail === gap.detail)) skips.push(gap);
         pass = skippedOne(pass, searchAfter!, digest(gap.detail));
         continue;
       }
