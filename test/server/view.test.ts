@@ -1,5 +1,5 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { deadLetterBodySchema, deadLettersSchema } from "../../src/core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../../src/core/view/events.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../../src/core/view/organizations.ts";
@@ -51,6 +51,19 @@ describe("an organization with a gap", () => {
     expect((await organizationsOf(view())).problems - before).toBe(problems);
     state.close();
   });
+});
+
+test("R36 the events of an organization are counted with the page that brings them: a kill behind it loses none", async () => {
+  const state = makeState();
+  await fillSmall(state);
+  const counted = async () => {
+    const { rows } = await organizationsOf(createView(state.db, liveOf(state.clock), state.options));
+    return rows.find(({ id }) => id === organizationId(1))!.events!;
+  };
+  const before = await counted();
+  await append(state, organizationId(1), 7, NOW_MS + 60_000);
+  expect(await counted()).toBe(before + 7);
+  state.close();
 });
 
 describe("the view of a small state file", () => {

@@ -17,6 +17,10 @@ export interface TimeStretch {
   readonly toMs: number;
 }
 
+export function isInside({ fromMs, toMs }: TimeStretch, timeMs: number): boolean {
+  return timeMs >= fromMs && timeMs < toMs;
+}
+
 /** When the sweep with this number is due; the one after the listed ones comes before the service forgets. */
 export function sweepDueMs(window: TimeStretch, sweep: number, times: Times): number | null {
   if (sweep < times.sweepsMs.length) return window.toMs + times.sweepsMs[sweep]!;

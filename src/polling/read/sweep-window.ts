@@ -5,28 +5,17 @@ import { DAY_MS } from "../../core/time.ts";
 import { CAME_TWICE, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
-import { SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
-import { append, shownBefore } from "./commit-page.ts";
+import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { type Comparison, compareWindow } from "./compare-window.ts";
-import {
-  combined,
-  countsFrom,
-  heldQuery,
-  identityBytesAt,
-  ownerAt,
-  type PassCounts,
-  withFormer,
-  withMissing,
-} from "./counts.ts";
+import { combined, countsFrom, heldQuery, type PassCounts, withFormer, withMissing } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { formerGaps, isUnnamed } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
 import { gapOf, namedGaps, recheck } from "./missing-events.ts";
-import { noteShuffled } from "./order.ts";
 import { faultIn } from "./probe.ts";
+import { readSlice } from "./read-slice.ts";
 import { firstPass, readWindow } from "./read-window.ts";
 import { isPassedOver } from "./skip-event.ts";
-import { pagesOf } from "./walk.ts";
 
 /** With more slices than this the whole window is read again: that costs less. */
 const SLICES_MAX = 50;
@@ -207,10 +196,6 @@ function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window):
   return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
 }
 
-function isInside({ fromMs, toMs }: TimeStretch, timeMs: number): boolean {
-  return timeMs >= fromMs && timeMs < toMs;
-}
-
 /** When the service shows fewer events than before, it has forgotten some: the former count stays. */
 function largerCounts(window: Window, counts: PassCounts): PassCounts {
   return {
@@ -249,62 +234,4 @@ function cutOff(
     first: { ...window, toMs: edgeMs, ...counts },
     rest: { ...rest, nextMs: sweepDueMs(rest, rest.sweeps, context.settings) },
   };
-}
-
-interface ReadSlice {
-  readonly fresh: number;
-  /** Events that came twice, so that others may have been left out. */
-  readonly shownAgain: number;
-  /** The owner of each event that the service has. */
-  readonly owners: readonly string[];
-  readonly skips: readonly NewGap[];
-  readonly isForgotten: boolean;
-}
-
-/** Reads a slice of a window with dedupe. The window itself is not changed. */
-async function readSlice(
-  context: PollContext,
-  window: Window,
-  slice: TimeStretch,
-  signal: AbortSignal,
-): Promise<ReadSlice> {
-  let fresh = 0;
-  let shownAgain = 0;
-  let isForgotten = false;
-  const distinct = new Map<string, string>();
-  const skips: NewGap[] = [];
-  const walk = { stretch: slice, fields: undefined, signal, skips };
-  // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
-  let first: readonly string[] | undefined = [];
-  while (first !== undefined) {
-    const begin: readonly string[] = first;
-    let edge = begin;
-    first = undefined;
-    for await (const served of pagesOf(context, window, walk)) {
-      const { page, isExpected } = served;
-      if (served.againMs === slice.fromMs) {
-        // Everything comes again.
-        edge = begin;
-        shownAgain = 0;
-      }
-      isForgotten = served.isForgotten;
-      for (let index = 0; index < page.scanned.count; index++)
-        if (isInside(slice, page.timesMs[index]!))
-          distinct.set(
-            `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
-            ownerAt(page, index),
-          );
-      const commit = { edge, lateBeforeMs: window.toMs, isExpected, change: () => ({}) };
-      const appended = await context.gate.commit(SWEEP, signal, () =>
-        append(context, window, served, commit),
-      );
-      fresh += appended.fresh;
-      shownAgain += shownBefore(page, served.cursor, appended.repeatedAt, isExpected);
-      edge = appended.edge;
-      first = appended.againWith;
-      if (first !== undefined) break;
-    }
-  }
-  if (shownAgain > 0) noteShuffled(context);
-  return { fresh, shownAgain, owners: [...distinct.values()], skips, isForgotten };
 }
