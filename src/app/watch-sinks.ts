@@ -6,7 +6,8 @@ import type { View } from "../core/view.ts";
 /** Raises and clears `sink_behind` and `dead_letters` from the facts of the view (R40). */
 export function createSinkWatch(view: Pick<View, "sinks" | "deadLetters">, alarms: Alarms, behindMs: number) {
   return async (): Promise<void> => {
-    for (const sink of await view.sinks()) {
+    const { sinks } = await view.sinks();
+    for (const sink of sinks) {
       // A sink that is no longer in the config has no loop that could catch up.
       if (sink.type === null) continue;
       watchLag(sink, alarms, behindMs);

@@ -40,7 +40,7 @@ export async function runOnce(app: App, io: Io): Promise<void> {
   } finally {
     bar?.stop();
   }
-  const sinks = await app.view.sinks();
+  const { sinks } = await app.view.sinks();
   const after = progress();
   const { totals, alarms } = await app.view.status();
   const { gaps } = totals;

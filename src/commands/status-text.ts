@@ -1,14 +1,14 @@
 import { sinkHealth } from "../core/sink-health.ts";
 import { formatDuration } from "../core/time.ts";
 import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
-import type { SinkView } from "../core/view/sinks.ts";
+import type { SinksView, SinkView } from "../core/view/sinks.ts";
 import type { AccountView, StatusView } from "../core/view/status.ts";
 import { counted } from "./count-words.ts";
 import { stateText } from "./organization-state.ts";
 
-export interface Snapshot {
+/** `incomplete` is that of the sinks; the other parts have their own. */
+export interface Snapshot extends SinksView {
   readonly status: StatusView;
-  readonly sinks: readonly SinkView[];
   readonly organizations: OrganizationsView;
 }
 

@@ -39,7 +39,7 @@ export function registerStatus(
         if (flags.watch !== undefined) return await watch(view, flags, io);
         const found = await look(view, flags);
         io.stdout.write(text(found, flags, io));
-        sayIncomplete(io, found.status, found.organizations);
+        sayIncomplete(io, found, found.status, found.organizations);
       } finally {
         await close();
       }
@@ -66,7 +66,7 @@ async function look(view: View, flags: Flags): Promise<Snapshot> {
   const query = organizationsQuerySchema.parse({ limit: Math.min(1000, flags.top) });
   return {
     status: await view.status(),
-    sinks: await view.sinks(),
+    ...(await view.sinks()),
     organizations: await view.organizations(query),
   };
 }

@@ -1,9 +1,9 @@
-import type { ArchiveView } from "./view/archives.ts";
+import type { ArchivesView } from "./view/archives.ts";
 import type { DeadLetterBodyView, DeadLettersQuery, DeadLettersView } from "./view/dead-letters.ts";
 import type { DriftView, RecentView } from "./view/events.ts";
 import type { GapsQuery, GapsView } from "./view/gaps.ts";
 import type { OrganizationsQuery, OrganizationsView } from "./view/organizations.ts";
-import type { SinkView } from "./view/sinks.ts";
+import type { SinksView, SinkView } from "./view/sinks.ts";
 import type { AlarmView, RatesView, StatusView } from "./view/status.ts";
 import type { CalendarView, WindowsQuery, WindowsView } from "./view/windows.ts";
 
@@ -22,8 +22,8 @@ export interface View {
   windows(query: WindowsQuery): Promise<WindowsView | undefined>;
   /** What is missing, oldest first, with the sums of all that the query finds. */
   gaps(query: GapsQuery): Promise<GapsView>;
-  sinks(): Promise<readonly SinkView[]>;
-  archives(): Promise<readonly ArchiveView[]>;
+  sinks(): Promise<SinksView>;
+  archives(): Promise<ArchivesView>;
   deadLetters(query: DeadLettersQuery): Promise<DeadLettersView>;
   /** One with its event's exact bytes, as text. */
   deadLetter(id: number): Promise<DeadLetterBodyView | undefined>;

@@ -53,8 +53,9 @@ export function registerGauges(metrics: Metrics, view: View, clock: Clock): { re
   }
 
   async function look(): Promise<void> {
-    const [status, sinks] = [await view.status(), await view.sinks()];
-    const archives = await view.archives();
+    const status = await view.status();
+    const { sinks } = await view.sinks();
+    const { archives } = await view.archives();
     seen = { status, sinks, archives, organizations: await countedOf(view), ms: clock.now() };
   }
 

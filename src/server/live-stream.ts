@@ -62,7 +62,7 @@ export function createLiveStream({ view, clock, log, clientsMax, signal }: LiveS
   async function snapshot(recent: RecentView): Promise<string> {
     return [
       message("status", await view.status()),
-      message("sinks", { sinks: await view.sinks() }),
+      message("sinks", await view.sinks()),
       message("rates", lastBuckets(view.rates())),
       ...(recent.events.length + recent.more > 0 ? [message("recent", recent)] : []),
     ].join("");

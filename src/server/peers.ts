@@ -60,7 +60,7 @@ export function createPeers(config: PeersConfig | undefined, view: View, clock: 
   }
 
   async function look(signal: AbortSignal): Promise<PeersView> {
-    const own = peerOf(null, await view.status(), await view.sinks());
+    const own = peerOf(null, await view.status(), (await view.sinks()).sinks);
     const others = await Promise.all((config?.addresses ?? []).map((address) => peerAt(address, signal)));
     return viewOf(config !== undefined, [own, ...others.filter((peer) => !isSame(peer, own))]);
   }

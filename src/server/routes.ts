@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ACTIONS, type Actions } from "../core/actions.ts";
 import { reasonGroupOf } from "../core/reason-group.ts";
 import { defineRoute, type Route, RouteError, type RouteInput } from "../core/route.ts";
-import { archiveViewSchema } from "../core/view/archives.ts";
+import { archivesSchema } from "../core/view/archives.ts";
 import {
   type DeadLettersView,
   deadLetterBodySchema,
@@ -10,11 +10,11 @@ import {
   deadLettersSchema,
 } from "../core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../core/view/events.ts";
-import { incomplete, type MayBeIncomplete } from "../core/view/fields.ts";
+import { incomplete } from "../core/view/fields.ts";
 import { gapsQuerySchema, gapsSchema } from "../core/view/gaps.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../core/view/organizations.ts";
 import { type PeersView, peersSchema } from "../core/view/peers.ts";
-import { sinkSchema } from "../core/view/sinks.ts";
+import { sinksSchema } from "../core/view/sinks.ts";
 import { alarmSchema, ratesSchema, statusSchema } from "../core/view/status.ts";
 import { calendarSchema, windowsQuerySchema, windowsSchema } from "../core/view/windows.ts";
 import type { View } from "../core/view.ts";
@@ -77,16 +77,15 @@ export function viewRoutes(view: View): readonly Route[] {
       gapsSchema,
       (query) => view.gaps(query),
     ),
-    read("/api/sinks", "Every sink: position, lag, state, what to do.", none, sinksSchema, async () => ({
-      sinks: [...(await view.sinks())],
-      ...(await missingIn(view)),
-    })),
+    read("/api/sinks", "Every sink: position, lag, state, what to do.", none, sinksSchema, () =>
+      view.sinks(),
+    ),
     read(
       "/api/archives",
       "Every archive: days closed, last checkpoint, last verification, holds.",
       none,
       archivesSchema,
-      async () => ({ archives: [...(await view.archives())], ...(await missingIn(view)) }),
+      () => view.archives(),
     ),
     deadLettersRoute(view),
     deadLetterRoute(view),
@@ -119,15 +118,7 @@ export function viewRoutes(view: View): readonly Route[] {
   ];
 }
 
-const archivesSchema = z.strictObject({ archives: z.array(archiveViewSchema), incomplete });
-const sinksSchema = z.strictObject({ sinks: z.array(sinkSchema), incomplete });
 const alarmsSchema = z.strictObject({ alarms: z.array(alarmSchema), incomplete });
-
-/** The lanes that the status lacks are missing in everything that is shown beside it. */
-async function missingIn(view: View): Promise<MayBeIncomplete> {
-  const { incomplete: text } = await view.status();
-  return text === undefined ? {} : { incomplete: text };
-}
 
 function read<Query, Response>(
   path: string,

@@ -34,8 +34,8 @@ describe("R40 the watch over sinks", () => {
   test("raises the alarm again only when the lag has doubled", async () => {
     const messages = new Set<string>();
     let lagMs = 60_000;
-    const one = (await view.sinks()).find(({ name }) => name === "siem")!;
-    const moving = { ...view, sinks: async () => [{ ...one, lagMs, deadLetters: 0 }] };
+    const one = (await view.sinks()).sinks.find(({ name }) => name === "siem")!;
+    const moving = { ...view, sinks: async () => ({ sinks: [{ ...one, lagMs, deadLetters: 0 }] }) };
     const alarms = createAlarms(state.clock, silentLog);
     for (; lagMs < 600_000; lagMs += 5000) {
       await createSinkWatch(moving, alarms, 60_000)();

@@ -136,7 +136,8 @@ test("R37 a lane whose file has a damaged page builds it anew, and delivers the 
   const second = run("one", "sink");
   await until(() => second.status.replay === "rebuilt" && second.status.state === "running");
   const { app } = second.status;
-  const delivered = async () => (await app!.view.sinks()).find(({ name }) => name === "sink")?.sentEvents;
+  const delivered = async () =>
+    (await app!.view.sinks()).sinks.find(({ name }) => name === "sink")?.sentEvents;
   await vi.waitFor(async () => expect(await delivered()).toBe(5), { timeout: 60_000 });
 });
 

@@ -35,11 +35,11 @@ function inGoodHealth(view: View): View {
       const accounts = status.accounts.map((one) => ({ ...one, state: "reading" as const, liveLagMs: 1000 }));
       return { ...status, accounts, alarms: [] };
     },
-    sinks: async () =>
-      (await view.sinks()).map((sink) => ({
-        ...{ ...sink, state: "running" as const, reason: null, remedy: null },
-        ...{ lagEvents: 0, lagMs: 0, deadLetters: 0 },
-      })),
+    async sinks() {
+      const { sinks } = await view.sinks();
+      const nothing = { reason: null, remedy: null, lagEvents: 0, lagMs: 0, deadLetters: 0 };
+      return { sinks: sinks.map((sink) => ({ ...sink, state: "running" as const, ...nothing })) };
+    },
   };
 }
 
@@ -54,7 +54,10 @@ describe("the whole cluster on the page and in commands", () => {
     const one = inGoodHealth(createView(state.db, liveOf(state.clock), state.options));
     const app = () => ({ view: { ...one }, imports: { routes: [] } }) as unknown as App;
     const apps = new Map<string, RunningLane>();
-    const now: { reported: typeof reported; runs: typeof runs; refusal?: string } = { reported, runs };
+    const now: { reported: typeof reported; runs: typeof runs; refusal?: string; silentPart?: keyof View } = {
+      reported,
+      runs,
+    };
     const clock = { now: () => NOW_MS, sleep: () => Promise.resolve() };
     const alarms = createAlarms(systemClock, silentLog);
 
@@ -78,6 +81,8 @@ describe("the whole cluster on the page and in commands", () => {
       if (now.refusal !== undefined) return { to: "0:x", lane: number, ok: false, message: now.refusal };
       const machine = Object.keys(now.runs).find((name) => now.runs[name]!.includes(number));
       if (machine === undefined) return undefined;
+      // A machine that is stopped for seconds answers one question and not another.
+      if (machine === "a" && question.kind === "look" && question.part === now.silentPart) return undefined;
       const startedMs = NOW_MS - (machine === "a" ? 5 : 1) * HOUR_MS;
       const value = await lookOf(machine, startedMs)({ ...question, id: "0:x" } as never, never);
       return { to: "0:x", lane: number, ok: true, message: "", value: JSON.parse(JSON.stringify(value)) };
@@ -219,6 +224,8 @@ describe("the whole cluster on the page and in commands", () => {
     organizations: await view.organizations(query),
     calendar: await view.calendar(),
     gaps: await view.gaps({ limit: 10 }),
+    sinks: await view.sinks(),
+    archives: await view.archives(),
     deadLetters: await view.deadLetters({ limit: 10 }),
     drift: await view.drift(10),
   });
@@ -238,6 +245,32 @@ describe("the whole cluster on the page and in commands", () => {
             "No machine answers for lanes 2-3: their organizations are missing in all lists and numbers",
           );
     }
+  });
+
+  test("an answer names the lanes that it lacks itself, also where the same machine answers another question", async () => {
+    const { command, page, now, remoteOf } = await cluster(both, { b: [0, 1], a: [2, 3] });
+    const text = "No machine answers for lanes 2-3: their organizations are missing in all lists and numbers";
+    const views = () => [command(), page("b", remoteOf("b"))];
+    now.silentPart = "sinks";
+    for (const view of views()) {
+      expect(await view.sinks()).toMatchObject({ sinks: [{ name: "lake" }, {}], incomplete: text });
+      expect(await view.archives()).not.toHaveProperty("incomplete");
+      expect(await view.status()).toMatchObject({ incomplete: text, health: "degraded" });
+    }
+    now.silentPart = "archives";
+    for (const view of views()) {
+      expect(await view.archives()).toEqual({ archives: [], incomplete: text });
+      expect(await view.status()).not.toHaveProperty("incomplete");
+    }
+  });
+
+  test("sinks and archives travel as bare lists, as earlier versions ask and answer", async () => {
+    const { lookOf } = await cluster([], { b: [0, 1] });
+    const look = { kind: "look", id: "0:x", values: [], lanes: [0, 1] } as const;
+    expect(await lookOf("b")({ ...look, part: "sinks" }, never)).toMatchObject({
+      ...{ lanes: [0, 1], found: [{ name: "lake" }, {}] },
+    });
+    expect(await lookOf("b")({ ...look, part: "archives" }, never)).toEqual({ lanes: [0, 1], found: [] });
   });
 
   test("a list names the reason of a machine that could not answer", async () => {

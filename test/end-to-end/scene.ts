@@ -69,7 +69,7 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
     const db = openStateForReading(state);
     try {
       view ??= viewOptions(loadConfig(file, env).config, systemClock);
-      const sinks = await createView(db, null, view).sinks();
+      const { sinks } = await createView(db, null, view).sinks();
       const found = sinks.find((candidate) => candidate.name === name);
       if (found === undefined) throw new Error(`There is no sink "${name}".`);
       return found;

@@ -56,8 +56,8 @@ describe("the page of a machine of a cluster", () => {
     expect(both.accounts[0]!.organizations.active).toBe(2 * one.accounts[0]!.organizations.active);
     expect(both.alarms).toHaveLength(2 * one.alarms.length);
     expect(both.health).toBe(one.health);
-    const [sink] = await views[0]!.view.sinks();
-    expect((await view.sinks())[0]).toMatchObject({ name: sink!.name, lagEvents: 2 * sink!.lagEvents });
+    const [sink] = (await views[0]!.view.sinks()).sinks;
+    expect((await view.sinks()).sinks[0]).toMatchObject({ name: sink!.name, lagEvents: 2 * sink!.lagEvents });
     const query = { search: "", problems: false, sort: "lag", offset: 0, limit: 100 } as const;
     const rows = await view.organizations(query);
     expect(rows.rows).toHaveLength(2 * (await views[0]!.view.organizations(query)).rows.length);

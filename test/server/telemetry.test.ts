@@ -45,7 +45,7 @@ describe("what can be scraped", () => {
     };
     const view = {
       ...createView(state.db, liveOf(state.clock), state.options),
-      archives: async () => [archive],
+      archives: async () => ({ archives: [archive] }),
     };
     await registerGauges(metrics, view, state.clock).refresh();
     metrics.add("tidemark_sink_sent_events_total", 7, { sink: "lake" });

@@ -1,9 +1,10 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
+import { archivesSchema } from "../../src/core/view/archives.ts";
 import { deadLetterBodySchema, deadLettersSchema } from "../../src/core/view/dead-letters.ts";
 import { driftSchema, recentSchema } from "../../src/core/view/events.ts";
 import { organizationsQuerySchema, organizationsSchema } from "../../src/core/view/organizations.ts";
-import { sinkSchema } from "../../src/core/view/sinks.ts";
+import { sinksSchema } from "../../src/core/view/sinks.ts";
 import { statusSchema } from "../../src/core/view/status.ts";
 import { calendarSchema, windowsSchema } from "../../src/core/view/windows.ts";
 import type { View } from "../../src/core/view.ts";
@@ -81,7 +82,8 @@ describe("the view of a small state file", () => {
     calendarSchema.parse(await view.calendar());
     organizationsSchema.parse(await organizationsOf(view));
     windowsSchema.parse(await view.windows({ account: "acme", organization: organizationId(1), limit: 10 }));
-    for (const sink of await view.sinks()) sinkSchema.parse(sink);
+    sinksSchema.parse(await view.sinks());
+    archivesSchema.parse(await view.archives());
     deadLettersSchema.parse(await view.deadLetters({ limit: 10 }));
     deadLetterBodySchema.parse(await view.deadLetter(1));
     driftSchema.parse(await view.drift(10));
@@ -133,7 +135,7 @@ describe("the view of a small state file", () => {
     const { journal } = await view.status();
     expect(journal).toMatchObject({ heldUpBy: "siem", backlogEvents: 28, budgetBytes: 1_000_000_000 });
     expect(journal.usedBytes).toBeGreaterThan(10_000);
-    const [lake, siem] = await view.sinks();
+    const [lake, siem] = (await view.sinks()).sinks;
     expect(lake).toMatchObject({ name: "lake", type: "kafka", state: "running", lagEvents: 0, lagMs: 0 });
     expect(siem).toMatchObject({ state: "paused", lagEvents: 28, lagMs: 60_000, deadLetters: 2 });
   });
@@ -274,7 +276,7 @@ describe("the view beside a running process", () => {
     const state = makeState();
     await fillSmall(state);
     const view = createView(state.db, null, state.options);
-    const lags = async () => (await view.sinks()).map(({ lagEvents }) => lagEvents);
+    const lags = async () => (await view.sinks()).sinks.map(({ lagEvents }) => lagEvents);
     expect(await lags()).toEqual([0, 28]);
     await append(state, organizationId(1), 5, NOW_MS);
     expect(await lags()).toEqual([5, 33]);

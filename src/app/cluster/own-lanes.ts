@@ -51,7 +51,8 @@ export function createLook(
         const view = viewOf(() => lanes().map(({ lane, app }) => ({ lane, view: app.view })));
         const part = view[request.part as keyof View] as ((...values: unknown[]) => unknown) | undefined;
         if (part === undefined) throw new Error(`This version cannot show "${request.part}".`);
-        return part(...request.values);
+        const found = await part(...request.values);
+        return LISTS.has(request.part) ? (found as Record<string, unknown>)[request.part] : found;
       }
       case "look_route":
         return lookInLanes(lanes(), request.call, signal);
@@ -79,4 +80,6 @@ export function createLook(
   };
 }
 
+/** Parts that travel as the bare list, as in earlier versions. Of which lanes it is, the answer says beside it. */
+const LISTS: ReadonlySet<string> = new Set(["sinks", "archives"] satisfies (keyof View)[]);
 const MOVED = "Lanes have just moved to another machine.";

@@ -143,8 +143,8 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
       calendar: () => part("calendar"),
       windows: (query) => part("windows", [query]),
       gaps: (query) => part("gaps", [query]),
-      sinks: () => part("sinks"),
-      archives: () => part("archives"),
+      sinks: async () => ({ sinks: await part("sinks") }),
+      archives: async () => ({ archives: await part("archives") }),
       deadLetters: (query) => part("deadLetters", [query]),
       deadLetter: (id) => part("deadLetter", [id]),
       drift: (limit) => part("drift", [limit]),
@@ -158,10 +158,10 @@ export function createRemoteMachines(options: RemoteMachinesOptions) {
       lanes: remote.lanes,
       view: viewOf(remote, () => {}),
       async ask(question) {
-        let lanes: readonly number[] = [];
+        let { lanes } = remote;
         const found = await question(
           viewOf(remote, (heard) => {
-            lanes = heard;
+            lanes = lanes.filter((lane) => heard.includes(lane));
           }),
         );
         return { lanes, found };

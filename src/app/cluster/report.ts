@@ -104,7 +104,8 @@ async function summaryOf(machine: ReportedMachine): Promise<MachineSummary> {
 
 async function laneSummary({ lane, state, sinceMs, records, reason, app }: LaneStatus): Promise<LaneSummary> {
   // A lane that closes at this moment has no view any more.
-  const sinks = await (app?.view.sinks() ?? Promise.resolve([])).catch(() => []);
+  const none = { sinks: [] };
+  const { sinks } = await (app?.view.sinks() ?? Promise.resolve(none)).catch(() => none);
   const totals = (await (app?.view.status() ?? Promise.resolve(undefined)).catch(() => undefined))?.totals;
   const behindEvents = Math.max(0, ...sinks.map(({ lagEvents }) => lagEvents));
   const { organizations, events, deadLetters } = totals ?? {};

@@ -73,13 +73,13 @@ export function createMachineView(options: MachineViewOptions): View {
     };
   }
 
-  const view: View = {
+  return {
     async status() {
-      // At once: a silent machine is waited for only once.
-      const [{ found: statuses, missing }, sinks] = await Promise.all([
-        all((one) => one.status()),
-        view.sinks(),
-      ]);
+      // One question: the headline is made from both, so a lane that lacks one of them is named. At once: a silent machine
+      // is waited for only once.
+      const { found, missing } = await all((one) => Promise.all([one.status(), one.sinks()]));
+      const statuses = found.map(([status]) => status);
+      const sinks = mergeSinks(found.flatMap(([, its]) => its.sinks));
       const merged = mergeStatuses(statuses);
       const alarms = [...options.alarms(), ...statuses.flatMap((one) => one.alarms)];
       const nowMs = clock.now();
@@ -128,8 +128,14 @@ export function createMachineView(options: MachineViewOptions): View {
       const { found, missing } = await all((one) => one.gaps(query));
       return { ...mergeGaps(found, query), ...missing };
     },
-    sinks: async () => mergeSinks((await all((one) => one.sinks())).found.flat()),
-    archives: async () => (await all((one) => one.archives())).found.flat(),
+    async sinks() {
+      const { found, missing } = await all((one) => one.sinks());
+      return { sinks: mergeSinks(found.flatMap(({ sinks }) => sinks)), ...missing };
+    },
+    async archives() {
+      const { found, missing } = await all((one) => one.archives());
+      return { archives: found.flatMap(({ archives }) => archives), ...missing };
+    },
     async deadLetters(query) {
       const { before } = query;
       const { found, missing } = await all(async (one, lane) => {
@@ -176,7 +182,6 @@ export function createMachineView(options: MachineViewOptions): View {
       return { endPage: seen.token, more, events: shown };
     },
   };
-  return view;
 }
 
 const NO_LANES = { health: "degraded" as const, headline: "No lane runs that could be asked." };

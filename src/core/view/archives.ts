@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 const day = z.string().nullable();
 
@@ -24,3 +24,6 @@ export const archiveViewSchema = z.strictObject({
   dueRemovals: count.meta({ description: "Files that go when their lock in the store ends." }),
 });
 export type ArchiveView = Readonly<z.output<typeof archiveViewSchema>>;
+
+export const archivesSchema = z.strictObject({ archives: z.array(archiveViewSchema), incomplete });
+export type ArchivesView = Readonly<z.output<typeof archivesSchema>>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, ms } from "./fields.ts";
+import { count, incomplete, ms } from "./fields.ts";
 
 export const sinkSchema = z.strictObject({
   name: z.string(),
@@ -26,6 +26,9 @@ export const sinkSchema = z.strictObject({
   deadLetters: count,
 });
 export type SinkView = Readonly<z.output<typeof sinkSchema>>;
+
+export const sinksSchema = z.strictObject({ sinks: z.array(sinkSchema), incomplete });
+export type SinksView = Readonly<z.output<typeof sinksSchema>>;
 
 /** The events that wait for a sink, in words. A filter is applied when a batch is formed, so they are counted before it. */
 export function waitingText({ lagEvents, isFiltered }: Pick<SinkView, "lagEvents" | "isFiltered">): string {

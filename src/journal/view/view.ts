@@ -232,8 +232,8 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
 
   return {
     status,
-    sinks,
-    archives: async () => archives(),
+    sinks: async () => ({ sinks: await sinks() }),
+    archives: async () => ({ archives: archives() }),
     rates: () =>
       known()?.rates() ?? { bucketMs: 5000, fromMs: clock.now(), received: [], live: [], sent: {} },
     organizations: (query) => organizations.list(query),

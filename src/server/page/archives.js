@@ -1,11 +1,13 @@
 import { get } from "./api.js";
-import { byId, h, keep, say } from "./dom.js";
+import { byId, h, keep, note, say } from "./dom.js";
 import { ago, bytes, number, plural } from "./format.js";
 
 /** The archives of this process; the panel is hidden where there is none. */
 export async function refreshArchives(nowMs) {
-  const { archives } = await get("/api/archives");
+  const view = await get("/api/archives");
+  const { archives } = view;
   byId("archives-panel").hidden = archives.length === 0;
+  note(byId("archives-note"), view, "");
   const days = archives.reduce((sum, { daysClosed }) => sum + daysClosed, 0);
   say(byId("archives-count"), `${plural(days, "day")} closed`);
   keep(

@@ -5,7 +5,7 @@ import { createCalendar, showCalendarLegend } from "./calendar.js";
 import { createChart, createRates } from "./chart.js";
 import { createLetters } from "./dead-letters.js";
 import { showOrganization } from "./detail.js";
-import { byId, say, set } from "./dom.js";
+import { byId, note, say, set } from "./dom.js";
 import { refreshDrift } from "./drift.js";
 import { refreshJobs } from "./jobs.js";
 import { showLateness } from "./lateness.js";
@@ -113,8 +113,9 @@ follow(
       seen.status = status;
       seen.ms = status.nowMs;
     },
-    sinks({ sinks }) {
-      seen.sinks = sinks;
+    sinks(view) {
+      seen.sinks = view.sinks;
+      note(byId("sinks-note"), view, "");
     },
     rates(tail) {
       rates.add(tail);
