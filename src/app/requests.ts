@@ -58,7 +58,7 @@ async function carryOut(
   }
   if (wasStarted && !isRepeatable(kind, body)) {
     log.error({ kind, request: id }, "A request was interrupted by a crash.");
-    return { ok: false, message: INTERRUPTED };
+    return failureOf(new RouteError(504, INTERRUPTED));
   }
   try {
     await requests.start(id);

@@ -2,7 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createMessenger, type Messenger } from "../../src/app/cluster/messenger.ts";
-import { carryOutRequests } from "../../src/app/requests.ts";
+import { carryOutRequests, errorOf } from "../../src/app/requests.ts";
 import type { App } from "../../src/app.ts";
 import type { Followed, RequestTopic } from "../../src/cluster/request-topic.ts";
 import type { Actions } from "../../src/core/actions.ts";
@@ -152,12 +152,55 @@ describe("C3 requests between machines", () => {
     topic.send = () => new Promise(() => {});
     const waited = new Promise((_, reject) => setTimeout(reject, 30_000, new Error("still waiting")).unref());
     const answer = asker.messenger.ask(1, ACTION, 200, never);
-    await expect(Promise.race([answer, waited])).rejects.toThrow("Kafka did not confirm the request in time");
+    await expect(Promise.race([answer, waited])).rejects.toMatchObject({
+      ...{ name: "RouteError", status: 504 },
+      message: expect.stringContaining("Kafka did not confirm the request in time"),
+    });
     const stopping = new AbortController();
     const stopped = asker.messenger.ask(1, ACTION, 60_000, stopping.signal);
     stopping.abort(new Error("stopped"));
     await expect(Promise.race([stopped, waited])).rejects.toThrow("stopped");
     topic.send = send;
+  });
+
+  test("C3 a request that could not be sent is refused with 503 for the HTTP API", async () => {
+    topic.endOf = () => new Promise(() => {});
+    const asker = await machine();
+    await expect(asker.messenger.ask(1, ACTION, 50, never)).rejects.toMatchObject({
+      ...{ name: "RouteError", status: 503 },
+      message: expect.stringContaining("the request was not sent"),
+    });
+  });
+
+  test("C3 a change that its owner's end interrupted is reported with 504: it may be done or not", async () => {
+    const asker = await machine();
+    const first = await machine("one");
+    const call = { method: "POST", path: "/api/imports", caller: "test" } as const;
+    const answer = asker.messenger.ask(0, { kind: "route", call }, 60_000, never);
+    await until(() => first.requests!.open().length === 1);
+    await first.requests!.start(first.requests!.open()[0]!.id);
+    await first.die();
+    await (await machine("two")).carryOut();
+    expect(errorOf((await answer)!)).toMatchObject({
+      ...{ name: "RouteError", status: 504 },
+      message: expect.stringContaining("it may be done or not"),
+    });
+  });
+
+  test("C3 an answer that is too large, and a request that is not understood, are refusals with their own text", async () => {
+    const asker = await machine();
+    await machine("one");
+    const refusal = async (question: unknown) =>
+      errorOf((await asker.messenger.ask(0, question as typeof ACTION, 60_000, never))!);
+    const large = { kind: "look", part: "x".repeat(1_000_000), values: [] };
+    expect(await refusal(large)).toMatchObject({
+      ...{ name: "RouteError", status: 503 },
+      message: expect.stringContaining("too large"),
+    });
+    expect(await refusal({ kind: "unheard of" })).toMatchObject({
+      ...{ name: "RouteError", status: 503 },
+      message: expect.stringContaining("has another version"),
+    });
   });
 
   test("C3 a request that arrives twice is carried out once", async () => {

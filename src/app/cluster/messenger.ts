@@ -13,6 +13,7 @@ import {
   replyPartition,
 } from "../../core/lane-requests.ts";
 import type { Log } from "../../core/log.ts";
+import { RouteError } from "../../core/route.ts";
 import { timeoutSignal } from "../../core/timeout.ts";
 import { failureOf, ROUTE_REQUEST } from "../requests.ts";
 
@@ -75,10 +76,11 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
     ready = resolve;
   });
 
-  async function answer(lane: number, origin: string, outcome: LaneOutcome): Promise<void> {
+  /** What was asked is done by then, except for a look. */
+  async function answer(lane: number, origin: string, outcome: LaneOutcome, tooLarge = 504): Promise<void> {
     const value: LaneAnswer = { to: origin, lane, ...outcome };
     const fits = JSON.stringify(value).length < ANSWER_BYTES_MAX;
-    const sent = fits ? value : { to: origin, lane, ok: false, message: TOO_LARGE };
+    const sent = fits ? value : { to: origin, lane, ...failureOf(new RouteError(tooLarge, TOO_LARGE)) };
     try {
       await topic.send(replyPartition(origin), "answer", sent, stopped.signal);
     } catch (error) {
@@ -118,7 +120,8 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
     for (const record of records) if (record.key === "answer") receive(record);
     const lane = known.get(partition);
     if (lane !== undefined) {
-      const refuse = (id: string) => void answer(partition, id, { ok: false, message: NOT_UNDERSTOOD });
+      const refuse = (id: string) =>
+        void answer(partition, id, failureOf(new RouteError(503, NOT_UNDERSTOOD)));
       const asked = records.flatMap((record) => requestOf(record, log, refuse));
       for (const { request, offset } of asked)
         if (isLook(request) && offset >= lane.newFrom) void answerLook(partition, request);
@@ -139,7 +142,8 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
 
   async function answerLook(lane: number, request: LaneRequest): Promise<void> {
     try {
-      await answer(lane, request.id, { ok: true, message: "", value: await look(request, stopped.signal) });
+      const value = await look(request, stopped.signal);
+      await answer(lane, request.id, { ok: true, message: "", value }, 503);
     } catch (error) {
       await answer(lane, request.id, failureOf(error));
     }
@@ -156,11 +160,11 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
       });
       try {
         await Promise.race([isReady, given]);
-        if (limit.aborted) throw signal.aborted ? signal.reason : new Error(NOT_SENT);
+        if (limit.aborted) throw signal.aborted ? signal.reason : new RouteError(503, NOT_SENT);
         const sent = topic.send(lane, "ask", { ...question, id }, signal);
         sent.catch(() => {});
         const isSent = await Promise.race([sent.then(() => true), given.then(() => !limit.aborted)]);
-        if (!isSent) throw signal.aborted ? signal.reason : new Error(MAY_BE_SENT);
+        if (!isSent) throw signal.aborted ? signal.reason : new RouteError(504, MAY_BE_SENT);
         return await given;
       } finally {
         waiting.delete(id);
@@ -189,6 +193,7 @@ export function createMessenger({ topic, lanes, open, look, log }: MessengerOpti
   };
 }
 
+// The HTTP API answers these with 503, or with 504 where the request may have been carried out.
 const NOT_UNDERSTOOD =
   "The machine that runs the lane has another version and does not understand the request.";
 const NOT_SENT = "Kafka does not answer, so the request was not sent. Try again when it does.";
