@@ -1,8 +1,9 @@
 import type { ClusterClient } from "../app/cluster/client.ts";
+import { UsageError } from "../core/errors.ts";
 import { RouteError } from "../core/route.ts";
 import type { MayBeIncomplete } from "../core/view/fields.ts";
 import type { Job, JobEvent, JobUser, UserOutcome } from "../imports/job.ts";
-import { runOf } from "../imports/routes.ts";
+import { IMPORT_JOBS_MAX, IMPORT_ROWS_MAX, runOf } from "../imports/routes.ts";
 import type { JobFilter } from "../imports/store/jobs.ts";
 import { openImportStore } from "../imports/store/open.ts";
 import type { ManagementContext } from "./management.ts";
@@ -63,9 +64,14 @@ function ofCluster(cluster: NonNullable<ManagementContext["cluster"]>): JobReade
   }
 
   return {
-    list: ({ state, account, import: name, limit }) =>
-      get<Jobs>("/api/imports", { query: { state, account, import: name, limit } }),
-    runs: (query) => get<Runs>("/api/imports/runs", { query }),
+    async list({ state, account, import: name, limit }) {
+      checkLimit(limit, IMPORT_JOBS_MAX, "--state and --account choose among the jobs.");
+      return get<Jobs>("/api/imports", { query: { state, account, import: name, limit } });
+    },
+    async runs(query) {
+      checkLimit(query.limit, IMPORT_ROWS_MAX, "Name one import.");
+      return get<Runs>("/api/imports/runs", { query });
+    },
     async job(id) {
       try {
         return await get<Job>("/api/imports/:id", { params: { id } });
@@ -81,4 +87,11 @@ function ofCluster(cluster: NonNullable<ManagementContext["cluster"]>): JobReade
     },
     timeline: (id) => every<JobEvent>("/api/imports/:id/timeline", "events", id),
   };
+}
+
+function checkLimit(limit: number | undefined, most: number, choice: string): void {
+  if (limit !== undefined && (limit < 1 || limit > most))
+    throw new UsageError(
+      `In a cluster --limit is from 1 to ${most}, because an answer has to fit one message. ${choice}`,
+    );
 }

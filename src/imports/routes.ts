@@ -8,12 +8,16 @@ import { nextRun } from "./schedule.ts";
 import { changeRoutes } from "./start-routes.ts";
 import type { RunRow } from "./store/runs.ts";
 
+/** How many an answer can have. */
+export const IMPORT_JOBS_MAX = 1000;
+export const IMPORT_ROWS_MAX = 10_000;
+
 const paging = {
   limit: z.coerce
     .number()
     .int()
     .min(1)
-    .max(10_000)
+    .max(IMPORT_ROWS_MAX)
     .default(1000)
     .meta({ description: "How many at the most." }),
   offset: z.coerce.number().int().min(0).default(0).meta({ description: "How many to leave out first." }),
@@ -52,7 +56,7 @@ function listRoute({ store }: RoutesContext): Route {
         .number()
         .int()
         .min(1)
-        .max(1000)
+        .max(IMPORT_JOBS_MAX)
         .default(100)
         .meta({ description: "How many at the most." }),
     }),

@@ -162,5 +162,14 @@ describe("lists of a cluster that lack lanes", () => {
     const imports = (program: Command, io: Io) => registerImports(program, io, async () => context);
     for (const words of [["list"], ["list", "--json"], ["runs"], ["runs", "--json"]])
       expect(await run(imports, "imports", ...words)).toMatchObject({ code: 1, stderr: SAID });
+    await run(imports, "imports", "list", "--limit", "1000");
+    for (const [word, limit, most] of [
+      ["list", "5000", "1000"],
+      ["list", "0", "1000"],
+      ["runs", "10001", "10000"],
+    ] as const)
+      await expect(run(imports, "imports", word, "--limit", limit)).rejects.toThrow(
+        `In a cluster --limit is from 1 to ${most}, because`,
+      );
   });
 });

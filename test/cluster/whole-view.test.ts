@@ -310,6 +310,8 @@ describe("the whole cluster on the page and in commands", () => {
     await expect(letter(2)).rejects.toThrow("No machine answers for lane 2: its");
     expect(await letter(1)).toBeUndefined();
     expect(await letter(LANES)).toBeUndefined();
+    now.refusal = "The dead letter 1023977 cannot be used: the state file is damaged there.";
+    await expect(letter(1)).rejects.toThrow(/^The dead letter 1023977 cannot be used/);
   });
 
   test("a look is answered for the lanes that are asked for and run here; without lanes for all, as earlier versions ask", async () => {

@@ -5,7 +5,7 @@ import { statementOf } from "../../core/statement.ts";
 import type { GapsQuery, GapsView } from "../../core/view/gaps.ts";
 import type { AlarmView, StatusView } from "../../core/view/status.ts";
 import type { View } from "../../core/view.ts";
-import { type Answered, type AskedLanes, everyLane, gather, incompleteText } from "./answers.ts";
+import { type Answered, type AskedLanes, everyLane, gather, incompleteText, SilentError } from "./answers.ts";
 import {
   mergeCalendars,
   mergeDeadLetters,
@@ -155,8 +155,10 @@ export function createMachineView(options: MachineViewOptions): View {
       const owners = options.lanes().filter((one) => lanesOf(one).includes(lane));
       const gathered = await gather(owners.map((one) => asked(one, (remote) => remote.deadLetter(number))));
       const answer = gathered.answers.find(({ lanes }) => lanes.includes(lane));
-      if (answer === undefined) throw unknownYet(incompleteText(gathered, [lane])!);
-      return answer.found;
+      if (answer !== undefined) return answer.found;
+      // The lane's own word, for example that the letter is damaged.
+      const refused = gathered.failed.find(({ reason }) => !(reason instanceof SilentError));
+      throw refused?.reason ?? unknownYet(incompleteText(gathered, [lane])!);
     },
     async drift(limit) {
       const { found, missing } = await all((one) => one.drift(limit));
