@@ -7,7 +7,7 @@ import { createCompressor } from "./zstd.ts";
 /** `records`: zstd as Kafka's clients compress records, at its default level. */
 export type PackKind = "zstd" | "gzip" | "records";
 
-/** Compresses beside the main thread. A result is a gzip member or one zstd frame; a large one of zstd has several. */
+/** Compresses beside the main thread. A result is one gzip member, or one or more zstd frames. */
 export interface Packer {
   /**
    * The pieces must stay as they are until it settles: an order is copied when its turn comes, a large one part by

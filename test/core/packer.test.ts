@@ -7,6 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Packer } from "../../src/core/packer.ts";
 import { decompress } from "../../src/core/zstd.ts";
+import { endOfFrame } from "../../src/core/zstd-frame.ts";
 
 /* The thread that compresses; only the built program has it. */
 describe("the packer", () => {
@@ -33,6 +34,14 @@ describe("the packer", () => {
       const plain = index % 2 === 0 ? decompress(bytes) : gunzipSync(bytes);
       expect(plain.equals(Buffer.concat(orders[index]!))).toBe(true);
     }
+  });
+
+  test("packs a large order as several frames, which are read back as one text", async () => {
+    await open();
+    const pieces = [piece(1, 3_000_000), piece(2, 2_500_000)];
+    const packed = await packer.pack("zstd", pieces);
+    expect(endOfFrame(Buffer.from(packed), 0)).toBeLessThan(packed.length);
+    expect(decompress(packed).equals(Buffer.concat(pieces))).toBe(true);
   });
 
   test("keeps a process alive while it works, and not afterwards", async () => {

@@ -54,7 +54,7 @@ describe("an organization with a gap", () => {
   });
 });
 
-test("R36 the events of an organization are counted with the page that brings them: a kill behind it loses none", async () => {
+test("R36 the events of an organization are counted with the page that brings them: a kill right after it loses none", async () => {
   const state = makeState();
   await fillSmall(state);
   const counted = async () => {

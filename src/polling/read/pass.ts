@@ -130,7 +130,7 @@ export function halved(pass: Pass, isSearch: boolean): Pass | null {
   return { ...smaller, suspects: Math.min(suspects, pass.limit) };
 }
 
-/** Without a name it is not counted: it is of another window's time. */
+/** Moves past an event that cannot be read. Without a name it is not counted: it belongs to another window. */
 export function skippedOne(pass: Pass, cursor: string, name: string | undefined): Pass {
   const { skips = [], skipped = 0 } = pass;
   const isCounted = name === undefined || skips.includes(name);
