@@ -1,4 +1,4 @@
-import { Worker } from "node:worker_threads";
+import { MessageChannel, Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
 import { keepHeapFlags } from "../../core/heap-flags.ts";
 import type { PageBody } from "../../core/page-body.ts";
@@ -6,6 +6,7 @@ import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from ".
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import { RECIPE_SEED } from "../../core/recipe-module.ts";
+import type { PackData } from "./pack-worker.ts";
 import type { Order, PrepareData, PrepareOptions, WorkerAnswer } from "./worker.ts";
 
 /** Makes pages ready for the journal, and stored ones ready for slow readers: work for a thread of its own. */
@@ -20,7 +21,7 @@ export interface Preparer extends PageDecoder {
 
 /** Below this the way to the thread and back costs more than the work. */
 const BODY_BYTES_MIN = 200_000;
-/** A thread that has had nothing to do for so long ends, with its memory. */
+/** Threads that have had nothing to do for so long end, with their memory. */
 const IDLE_MS = 60_000;
 
 /** In this thread; what runs from sources, as tests do, has no other. */
@@ -31,15 +32,14 @@ export const inlinePreparer: Preparer = {
 };
 
 /**
- * With one thread beside this one for large pages, which shortens a raw export by 17%. It is started at once: the
- * first pages after a start are large. With `reads` it also finds the shapes of events, which drift counts, and their
- * records, which recipes use.
+ * With two threads beside this one for large pages: one finds events, one compresses them. They are started at once:
+ * the first pages after a start are large. With `reads` the first one also finds the shapes of events, which drift
+ * counts, and their records, which recipes use.
  */
 export function createPreparer(clock: Clock, options: PrepareOptions = {}): Preparer {
   if (import.meta.url.endsWith(".ts")) return inlinePreparer;
   const waiting = new Map<number, { resolve(answer: Done): void; reject(error: unknown): void }>();
-  const workerData: PrepareData = { ...options, seed: RECIPE_SEED };
-  let worker: Worker | undefined;
+  let threads: Threads | undefined;
   let orders = 0;
   let isUsed = true;
   const closed = new AbortController();
@@ -48,22 +48,28 @@ export function createPreparer(clock: Clock, options: PrepareOptions = {}): Prep
 
   function started(): Worker {
     isUsed = true;
-    if (worker !== undefined) return worker;
-    worker = new Worker(new URL("./worker.js", import.meta.url), { workerData });
-    keepHeapFlags(worker);
-    worker.unref();
-    worker.on("message", (answer: WorkerAnswer) => {
-      const order = waiting.get(answer.id);
-      waiting.delete(answer.id);
-      if (answer.kind === "failed") order?.reject(new PreparationFailedError(answer.body));
-      else order?.resolve(answer);
-    });
-    worker.on("error", (error) => {
+    if (threads !== undefined) return threads.finding;
+    const own = startThreads({ ...options, seed: RECIPE_SEED }, take, (error) => {
+      if (threads !== own) return;
       for (const order of waiting.values()) order.reject(error);
       waiting.clear();
-      worker = undefined;
+      end().catch(() => {});
     });
-    return worker;
+    threads = own;
+    return own.finding;
+  }
+
+  function take(answer: WorkerAnswer): void {
+    const order = waiting.get(answer.id);
+    waiting.delete(answer.id);
+    if (answer.kind === "failed") order?.reject(new PreparationFailedError(answer.body));
+    else order?.resolve(answer);
+  }
+
+  async function end(): Promise<void> {
+    const ended = threads;
+    threads = undefined;
+    await Promise.all([ended?.finding.terminate(), ended?.packing.terminate()]);
   }
 
   function send(order: Order, memory: ArrayBuffer[]): Promise<Done> {
@@ -99,10 +105,7 @@ export function createPreparer(clock: Clock, options: PrepareOptions = {}): Prep
   async function endWhenIdle(): Promise<void> {
     for (;;) {
       await clock.sleep(IDLE_MS, closed.signal);
-      if (!isUsed && waiting.size === 0) {
-        worker?.terminate();
-        worker = undefined;
-      }
+      if (!isUsed && waiting.size === 0) await end();
       isUsed = false;
     }
   }
@@ -128,8 +131,37 @@ export function createPreparer(clock: Clock, options: PrepareOptions = {}): Prep
     decode,
     async close() {
       closed.abort();
-      await worker?.terminate();
+      await end();
     },
+  };
+}
+
+interface Threads {
+  readonly finding: Worker;
+  readonly packing: Worker;
+}
+
+/** The first thread hands its pages over to the second one. Both send their answers to this one. */
+function startThreads(
+  options: Omit<PrepareData, "pages">,
+  take: (answer: WorkerAnswer) => void,
+  fail: (error: unknown) => void,
+): Threads {
+  const { port1, port2 } = new MessageChannel();
+  const start = (file: string, workerData: PrepareData | PackData) => {
+    const worker = new Worker(new URL(file, import.meta.url), {
+      workerData,
+      transferList: [workerData.pages],
+    });
+    keepHeapFlags(worker);
+    worker.unref();
+    worker.on("message", take);
+    worker.on("error", fail);
+    return worker;
+  };
+  return {
+    finding: start("./worker.js", { ...options, pages: port1 }),
+    packing: start("./pack-worker.js", { pages: port2 }),
   };
 }
 

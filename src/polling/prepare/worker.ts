@@ -1,17 +1,11 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
-import { decodeBodyInto, encodeBody, makeLines } from "../../core/page-body.ts";
-import {
-  type Attribution,
-  COMPRESSION,
-  type PreparedPage,
-  preparePage,
-  type Span,
-} from "../../core/prepare-page.ts";
+import { decodeBodyInto, makeLines } from "../../core/page-body.ts";
+import { type Attribution, type PreparedPage, preparePage, type Span } from "../../core/prepare-page.ts";
 import type { Reads } from "../../core/reads.ts";
 import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core/shape-engine.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
-import { createPageCompressor } from "../../core/zstd.ts";
+import { memoryOf } from "./message-memory.ts";
 
 export interface PrepareOptions {
   /** How converters read events, where shapes are wanted. */
@@ -23,9 +17,11 @@ export interface PrepareOptions {
 export interface PrepareData extends PrepareOptions {
   /** That of the thread which uses the records. */
   readonly seed: string;
+  /** To the thread that compresses pages. */
+  readonly pages: MessagePort;
 }
 
-/** The thread behind preparer.ts: scans a page, makes its identities and compresses it. */
+/** The thread behind preparer.ts: scans a page, makes its identities and finds the shapes of its events. */
 export interface PrepareOrder {
   readonly kind: "prepare";
   readonly id: number;
@@ -44,32 +40,39 @@ export interface DecodeOrder {
 
 export type Order = PrepareOrder | DecodeOrder;
 
+/** A page that is not compressed yet. */
+export interface FoundPage {
+  readonly id: number;
+  readonly kind: "page";
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly count: number;
+  readonly hasLineBreaks: boolean;
+  readonly areLines: boolean;
+  readonly columns: Int32Array;
+  readonly scannedTimesMs: Float64Array;
+  readonly runs: Uint8Array;
+  readonly identities: Uint8Array;
+  readonly digests: Uint32Array;
+  readonly timesMs: Float64Array;
+  readonly undated: number;
+  readonly organizations: readonly (string | null)[];
+  readonly organizationIndexes: Uint16Array;
+  readonly spans: readonly Span[];
+  readonly shapeNumbers?: Int32Array;
+  readonly answerNumbers?: Int32Array;
+  readonly numbering?: string;
+  readonly recordBytes?: Uint8Array;
+  readonly recordPlaces?: Uint32Array;
+}
+
+/** With what pack-worker.ts adds. */
+export interface PackedPage extends FoundPage {
+  readonly stored: Uint8Array;
+  readonly checksum: Uint8Array;
+}
+
 export type WorkerAnswer =
-  | {
-      readonly id: number;
-      readonly kind: "page";
-      readonly body: Uint8Array<ArrayBuffer>;
-      readonly count: number;
-      readonly hasLineBreaks: boolean;
-      readonly areLines: boolean;
-      readonly columns: Int32Array;
-      readonly scannedTimesMs: Float64Array;
-      readonly runs: Uint8Array;
-      readonly identities: Uint8Array;
-      readonly digests: Uint32Array;
-      readonly timesMs: Float64Array;
-      readonly undated: number;
-      readonly organizations: readonly (string | null)[];
-      readonly organizationIndexes: Uint16Array;
-      readonly spans: readonly Span[];
-      readonly stored: Uint8Array;
-      readonly checksum: Uint8Array;
-      readonly shapeNumbers?: Int32Array;
-      readonly answerNumbers?: Int32Array;
-      readonly numbering?: string;
-      readonly recordBytes?: Uint8Array;
-      readonly recordPlaces?: Uint32Array;
-    }
+  | PackedPage
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> }
   | {
       readonly id: number;
@@ -82,21 +85,20 @@ export type WorkerAnswer =
       readonly runs?: Uint8Array;
     };
 
-const compress = createPageCompressor(COMPRESSION);
-const { reads, records, seed } = workerData as PrepareData;
+const { reads, records, seed, pages } = workerData as PrepareData;
 const shapeEngine = reads && createShapeEngine(reads, seed);
 
 // The first page finds the engine compiled.
 withEngine(() => {});
 parentPort?.on("message", (order: Order) => {
   const answer = order.kind === "decode" ? decoded(order) : answerOf(order);
-  const memory = Object.values(answer)
-    .filter((value) => ArrayBuffer.isView(value))
-    .map((view) => view.buffer as ArrayBuffer);
-  parentPort!.postMessage(answer, [...new Set(memory)]);
+  const to = answer.kind === "page" ? pages : parentPort!;
+  to.postMessage(answer, memoryOf(answer));
 });
 
-function answerOf({ id, body, attribution }: PrepareOrder): WorkerAnswer {
+type Failed = Extract<WorkerAnswer, { kind: "failed" }>;
+
+function answerOf({ id, body, attribution }: PrepareOrder): FoundPage | Failed {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const allocate = allocateBehind(body);
   let page: PreparedPage;
@@ -105,9 +107,6 @@ function answerOf({ id, body, attribution }: PrepareOrder): WorkerAnswer {
   } catch {
     return { id, kind: "failed", body };
   }
-  const { bytes: packed, checksum } = encodeBody(page.scanned, compress, page.organizationIndexes);
-  const stored = allocate(Uint8Array, packed.length);
-  stored.set(packed);
   const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate, records);
   return {
     ...numbersOf(shapes),
@@ -127,8 +126,6 @@ function answerOf({ id, body, attribution }: PrepareOrder): WorkerAnswer {
     organizations: page.organizations,
     organizationIndexes: page.organizationIndexes,
     spans: page.spans,
-    stored,
-    checksum: new Uint8Array(checksum),
   };
 }
 
