@@ -58,7 +58,7 @@ async function carryOut(
   }
   if (wasStarted && !isRepeatable(kind, body)) {
     log.error({ kind, request: id }, "A request was interrupted by a crash.");
-    return failureOf(new RouteError(504, INTERRUPTED));
+    return failureOf(new RouteError(504, kind === ROUTE_REQUEST ? INTERRUPTED_IMPORT : INTERRUPTED));
   }
   try {
     await requests.start(id);
@@ -111,6 +111,8 @@ export function errorOf({ message, error, status, value }: LaneOutcome): Error {
   }
 }
 
+const INTERRUPTED_IMPORT =
+  "The machine ended while it carried this out. What it had stored by then goes on, so a job may have begun. Look at the list of jobs before you ask again.";
 const EXPIRED =
   "The command that asked for this has ended without an answer, so it was not carried out. Ask again.";
 const CONTINUED =

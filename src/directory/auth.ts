@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import { clientCredentials } from "../core/http/client-credentials.ts";
+import { clientCredentials, TOKEN_ANSWER_BYTES_MAX } from "../core/http/client-credentials.ts";
 import { secretHider } from "../core/http/hide-secrets.ts";
 import type { Credentials } from "./account.ts";
 import { type DirectoryError, NonsenseError, refusalOf, UnauthorizedError } from "./errors.ts";
@@ -48,7 +48,6 @@ export function systemAuth(identity: SystemIdentity, clock: Clock): Auth {
 }
 
 const TOKEN_BYTES_GUESS = 2048;
-const TOKEN_ANSWER_BYTES_MAX = 65_536;
 
 /** OAuth client credentials; one token for all requests. */
 function tokenAuth(

@@ -172,7 +172,7 @@ describe("C3 requests between machines", () => {
     });
   });
 
-  test("C3 a change that its owner's end interrupted is reported with 504: it may be done or not", async () => {
+  test("C3 a change that its owner's end interrupted is reported with 504: a job may have begun", async () => {
     const asker = await machine();
     const first = await machine("one");
     const call = { method: "POST", path: "/api/imports", caller: "test" } as const;
@@ -183,7 +183,7 @@ describe("C3 requests between machines", () => {
     await (await machine("two")).carryOut();
     expect(errorOf((await answer)!)).toMatchObject({
       ...{ name: "RouteError", status: 504 },
-      message: expect.stringContaining("it may be done or not"),
+      message: expect.stringContaining("a job may have begun"),
     });
   });
 

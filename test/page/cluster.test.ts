@@ -8,6 +8,7 @@ import type { Actions } from "../../src/core/actions.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { UsageError } from "../../src/core/errors.ts";
 import type { LaneAnswer, LaneQuestion } from "../../src/core/lane-requests.ts";
+import { RouteError } from "../../src/core/route.ts";
 import { numberInAll, shareOf } from "../../src/core/shard.ts";
 import { createView } from "../../src/journal/view/view.ts";
 import { ask, serve } from "../server/start.ts";
@@ -106,8 +107,8 @@ describe("the page of a machine of a cluster", () => {
     await actions.replay({ ids: [numberInAll(1, 7)] }, signal);
     expect(asked.splice(0)).toEqual([[1, "replay", { ids: [7], untilMs: 99 }]]);
     expect(await actions.poll({}, signal)).toMatchObject({ count: 2 });
-    expect(await actions.retry({ sink: "lake" }, signal)).toMatchObject({
-      count: 1,
+    await expect(actions.retry({ sink: "lake" }, signal)).rejects.toMatchObject({
+      ...{ name: RouteError.name, status: 502, body: { count: 1 } },
       message: "Done. Lane 1 could not: no such sink here",
     });
     asked.splice(0);
@@ -144,7 +145,9 @@ describe("the page of a machine of a cluster", () => {
     );
     answer = { ok: true, message: "Done.", count: 1, lane: 1 } as LaneAnswer;
     expect(await ask({ kind: "holds" })).toBe("Lane 0: Nothing is on hold.\nLane 1: Done.");
-    expect(await ask({ kind: "prune", dryRun: false })).toBe("Lane 0 could not: it refuses\nLane 1: Done.");
+    await expect(ask({ kind: "prune", dryRun: false })).rejects.toThrow(
+      "Lane 0 could not: it refuses\nLane 1: Done.",
+    );
     expect(await ask({ kind: "release", hold: "hold-1" })).toBe("Lane 1: Done.");
   });
 

@@ -9,14 +9,16 @@ import {
 } from "../../core/actions.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { explain, UsageError } from "../../core/errors.ts";
+import { RouteError } from "../../core/route.ts";
 import { numberInLane, shareOf } from "../../core/shard.ts";
 import { errorOf } from "../requests.ts";
 import type { Messenger } from "./messenger.ts";
 
 /*
  * Actions of a person over all lanes (C3). Each lane gets its part of what was asked: at once where it runs here, as a
- * request where another machine runs it. The action succeeds where one lane could do it: a lane that has no such dead
- * letter or organization refuses, and another has it. Lanes that did not answer are named.
+ * request where another machine runs it. A lane that has no such dead letter or organization refuses, and another has
+ * it. Where a lane fails, the action fails, and its message says what the other lanes did. Lanes that did not answer are
+ * named: they carry it out later.
  */
 
 export interface ClusterActionsOptions {
@@ -35,6 +37,8 @@ export interface ClusterActionsOptions {
 type AnyAction = (body: unknown, signal: AbortSignal) => Promise<ActionResult>;
 
 const ANSWER_MS = 30_000;
+/** The status of the HTTP answer where a lane failed. */
+const PARTLY_DONE = 502;
 
 interface LaneResult {
   readonly lane: number;
@@ -75,10 +79,14 @@ export function createClusterActions(options: ClusterActionsOptions): Actions {
         body: partOf(lane, body as AnyBody, options),
       })).filter((part) => part.body !== undefined);
       const results = await Promise.all(parts.map((part) => inLane(part.lane, kind, part.body, signal)));
-      if (kind === "archive" || kind === "resume")
-        return mergeByLane(results, kind, (body as AnyBody).operation?.kind);
-      const merged = mergeResults(results, kind);
+      const operation = (body as AnyBody).operation?.kind;
+      const wrong = wrongOf(results, kind, operation);
+      const merge = kind === "archive" || kind === "resume" ? mergeByLane : mergeResults;
+      const merged = merge(results, wrong, kind, operation);
       if (isAboutLetters(kind)) checkMatched(body as LettersBody, options, results, merged);
+      // The message says what the others did. A script has to notice that a part is missing.
+      if (wrong.length > 0)
+        throw new RouteError(PARTLY_DONE, merged.message, { body: { count: merged.count } });
       return merged;
     };
   return Object.fromEntries(
@@ -163,20 +171,31 @@ function archivePart(
   return own.length === 0 ? undefined : { ...body, operation: { ...operation, organizations: own } };
 }
 
-/** Each lane has an archive of its own, and a position for each sink, so each says what it did. */
-function mergeByLane(
+/** The lanes that failed. A lane refuses what it does not have; anything else went wrong. */
+function wrongOf(
   results: readonly LaneResult[],
   kind: ActionKind,
   operation: string | undefined,
+): readonly LaneResult[] {
+  // A hold is released in the lane that has it. All other changes of an archive concern every lane that is asked.
+  const isElsewhere = kind !== "archive" || operation === "release";
+  return results.filter(({ error }) => error !== undefined && !(isElsewhere && error instanceof UsageError));
+}
+
+/** Each lane has an archive of its own, and a position for each sink, so each says what it did. */
+function mergeByLane(
+  results: readonly LaneResult[],
+  wrong: readonly LaneResult[],
+  kind: ActionKind,
+  operation: string | undefined,
 ): ActionResult {
-  const { count } = mergeResults(results, kind);
+  const { count } = mergeResults(results, wrong, kind);
   const isList = operation === "holds";
-  const lines = results.flatMap(({ lane, result, error }) => {
+  const lines = results.flatMap((one) => {
+    const { lane, result, error } = one;
     if (result !== undefined) return [`Lane ${lane}: ${result.message}`];
     if (error === undefined) return [isList ? `Lane ${lane} has not answered.` : laterText([lane])];
-    // A hold is released in the lane that has it, and a damaged page is passed in its lane.
-    if ((operation === "release" || kind === "resume") && error instanceof UsageError) return [];
-    return [`Lane ${lane} could not: ${explain(error)}`];
+    return wrong.includes(one) ? [wrongText(one)] : [];
   });
   // What is not in a list cannot be told from what is not on hold, so a script must notice.
   if (isList && results.some(({ result }) => result === undefined))
@@ -184,14 +203,21 @@ function mergeByLane(
   return { count, message: lines.join("\n") };
 }
 
-function mergeResults(results: readonly LaneResult[], kind: ActionKind): ActionResult {
+function mergeResults(
+  results: readonly LaneResult[],
+  wrong: readonly LaneResult[],
+  kind: ActionKind,
+): ActionResult {
   const done = results.flatMap(({ result }) => (result === undefined ? [] : [result]));
-  const failed = results.filter(({ error }) => error !== undefined);
   const silent = results.filter(({ result, error }) => result === undefined && error === undefined);
   const later = silent.length === 0 ? "" : laterText(silent.map(({ lane }) => lane));
+  const notIn = wrong.map(wrongText);
   if (done.length === 0) {
-    if (silent.length === 0) throw failed[0]?.error ?? new UsageError("No lane has anything of this.");
-    return { count: 0, message: later };
+    if (silent.length > 0) return { count: 0, message: [...notIn, later].join(" ") };
+    throw (
+      results.find(({ error }) => error !== undefined)?.error ??
+      new UsageError("No lane has anything of this.")
+    );
   }
   const count = done.reduce((sum, one) => sum + one.count, 0);
   const waiting = done.reduce((sum, one) => sum + (one.waiting ?? 0), 0);
@@ -200,14 +226,15 @@ function mergeResults(results: readonly LaneResult[], kind: ActionKind): ActionR
     : (done.find((one) => one.count > 0) ?? done[0]!);
   const inLanes =
     done.length === 1 || isAboutLetters(kind) ? [] : [`(In ${done.length} lanes; ${count} altogether.)`];
-  // A lane refuses what it does not have; anything else went wrong.
-  const wrong = failed.filter(({ error }) => !(error instanceof UsageError));
-  const notIn = wrong.map(({ lane, error }) => `Lane ${lane} could not: ${explain(error)}`);
   return {
     ...said,
     count,
     message: [said.message, ...inLanes, ...notIn, later].filter((text) => text !== "").join(" "),
   };
+}
+
+function wrongText({ lane, error }: LaneResult): string {
+  return `Lane ${lane} could not: ${explain(error)}`;
 }
 
 function laterText(lanes: readonly number[]): string {

@@ -44,6 +44,9 @@ export interface TokenOptions {
   refused(answer: TokenAnswer): Error;
 }
 
+/** Longer answers have no token in them. Parsing millions of keys would stop the program for seconds. */
+export const TOKEN_ANSWER_BYTES_MAX = 65_536;
+
 const answerSchema = z.looseObject({
   access_token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   expires_in: z.coerce.number().positive().max(31_536_000).catch(3600),
@@ -138,6 +141,7 @@ function tokenRequest({ tokenUrl, clientId, clientSecret, scope, login }: Client
 }
 
 function jsonOf(text: string): unknown {
+  if (text.length > TOKEN_ANSWER_BYTES_MAX) return undefined;
   try {
     return JSON.parse(text);
   } catch {

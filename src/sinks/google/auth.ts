@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { PausedError, RetryableError } from "../../core/errors.ts";
-import { renewedTokens, type Tokens } from "../../core/http/client-credentials.ts";
+import { renewedTokens, TOKEN_ANSWER_BYTES_MAX, type Tokens } from "../../core/http/client-credentials.ts";
 import type { Answer, Outgoing, Requester } from "../../core/http/requester.ts";
 import { type Secret, secretSchema } from "../../core/secret.ts";
 import { isSuccess, jsonOf, saying, statusError } from "../over-http/status.ts";
@@ -60,7 +60,8 @@ export interface GoogleAuth {
 
 export function googleTokens(requester: Requester, clock: Clock, config: GoogleAuth): Tokens {
   const credentials = config.credentials && parsed(config.credentials);
-  const send = (outgoing: Outgoing) => requester.send(outgoing, new AbortController().signal);
+  const send = (outgoing: Outgoing) =>
+    requester.send({ ...outgoing, answerBytesMax: TOKEN_ANSWER_BYTES_MAX }, new AbortController().signal);
   return renewedTokens({
     clock,
     async ask() {

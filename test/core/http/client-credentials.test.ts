@@ -53,6 +53,13 @@ describe("client credentials", () => {
     expect(body.body).toContain("client_id=a+b&client_secret=s%3A1");
   });
 
+  test("an answer that is far too long for a token is refused unread", async () => {
+    const { tokens, state } = scene();
+    const text = JSON.stringify({ access_token: "t1", expires_in: 3600, more: "x".repeat(65_536) });
+    state.answers.push({ status: 200, text });
+    await expect(tokens.get(signal)).rejects.toThrow("refused 200");
+  });
+
   test("one request serves all callers, and a token is used until it is nearly over", async () => {
     const { tokens, requests, state } = scene();
     expect(await Promise.all([tokens.get(signal), tokens.get(signal)])).toEqual(["t1", "t1"]);
