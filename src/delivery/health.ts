@@ -3,6 +3,7 @@ import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain, type RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { SinkProblem } from "../core/sink.ts";
+import { formatDuration } from "../core/time.ts";
 
 /*
  * The state of a sink:
@@ -98,10 +99,12 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       const wasRefused = state === "paused" || state === "stopped";
       const waitMs = retryMs(error);
       waitUntilMs = steadyMs() + waitMs;
-      become("retrying", explain(error), isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
+      const until = waitMs > BACK_OFF_MS_MAX ? ` It is tried again in ${formatDuration(waitMs)}.` : "";
+      become("retrying", `${explain(error)}${until}`, isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
       if (isUnexpected) log.error({ err: error, waitMs }, "A sink failed unexpectedly; trying again.");
       else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
-      const isLong = steadyMs() - failingSinceMs >= FAILING_MS_TO_ALARM;
+      // Nothing is tried while it waits, so a long wait is a failure of that length.
+      const isLong = waitUntilMs - failingSinceMs >= FAILING_MS_TO_ALARM;
       if (isUnexpected) raise("sink_failing", "critical");
       else if (wasRefused || failures >= FAILURES_TO_ALARM || isLong) raise("sink_failing", "warning");
     },

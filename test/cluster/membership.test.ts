@@ -9,12 +9,20 @@ const suite = await useKafka();
 const LEAVE_MS_MAX = 60_000;
 
 describe.skipIf(suite.skip)("membership in the group", () => {
-  test("C13 a machine that leaves while a broker comes or goes ends", async () => {
+  async function saidBy(driver: string): Promise<unknown> {
     const { name } = await newCluster(suite.address, 1);
-    const program = startProgram([suite.address, name], {}, join(import.meta.dirname, "leaving-driver.js"));
+    const program = startProgram([suite.address, name], {}, join(import.meta.dirname, driver));
     const late = setTimeout(() => program.child.kill("SIGKILL"), LEAVE_MS_MAX);
     const code = await program.ended();
     clearTimeout(late);
-    expect([program.stdout(), code], program.stderr()).toEqual(["left\n", 0]);
+    return { said: program.stdout(), code, stderr: program.stderr() };
+  }
+
+  test("C13 a machine that leaves while a broker comes or goes ends", async () => {
+    expect(await saidBy("leaving-driver.js")).toMatchObject({ said: "left\n", code: 0 });
+  });
+
+  test("C13 a client that crashed is not started again beside its successor", async () => {
+    expect(await saidBy("crash-driver.js")).toMatchObject({ said: "false,false\n", code: 0 });
   });
 });

@@ -370,6 +370,16 @@ describe("delivery", () => {
       expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "warning" }]);
     });
 
+    test("R33 a destination that asks for a long wait raises the alarm at once, and the alarm says how long", async () => {
+      const { destination, append, start, alarms } = make({ guarantee });
+      await append(eventTexts(0, 3));
+      const delivery = await start();
+      destination.script.push(raise(new RetryableError("answered 503.", { retryAfterMs: 86_400_000 })));
+      await stepUntilIdle(delivery);
+      const message = "answered 503. It is tried again in 1h.";
+      expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "warning", message }]);
+    });
+
     test("an event whose format fails is a dead letter, and the others go on", async () => {
       const { destination, append, start } = make({
         guarantee,

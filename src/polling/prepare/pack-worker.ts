@@ -3,7 +3,7 @@ import { allocateBehind } from "../../core/buffer-pool.ts";
 import { encodeBody } from "../../core/page-body.ts";
 import { COMPRESSION } from "../../core/prepare-page.ts";
 import { createPageCompressor } from "../../core/zstd.ts";
-import { memoryOf } from "./message-memory.ts";
+import { transferOf } from "./transfer.ts";
 import type { FoundPage, PackedPage } from "./worker.ts";
 
 /*
@@ -20,7 +20,7 @@ const compress = createPageCompressor(COMPRESSION);
 
 (workerData as PackData).pages.on("message", (page: FoundPage) => {
   const answer = packed(page);
-  parentPort!.postMessage(answer, memoryOf(answer));
+  parentPort!.postMessage(answer, transferOf(answer));
 });
 
 function packed(page: FoundPage): PackedPage {

@@ -5,7 +5,7 @@ import { type Attribution, type PreparedPage, preparePage, type Span } from "../
 import type { Reads } from "../../core/reads.ts";
 import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core/shape-engine.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
-import { memoryOf } from "./message-memory.ts";
+import { transferOf } from "./transfer.ts";
 
 export interface PrepareOptions {
   /** How converters read events, where shapes are wanted. */
@@ -93,7 +93,7 @@ withEngine(() => {});
 parentPort?.on("message", (order: Order) => {
   const answer = order.kind === "decode" ? decoded(order) : answerOf(order);
   const to = answer.kind === "page" ? pages : parentPort!;
-  to.postMessage(answer, memoryOf(answer));
+  to.postMessage(answer, transferOf(answer));
 });
 
 type Failed = Extract<WorkerAnswer, { kind: "failed" }>;

@@ -2,6 +2,8 @@ import type { Consumer, Kafka, PartitionAssigner } from "kafkajs";
 import type { KafkaGroup } from "../../../core/kafka.ts";
 
 const LEAVE_MS_MAX = 5000;
+/** The library's own number for consumers. */
+const RETRIES = 5;
 
 export interface GroupClient {
   readonly library: typeof import("kafkajs");
@@ -24,6 +26,8 @@ export async function joinAsMember(
     heartbeatInterval: Math.floor(sessionTimeoutMs / 10),
     maxWaitTimeInMs: Math.floor(sessionTimeoutMs / 20),
     allowAutoTopicCreation: false,
+    // Started anew by the library, a consumer that was given up would try to connect for ever, beside its successor.
+    retry: { retries: RETRIES, restartOnFailure: async () => false },
     partitionAssigners: [assignerOf(client.library, group, leaving.signal)],
   });
   try {
