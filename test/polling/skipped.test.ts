@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { silentMetrics } from "../../src/core/metrics.ts";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";
-import { COMPLETE, DAY, HOUR, START_MS, type World } from "./support.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -10,6 +10,26 @@ afterEach(async () => {
   await world?.close();
   await proxy?.close();
 });
+
+async function reconcile(it: World): Promise<void> {
+  await it.account.poller.reconcile({ fromMs: 0, toMs: it.clock.now() }, it.signal);
+  await it.drain();
+}
+
+async function correct(it: World): Promise<void> {
+  proxy!.change = undefined;
+  await reconcile(it);
+}
+
+/** The events of all windows: those that the service counts, and those that are held. */
+async function counted(it: World): Promise<number[]> {
+  const windows = (await it.windows()).filter(({ apiCount }) => apiCount !== null);
+  const sum = (name: "apiCount" | "heldCount") => windows.reduce((all, one) => all + one[name]!, 0);
+  return [sum("apiCount"), sum("heldCount")];
+}
+
+const refuse = (exchange: Exchange) =>
+  Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"search_after has expired"}') });
 
 test("R8 an event that gets its name only with a later pass is counted once", async () => {
   ({ world, proxy } = await openProxied({
@@ -25,8 +45,7 @@ test("R8 an event that gets its name only with a later pass is counted once", as
   // The request for the name of the event is refused.
   proxy.change = (exchange) => {
     const { fields, limit } = exchange.query;
-    if (fields !== undefined && limit === 1)
-      Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"search_after has expired"}') });
+    if (fields !== undefined && limit === 1) refuse(exchange);
   };
   await it.drain();
   // The pass left a gap without a name. The comparison that follows shows the name, and the gap gets it.
@@ -65,12 +84,6 @@ describe("an event that was passed over", () => {
     proxy.change = spoil(spoiled);
     await world.drain();
     return world;
-  }
-
-  async function correct(it: World): Promise<void> {
-    proxy!.change = undefined;
-    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS }, it.signal);
-    await it.drain();
   }
 
   test.each([
@@ -121,6 +134,9 @@ describe("an event that was passed over", () => {
 describe("R32 an unreadable event among others of its second", () => {
   const SECOND_MS = START_MS - 2 * DAY;
   const at = (ms: number, more = {}) => ({ timestamp: new Date(SECOND_MS + ms).toISOString(), ...more });
+  const spoil = (exchange: Exchange) => {
+    exchange.body = Buffer.from(exchange.body.toString("latin1").replaceAll('"BAD"', "NaN"), "latin1");
+  };
   let repeated = 0;
 
   async function openSecond(
@@ -137,9 +153,7 @@ describe("R32 an unreadable event among others of its second", () => {
     const simulator = { organizations: 1, events: 0 };
     ({ world, proxy } = await openProxied({ simulator, metrics, polling: { pageSize } }));
     world.simulator.control.append(world.organizations[0]!, events);
-    proxy.change = (exchange) => {
-      exchange.body = Buffer.from(exchange.body.toString("latin1").replaceAll('"BAD"', "NaN"), "latin1");
-    };
+    proxy.change = spoil;
     await world.drain();
     return world;
   }
@@ -158,11 +172,6 @@ describe("R32 an unreadable event among others of its second", () => {
 
   test("counts in the window of its own time alone", async () => {
     const it = await openSecond(100, [at(0)]);
-    const counted = async () => {
-      const windows = (await it.windows()).filter(({ apiCount }) => apiCount !== null);
-      const sum = (name: "apiCount" | "heldCount") => windows.reduce((all, one) => all + one[name]!, 0);
-      return [sum("apiCount"), sum("heldCount")];
-    };
     // Windows that end in the middle of a second: a request for their time shows the whole second.
     await it.pass(12 * HOUR + 400, 12 * HOUR + 400);
     const edges = (await it.windows()).filter(({ live }) => live).map(({ fromMs }) => fromMs);
@@ -172,12 +181,100 @@ describe("R32 an unreadable event among others of its second", () => {
     );
     it.simulator.control.append(it.organizations[0]!, events);
     await it.pass(3 * DAY, 6 * HOUR);
-    expect(await counted()).toEqual([4, 3]);
-    proxy!.change = undefined;
-    await it.account.poller.reconcile({ fromMs: 0, toMs: START_MS + 3 * DAY }, it.signal);
-    await it.drain();
+    expect(await counted(it)).toEqual([4, 3]);
+    await correct(it);
     expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 4 });
-    expect(await counted()).toEqual([4, 4]);
+    expect(await counted(it)).toEqual([4, 4]);
     expect((await it.windows()).map(({ reason }) => reason).filter((reason) => reason !== null)).toEqual([]);
+  });
+
+  describe("whose name is not always told", () => {
+    const BAD = { id: "bad0", marker: "BAD" };
+    const NAMED = [{ events: 1, detail: expect.stringMatching(/^the event bad0 .*kept apart as \w+$/) }];
+    const isForName = ({ query }: Exchange) => query.fields !== undefined && query.limit === 1;
+
+    /** A service whose tokens are not bound to the fields, so that it can tell the name wherever the event is. */
+    async function openNaming(
+      events: readonly Readonly<Record<string, unknown>>[],
+      isRefused: (exchange: Exchange) => boolean = () => false,
+    ): Promise<World> {
+      ({ world, proxy } = await openProxied({ simulator: { organizations: 1, events: 0 } }));
+      world.simulator.control.append(world.organizations[0]!, events);
+      proxy.ask = ({ fields, ...query }: Record<string, unknown> & { limit?: number }) =>
+        query.limit === 1 || fields === undefined ? query : { ...query, fields };
+      answer(isRefused);
+      await world.drain();
+      return world;
+    }
+
+    function answer(isRefused: (exchange: Exchange) => boolean): void {
+      proxy!.change = (exchange) => {
+        if (!exchange.path.endsWith("/events")) return;
+        if (!isForName(exchange)) spoil(exchange);
+        if (isRefused(exchange)) refuse(exchange);
+      };
+    }
+
+    async function expectOne(it: World, events: number): Promise<void> {
+      expect(await it.journal.gaps()).toMatchObject(NAMED);
+      expect(await counted(it)).toEqual([events, events - 1]);
+      await correct(it);
+      expect(await it.compare()).toMatchObject({ ...COMPLETE, held: events });
+      expect(await it.journal.gaps()).toEqual([]);
+      expect(it.alarms()).toEqual([]);
+      expect(await counted(it)).toEqual([events, events]);
+    }
+
+    test("is one gap when a later comparison cannot ask for the name", async () => {
+      const it = await openNaming([at(0), at(100, BAD), at(200)]);
+      expect(await it.journal.gaps()).toMatchObject(NAMED);
+      answer(isForName);
+      await reconcile(it);
+      await expectOne(it, 3);
+    });
+
+    test("is one gap when a poll of the window behind its own cannot ask for the name", async () => {
+      const it = await openNaming([]);
+      const live = async () => (await it.windows()).find((window) => window.live)!;
+      const { fromMs } = await live();
+      let refuses = false;
+      const isRefused = (exchange: Exchange) => refuses && isForName(exchange);
+      answer(isRefused);
+      // At the end of its window, so that polls of the next one show it again.
+      do await it.pass(MINUTE);
+      while ((await live()).toMs < fromMs + 58 * MINUTE);
+      const { toMs } = await live();
+      const events = [1000, 2000, 3000].map((ms) => at(toMs + ms - SECOND_MS, ms === 2000 ? BAD : {}));
+      it.simulator.control.append(it.organizations[0]!, events);
+      await it.pass(MINUTE);
+      expect(await it.journal.gaps()).toMatchObject(NAMED);
+      refuses = true;
+      await it.pass(3 * MINUTE, MINUTE);
+      expect((await live()).fromMs).toBeGreaterThan(toMs);
+      refuses = false;
+      await it.pass(3 * HOUR, MINUTE);
+      await expectOne(it, 3);
+    });
+
+    test.each([
+      ["first", true],
+      ["later", false],
+    ])("is counted once where a pass that begins anew has its name %s", async (_, isNamedFirst) => {
+      let asked = 0;
+      let refused = 0;
+      // One token behind the event is refused, and so is one of the first two questions for its name.
+      const burst = Array.from({ length: 20 }, (_, index) => at(0, index === 5 ? BAD : {}));
+      const it = await openNaming(burst, (exchange) => {
+        if (isForName(exchange)) return ++asked === (isNamedFirst ? 2 : 1);
+        const { fields, search_after } = exchange.query;
+        if (asked !== 1 || refused > 0 || fields !== undefined || search_after === undefined) return false;
+        refused++;
+        return true;
+      });
+      await it.pass(10 * MINUTE, MINUTE);
+      expect(asked).toBeGreaterThan(1);
+      expect(refused).toBe(1);
+      await expectOne(it, 20);
+    });
   });
 });

@@ -146,6 +146,11 @@ export function skippedOne(pass: Pass, cursor: string, name: string | undefined)
   };
 }
 
+/** Without an event that the pass has skipped under another name. */
+export function withoutSkip(pass: Pass, name: string): Pass {
+  return pass.skips === undefined ? pass : { ...pass, skips: pass.skips.filter((other) => other !== name) };
+}
+
 /** How many different events the pass has skipped. */
 export function skippedIn({ skips = [], skipped = 0 }: Pass): number {
   return skips.length + skipped;

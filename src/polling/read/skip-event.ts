@@ -6,9 +6,9 @@ import { type PollContext, timeText } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
-import { digest, formerGaps } from "./former-gaps.ts";
+import { digest, formerDetail, formerGaps, formerName, keptApart } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
-import { skippedOne } from "./pass.ts";
+import { skippedOne, withoutSkip } from "./pass.ts";
 import { UnreadablePageError } from "./source.ts";
 
 /** A single event that cannot be read; `bytes` where it is clear where it ends. */
@@ -127,12 +127,16 @@ async function skip(
   request: PageRequest,
   error: unknown,
 ): Promise<{ readonly skipped: SkippedEvent }> {
-  return { skipped: { ...skippedOf(error), name: await nameOf(context, request) } };
+  const skipped = skippedOf(error);
+  const { bytes } = skipped;
+  const told = await nameOf(context, request);
+  const name = told ?? (bytes === undefined ? undefined : await formerName(context, request, bytes));
+  return { skipped: { ...skipped, name } };
 }
 
 /**
- * Asks for the identity fields alone: they are short, and often readable where the event is not. An event that
- * has no name now and gets one later would be counted twice, so a failure that may pass is waited out.
+ * Asks for the identity fields alone: they are short, and often readable where the event is not. Without bytes, an
+ * event that has a name only once would be counted twice, so a failure that may pass is waited out.
  */
 async function nameOf(context: PollContext, request: PageRequest): Promise<EventName | undefined> {
   const { nameFailures } = context.learned;
@@ -202,13 +206,15 @@ export async function commitSkip(
   const reason = PASSED_OVER[skipped.reason];
   const gap = await skipGap(context, window, skipped, cursor);
   const isOwn = isSkippedIn(skipped, window.fromMs, window.live ? Number.POSITIVE_INFINITY : window.toMs);
-  const pass = skippedOne(window.pass!, cursor, isOwn ? digest(gap.detail) : undefined);
+  const former = formerDetail(skipped.bytes, skipped.name?.id);
+  const begun = former === undefined ? window.pass! : withoutSkip(window.pass!, digest(former));
+  const pass = skippedOne(begun, cursor, isOwn ? digest(gap.detail) : undefined);
   const passed: Window = { ...window, ...(isOwn && { reason }), pass };
   if (window.reader !== null) {
     await context.journal.changeWindows({ put: [passed] });
     warnOfReader(context, window, gap.detail);
   } else {
-    const filled = await formerGaps(context, window, [gap]);
+    const filled = await formerGaps(context, window, [gap], former);
     await context.journal.changeWindows({ put: [passed], gaps: [gap], filled });
     await warnOfMissing(context);
   }
@@ -250,7 +256,7 @@ function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string
   const place = name === undefined ? ` (place ${digest(cursor)})` : "";
   if (reason === "too_large") return `${which} ${TOO_LARGE}${place}`;
   if (bytes === undefined) return `${which} is not readable: ${message}${place}`;
-  return `${which} is not readable; its bytes are kept apart as ${digest(bytes)}`;
+  return `${which}${keptApart(bytes)}`;
 }
 
 /** Keeps the bytes; the ledger is changed by the caller. */
