@@ -256,6 +256,25 @@ describe("R32 an unreadable event among others of its second", () => {
       await expectOne(it, 3);
     });
 
+    test("is not taken for another event that the service sends as the same bytes", async () => {
+      let asked = 0;
+      const it = await openNaming([]);
+      proxy!.change = (exchange) => {
+        const text = exchange.body.toString("latin1");
+        if (!exchange.path.endsWith("/events")) return;
+        if (exchange.query.fields === undefined)
+          exchange.body = Buffer.from(text.replace(/\{[^{}]*"BAD"[^{}]*\}/g, "NaN"), "latin1");
+        if (isForName(exchange) && ++asked > 1) refuse(exchange);
+      };
+      const events = [BAD, {}, { ...BAD, id: "bad1" }, {}].map((more, index) =>
+        at(START_MS + 1000 * index - SECOND_MS, more),
+      );
+      it.simulator.control.append(it.organizations[0]!, events);
+      await it.pass(MINUTE);
+      const names = (await it.journal.gaps()).map(({ detail }) => /bad\d|one event/.exec(detail)?.[0]);
+      expect(names).toEqual(["bad0", "one event"]);
+    });
+
     test.each([
       ["first", true],
       ["later", false],
