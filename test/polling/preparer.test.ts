@@ -30,10 +30,10 @@ describe("the threads for large pages", () => {
   let clock: FakeClock;
   let preparer: Preparer;
 
-  async function open(options: PrepareOptions = {}): Promise<void> {
+  async function open(options: PrepareOptions = {}, cores?: number): Promise<void> {
     const { createPreparer } = await builtModule<typeof preparerModule>("polling/prepare/preparer.js");
     clock = createFakeClock();
-    preparer = createPreparer(clock, options);
+    preparer = createPreparer(clock, options, cores);
   }
   afterEach(() => preparer.close());
 
@@ -44,24 +44,31 @@ describe("the threads for large pages", () => {
   };
   const large = (from: number) => `[${eventTexts(from, 1200).join(",")}]`;
 
-  test("makes what this thread would make, and the stored form of the page with its checksum", async () => {
-    await open();
-    const texts = (page: ScannedPage) =>
-      Array.from({ length: page.count }, (_, index) => eventBytes(page, index).toString());
-    const oneLine = large(0).replaceAll("\n", "");
-    for (const text of [large(0), large(5000), oneLine, `[${eventTexts(9, 3).join(",")}]`]) {
-      const page = await preparer.prepare(bodyOf(text), ATTRIBUTION);
-      const { body, ...rest } = page;
-      const expected = preparePage(Buffer.from(text), ATTRIBUTION);
-      // The thread makes lines of one-line events in place, and says whether it did.
-      if (text.length > 200_000) encodeBody(expected.scanned, createCompressor());
-      expect(rest).toEqual(expected);
-      expect(body !== undefined).toBe(text.length > 200_000);
-      if (body === undefined) continue;
-      expect(texts(decodeBody(body.bytes))).toEqual(texts(expected.scanned));
-      expect(body.checksum).toEqual(checksumOf(body.bytes));
-    }
-  });
+  test.each([
+    ["one thread", { records: true }, 2],
+    ["two threads", { records: false }, 2],
+    ["two threads on many cores", { records: true }, 4],
+  ])(
+    "%s: make what this thread would make, and the stored form of the page with its checksum",
+    async (_, options, cores) => {
+      await open(options, cores);
+      const texts = (page: ScannedPage) =>
+        Array.from({ length: page.count }, (_, index) => eventBytes(page, index).toString());
+      const oneLine = large(0).replaceAll("\n", "");
+      for (const text of [large(0), large(5000), oneLine, `[${eventTexts(9, 3).join(",")}]`]) {
+        const page = await preparer.prepare(bodyOf(text), ATTRIBUTION);
+        const { body, ...rest } = page;
+        const expected = preparePage(Buffer.from(text), ATTRIBUTION);
+        // The thread makes lines of one-line events in place, and says whether it did.
+        if (text.length > 200_000) encodeBody(expected.scanned, createCompressor());
+        expect(rest).toEqual(expected);
+        expect(body !== undefined).toBe(text.length > 200_000);
+        if (body === undefined) continue;
+        expect(texts(decodeBody(body.bytes))).toEqual(texts(expected.scanned));
+        expect(body.checksum).toEqual(checksumOf(body.bytes));
+      }
+    },
+  );
 
   test("numbers the shapes of events where drift wants them, and makes records where recipes do", async () => {
     await open({ reads });

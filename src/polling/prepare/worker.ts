@@ -1,11 +1,11 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
 import { decodeBodyInto, makeLines } from "../../core/page-body.ts";
-import { type Attribution, type PreparedPage, preparePage, type Span } from "../../core/prepare-page.ts";
+import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import type { Reads } from "../../core/reads.ts";
 import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core/shape-engine.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
-import { transferOf } from "./transfer.ts";
+import { createPagePacking, type FoundPage, type PackedPage, transferOf } from "./pack.ts";
 
 export interface PrepareOptions {
   /** How converters read events, where shapes are wanted. */
@@ -17,8 +17,8 @@ export interface PrepareOptions {
 export interface PrepareData extends PrepareOptions {
   /** That of the thread which uses the records. */
   readonly seed: string;
-  /** To the thread that compresses pages. */
-  readonly pages: MessagePort;
+  /** To the thread that compresses pages. Undefined: this one does. */
+  readonly pages: MessagePort | undefined;
 }
 
 /** The thread behind preparer.ts: scans a page, makes its identities and finds the shapes of its events. */
@@ -40,37 +40,6 @@ export interface DecodeOrder {
 
 export type Order = PrepareOrder | DecodeOrder;
 
-/** A page that is not compressed yet. */
-export interface FoundPage {
-  readonly id: number;
-  readonly kind: "page";
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly count: number;
-  readonly hasLineBreaks: boolean;
-  readonly areLines: boolean;
-  readonly columns: Int32Array;
-  readonly scannedTimesMs: Float64Array;
-  readonly runs: Uint8Array;
-  readonly identities: Uint8Array;
-  readonly digests: Uint32Array;
-  readonly timesMs: Float64Array;
-  readonly undated: number;
-  readonly organizations: readonly (string | null)[];
-  readonly organizationIndexes: Uint16Array;
-  readonly spans: readonly Span[];
-  readonly shapeNumbers?: Int32Array;
-  readonly answerNumbers?: Int32Array;
-  readonly numbering?: string;
-  readonly recordBytes?: Uint8Array;
-  readonly recordPlaces?: Uint32Array;
-}
-
-/** With what pack-worker.ts adds. */
-export interface PackedPage extends FoundPage {
-  readonly stored: Uint8Array;
-  readonly checksum: Uint8Array;
-}
-
 export type WorkerAnswer =
   | PackedPage
   | { readonly id: number; readonly kind: "failed"; readonly body: Uint8Array<ArrayBuffer> }
@@ -87,14 +56,20 @@ export type WorkerAnswer =
 
 const { reads, records, seed, pages } = workerData as PrepareData;
 const shapeEngine = reads && createShapeEngine(reads, seed);
+const packHere = pages === undefined ? createPagePacking() : undefined;
 
 // The first page finds the engine compiled.
 withEngine(() => {});
 parentPort?.on("message", (order: Order) => {
   const answer = order.kind === "decode" ? decoded(order) : answerOf(order);
-  const to = answer.kind === "page" ? pages : parentPort!;
-  to.postMessage(answer, transferOf(answer));
+  if (answer.kind !== "page") send(parentPort!, answer);
+  else if (packHere === undefined) send(pages!, answer);
+  else send(parentPort!, packHere(answer));
 });
+
+function send(port: MessagePort, message: WorkerAnswer | FoundPage): void {
+  port.postMessage(message, transferOf(message));
+}
 
 type Failed = Extract<WorkerAnswer, { kind: "failed" }>;
 
