@@ -78,7 +78,10 @@ export const clickhouse = defineSink({
 
     try {
       const url = addressOf({ query: `DESCRIBE TABLE ${table}` });
-      const answer = await requester.send({ method: "GET", url, headers }, signal);
+      const answer = await requester.send(
+        { method: "GET", url, headers, answerBytesMax: TABLE_BYTES_MAX },
+        signal,
+      );
       const error = tableError(answer, destination);
       if (error) throw error;
     } catch (error) {
@@ -110,12 +113,14 @@ export const clickhouse = defineSink({
       method: "GET",
       url: addressOf({ query: `DESCRIBE TABLE ${table} FORMAT TSV` }),
       headers,
+      answerBytesMax: TABLE_BYTES_MAX,
       judge: (answer: Answer) => tableError(answer, destination) ?? missingColumns(answer, table),
     } as const;
     const grant = {
       method: "GET",
       url: addressOf({ query: `CHECK GRANT INSERT ON ${table}` }),
       headers,
+      answerBytesMax: TABLE_BYTES_MAX,
       judge: (answer: Answer) =>
         isSuccess(answer) && answer.text.trim() === "0"
           ? new PausedError(
@@ -176,6 +181,8 @@ function tableError(answer: Answer, destination: string): Error | undefined {
 
 /** Where an error comes after the beginning of the answer, or the body is not its text. */
 const EXCEPTION_CODE = "x-clickhouse-exception-code";
+/** Of an answer about a table: some thousands of columns. */
+const TABLE_BYTES_MAX = 262_144;
 const COLUMNS = ["time", "identity", "account", "organization", "service", "event_type", "event"];
 
 function missingColumns(answer: Answer, table: string): Error | undefined {

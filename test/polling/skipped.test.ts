@@ -275,6 +275,29 @@ describe("R32 an unreadable event among others of its second", () => {
       expect(names).toEqual(["bad0", "one event"]);
     });
 
+    test("does not hide an event of the same time that the service lists and never returns", async () => {
+      const it = await openNaming([at(0), at(100, BAD), at(100, { id: "hidden0" }), at(200)]);
+      const change = proxy!.change!;
+      proxy!.change = (exchange) => {
+        if (exchange.path.endsWith("/events") && exchange.query.fields === undefined) {
+          const events = JSON.parse(exchange.body.toString()) as { id: string }[];
+          const left = events.filter(({ id }) => id !== "hidden0");
+          exchange.body = Buffer.from(JSON.stringify(left));
+          exchange.headers["x-result-count"] = String(left.length);
+        }
+        change(exchange);
+      };
+      it.simulator.control.append(it.organizations[0]!, [at(DAY, BAD), at(DAY, { id: "hidden0" })]);
+      await it.pass(3 * HOUR, HOUR);
+      await reconcile(it);
+      const names = (await it.journal.gaps()).map(({ detail, fromMs }) => [
+        /bad0|hidden0/.exec(detail)?.[0],
+        fromMs === SECOND_MS + DAY,
+      ]);
+      expect(names).toContainEqual(["hidden0", true]);
+      expect(names).toContainEqual(["bad0", true]);
+    });
+
     test.each([
       ["first", true],
       ["later", false],

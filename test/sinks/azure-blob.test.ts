@@ -121,6 +121,22 @@ describe.skipIf(skip)("the azure_blob sink, against Azurite", () => {
     await destination.close();
   });
 
+  test("R26 a sign-in page in answer to the question for a blob is no other content", async () => {
+    const destination = await startDestination();
+    const proxy = await startHttpProxy(`http://127.0.0.1:${real.port}`);
+    const endpoint = `${proxy.url}/${AZURITE_ACCOUNT}`;
+    const sink = await openSink({ ...destination, config: { ...destination.config, endpoint } });
+    const events = makeEvents(20);
+    expect(await attempt(sink, makeBatch(sink, events))).toBeUndefined();
+    proxy.decide(({ method }) =>
+      method === "HEAD" ? { status: 200, headers: { "content-type": "text/html" } } : "pass",
+    );
+    expect(await attempt(sink, makeBatch(sink, events))).toBeInstanceOf(RetryableError);
+    await sink.close();
+    await proxy.close();
+    await destination.close();
+  });
+
   test("blobs are in partitions, with their digest and bounds as metadata", async () => {
     const destination = await startDestination({
       accountKey: { env: "KEY" },

@@ -1,6 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DecisionNeededError, PausedError } from "../../src/core/errors.ts";
+import { DecisionNeededError, PausedError, RetryableError } from "../../src/core/errors.ts";
 import { gcs } from "../../src/sinks/google/gcs.ts";
 import { attempt, drive, openSink, probeSink } from "../contract/drive.ts";
 import { type Destination, testSink } from "../contract/sink.ts";
@@ -62,7 +62,7 @@ async function linesOf(bucket: string): Promise<string[]> {
 async function startDestination(config: Record<string, unknown> = {}) {
   const bucket = await makeBucket();
   const tokens = googleTokenStandIn();
-  const state = { granted: ["storage.objects.create", "storage.objects.get"] };
+  const state = { granted: ["storage.objects.create", "storage.objects.get"], isSignIn: false };
   const front = await startServer(async (received: Received): Promise<Reply> => {
     const given = tokens.answer(received);
     if (given) return given;
@@ -70,6 +70,8 @@ async function startDestination(config: Record<string, unknown> = {}) {
       return { status: 401, body: { error: { code: 401, message: "Invalid Credentials" } } };
     if (received.path.endsWith("/iam/testPermissions"))
       return { status: 200, body: { permissions: state.granted } };
+    if (state.isSignIn && received.method === "GET")
+      return { status: 200, headers: { "content-type": "text/html" }, body: "<html>Sign in</html>" };
     const query = received.query.size > 0 ? `?${received.query}` : "";
     const answer = await fetch(`${real.url}${received.path}${query}`, {
       method: received.method,
@@ -130,6 +132,19 @@ describe.skipIf(skip)("the gcs sink, against fake-gcs-server", () => {
     const others = events.map((event) => ({ ...event, bytes: Buffer.from('{"other":1}') }));
     expect(await attempt(sink, makeBatch(sink, others))).toBeInstanceOf(DecisionNeededError);
     expect(await linesOf(destination.bucket)).toHaveLength(20);
+    await sink.close();
+    await destination.close();
+  });
+
+  test("R26 a sign-in page in answer to the question for an object is no other content", async () => {
+    const destination = await startDestination();
+    const sink = await openSink(destination);
+    const events = makeEvents(20);
+    expect(await attempt(sink, makeBatch(sink, events))).toBeUndefined();
+    destination.state.isSignIn = true;
+    expect(await attempt(sink, makeBatch(sink, events))).toBeInstanceOf(RetryableError);
+    destination.state.isSignIn = false;
+    expect(await attempt(sink, makeBatch(sink, events))).toBeUndefined();
     await sink.close();
     await destination.close();
   });

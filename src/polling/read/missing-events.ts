@@ -6,6 +6,7 @@ import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
+import { isUnnamed } from "./former-gaps.ts";
 
 /*
  * Events that the service showed by their identity and that were not held (R9). Replicas of the service may differ:
@@ -60,6 +61,21 @@ export function isListed({ detail }: Pick<Gap, "detail">): boolean {
   return detail.startsWith(LISTED);
 }
 
+/** The gap of an event that was passed over. */
+type Skip = TimeStretch & Pick<Gap, "detail">;
+
+/** Whether an event was passed over. Another one of its time may have been, so the names count; a gap without a name is about one event. */
+function skippedAmong(skips: readonly Skip[]): (event: MissingEvent, at: TimeStretch) => boolean {
+  const unnamed = skips.filter(isUnnamed);
+  return ({ name }, at) => {
+    const isNamed = ({ detail }: Skip) => name === undefined || detail.startsWith(`${name} `);
+    if (skips.some((skip) => !isUnnamed(skip) && overlap(skip, at) && isNamed(skip))) return true;
+    const place = unnamed.findIndex((skip) => overlap(skip, at));
+    if (place >= 0) unnamed.splice(place, 1);
+    return place >= 0;
+  };
+}
+
 /** The state of the doubtful events after the read. */
 export interface Rechecked {
   /** Not held, and not named by a skip of this sweep. */
@@ -75,12 +91,13 @@ export async function recheck(
   window: Window,
   doubtful: readonly MissingEvent[],
   named: readonly Gap[],
-  skips: readonly TimeStretch[],
+  skips: readonly Skip[],
 ): Promise<Rechecked> {
   const missing: MissingEvent[] = [];
   const filled: FilledStretch[] = [];
   const gaps: NewGap[] = [];
   let awaited = 0;
+  const isSkipped = skippedAmong(skips);
   const isHeld = await heldAmong(context, doubtful);
   for (const event of doubtful) {
     const { placeMs, detail, owner } = event;
@@ -93,7 +110,7 @@ export async function recheck(
       continue;
     }
     // Named by a gap of its own that says more.
-    if (skips.some((skip) => overlap(skip, at))) {
+    if (isSkipped(event, at)) {
       if (gap !== undefined) end(gap);
       continue;
     }

@@ -163,7 +163,9 @@ async function fetchMissing(
     const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
     skips.push(...read.skips.filter((gap) => (!isUnnamed(gap) || !isNamed(gap)) && !isCounted(gap)));
   }
-  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  // An event that the comparison could not read has no name in it, so it is none of those that it listed.
+  const own = skips.filter((gap) => !isUnnamed(gap) || !seen.skips.includes(gap));
+  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, own);
   // Everything that the service shows is readable and held, and as many events came as had been passed over without a
   // name. Where none came, the service may have deleted them: they stay named.
   const unnamed = seen.named.filter(isUnnamed);

@@ -70,7 +70,7 @@ export async function openContainer(
   ): Promise<string | undefined> {
     const answer = await send({ method: "HEAD", path: pathOf(key), headers: {} }, signal);
     if (answer.status === 404) return undefined;
-    if (!isSuccess(answer)) throw azureError(answer, place);
+    if (!isAzure(answer, place, 200)) throw azureError(answer, place);
     return String(answer.headers[metadataName(name)] ?? "");
   }
 

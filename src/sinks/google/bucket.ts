@@ -53,10 +53,10 @@ export async function openGoogleBucket(
       throw gcsError(answer, place);
     },
     async digestOf(key, signal, name = DIGEST) {
-      const url = `${bucketUrl}/o/${encodeURIComponent(key)}?fields=metadata`;
+      const url = `${bucketUrl}/o/${encodeURIComponent(key)}?fields=name,metadata`;
       const answer = await send({ method: "GET", url, headers: {} }, signal);
       if (answer.status === 404) return undefined;
-      if (!isSuccess(answer)) throw gcsError(answer, place);
+      if (!isNamed(answer, place, key)) throw gcsError(answer, place);
       const metadata = (jsonOf(answer)?.metadata ?? {}) as Record<string, string>;
       return metadata[name] ?? "";
     },
