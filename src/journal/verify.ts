@@ -150,7 +150,20 @@ function* namedRows(db: Connection): Generator<string> {
 }
 
 function rowProblems(db: Connection): string[] {
-  return [...namedRows(db)];
+  return [...namedRows(db), ...keptApartProblems(db)];
+}
+
+/** Events that were kept apart are found by the hash of their bytes, which are the only copy. */
+function keptApartProblems(db: Connection): string[] {
+  const rows = db.prepare("SELECT digest, bytes FROM unattributed").iterate();
+  const damaged: string[] = [];
+  for (const { digest, bytes } of rows as IterableIterator<{ digest: string; bytes: Buffer }>)
+    if (hash("sha256", bytes, "hex") !== digest) damaged.push(digest.slice(0, 16));
+  if (damaged.length === 0) return [];
+  const more = damaged.length > NAMED_MAX ? ` and ${damaged.length - NAMED_MAX} more` : "";
+  return [
+    `events that were kept apart (${damaged.slice(0, NAMED_MAX).join(", ")}${more}): the bytes do not match their hash`,
+  ];
 }
 
 interface Row {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { createDeadLetters, keepUnattributed } from "../../src/journal/dead-letters.ts";
+import { verifyState } from "../../src/journal/verify.ts";
 import {
   eventText,
   eventTexts,
@@ -192,6 +193,15 @@ describe("dead letters", () => {
     expect(letters.counts()).toEqual([{ sink: "new", count: 2 }]);
     await fixture.journal.readers.forget("new");
     expect(letters.counts()).toEqual([]);
+  });
+
+  test("R37 a changed bit in the bytes of an unattributed event is named", async () => {
+    const bytes = Buffer.from('{"id":"1"}');
+    await keepUnattributed(fixture.db, "main", 1, bytes, null, 0);
+    expect(verifyState(fixture.db).problems).toEqual([]);
+    bytes[2]! ^= 1;
+    fixture.db.prepare("UPDATE unattributed SET bytes = ?").run(bytes);
+    expect(verifyState(fixture.db).problems).toEqual([expect.stringContaining("kept apart (")]);
   });
 
   test("R7 an unattributed event is kept once, with its bytes", async () => {

@@ -131,6 +131,28 @@ describe("an event that was passed over", () => {
   });
 });
 
+test("R36 an event that a comparison passes over is in the count of its organization", async () => {
+  ({ world, proxy } = await openProxied({ simulator: { organizations: 3, events: 0 } }));
+  const it = world;
+  await it.drain();
+  await it.pass(3 * HOUR, HOUR);
+  const [, owner] = it.organizations as [string, string, string];
+  const at = (minutes: number, more = {}) => ({
+    timestamp: new Date(START_MS + minutes * MINUTE).toISOString(),
+    ...more,
+  });
+  it.simulator.control.append(owner, [at(20), at(21, { id: "bad0", marker: "BAD" }), at(22)]);
+  proxy.change = (exchange) => {
+    if (!exchange.path.endsWith("/events") || exchange.query.fields !== undefined) return;
+    exchange.body = Buffer.from(exchange.body.toString("latin1").replaceAll('"BAD"', "NaN"), "latin1");
+  };
+  await it.pass(3 * DAY, 6 * HOUR);
+  const windows = (await it.windows()).filter(({ counts }) => counts?.[owner] !== undefined);
+  const sum = (side: 0 | 1) => windows.reduce((all, { counts }) => all + counts![owner]![side], 0);
+  expect(await counted(it)).toEqual([3, 2]);
+  expect([sum(0), sum(1)]).toEqual([3, 2]);
+});
+
 describe("R32 an unreadable event among others of its second", () => {
   const SECOND_MS = START_MS - 2 * DAY;
   const at = (ms: number, more = {}) => ({ timestamp: new Date(SECOND_MS + ms).toISOString(), ...more });

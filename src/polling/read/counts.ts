@@ -55,7 +55,7 @@ export function heldQuery(
   return { owners, account, provider, fromMs, toMs, services, atMost: shown };
 }
 
-/** The service's count beside ours. Skipped events belong to no owner, and none of them is held. */
+/** The service's count beside ours. `skipped`: events that were passed over and whose owner is not known; none is held. */
 export function countsFrom(
   stream: Stream,
   shown: ShownCounts,

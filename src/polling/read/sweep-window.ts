@@ -188,9 +188,26 @@ async function fetchMissing(
     countedIn: (now: LedgerNow) => {
       const stored = now.window(window.id) ?? window;
       const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, returned) });
-      return countsFrom(window.stream, shown, held, skips.length);
+      const [counted, ownerless] = withSkips(window, shown, skips);
+      return countsFrom(window.stream, counted, held, ownerless);
     },
   };
+}
+
+/** What the service shows with the events that were passed over, and how many of these have no known owner. */
+function withSkips(
+  { stream }: Window,
+  shown: Readonly<Record<string, number>>,
+  skips: readonly NewGap[],
+): [Record<string, number>, number] {
+  const counted = { ...shown };
+  let ownerless = 0;
+  for (const { stream: own } of skips) {
+    const [owner, ...others] = own.organizations;
+    if (owner === undefined || others.length > 0 || stream.organizations.length === 1) ownerless++;
+    else counted[owner] = (counted[owner] ?? 0) + 1;
+  }
+  return [counted, ownerless];
 }
 
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
