@@ -3,7 +3,6 @@ import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain, type RetryableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { SinkProblem } from "../core/sink.ts";
-import { formatDuration } from "../core/time.ts";
 
 /*
  * The state of a sink:
@@ -39,6 +38,12 @@ const RETRY_REMEDY =
 const SLOW_REMEDY = "Nothing is lost. If this persists, check that the destination is up and answers.";
 const UNEXPECTED_REMEDY =
   "Retrying automatically. Tidemark does not know this error: if it persists, please report it with the log.";
+
+/** A time and not a duration: the message stays as it is while the wait passes. */
+function withNextTry(reason: string, atMs: number): string {
+  const sentence = /[.!?]$/.test(reason) ? reason : `${reason}.`;
+  return `${sentence} It is tried again at ${new Date(atMs).toISOString().slice(0, 19)}Z.`;
+}
 
 /** The state of one sink: since when, why, what to do about it, and how long to wait. */
 export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarms) {
@@ -99,8 +104,9 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       const wasRefused = state === "paused" || state === "stopped";
       const waitMs = retryMs(error);
       waitUntilMs = steadyMs() + waitMs;
-      const until = waitMs > BACK_OFF_MS_MAX ? ` It is tried again in ${formatDuration(waitMs)}.` : "";
-      become("retrying", `${explain(error)}${until}`, isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
+      const why =
+        waitMs > BACK_OFF_MS_MAX ? withNextTry(explain(error), clock.now() + waitMs) : explain(error);
+      become("retrying", why, isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
       if (isUnexpected) log.error({ err: error, waitMs }, "A sink failed unexpectedly; trying again.");
       else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
       // Nothing is tried while it waits, so a long wait is a failure of that length.

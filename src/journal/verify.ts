@@ -143,9 +143,7 @@ function schemaOf(db: Connection): Map<string, string> {
 
 function* namedRows(db: Connection): Generator<string> {
   for (const { table, keys } of damagedRows(db)) {
-    const shown = keys.slice(0, NAMED_MAX).join(", ");
-    const more = keys.length > NAMED_MAX ? ` and ${keys.length - NAMED_MAX} more` : "";
-    yield `${table} ${shown}${more}: the row does not match its checksum`;
+    yield `${table} ${firstOf(keys)}: the row does not match its checksum`;
   }
 }
 
@@ -160,10 +158,7 @@ function keptApartProblems(db: Connection): string[] {
   for (const { digest, bytes } of rows as IterableIterator<{ digest: string; bytes: Buffer }>)
     if (hash("sha256", bytes, "hex") !== digest) damaged.push(digest.slice(0, 16));
   if (damaged.length === 0) return [];
-  const more = damaged.length > NAMED_MAX ? ` and ${damaged.length - NAMED_MAX} more` : "";
-  return [
-    `events that were kept apart (${damaged.slice(0, NAMED_MAX).join(", ")}${more}): the bytes do not match their hash`,
-  ];
+  return [`events that were kept apart (${firstOf(damaged)}): the bytes do not match their hash`];
 }
 
 interface Row {
@@ -222,9 +217,12 @@ export function timesOf(db: Connection, { number, account }: Pick<Row, "number" 
 }
 
 function named(numbers: readonly number[]): string {
-  const shown = numbers.slice(0, NAMED_MAX).join(", ");
-  const more = numbers.length > NAMED_MAX ? ` and ${numbers.length - NAMED_MAX} more` : "";
-  return `${numbers.length === 1 ? "page" : "pages"} ${shown}${more}`;
+  return `${numbers.length === 1 ? "page" : "pages"} ${firstOf(numbers)}`;
+}
+
+function firstOf(names: readonly unknown[]): string {
+  const more = names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : "";
+  return `${names.slice(0, NAMED_MAX).join(", ")}${more}`;
 }
 
 /** The rolling hash of all pages up to and including the one with this checksum. */

@@ -370,13 +370,14 @@ describe("delivery", () => {
       expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "warning" }]);
     });
 
-    test("R33 a destination that asks for a long wait raises the alarm at once, and the alarm says how long", async () => {
-      const { destination, append, start, alarms } = make({ guarantee });
+    test("R33 a destination that asks for a long wait raises the alarm at once, and the alarm says until when", async () => {
+      const { destination, append, start, alarms, clock } = make({ guarantee });
       await append(eventTexts(0, 3));
       const delivery = await start();
-      destination.script.push(raise(new RetryableError("answered 503.", { retryAfterMs: 86_400_000 })));
+      destination.script.push(raise(new RetryableError("answered 503", { retryAfterMs: 86_400_000 })));
       await stepUntilIdle(delivery);
-      const message = "answered 503. It is tried again in 1h.";
+      const next = new Date(clock.now() + 3_600_000).toISOString().slice(0, 19);
+      const message = `answered 503. It is tried again at ${next}Z.`;
       expect(alarms.list()).toMatchObject([{ kind: "sink_failing", severity: "warning", message }]);
     });
 

@@ -214,10 +214,8 @@ function mergeResults(
   const notIn = wrong.map(wrongText);
   if (done.length === 0) {
     if (silent.length > 0) return { count: 0, message: [...notIn, later].join(" ") };
-    throw (
-      results.find(({ error }) => error !== undefined)?.error ??
-      new UsageError("No lane has anything of this.")
-    );
+    const failed = wrong[0] ?? results.find(({ error }) => error !== undefined);
+    throw failed?.error ?? new UsageError("No lane has anything of this.");
   }
   const count = done.reduce((sum, one) => sum + one.count, 0);
   const waiting = done.reduce((sum, one) => sum + (one.waiting ?? 0), 0);

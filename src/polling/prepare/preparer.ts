@@ -40,8 +40,8 @@ export const inlinePreparer: Preparer = {
  * after a start are large.
  *
  * That thread is the slowest part of an export without conversion, so compression gets a second thread there, which makes
- * such an export 10 to 40% faster. With recipes on few cores this thread is the slowest, and a second one would only take
- * 10 to 20 MB.
+ * such an export up to 40% faster. With recipes on few cores the main thread is the slowest, and the second thread would
+ * only take 10 to 20 MB.
  */
 export function createPreparer(
   clock: Clock,

@@ -64,7 +64,10 @@ export function isListed({ detail }: Pick<Gap, "detail">): boolean {
 /** The gap of an event that was passed over. */
 type Skip = TimeStretch & Pick<Gap, "detail">;
 
-/** Whether an event was passed over. Another one of its time may have been, so the names count; a gap without a name is about one event. */
+/**
+ * Whether an event was passed over. Another event of the same time may have been, so names are compared. A gap without
+ * a name stands for one event only.
+ */
 function skippedAmong(skips: readonly Skip[]): (event: MissingEvent, at: TimeStretch) => boolean {
   const unnamed = skips.filter(isUnnamed);
   return ({ name }, at) => {
