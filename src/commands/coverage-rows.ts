@@ -13,7 +13,8 @@ export interface CoverageRow {
   readonly refusedHours: number;
   /** Deleted by the service before it was read. */
   readonly gapHours: number;
-  readonly late: number;
+  /** null: some were found in organizations that are read together, and whose they are was not counted. */
+  readonly late: number | null;
   /** null: not counted by day. Nothing was read as a whole, or a window that crosses midnight differs from the service. */
   readonly apiCount: number | null;
   readonly heldCount: number | null;

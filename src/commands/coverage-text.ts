@@ -105,7 +105,7 @@ export function daysTable(organization: OrganizationView, rows: readonly Coverag
     ...[row.unreadHours, row.readHours, row.sealedHours, row.refusedHours, row.gapHours].map((value) =>
       value === 0 ? "" : `${value}h`,
     ),
-    row.late === 0 ? "" : String(row.late),
+    row.late === null || row.late === 0 ? "" : String(row.late),
     row.apiCount === null ? "" : String(row.apiCount),
     row.heldCount === null ? "" : String(row.heldCount),
     row.lastAsked === null ? "never" : `${row.lastAsked.slice(0, 19)}Z`,

@@ -95,7 +95,7 @@ export async function append(
   });
 }
 
-function streamOf({ journal }: TestState, organizations: readonly string[]): Promise<Stream> {
+export function streamOf({ journal }: TestState, organizations: readonly string[]): Promise<Stream> {
   return journal.stream({ account: "acme", provider: null, organizations, services: ["all"] });
 }
 

@@ -8,6 +8,7 @@ import { sinksSchema } from "../../src/core/view/sinks.ts";
 import { statusSchema } from "../../src/core/view/status.ts";
 import { calendarSchema, windowsSchema } from "../../src/core/view/windows.ts";
 import type { View } from "../../src/core/view.ts";
+import { newWindow } from "../../src/core/window.ts";
 import { openStateForReading } from "../../src/journal/database.ts";
 import { keepUnattributed } from "../../src/journal/dead-letters.ts";
 import { createDriftStore } from "../../src/journal/drift-counts.ts";
@@ -23,6 +24,7 @@ import {
   makeState,
   NOW_MS,
   organizationId,
+  streamOf,
   type TestState,
 } from "./state.ts";
 
@@ -166,6 +168,36 @@ describe("the view of a small state file", () => {
     expect(read).toMatchObject({ day: "2026-03-13", read: 1, apiCount: 11, heldCount: 10 });
     expect(today!.live).toBeCloseTo(8 / 24, 5);
     expect(await view.windows({ account: "acme", organization: "nobody", limit: 1 })).toBeUndefined();
+  });
+
+  it("shows late events of a group in no organization's row, because they are counted for the group alone", async () => {
+    const grouped = makeState();
+    try {
+      const members = [1, 2, 3].map(organizationId);
+      const group = await streamOf(grouped, members);
+      const day = NOW_MS - (NOW_MS % DAY_MS) - DAY_MS;
+      const read = { state: "read", askedMs: NOW_MS } as const;
+      await grouped.journal.changeWindows({
+        add: [
+          newWindow(group, day, day + HOUR_MS, { ...read, late: 6 }),
+          newWindow(await streamOf(grouped, [members[0]!]), day - DAY_MS, day, { ...read, late: 2 }),
+        ],
+      });
+      const all = createView(grouped.db, null, grouped.options);
+      const lateOf = async (organization: string) => {
+        const found = await all.windows({ account: "acme", organization, limit: 10 });
+        return [found!.windows.map(({ late }) => late), found!.days.slice(-3).map(({ late }) => late)];
+      };
+      expect(await lateOf(members[0]!)).toEqual([
+        [null, 2],
+        [2, null, 0],
+      ]);
+      expect(await lateOf(members[1]!)).toEqual([[null], [0, null, 0]]);
+      expect((await all.calendar()).days.at(-2)).toMatchObject({ late: 6 });
+      expect((await all.status()).totals.late).toBe(8);
+    } finally {
+      grouped.close();
+    }
   });
 
   it("adds the days of all organizations up", async () => {

@@ -87,7 +87,7 @@ function mergeDays(a: CalendarDay, b: CalendarDay): CalendarDay {
     ...shares,
     apiCount: add(a.apiCount, b.apiCount),
     heldCount: add(a.heldCount, b.heldCount),
-    late: a.late + b.late,
+    late: a.late === null || b.late === null ? null : a.late + b.late,
     askedMs: extreme(Math.min, a.askedMs, b.askedMs),
   };
 }

@@ -16,7 +16,10 @@ const dayShares = {
       "What the service said of the windows of this day. null: there is none, or a window covers several days and cannot be counted by day.",
   }),
   heldCount: count.nullable().meta({ description: "What was held of those windows right after." }),
-  late: count,
+  late: count.nullable().meta({
+    description:
+      "Events found after their time had been read. null: some were found in organizations that are read together, and whose they are was not counted.",
+  }),
   askedMs: ms.nullable().meta({ description: "When the oldest of those answers was given." }),
 };
 
@@ -55,9 +58,12 @@ const windowSchema = z.strictObject({
     description: "The service's count of this organization's events; null until it is known.",
   }),
   heldCount: count.nullable().meta({ description: "What was held of them right after." }),
-  late: count.meta({ description: "Of all organizations that are read together." }),
-  repeated: count,
-  changed: count,
+  late: count.nullable().meta({
+    description:
+      "Events found after the window had been read; null: some were found in organizations that are read together, and whose they are was not counted.",
+  }),
+  repeated: count.meta({ description: "Of all organizations that are read together." }),
+  changed: count.meta({ description: "Of all organizations that are read together." }),
   askedMs: ms.nullable(),
   nextMs: ms.nullable(),
   reason: z.string().nullable(),

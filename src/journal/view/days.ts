@@ -14,7 +14,8 @@ export interface LedgerStretch {
   readonly state: DayState;
   readonly apiCount: number | null;
   readonly heldCount: number | null;
-  readonly late: number;
+  /** null: some were found, and of which organization is not known. */
+  readonly late: number | null;
   readonly askedMs: number | null;
 }
 
@@ -65,7 +66,7 @@ export function hasCounts({ state, apiCount, heldCount }: LedgerStretch): boolea
 }
 
 function count(day: CalendarDay, window: LedgerStretch): void {
-  day.late += window.late;
+  day.late = day.late === null || window.late === null ? null : day.late + window.late;
   if (!hasCounts(window)) return;
   day.apiCount = (day.apiCount ?? 0) + window.apiCount!;
   day.heldCount = (day.heldCount ?? 0) + window.heldCount!;

@@ -38,9 +38,12 @@ export function windowsOf(
     .all(JSON.stringify(ids)) as Row[];
   const windows = rows.map(({ stream, live, state, counts, ...rest }): WindowView => {
     const { services, organizations } = streams.get(stream)!;
+    const isGroup = organizations.length > 1;
     return {
       ...rest,
-      ...(organizations.length > 1 && countsOf(counts, owner)),
+      ...(isGroup && countsOf(counts, owner)),
+      // Counted for the group alone.
+      ...(isGroup && rest.late !== 0 && { late: null }),
       state: live === 1 ? "live" : state,
       services: [...services],
       groupSize: organizations.length || 1,

@@ -131,6 +131,6 @@ export function words(day, unit, nowMs) {
       `The service counts ${number(day.apiCount)} events, ${number(day.heldCount)} are held${day.askedMs === null ? "" : `, compared ${ago(day.askedMs, nowMs)}`}.`,
     );
   }
-  if (day.late > 0) sentences.push(`${number(day.late)} appeared late.`);
+  if (day.late !== null && day.late > 0) sentences.push(`${number(day.late)} appeared late.`);
   return sentences.join(" ");
 }

@@ -66,7 +66,7 @@ function windowsTable(view, nowMs) {
       ),
       h("td", {}, window.apiCount === null ? "–" : number(window.apiCount)),
       h("td", {}, window.heldCount === null ? "–" : number(window.heldCount)),
-      h("td", {}, number(window.late)),
+      h("td", {}, window.late === null ? "–" : number(window.late)),
       h("td", {}, window.askedMs === null ? "–" : ago(window.askedMs, nowMs)),
     ),
   );
