@@ -1,8 +1,9 @@
 import { parentPort } from "node:worker_threads";
 import { createCompressions, type PackMessage } from "./packer.ts";
+import { createFrameCompressor } from "./zstd.ts";
 
 /* The thread behind packer.ts. */
-const compress = createCompressions();
+const compress = createCompressions(createFrameCompressor);
 
 parentPort?.on("message", ({ memory, length, ...order }: PackMessage) => {
   const pieces = compress.part(order.kind, memory.subarray(0, length), order.isLast);

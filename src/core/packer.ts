@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import { createGzipWriter, GZIP_PART_BYTES, type GzipWriter, gzipOf } from "./deflate.ts";
 import { keepHeapFlags } from "./heap-flags.ts";
 import { COMPRESSION } from "./prepare-page.ts";
+import type { ResultMemory } from "./result-memory.ts";
 import { createCompressor } from "./zstd.ts";
 
 /** `records`: zstd as Kafka's clients compress records, at its default level. */
@@ -11,9 +12,9 @@ export type PackKind = "zstd" | "gzip" | "records";
 export interface Packer {
   /**
    * The pieces must stay as they are until it settles: an order is copied when its turn comes, a large one part by
-   * part. A failure of the thread rejects, and the next call starts another.
+   * part. A failure of the thread rejects, and the next call starts another. A large result is in `memory`.
    */
-  pack(kind: PackKind, pieces: readonly Uint8Array[]): Promise<Uint8Array>;
+  pack(kind: PackKind, pieces: readonly Uint8Array[], memory?: ResultMemory): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
@@ -157,12 +158,12 @@ export function createPacker(): Packer {
   }
 
   return {
-    pack(kind, pieces) {
+    pack(kind, pieces, memory) {
       const length = sizeOf(pieces);
       if (length < THREAD_BYTES_MIN) return inline.pack(kind, pieces);
       return new Promise((resolve, reject) => {
         if (isClosed) return reject(new Error("The packer was closed."));
-        const packed = createPacked(length * packedShare);
+        const packed = createPacked(length * packedShare, memory);
         queued.push({ id: ++orders, kind, pieces, length, sent: 0, parts: [], packed, resolve, reject });
         sendMore();
       });
@@ -185,9 +186,9 @@ export function sharedPacker(): Packer {
 }
 
 /** Like stored pages in zstd; the speed of a disk matters more than the last tenth of its space. */
-export function createCompressions() {
-  const zstd = createCompressor(COMPRESSION);
-  const records = createCompressor();
+export function createCompressions(create = createCompressor) {
+  const zstd = create(COMPRESSION);
+  const records = create();
   let gzip: GzipWriter | undefined;
 
   function whole(kind: PackKind, bytes: Uint8Array): Uint8Array {
@@ -223,8 +224,8 @@ interface Packed {
  * The output of an order, in one piece of memory. An output lives until its request is answered. Pieces that are joined
  * at the end live nearly as long, and their garbage is as large.
  */
-function createPacked(expectedBytes: number): Packed {
-  let memory = Buffer.alloc(0);
+function createPacked(expectedBytes: number, results?: ResultMemory): Packed {
+  let memory = results?.take() ?? Buffer.alloc(0);
   let filled = 0;
   return {
     get length() {
@@ -241,7 +242,10 @@ function createPacked(expectedBytes: number): Packed {
       memory.set(part, filled);
       filled = needed;
     },
-    bytes: () => memory.subarray(0, filled),
+    bytes() {
+      results?.lend(memory);
+      return memory.subarray(0, filled);
+    },
   };
 }
 

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { type Allocate, allocateAnew, allocateBehind } from "./buffer-pool.ts";
 import { type ScannedPage, STRIDE, scanLines, scanPage } from "./scanner.ts";
 import { DAY_MS } from "./time.ts";
-import { type Compress, decompress, decompressInto } from "./zstd.ts";
+import { type CompressParts, decompress, decompressInto } from "./zstd.ts";
 import { endOfFrame, frameContentSize } from "./zstd-frame.ts";
 
 /*
@@ -25,23 +25,20 @@ const FRAMES_MAX = 8;
  * Turns the page into lines where it can. `compress` may overwrite its last result with the next. `owners`: for each
  * event the number of its organization, where these are known. Events do not always name it.
  */
-export function encodeBody(scanned: ScannedPage, compress: Compress, owners?: Uint16Array): PageBody {
-  const bytes = makeLines(scanned) ? compressLines(scanned, compress, owners) : compress(scanned.bytes);
+export function encodeBody(scanned: ScannedPage, compress: CompressParts, owners?: Uint16Array): PageBody {
+  const bytes = compress(makeLines(scanned) ? partsOf(scanned, owners) : [scanned.bytes]);
   return { bytes, checksum: checksumOf(bytes) };
 }
 
-function compressLines(scanned: ScannedPage, compress: Compress, owners?: Uint16Array): Buffer {
-  const { bytes, columns, count } = scanned;
-  const ends = endsOfAlike(scanned, owners);
-  const frames: Buffer[] = [];
+/** The lines of neighbours that go to one file. */
+function partsOf(scanned: ScannedPage, owners?: Uint16Array): Uint8Array[] {
+  const { bytes, columns } = scanned;
   let from = 0;
-  for (const to of ends) {
-    const packed = compress(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]! + 1));
-    if (to === count && from === 0) return packed;
-    frames.push(Buffer.from(packed));
+  return endsOfAlike(scanned, owners).map((to) => {
+    const part = bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]! + 1);
     from = to;
-  }
-  return Buffer.concat(frames);
+    return part;
+  });
 }
 
 /** The ends of neighbours that go to one file; only the end of the page where these are many. */

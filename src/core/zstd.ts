@@ -11,8 +11,8 @@ export interface Zstd {
   createCompressor(parameters?: ZstdParameters): Compress;
   /** The same frames. The next call may overwrite a result. */
   createFrameCompressor(parameters?: ZstdParameters): Compress;
-  /** For pages of megabytes: the next call may overwrite a result. */
-  createPageCompressor(parameters: ZstdParameters): Compress;
+  /** For pages of megabytes: a frame for each part, side by side. The next call may overwrite a result. */
+  createPageCompressor(parameters: ZstdParameters): CompressParts;
   /** The content of one or more whole frames; throws for bytes that are anything else. */
   decompress(bytes: Uint8Array): Buffer;
   /** Puts the content of one frame into memory of the caller; throws where it does not fit. Gives its length. */
@@ -27,6 +27,7 @@ export interface ZstdParameters {
 }
 
 export type Compress = (bytes: Uint8Array) => Buffer;
+export type CompressParts = (parts: readonly Uint8Array[]) => Buffer;
 
 /** The part of `node:zlib` that newer Nodes have. */
 interface NodeZstd {
@@ -35,6 +36,9 @@ interface NodeZstd {
 }
 
 const OUTPUT_CHUNK_BYTES = 256 * 1024;
+/** Memory for results. Buffers of other sizes would be garbage that is collected late. */
+const FRAME_BYTES = 4 << 20;
+const PAGE_BYTES = 16 << 20;
 
 export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zstd {
   const constants = zlib.constants as unknown as Readonly<Record<string, number>>;
@@ -48,7 +52,10 @@ export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zs
   return {
     createCompressor,
     createFrameCompressor: createCompressor,
-    createPageCompressor: createCompressor,
+    createPageCompressor(parameters) {
+      const compress = createCompressor(parameters);
+      return (parts) => joined(parts.map(compress));
+    },
     decompress: (bytes) =>
       decompressFrames(bytes, (frame) => zstdDecompressSync(frame, { chunkSize: OUTPUT_CHUNK_BYTES })),
     decompressInto(frame, room) {
@@ -61,7 +68,7 @@ export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zs
 
 export function packageZstd(): Zstd {
   const require = createRequire(import.meta.url);
-  const { Compressor, Decompressor } = require("zstd-napi") as typeof import("zstd-napi");
+  const { Decompressor } = require("zstd-napi") as typeof import("zstd-napi");
   const binding = require("zstd-napi/binding.js") as typeof import("zstd-napi/binding.js");
   const decompressor = new Decompressor();
   const context = new binding.DCtx();
@@ -73,30 +80,37 @@ export function packageZstd(): Zstd {
     return context;
   }
 
-  /** Its buffer is used again for every result. */
-  function compressWith(context: InstanceType<typeof binding.CCtx>): Compress {
-    let buffer = Buffer.alloc(0);
-    return (bytes) => {
-      const bound = binding.compressBound(bytes.length);
-      if (buffer.length < bound) buffer = Buffer.allocUnsafeSlow(bound);
-      return buffer.subarray(0, context.compress2(buffer, bytes));
+  /** Results share one buffer of this size; the system gives memory to the part that is written to. */
+  function compressWith(context: InstanceType<typeof binding.CCtx>, keptBytes: number): CompressParts {
+    let kept: Buffer | undefined;
+    return (parts) => {
+      const bound = parts.reduce((sum, { length }) => sum + binding.compressBound(length), 0);
+      if (bound <= keptBytes) kept ??= Buffer.allocUnsafeSlow(keptBytes);
+      const buffer = bound <= keptBytes ? kept! : Buffer.allocUnsafeSlow(bound);
+      let filled = 0;
+      for (const part of parts) filled += context.compress2(buffer.subarray(filled), part);
+      return buffer.subarray(0, filled);
     };
   }
 
+  function createFrameCompressor(parameters: ZstdParameters = {}): Compress {
+    const compress = compressWith(contextOf(parameters), FRAME_BYTES);
+    return (bytes) => compress([bytes]);
+  }
+
   return {
-    createCompressor(parameters = {}) {
-      const compressor = new Compressor();
-      compressor.setParameters(parameters);
-      return (bytes) => compressor.compress(bytes);
+    createCompressor(parameters) {
+      const compress = createFrameCompressor(parameters);
+      return (bytes) => Buffer.from(compress(bytes));
     },
-    createFrameCompressor: (parameters = {}) => compressWith(contextOf(parameters)),
+    createFrameCompressor,
     createPageCompressor(parameters) {
       const context = contextOf(parameters);
       // Searches fewer places, which on large pages costs hardly any size while literals stay compressed. The
       // binding has no name for that parameter, ZSTD_c_literalCompressionMode.
       context.setParameter(binding.CParameter.targetLength, 4);
       context.setParameter(1002 as never, 1);
-      return compressWith(context);
+      return compressWith(context, PAGE_BYTES);
     },
     decompress: (bytes) => decompressFrames(bytes, (frame) => decompressor.decompress(frame)),
     decompressInto: (frame, room) => context.decompress(room, frame),
@@ -133,5 +147,9 @@ function decompressFrames(bytes: Uint8Array, decompressOne: (frame: Buffer) => B
     contents.push(decompressOne(whole.subarray(at, end)));
     at = end;
   }
-  return contents.length === 1 ? contents[0]! : Buffer.concat(contents);
+  return joined(contents);
+}
+
+function joined(parts: readonly Buffer[]): Buffer {
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }

@@ -49,7 +49,8 @@ export function createPages(
     ): { readonly number: number; readonly body: Buffer } {
       const last = lastRow.get() as { number: number; rolling: string } | undefined;
       const number = (last?.number ?? 0) + 1;
-      const { bytes: body, checksum } = encoded ?? encodeBody(scanned, compress);
+      const { bytes: body, checksum } =
+        encoded ?? encodeBody(scanned, (parts) => Buffer.concat(parts.map(compress)));
       const rolling = rollingOf(last?.rolling ?? "", checksum);
       const row: PageRow = {
         ...page,

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Packer } from "../../src/core/packer.ts";
+import { createResultMemory } from "../../src/core/result-memory.ts";
 import { decompress } from "../../src/core/zstd.ts";
 import { endOfFrame } from "../../src/core/zstd-frame.ts";
 
@@ -42,6 +43,23 @@ describe("the packer", () => {
     const packed = await packer.pack("zstd", pieces);
     expect(endOfFrame(Buffer.from(packed), 0)).toBeLessThan(packed.length);
     expect(decompress(packed).equals(Buffer.concat(pieces))).toBe(true);
+  });
+
+  test("uses the memory of results again that were given back, and of no others", async () => {
+    await open();
+    const memory = createResultMemory();
+    const pack = (seed: number) => packer.pack("zstd", [piece(seed, 400_000)], memory);
+    const isRight = (packed: Uint8Array, seed: number) => decompress(packed).equals(piece(seed, 400_000));
+    const first = await pack(1);
+    memory.giveBack(first);
+    memory.giveBack(first);
+    const [second, third] = [await pack(2), await pack(3)];
+    expect(second.buffer).toBe(first.buffer);
+    expect(third.buffer).not.toBe(first.buffer);
+    expect(isRight(second, 2) && isRight(third, 3)).toBe(true);
+    const copy = Buffer.from(third);
+    for (let seed = 4; seed < 9; seed++) memory.giveBack(await pack(seed));
+    expect(copy.equals(third)).toBe(true);
   });
 
   test("keeps a process alive while it works, and not afterwards", async () => {

@@ -4,7 +4,8 @@ import { decodeBody, encodeBody, framesOf, makeLines } from "../../src/core/page
 import { eventBytes, type ScannedPage, STRIDE, scanPage } from "../../src/core/scanner.ts";
 import { createCompressor, decompress } from "../../src/core/zstd.ts";
 
-const compress = createCompressor();
+const compressPart = createCompressor();
+const compress = (parts: readonly Uint8Array[]) => Buffer.concat(parts.map(compressPart));
 const textsOf = (page: ScannedPage) =>
   Array.from({ length: page.count }, (_, index) => eventBytes(page, index).toString());
 const arrayOf = (texts: readonly string[]) => scanPage(Buffer.from(`[${texts.join(",")}]`));

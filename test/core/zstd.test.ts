@@ -1,7 +1,7 @@
 import zlib from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { nodeZstd, packageZstd, type Zstd } from "../../src/core/zstd.ts";
-import { frameContentSize } from "../../src/core/zstd-frame.ts";
+import { endOfFrame, frameContentSize } from "../../src/core/zstd-frame.ts";
 
 const CONTENT = Buffer.from(JSON.stringify({ event_type: "sso_auth" }).repeat(20_000));
 const HAS_OWN = "zstdCompressSync" in zlib;
@@ -15,9 +15,10 @@ describe.each<[string, () => Zstd, boolean]>([
 
   test("gives back what was compressed, in one frame with its size", () => {
     const { createCompressor, createPageCompressor, decompress } = open();
+    const compressPage = createPageCompressor({ windowLog: 21 });
     for (const compress of [
       createCompressor({ checksumFlag: true }),
-      createPageCompressor({ windowLog: 21 }),
+      (bytes: Uint8Array) => compressPage([bytes]),
     ]) {
       for (const content of [CONTENT, Buffer.from("x"), Buffer.alloc(0)]) {
         const frame = compress(content);
@@ -25,6 +26,19 @@ describe.each<[string, () => Zstd, boolean]>([
         expect(decompress(frame).equals(content)).toBe(true);
       }
     }
+  });
+
+  test("puts the parts of a page side by side, each in a frame of its own", () => {
+    const { createPageCompressor, decompress } = open();
+    const parts = [Buffer.alloc(5_000_000, "one "), CONTENT, Buffer.from("x")];
+    const frames = createPageCompressor({ windowLog: 21 })(parts);
+    const sizes: unknown[] = [];
+    for (let at = 0, end: number; at < frames.length; at = end) {
+      end = endOfFrame(frames, at)!;
+      sizes.push(frameContentSize(frames.subarray(at, end)));
+    }
+    expect(sizes).toEqual(parts.map(({ length }) => length));
+    expect(decompress(frames).equals(Buffer.concat(parts))).toBe(true);
   });
 
   test("puts the content into memory of the caller, and throws where it does not fit or is damaged", () => {

@@ -9,7 +9,7 @@ import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts"
 import type * as recipeModule from "../../src/core/recipe-module.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../../src/core/scanner.ts";
 import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
-import { createCompressor } from "../../src/core/zstd.ts";
+import { createPageCompressor } from "../../src/core/zstd.ts";
 import type * as preparerModule from "../../src/polling/prepare/preparer.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
 import type { PrepareOptions } from "../../src/polling/prepare/worker.ts";
@@ -60,7 +60,7 @@ describe("the threads for large pages", () => {
         const { body, ...rest } = page;
         const expected = preparePage(Buffer.from(text), ATTRIBUTION);
         // The thread makes lines of one-line events in place, and says whether it did.
-        if (text.length > 200_000) encodeBody(expected.scanned, createCompressor());
+        if (text.length > 200_000) encodeBody(expected.scanned, createPageCompressor({}));
         expect(rest).toEqual(expected);
         expect(body !== undefined).toBe(text.length > 200_000);
         if (body === undefined) continue;
@@ -94,7 +94,7 @@ describe("the threads for large pages", () => {
     await open();
     const oneLine = large(0).replaceAll("\n", "");
     for (const text of [large(5000), oneLine]) {
-      const stored = encodeBody(scanPage(Buffer.from(text)), createCompressor());
+      const stored = encodeBody(scanPage(Buffer.from(text)), createPageCompressor({}));
       const room = pool.take(contentSizeOf(stored.bytes)!);
       const page = await preparer.decode(stored, room);
       expect(page).toEqual({ scanned: decodeBody(stored.bytes), body: stored.bytes });

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { PausedError, RetryableError } from "../errors.ts";
 import { sharedPacker } from "../packer.ts";
+import { createResultMemory } from "../result-memory.ts";
 import type { Secret } from "../secret.ts";
 import { withDeadline } from "../timeout.ts";
 import { secretHider } from "./hide-secrets.ts";
@@ -92,6 +93,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     tls,
   });
   const secrets = (options.secrets ?? []).map((secret) => secret.reveal());
+  const zipped = createResultMemory();
   const hide = secretHider(secrets);
   const hideInBinary = secretHider(secrets, { keepsLength: true });
 
@@ -100,7 +102,7 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const url = new URL(outgoing.url);
     const isZipped = outgoing.body !== undefined && outgoing.gzip === true;
     const body = isZipped
-      ? await sharedPacker().pack("gzip", piecesOf(outgoing.body!))
+      ? await sharedPacker().pack("gzip", piecesOf(outgoing.body!), zipped)
       : joined(outgoing.body);
     const headers = { ...outgoing.headers, ...(isZipped && { "content-encoding": "gzip" }) };
     const signed = await options.sign?.({ method, url, headers, body: body ?? "" });
@@ -118,6 +120,8 @@ export async function makeRequester(options: RequesterOptions): Promise<Requeste
     const bytesMax = response.statusCode < 300 ? Math.min(answerBytesMax, ANSWER_BYTES_MAX) : BEGINNING_BYTES;
     const { bytes, isWhole } = await readBounded(response.body, bytesMax);
     const text = bytes.toString(isBinary ? "latin1" : "utf8");
+    // A refusal may come while the body is still on its way.
+    if (body instanceof Uint8Array && response.statusCode < 300) zipped.giveBack(body);
     return {
       status: response.statusCode,
       text: isBinary ? hideInBinary(text) : hide(text),

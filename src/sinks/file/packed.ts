@@ -1,4 +1,5 @@
 import type { Packer, PackKind } from "../../core/packer.ts";
+import { createResultMemory } from "../../core/result-memory.ts";
 import { type Appender, type Piece, recordsOf } from "./batch.ts";
 import { writeAll } from "./system.ts";
 
@@ -8,13 +9,18 @@ import { writeAll } from "./system.ts";
  * other records are compressed by the packer. Small neighbours share a frame.
  */
 export function createPackedAppender(kind: PackKind, packer: Packer): Appender {
+  const memory = createResultMemory();
   return {
     async append(file, target, signal) {
       let position = target.length;
       for (const part of outputsOf(target.pending)) {
         signal.throwIfAborted();
         const bytes = await bytesOf(part);
-        await writeAll(file, bytes, position);
+        try {
+          await writeAll(file, bytes, position);
+        } finally {
+          memory.giveBack(bytes);
+        }
         position += bytes.length;
       }
       await file.sync();
@@ -24,7 +30,7 @@ export function createPackedAppender(kind: PackKind, packer: Packer): Appender {
   };
 
   async function bytesOf(output: Output): Promise<Uint8Array> {
-    return "frames" in output ? output.frames : packer.pack(kind, output.records);
+    return "frames" in output ? output.frames : packer.pack(kind, output.records, memory);
   }
 
   /** Frames to write as they are, and records to compress, in order. */
