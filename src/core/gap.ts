@@ -17,6 +17,11 @@ export function gapNameOf(id: string | undefined, identity: string): string {
   return `the event ${id ?? identity}`;
 }
 
+/** Whether the gap is about an event without a name. There may be several with the same detail: each is an event. */
+export function isUnnamed({ detail }: Pick<NewGap, "detail">): boolean {
+  return detail.startsWith(`${ONE_EVENT} `);
+}
+
 /** How the detail of a gap about an event goes on after its name, where the event is too large. */
 export const TOO_LARGE = "is larger than the limit of a body";
 
@@ -43,6 +48,8 @@ export interface Gap {
   readonly events: number | null;
   /** When it was found, or last grew. */
   readonly foundMs: number | null;
+  /** When an event of its time came after it was found; null: none did, or it is not about an event without a name. */
+  readonly cameMs: number | null;
   /** Open: refused now, or not asked for, but the service may still hold it. */
   readonly open: boolean;
   /** When a refused one is tried again; null: it is not, because nothing is asked for. */
@@ -67,6 +74,8 @@ export interface FilledStretch {
   readonly reasons: readonly GapReason[];
   /** Only gaps with this detail end; absent: all. */
   readonly detail?: string | undefined;
+  /** Only this gap ends, wherever it reaches; absent: all. */
+  readonly id?: number | undefined;
 }
 
 export interface GapQuery {

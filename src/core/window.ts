@@ -88,7 +88,10 @@ export interface Pass extends PassBegin {
   readonly fresh: number;
   /** Events inside the window by organization, without repeats; absent in passes of older versions. */
   readonly shown?: Readonly<Record<string, number>>;
-  /** Names of the events that were skipped because each alone cannot be read (R8, R32). One that comes again has its name already. */
+  /**
+   * Names of the events that were skipped because each alone cannot be read (R8, R32). One that comes again has its name
+   * already. One without a name has its bytes and its place instead, which others may share (polling/read/former-gaps.ts).
+   */
   readonly skips?: readonly string[];
   /** How many more were skipped. */
   readonly skipped?: number;

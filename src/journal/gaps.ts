@@ -1,5 +1,15 @@
 import type { Clock } from "../core/clock.ts";
-import type { FilledStretch, Gap, GapQuery, GapReason, GapTotals, NewGap } from "../core/gap.ts";
+import {
+  type FilledStretch,
+  type Gap,
+  type GapQuery,
+  type GapReason,
+  type GapTotals,
+  isUnnamed,
+  type NewGap,
+  ONE_EVENT,
+} from "../core/gap.ts";
+import type { PageCommit } from "../core/journal.ts";
 import { isSetAside } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
 import type { State } from "./database.ts";
@@ -16,6 +26,7 @@ interface GapRow {
   readonly detail: string;
   readonly events: number | null;
   readonly found_ms: number;
+  readonly came_ms: number | null;
 }
 
 const LIMIT_MAX = 100_000;
@@ -34,6 +45,16 @@ export function createGaps(db: State, clock: Clock) {
     "SELECT * FROM gaps WHERE account = ? AND provider IS ? AND to_ms > ? AND from_ms < ?",
   );
   const remove = db.prepare("DELETE FROM gaps WHERE id = ?");
+  // One gap of each account that lacks the event: the one whose time is known best.
+  const awaited = db.prepare(
+    `SELECT id, MIN(to_ms - from_ms) FROM gaps WHERE organization = ? AND provider IS ? AND (? IS NULL OR account = ?)
+       AND reason = 'unreadable' AND detail LIKE '${ONE_EVENT} %' AND came_ms IS NULL
+       AND to_ms > ? AND from_ms <= ? GROUP BY account`,
+  );
+  const anyUnnamed = db
+    .prepare(`SELECT 1 FROM gaps WHERE reason = 'unreadable' AND detail LIKE '${ONE_EVENT} %' LIMIT 1`)
+    .pluck();
+  const came = db.prepare("UPDATE gaps SET came_ms = ? WHERE id = ?");
 
   /** Neighbours of one cause become one row, so that a gap that grows stays one gap. */
   function addFor(gap: NewGap, organization: string): void {
@@ -41,6 +62,10 @@ export function createGaps(db: State, clock: Clock) {
     const { account, provider } = stream;
     const services = servicesText(stream);
     const row = { account, provider, organization, services, reason, detail, events };
+    if (reason === "unreadable" && isUnnamed(gap)) {
+      insert.run({ ...row, from_ms: fromMs, to_ms: toMs, found_ms: clock.now() });
+      return;
+    }
     const near = touching.all(account, provider, organization, services, reason, fromMs, toMs) as GapRow[];
     const same = near.filter((other) => other.detail === detail);
     // The same event again, found by a later pass.
@@ -65,7 +90,11 @@ export function createGaps(db: State, clock: Clock) {
     },
 
     fill(stretches: readonly FilledStretch[]): void {
-      for (const { stream, fromMs, toMs, reasons, detail } of stretches) {
+      for (const { stream, fromMs, toMs, reasons, detail, id: only } of stretches) {
+        if (only !== undefined) {
+          remove.run(only);
+          continue;
+        }
         const owners = new Set(ownersOf(stream));
         for (const row of overlapping.all(stream.account, stream.provider, fromMs, toMs) as GapRow[]) {
           if (!owners.has(row.organization) || !reasons.includes(row.reason)) continue;
@@ -77,6 +106,21 @@ export function createGaps(db: State, clock: Clock) {
           if (row.from_ms < fromMs) insert.run({ ...rest, to_ms: fromMs });
           if (row.to_ms > toMs) insert.run({ ...rest, from_ms: toMs });
         }
+      }
+    },
+
+    /** Notes that late events came into the time of events without a name: they may be these, corrected. */
+    noteCame({ page, account, provider, isOwn, lateBeforeMs }: PageCommit, fresh: Iterable<number>): void {
+      if (anyUnnamed.get() === undefined) return;
+      for (const index of fresh) {
+        const timeMs = page.timesMs[index]!;
+        if (timeMs >= lateBeforeMs) continue;
+        const owner = page.organizations[page.organizationIndexes[index]!] ?? "";
+        // The gaps of a portal, and of a key's own organization, name no organization.
+        const organization = provider !== null || isOwn ? "" : owner;
+        const only = provider === null && organization === "" ? account : null;
+        const rows = awaited.all(organization, provider, only, only, timeMs, timeMs) as { id: number }[];
+        for (const { id } of rows) came.run(clock.now(), id);
       }
     },
 
@@ -129,7 +173,12 @@ export function createGapQueries(db: State) {
       const notLost = openGaps(query);
       const open = notLost.filter(({ detail }) => !isSetAside(detail));
       const aside = notLost.filter(({ detail }) => isSetAside(detail));
-      const lengthOf = (gaps: readonly Gap[]) => gaps.reduce((sum, gap) => sum + gap.toMs - gap.fromMs, 0);
+      // Several events without a name may be missing from the same time.
+      const lengthOf = (gaps: readonly Gap[]) =>
+        [...new Map(gaps.map((gap) => [timeKey(gap), gap])).values()].reduce(
+          (sum, gap) => sum + gap.toMs - gap.fromMs,
+          0,
+        );
       return {
         gaps: lost.length,
         organizations: new Set(lost.map(ownerKey)).size,
@@ -165,9 +214,16 @@ function ownerKey({ account, provider, organization }: Gap): string {
   return JSON.stringify([account, provider, organization]);
 }
 
-/** Two accounts that lack the same event have a gap each: it is one event. */
+function timeKey(gap: Gap): string {
+  return JSON.stringify([ownerKey(gap), gap.fromMs, gap.toMs, gap.detail]);
+}
+
+/**
+ * Two accounts that lack the same event have a gap each: it is one event. Several gaps of one account are as many events,
+ * also where they look the same.
+ */
 function distinctEvents(gaps: readonly Gap[]): number {
-  const named = new Map<string, number>();
+  const same = new Map<string, Map<string, number>>();
   let events = 0;
   for (const gap of gaps) {
     if (gap.reason !== "unreadable") events += gap.events ?? 0;
@@ -175,10 +231,13 @@ function distinctEvents(gaps: readonly Gap[]): number {
       const { provider, organization, fromMs, toMs, detail } = gap;
       // The key's own organization has no name, so it may be another one in each account.
       const account = provider === null && organization === null ? gap.account : null;
-      named.set(JSON.stringify([account, provider, organization, fromMs, toMs, detail]), gap.events ?? 0);
+      const key = JSON.stringify([account, provider, organization, fromMs, toMs, detail]);
+      const byAccount = same.get(key) ?? new Map<string, number>();
+      same.set(key, byAccount.set(gap.account, (byAccount.get(gap.account) ?? 0) + (gap.events ?? 0)));
     }
   }
-  return [...named.values()].reduce((sum, count) => sum + count, events);
+  for (const byAccount of same.values()) events += Math.max(...byAccount.values());
+  return events;
 }
 
 function isOf(gap: Gap, owner: string | undefined): boolean {
@@ -199,6 +258,7 @@ function gapOf(row: GapRow): Gap {
     detail: row.detail,
     events: row.events,
     foundMs: row.found_ms,
+    cameMs: row.came_ms,
     open: false,
     nextMs: null,
   };
@@ -229,6 +289,7 @@ function openOf(row: OpenRow): Gap[] {
     detail: row.reason ?? "refused",
     events: null,
     foundMs: null,
+    cameMs: null,
     open: true,
     nextMs: isSetAside(row.reason) ? null : row.next_ms,
   }));

@@ -125,6 +125,7 @@ export function createJournal(
     if (commit.reader === null) {
       for (const [organization, { events, newestMs }] of byOrganization)
         countEvents.run(events, newestMs, commit.account, organization);
+      if (late.count > 0) gaps.noteCame(commit, deduped.fresh);
       sharedTime.noteFound(commit, deduped.fresh);
       sharedTime.noteSeen(commit, alsoSeen.note(commit, deduped, held));
     }

@@ -15,6 +15,7 @@ import { Sqlite } from "../../src/core/sqlite.ts";
 import { openState, openStateForReading } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
 import { type Migration, migrations } from "../../src/journal/migrations.ts";
+import { damagedRows } from "../../src/journal/row-checksums.ts";
 import { eventTexts, pageOf, textsOf } from "../support/pages.ts";
 import { temporaryFolder } from "./support.ts";
 
@@ -121,6 +122,25 @@ describe("the state file", () => {
     const db = openState(file);
     const firstSent = db.prepare("SELECT first_sent_ms FROM job_parts ORDER BY part").pluck().all();
     expect(firstSent).toEqual([1000, 1000, null, null]);
+    db.close();
+  });
+
+  test("of the version before counts an event once that was a gap of each organization of a group", () => {
+    const old = openState(
+      file,
+      migrations().filter(({ number }) => number < 29),
+    );
+    const add = old.prepare(
+      `INSERT INTO gaps (account, organization, services, from_ms, to_ms, reason, detail, events, found_ms)
+       VALUES ('acme', ?, '["all"]', 1, 5, 'unreadable', ?, 1, ?)`,
+    );
+    for (const organization of ["a", "b", "c"]) add.run(organization, "one event is not readable: x", 7);
+    add.run("a", "one event is not readable: x", 8);
+    for (const organization of ["a", "b"]) add.run(organization, "the event x is not readable: x", 7);
+    old.close();
+    const db = openState(file);
+    expect(db.prepare("SELECT events FROM gaps ORDER BY id").pluck().all()).toEqual([1, 0, 0, 1, 1, 1]);
+    expect([...damagedRows(db)]).toEqual([]);
     db.close();
   });
 

@@ -247,7 +247,7 @@ export function createView(db: State, live: LiveView | null, options: ViewOption
     },
     async gaps({ organization, ...query }) {
       const found = { ...query, owner: organization };
-      const list = gaps.list(found).map((gap) => ({ ...gap, services: [...gap.services] }));
+      const list = gaps.list(found).map(({ cameMs: _, ...gap }) => ({ ...gap, services: [...gap.services] }));
       return { totals: gaps.totals(found), gaps: list };
     },
     deadLetters: async (query) => deadLetters.list(query),

@@ -1,17 +1,46 @@
 import { hash } from "node:crypto";
-import { type FilledStretch, type Gap, gapNameOf, type NewGap, ONE_EVENT } from "../../core/gap.ts";
-import { wholeSecondBefore } from "../../core/time.ts";
-import type { Window } from "../../core/window.ts";
+import {
+  type FilledStretch,
+  type Gap,
+  gapNameOf,
+  isUnnamed,
+  type NewGap,
+  ONE_EVENT,
+} from "../../core/gap.ts";
+import { wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
+import type { Pass, Stream, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
 import type { PageRequest } from "./fetch-page.ts";
+import { unnamedIn } from "./pass.ts";
 
-export function isUnnamed({ detail }: Pick<NewGap, "detail">): boolean {
-  return detail.startsWith(`${ONE_EVENT} `);
-}
+/*
+ * Gaps of unreadable events. One with a name is recognized by it. One without a name has only its place, between the
+ * readable events around it, and its bytes. A service may send the same bytes in place of any event that it cannot
+ * write, so several such gaps may look the same: each is one event.
+ *
+ * - A reading meets an event without a name: it is a new gap if there are fewer gaps of that place and those bytes than
+ *   the reading has met. Identity fields that were asked for alone have other bytes than the whole event, so these say
+ *   nothing about each other.
+ * - The gap ends with a comparison that does not meet it any more, if an event of its place came since, or got a gap with
+ *   a name. Otherwise the service may have deleted the event, and the gap stays.
+ */
 
 /** How the detail of a gap goes on after the event's name, where its bytes are kept. */
 export function keptApart(bytes: Buffer): string {
-  return ` is not readable; its bytes are kept apart as ${digest(bytes)}`;
+  return `${KEPT_APART}${digest(bytes)}`;
+}
+
+const KEPT_APART = " is not readable; its bytes are kept apart as ";
+const FIELDS_APART = " is not readable; its identity fields are kept apart as ";
+
+/** The same of an event without a name whose identity fields alone were asked for. */
+export function fieldsApart(bytes: Buffer): string {
+  return `${FIELDS_APART}${digest(bytes)}`;
+}
+
+function isOfFields({ detail }: Pick<NewGap, "detail">): boolean {
+  return detail.startsWith(`${ONE_EVENT}${FIELDS_APART}`);
 }
 
 /** A service may send the same bytes in place of any event that it cannot write: they show which one only with its id. */
@@ -38,42 +67,124 @@ export function formerDetail(bytes: Buffer | undefined, id: string | undefined):
   return `${ONE_EVENT}${keptApart(bytes)}`;
 }
 
+/** The name of a skipped event in its pass: without a name of its own, its bytes and its place. */
+export function nameInPass(gap: NewGap): string {
+  return isUnnamed(gap) ? `${bytesKey(gap)}@${gap.fromMs}-${gap.toMs}` : digest(gap.detail);
+}
+
 /**
- * A pass that could not ask for the name of an event left a gap without one. Where the event has a name now, that gap
- * ends, or the event would be counted twice. `former`: its detail, where the bytes show that it is the same event.
+ * What the gap of an event that a pass has met changes in the ledger. `former`: the detail of the gap that the event had
+ * while its name was not told; that one ends.
  */
-export async function formerGaps(
+export async function changeBy(
   context: PollContext,
-  { stream, pass }: Window,
-  gaps: readonly NewGap[],
-  former?: string,
-): Promise<FilledStretch[]> {
-  const named = gaps.filter((gap) => !isUnnamed(gap));
-  if (named.length === 0) return [];
-  const fromMs = Math.min(...named.map((gap) => gap.fromMs));
-  const toMs = Math.max(...named.map((gap) => gap.toMs));
-  const known = await context.journal.gaps({
-    account: stream.account,
-    reasons: ["unreadable"],
-    fromMs,
-    toMs,
-  });
-  const details = new Set(known.map(({ detail }) => detail));
-  const isOwn = (detail: string) =>
-    gaps.some((gap) => gap.detail === detail) || pass?.skips?.includes(digest(detail)) === true;
-  const unnamed = known.filter((gap) => isUnnamed(gap) && (gap.detail === former || !isOwn(gap.detail)));
-  const filled: FilledStretch[] = [];
-  for (const gap of named) {
-    const same = unnamed.findIndex(({ detail }) => detail === former);
-    const at =
-      same >= 0 || details.has(gap.detail)
-        ? same
-        : unnamed.findIndex((other) => other.fromMs <= gap.fromMs && other.toMs >= gap.toMs);
-    if (at < 0) continue;
-    const [{ fromMs, toMs, detail }] = unnamed.splice(at, 1) as [Gap];
-    filled.push({ stream, fromMs, toMs, reasons: ["unreadable"], detail });
+  stream: Stream,
+  pass: Pass,
+  gap: NewGap,
+  former: string | undefined,
+): Promise<{ readonly gaps: readonly NewGap[]; readonly filled: readonly FilledStretch[] }> {
+  if (!isUnnamed(gap) && former === undefined) return { gaps: [gap], filled: [] };
+  const known = (await ownGaps(context, stream)).filter(isUnnamed);
+  if (!isUnnamed(gap)) {
+    const ended = known.find((other) => other.detail === former && overlap(other, gap));
+    return { gaps: [gap], filled: ended === undefined ? [] : [endOf(stream, ended)] };
   }
-  return filled;
+  const own: Met = { ...gap, key: bytesKey(gap), isOfFields: isOfFields(gap) };
+  const met = unnamedIn(pass).map((before) => ({ ...before, isOfFields: false }));
+  return { gaps: matched([...met, own], known).unknown.includes(own) ? [gap] : [], filled: [] };
+}
+
+/** What the gaps of a comparison change in the ledger, where they have no name. Those with a name are `named`. */
+export async function settledBy(
+  context: PollContext,
+  { stream }: Window,
+  stretch: TimeStretch,
+  gaps: readonly NewGap[],
+  isReadable: (stretch: TimeStretch) => Promise<boolean>,
+): Promise<{ readonly gaps: readonly NewGap[]; readonly filled: readonly FilledStretch[] }> {
+  const known = await ownGaps(context, stream, stretch);
+  const met = gaps
+    .filter(isUnnamed)
+    .map((gap) => ({ ...gap, gap, key: bytesKey(gap), isOfFields: isOfFields(gap) }));
+  const { unknown, left } = matched(met, known.filter(isUnnamed));
+  const filled: FilledStretch[] = [];
+  const named: NamedSince[] = [...known, ...gaps.map((gap) => ({ ...gap, foundMs: null }))].filter(
+    (gap) => !isUnnamed(gap),
+  );
+  for (const gap of left) {
+    const at = gap.cameMs === null ? named.findIndex((other) => mayName(other, gap)) : undefined;
+    if (at === -1) continue;
+    // The rest of its time is another window's: the event may be there, and not readable still.
+    const rest = restOf(gap, stretch);
+    if (rest !== undefined && !(await isReadable(rest))) continue;
+    if (at !== undefined) named.splice(at, 1);
+    filled.push(endOf(stream, gap));
+  }
+  const fresh = new Set<NewGap>(unknown.map(({ gap }) => gap));
+  return { gaps: gaps.filter((gap) => !isUnnamed(gap) || fresh.has(gap)), filled };
+}
+
+/** A gap with a name; `foundMs`: null in one of this comparison. */
+type NamedSince = Pick<Gap, "fromMs" | "toMs" | "detail" | "foundMs">;
+
+/** Whether the event of a gap without a name may have got this one since. Bytes of the whole event show that it is another. */
+function mayName({ detail, foundMs, ...at }: NamedSince, unnamed: Gap): boolean {
+  if (!overlap(at, unnamed) || (foundMs !== null && foundMs < unnamed.foundMs!)) return false;
+  const kept = unnamed.detail.slice(ONE_EVENT.length);
+  return !kept.startsWith(KEPT_APART) || !detail.includes(KEPT_APART) || detail.endsWith(kept);
+}
+
+/** An event without a name that a reading has met. */
+interface Met extends TimeStretch {
+  readonly key: string;
+  readonly isOfFields: boolean;
+}
+
+/** The events that no gap may be about, and the gaps that are about none of them. */
+function matched<Event extends Met>(met: readonly Event[], gaps: readonly Gap[]) {
+  // A gap whose event may have come is the last to be taken.
+  const left = gaps.toSorted((a, b) => Number(a.cameMs !== null) - Number(b.cameMs !== null));
+  const without = (events: readonly Event[], isSame: (event: Event, gap: Gap) => boolean) =>
+    events.filter((event) => {
+      const at = left.findIndex((gap) => overlap(gap, event) && isSame(event, gap));
+      if (at >= 0) left.splice(at, 1);
+      return at < 0;
+    });
+  const others = without(met, ({ key }, gap) => key === bytesKey(gap));
+  return { unknown: without(others, (event, gap) => event.isOfFields !== isOfFields(gap)), left };
+}
+
+/** The gaps of single events of the organizations of a stream. */
+async function ownGaps({ journal }: PollContext, stream: Stream, at?: TimeStretch): Promise<readonly Gap[]> {
+  const { account, provider, organizations, services } = stream;
+  const gaps = await journal.gaps({ account, reasons: ["unreadable"], fromMs: at?.fromMs, toMs: at?.toMs });
+  return gaps.filter(
+    (gap) =>
+      gap.provider === provider &&
+      (organizations.length === 0
+        ? gap.organization === null
+        : organizations.includes(gap.organization ?? "")) &&
+      gap.services.every((service) => services.includes(service)),
+  );
+}
+
+/** A request covers whole seconds. */
+function restOf(gap: Gap, { fromMs, toMs }: TimeStretch): TimeStretch | undefined {
+  if (gap.fromMs < wholeSecondBefore(fromMs)) return { fromMs: gap.fromMs, toMs: gap.toMs };
+  return gap.toMs > wholeSecondAfter(toMs) ? { fromMs: gap.fromMs, toMs: gap.toMs } : undefined;
+}
+
+function endOf(stream: Stream, { id, fromMs, toMs }: Gap): FilledStretch {
+  return { stream, fromMs, toMs, reasons: ["unreadable"], id: id! };
+}
+
+/** An earlier version added a token. */
+export function bytesKey({ detail }: Pick<NewGap, "detail">): string {
+  return digest(detail.replace(/ \(place \w+\)$/, ""));
+}
+
+function overlap(left: TimeStretch, right: TimeStretch): boolean {
+  return left.fromMs < right.toMs && right.fromMs < left.toMs;
 }
 
 export function digest(value: string | Uint8Array): string {

@@ -1,4 +1,4 @@
-import { type FilledStretch, type Gap, gapNameOf, type NewGap } from "../../core/gap.ts";
+import { type FilledStretch, type Gap, gapNameOf, isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { MissingEvent, Window } from "../../core/window.ts";
@@ -6,7 +6,6 @@ import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
-import { isUnnamed } from "./former-gaps.ts";
 
 /*
  * Events that the service showed by their identity and that were not held (R9). Replicas of the service may differ:
@@ -64,19 +63,10 @@ export function isListed({ detail }: Pick<Gap, "detail">): boolean {
 /** The gap of an event that was passed over. */
 type Skip = TimeStretch & Pick<Gap, "detail">;
 
-/**
- * Whether an event was passed over. Another event of the same time may have been, so names are compared. A gap without
- * a name stands for one event only.
- */
-function skippedAmong(skips: readonly Skip[]): (event: MissingEvent, at: TimeStretch) => boolean {
-  const unnamed = skips.filter(isUnnamed);
-  return ({ name }, at) => {
-    const isNamed = ({ detail }: Skip) => name === undefined || detail.startsWith(`${name} `);
-    if (skips.some((skip) => !isUnnamed(skip) && overlap(skip, at) && isNamed(skip))) return true;
-    const place = unnamed.findIndex((skip) => overlap(skip, at));
-    if (place >= 0) unnamed.splice(place, 1);
-    return place >= 0;
-  };
+/** Whether an event was passed over. Another event of the same time may have been, so names are compared. */
+function isSkipped(skips: readonly Skip[], { name }: MissingEvent, at: TimeStretch): boolean {
+  const isNamed = ({ detail }: Skip) => name === undefined || detail.startsWith(`${name} `);
+  return skips.some((skip) => !isUnnamed(skip) && overlap(skip, at) && isNamed(skip));
 }
 
 /** The state of the doubtful events after the read. */
@@ -100,7 +90,6 @@ export async function recheck(
   const filled: FilledStretch[] = [];
   const gaps: NewGap[] = [];
   let awaited = 0;
-  const isSkipped = skippedAmong(skips);
   const isHeld = await heldAmong(context, doubtful);
   for (const event of doubtful) {
     const { placeMs, detail, owner } = event;
@@ -113,7 +102,7 @@ export async function recheck(
       continue;
     }
     // Named by a gap of its own that says more.
-    if (isSkipped(event, at)) {
+    if (isSkipped(skips, event, at)) {
       if (gap !== undefined) end(gap);
       continue;
     }

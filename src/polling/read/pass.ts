@@ -86,7 +86,10 @@ export function restarted(pass: Pass, limit: number): Pass {
     return { ...anew, fresh: pass.fresh, isUnordered: true };
   }
   const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
-  return { ...pass, startMs, firstMs: ownStartMs(pass), reachedMs: startMs, limit, cursor: null };
+  // Events without a name that were skipped behind that place come again, and nothing else shows that they are the same.
+  const skips = pass.skips?.filter((name) => (unnamedOf(name)?.fromMs ?? Number.NEGATIVE_INFINITY) < startMs);
+  const place = { startMs, firstMs: ownStartMs(pass), reachedMs: startMs, limit, cursor: null };
+  return { ...pass, ...place, ...(skips !== undefined && { skips }) };
 }
 
 /** The pass from its own start, with another edge: an event that it has passed is to be looked at again. */
@@ -133,7 +136,7 @@ export function halved(pass: Pass, isSearch: boolean): Pass | null {
 /** Moves past an event that cannot be read. Without a name it is not counted: it belongs to another window. */
 export function skippedOne(pass: Pass, cursor: string, name: string | undefined): Pass {
   const { skips = [], skipped = 0 } = pass;
-  const isCounted = name === undefined || skips.includes(name);
+  const isCounted = name === undefined || (skips.includes(name) && unnamedOf(name) === undefined);
   return {
     ...pass,
     cursor,
@@ -146,9 +149,26 @@ export function skippedOne(pass: Pass, cursor: string, name: string | undefined)
   };
 }
 
-/** Without an event that the pass has skipped under another name. */
-export function withoutSkip(pass: Pass, name: string): Pass {
-  return pass.skips === undefined ? pass : { ...pass, skips: pass.skips.filter((other) => other !== name) };
+/** Without an event that the pass has skipped before its name was told. */
+export function withoutSkip(pass: Pass, key: string): Pass {
+  const at = pass.skips?.findIndex((name) => unnamedOf(name)?.key === key) ?? -1;
+  return at < 0 ? pass : { ...pass, skips: pass.skips!.toSpliced(at, 1) };
+}
+
+interface UnnamedSkip {
+  readonly key: string;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** The events without a name that the pass has skipped: their bytes, and their places. */
+export function unnamedIn({ skips = [] }: Pass): readonly UnnamedSkip[] {
+  return skips.map(unnamedOf).filter((skip) => skip !== undefined);
+}
+
+function unnamedOf(name: string): UnnamedSkip | undefined {
+  const [, key, fromMs, toMs] = /^(\w+)@(-?\d+)-(-?\d+)$/.exec(name) ?? [];
+  return key === undefined ? undefined : { key, fromMs: Number(fromMs), toMs: Number(toMs) };
 }
 
 /** How many different events the pass has skipped. */

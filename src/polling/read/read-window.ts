@@ -17,7 +17,8 @@ import { cutForgotten, horizonMs, warnOfGaps } from "./forgotten.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail, type PageTrail } from "./page-names.ts";
 import { beginPass } from "./pass.ts";
-import { canSkip, commitSkip, retriedSingle, type SkippedEvent } from "./skip-event.ts";
+import { canSkip, commitSkip, retriedSingle } from "./skip-event.ts";
+import type { SkippedEvent } from "./skip-gap.ts";
 
 /** One page is committed, one is prepared and one is on its way. */
 const COMING_MAX = 3;

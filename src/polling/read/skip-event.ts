@@ -1,32 +1,15 @@
-import { gapNameOf, type NewGap, ONE_EVENT, TOO_LARGE } from "../../core/gap.ts";
+import { TOO_LARGE } from "../../core/gap.ts";
 import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
-import { streamOf } from "../plan/scope.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
-import { digest, formerDetail, formerGaps, formerName, keptApart } from "./former-gaps.ts";
+import { bytesKey, changeBy, formerDetail, formerName, nameInPass } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
 import { skippedOne, withoutSkip } from "./pass.ts";
+import { type EventName, type SkippedEvent, skipGap } from "./skip-gap.ts";
 import { UnreadablePageError } from "./source.ts";
-
-/** A single event that cannot be read; `bytes` where it is clear where it ends. */
-export interface SkippedEvent {
-  readonly reason: "unreadable" | "too_large";
-  readonly message: string;
-  readonly bytes: Buffer | undefined;
-  /** Where at least its identity fields are readable. */
-  readonly name?: EventName | undefined;
-}
-
-interface EventName {
-  readonly timeMs: number;
-  /** "" where it names no organization. */
-  readonly owner: string;
-  readonly id: string | undefined;
-  readonly identity: string;
-}
 
 export const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 
@@ -82,8 +65,10 @@ export async function retriedSingle(
   for (let cursor = searchAfter, tries = 0; tries < TRIES; tries++) {
     const behind = await tried(context, { ...request, cursor });
     if ("served" in behind) {
-      behind.served.lease.release();
-      return skip(context, request, error);
+      const { page, lease } = behind.served;
+      const nextMs = page.scanned.count > 0 ? page.timesMs[0] : undefined;
+      lease.release();
+      return skip(context, request, error, nextMs === UNDATED_MS ? undefined : nextMs);
     }
     if (behind.searchAfter === undefined) break;
     cursor = behind.searchAfter;
@@ -126,12 +111,16 @@ async function skip(
   context: PollContext,
   request: PageRequest,
   error: unknown,
+  nextMs?: number,
 ): Promise<{ readonly skipped: SkippedEvent }> {
   const skipped = skippedOf(error);
-  const { bytes } = skipped;
+  const { bytes, message } = skipped;
   const told = await nameOf(context, request);
   const name = told ?? (bytes === undefined ? undefined : await formerName(context, request, bytes));
-  return { skipped: { ...skipped, name } };
+  // Nothing says whose it is, so the group is halved until it is read alone.
+  if (name === undefined && request.window.stream.organizations.length > 1)
+    throw new UnreadablePageError(message, { cause: error, body: undefined });
+  return { skipped: { ...skipped, name, nextMs, isOfFields: request.query.fields !== undefined } };
 }
 
 /**
@@ -204,18 +193,18 @@ export async function commitSkip(
 ): Promise<Window> {
   await keepSkipped(context, window, skipped);
   const reason = PASSED_OVER[skipped.reason];
-  const gap = await skipGap(context, window, skipped, cursor);
+  const gap = await skipGap(context, window, skipped);
   const isOwn = isSkippedIn(skipped, window.fromMs, window.live ? Number.POSITIVE_INFINITY : window.toMs);
   const former = formerDetail(skipped.bytes, skipped.name?.id);
-  const begun = former === undefined ? window.pass! : withoutSkip(window.pass!, digest(former));
-  const pass = skippedOne(begun, cursor, isOwn ? digest(gap.detail) : undefined);
+  const begun = former === undefined ? window.pass! : withoutSkip(window.pass!, bytesKey({ detail: former }));
+  const pass = skippedOne(begun, cursor, isOwn ? nameInPass(gap) : undefined);
   const passed: Window = { ...window, ...(isOwn && { reason }), pass };
   if (window.reader !== null) {
     await context.journal.changeWindows({ put: [passed] });
     warnOfReader(context, window, gap.detail);
   } else {
-    const filled = await formerGaps(context, window, [gap], former);
-    await context.journal.changeWindows({ put: [passed], gaps: [gap], filled });
+    const change = await changeBy(context, window.stream, begun, gap, former);
+    await context.journal.changeWindows({ put: [passed], ...change });
     await warnOfMissing(context);
   }
   return passed;
@@ -227,36 +216,6 @@ export async function commitSkip(
  */
 export function isSkippedIn({ name }: SkippedEvent, fromMs: number, toMs: number): boolean {
   return name === undefined || (name.timeMs >= fromMs && name.timeMs < toMs);
-}
-
-/** Names the skipped event, or else its place. */
-export async function skipGap(
-  context: PollContext,
-  { stream, pass, toMs, live }: Window,
-  skipped: SkippedEvent,
-  cursor: string,
-): Promise<NewGap> {
-  const { begunMs, reachedMs, startMs } = pass!;
-  const gap = { reason: "unreadable", detail: detailOf(skipped, cursor), events: 1 } as const;
-  const { name } = skipped;
-  if (name === undefined)
-    return { ...gap, stream, fromMs: reachedMs ?? startMs, toMs: live ? begunMs : toMs };
-  const isMember = stream.organizations.length > 1 && stream.organizations.includes(name.owner);
-  return {
-    ...gap,
-    stream: isMember ? await streamOf(context, stream, [name.owner]) : stream,
-    fromMs: name.timeMs,
-    toMs: name.timeMs + 1,
-  };
-}
-
-/** Names the event by its identity, its bytes, or else its place, so that a later pass finds the same gap. */
-function detailOf({ reason, message, bytes, name }: SkippedEvent, cursor: string): string {
-  const which = name === undefined ? ONE_EVENT : gapNameOf(name.id, name.identity);
-  const place = name === undefined ? ` (place ${digest(cursor)})` : "";
-  if (reason === "too_large") return `${which} ${TOO_LARGE}${place}`;
-  if (bytes === undefined) return `${which} is not readable: ${message}${place}`;
-  return `${which}${keptApart(bytes)}`;
 }
 
 /** Keeps the bytes; the ledger is changed by the caller. */

@@ -1,7 +1,7 @@
-import type { NewGap } from "../../core/gap.ts";
+import { isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
-import { DAY_MS } from "../../core/time.ts";
+import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import { CAME_TWICE, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
@@ -9,13 +9,14 @@ import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } fr
 import { type Comparison, compareWindow } from "./compare-window.ts";
 import { combined, countsFrom, heldQuery, type PassCounts, withFormer, withMissing } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
-import { formerGaps, isUnnamed } from "./former-gaps.ts";
+import { settledBy } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
 import { gapOf, namedGaps, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
 import { readSlice } from "./read-slice.ts";
 import { firstPass, readWindow } from "./read-window.ts";
-import { isPassedOver } from "./skip-event.ts";
+import { IDENTITY_FIELDS, isPassedOver } from "./skip-event.ts";
+import { pagesOf } from "./walk.ts";
 
 /** With more slices than this the whole window is read again: that costs less. */
 const SLICES_MAX = 50;
@@ -48,12 +49,12 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
   // A slice that is refused says nothing about the organization or the account: the whole window is asked for.
   if (fetched === null)
     return readAgain(context, await cutForReading(context, window, stretch), seen, signal);
-  const { found, newlyMissing, awaited, shownAgain, countedIn, isForgotten, ...ledger } = fetched;
+  const { found, newlyMissing, awaited, shownAgain, countedIn, isForgotten, passedOver, ...ledger } = fetched;
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late });
   const settled = (compared: Window) =>
     settledAfter(
-      { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain, ledger.gaps.length) },
+      { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain, passedOver) },
       seen.begun,
       found + awaited + shownAgain,
       settings,
@@ -143,8 +144,13 @@ async function fetchMissing(
   signal: AbortSignal,
 ) {
   const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
-  const skips = seen.skips.filter((gap) => !isSliced(gap.fromMs));
-  const isNamed = (place: TimeStretch) => seen.doubtful.some(({ placeMs }) => isInside(place, placeMs));
+  const skips = seen.skips.filter((gap) => isUnnamed(gap) || !isSliced(gap.fromMs));
+  // The comparison has named the events that a slice could not, or met them too: they are judged by that.
+  const isSeen = (skip: TimeStretch) => {
+    const at = { fromMs: wholeSecondBefore(skip.fromMs), toMs: wholeSecondAfter(skip.toMs) };
+    const isNear = ({ fromMs, toMs }: TimeStretch) => fromMs < at.toMs && at.fromMs < toMs;
+    return seen.doubtful.some(({ placeMs }) => isInside(at, placeMs)) || seen.skips.some(isNear);
+  };
   const shown: Record<string, number> = {};
   const show = (owner: string) => {
     shown[owner] = (shown[owner] ?? 0) + 1;
@@ -159,19 +165,13 @@ async function fetchMissing(
     shownAgain += read.shownAgain;
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
-    // The comparison has named the events that the slice could not: they are judged by that name.
     const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
-    skips.push(...read.skips.filter((gap) => (!isUnnamed(gap) || !isNamed(gap)) && !isCounted(gap)));
+    skips.push(...read.skips.filter((gap) => (isUnnamed(gap) ? !isSeen(gap) : !isCounted(gap))));
   }
-  // An event that the comparison could not read has no name in it, so it is none of those that it listed.
-  const own = skips.filter((gap) => !isUnnamed(gap) || !seen.skips.includes(gap));
-  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, own);
-  // Everything that the service shows is readable and held, and as many events came as had been passed over without a
-  // name. Where none came, the service may have deleted them: they stay named.
-  const unnamed = seen.named.filter(isUnnamed);
-  if (skips.length + missing.length === 0 && found >= unnamed.length)
-    for (const { detail } of unnamed)
-      filled.push({ stream: window.stream, ...stretch, reasons: ["unreadable"], detail });
+  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  const settled = await settledBy(context, window, stretch, [...skips, ...gaps], (rest) =>
+    isReadable(context, window, rest, signal),
+  );
   // What is missing is shown, and not held.
   const returned = { ...shown };
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
@@ -183,8 +183,9 @@ async function fetchMissing(
     // The former count has the events that a gap has named.
     newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
     awaited,
-    filled: [...filled, ...(await formerGaps(context, window, [...skips, ...gaps]))],
-    gaps: window.reader === null ? [...skips, ...gaps] : [],
+    passedOver: skips.length + gaps.length,
+    filled: [...filled, ...settled.filled],
+    gaps: window.reader === null ? settled.gaps : [],
     countedIn: (now: LedgerNow) => {
       const stored = now.window(window.id) ?? window;
       const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, returned) });
@@ -192,6 +193,21 @@ async function fetchMissing(
       return countsFrom(window.stream, counted, held, ownerless);
     },
   };
+}
+
+/** Whether each event of a stretch has a name, as far as the service still knows it. */
+async function isReadable(
+  context: PollContext,
+  window: Window,
+  stretch: TimeStretch,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const skips: NewGap[] = [];
+  for await (const { isForgotten } of pagesOf(context, window, {
+    ...{ stretch, fields: IDENTITY_FIELDS, signal, skips },
+  }))
+    if (isForgotten) return false;
+  return !skips.some(isUnnamed);
 }
 
 /** What the service shows with the events that were passed over, and how many of these have no known owner. */

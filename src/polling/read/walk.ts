@@ -1,15 +1,16 @@
-import type { NewGap } from "../../core/gap.ts";
+import { isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { Pass, PassBegin, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
 import { horizonMs } from "./forgotten.ts";
-import { digest } from "./former-gaps.ts";
+import { nameInPass } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail } from "./page-names.ts";
 import { beginPass, expectedIn, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
-import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle, skipGap } from "./skip-event.ts";
+import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
+import { skipGap } from "./skip-gap.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
@@ -52,6 +53,13 @@ export async function* pagesOf(
   let isForgotten = false;
   let hasShown = false;
   const trail = createPageTrail();
+  const beginAt = (next: Pass) => {
+    pass = next;
+    // What has no name and is behind that place comes again.
+    const before = skips.filter((gap) => !isUnnamed(gap) || gap.fromMs < next.startMs);
+    skips.splice(0, skips.length, ...before);
+  };
+  beginAt(pass);
   for (;;) {
     const { cursor } = pass;
     const query = queryOf(window, pass, fields);
@@ -63,7 +71,7 @@ export async function* pagesOf(
       throw new InconsistentPageError("The service refused the token of its page before.", { cause: error });
     });
     if (fetched === null) {
-      pass = isBegunAnew ? restarted(pass, pass.limit) : first;
+      beginAt(isBegunAnew ? restarted(pass, pass.limit) : first);
       isBegunAnew = true;
       continue;
     }
@@ -76,7 +84,7 @@ export async function* pagesOf(
           return retriedSingle(context, request, searchAfter!, error);
         const smaller = halved(pass, error instanceof UnreadablePageError);
         if (smaller === null) throw error;
-        pass = smaller;
+        beginAt(smaller);
         return null;
       });
       if (served === null) continue;
@@ -84,10 +92,11 @@ export async function* pagesOf(
         trail.add(cursor, undefined);
         const passed = { ...window, toMs: stretch.toMs, pass };
         await keepSkipped(context, passed, served.skipped);
-        const gap = await skipGap(context, passed, served.skipped, searchAfter!);
+        const gap = await skipGap(context, passed, served.skipped);
         const isOwn = isSkippedIn(served.skipped, stretch.fromMs, stretch.toMs);
-        if (isOwn && !skips.some(({ detail }) => detail === gap.detail)) skips.push(gap);
-        pass = skippedOne(pass, searchAfter!, digest(gap.detail));
+        const isAnother = isUnnamed(gap) || !skips.some(({ detail }) => detail === gap.detail);
+        if (isOwn && isAnother) skips.push(gap);
+        pass = skippedOne(pass, searchAfter!, nameInPass(gap));
         continue;
       }
       const againMs = cursor === null && hasShown ? pass.startMs : undefined;
@@ -100,7 +109,7 @@ export async function* pagesOf(
       } catch (error) {
         served.lease.release();
         if (!(error instanceof RepeatedPageError) || !hasMoved(pass)) throw error;
-        pass = restarted(pass, pass.limit);
+        beginAt(restarted(pass, pass.limit));
         continue;
       }
       yield* lent({ ...served, asked: fetched.asked, againMs, isExpected, isForgotten, cursor });
