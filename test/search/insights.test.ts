@@ -33,7 +33,7 @@ const rules = [...insightsRules, ...searchRules, ...accessRules].filter(
 
 let world: InsightsWorld;
 beforeAll(async () => {
-  if (!skips) world = await openInsightsWorld();
+  if (!skips) world = await openInsightsWorld(3000);
 });
 afterAll(() => world?.close());
 
