@@ -203,12 +203,12 @@ describe("the page of a machine of a cluster", () => {
       expect(await page.innerText("#peers-title")).toBe("All machines");
       const [worst, own] = await page.locator("#peers > li").allInnerTexts();
       expect(worst).toContain("machine-b runs 0 of its 2 lanes.");
-      expect(worst).toContain("Lane 2: opening for 1 min 30 s");
-      expect(worst).toContain("Lane 3: stopped for 1 min 30 s. The log is shorter.");
+      expect(worst).toMatch(/Lane 2: opening for \d+ min \d+ s/);
+      expect(worst).toMatch(/Lane 3: stopped for \d+ min \d+ s\. The log is shorter\./);
       expect(worst).toContain("lane stopped");
       expect(own).toContain("this page");
       expect(own).toContain("lane 1 has up to 12 events to deliver");
-      expect(own).toContain("Lane 1: running for 1 min 30 s, up to 12 events to deliver");
+      expect(own).toMatch(/Lane 1: running for \d+ min \d+ s, up to 12 events to deliver/);
       expect(await page.innerText("#peers-problems")).toContain("No machine runs lane 2 just now.");
       expect(await page.innerText("#peers-total")).toContain("16 organizations, 400 events read");
       const status = (await ask(server, "/api/status")).json;
