@@ -109,6 +109,7 @@ it("accounts for 500 workers with ten bad ones, though the process is killed twi
     return done.length >= 8 && isUnderWay();
   });
   await running.kill("SIGKILL");
+  simulator.control.faults.set([]);
   running = await run(file, state);
   const find = () => jobs.list({}).find(({ origin }) => origin === "api")!;
   await until("the job has ended", () => find().endedAt !== null);
