@@ -23,6 +23,8 @@ const campaigns = tests
 const shared = {
   globalSetup: "test/support/build.ts",
   pool: "forks",
+  // One process runs many files: a new one for each takes a second to load the modules. No module holds state.
+  isolate: false,
   // Generous limits: tests wait for conditions, and a busy machine only makes them slower.
   testTimeout: 600_000,
   hookTimeout: 600_000,
@@ -38,12 +40,11 @@ export default defineConfig({
         test: {
           ...shared,
           name: "unit",
-          isolate: false,
           include: TESTS,
           exclude: [...withComponents, ...campaigns],
         },
       },
-      { test: { ...shared, name: "campaigns", isolate: false, include: campaigns } },
+      { test: { ...shared, name: "campaigns", include: campaigns } },
       { test: { ...shared, name: "components", include: withComponents } },
     ],
   },
