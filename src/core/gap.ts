@@ -48,7 +48,7 @@ export interface Gap {
   readonly events: number | null;
   /** When it was found, or last grew. */
   readonly foundMs: number | null;
-  /** When an event of its time came after it was found; null: none did, or it is not about an event without a name. */
+  /** When its event came after it was found, or without a name a late event of its time; null: none did. */
   readonly cameMs: number | null;
   /** Open: refused now, or not asked for, but the service may still hold it. */
   readonly open: boolean;
@@ -74,6 +74,8 @@ export interface FilledStretch {
   readonly reasons: readonly GapReason[];
   /** Only gaps with this detail end; absent: all. */
   readonly detail?: string | undefined;
+  /** Only gaps end whose event has come since; absent: all. */
+  readonly hasCome?: boolean;
   /** Only this gap ends, wherever it reaches; absent: all. */
   readonly id?: number | undefined;
 }

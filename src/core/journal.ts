@@ -78,6 +78,8 @@ export interface PageCommit {
   readonly edge: readonly string[];
   /** Events before this time, in this commit, count as late. */
   readonly lateBeforeMs: number;
+  /** The places of unreadable events without a name that the same reading has met: what is in these is not such an event. */
+  readonly passedOver?: readonly { readonly fromMs: number; readonly toMs: number }[];
   /** For this reader alone (R21). */
   readonly reader: string | null;
   /** Events from this time on are left out: they are in the next window. Absent: the dedupe leaves them out there. */

@@ -138,6 +138,8 @@ export interface WindowChange {
   readonly gaps?: readonly NewGap[];
   /** Stretches that have been read after all; applied before `gaps`. */
   readonly filled?: readonly FilledStretch[];
+  /** Gaps of single events that a reading has met again: these have not come. */
+  readonly metAgain?: readonly number[];
 }
 
 export function newWindow(

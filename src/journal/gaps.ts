@@ -7,9 +7,7 @@ import {
   type GapTotals,
   isUnnamed,
   type NewGap,
-  ONE_EVENT,
 } from "../core/gap.ts";
-import type { PageCommit } from "../core/journal.ts";
 import { isSetAside } from "../core/roster.ts";
 import type { Stream } from "../core/window.ts";
 import type { State } from "./database.ts";
@@ -45,17 +43,7 @@ export function createGaps(db: State, clock: Clock) {
     "SELECT * FROM gaps WHERE account = ? AND provider IS ? AND to_ms > ? AND from_ms < ?",
   );
   const remove = db.prepare("DELETE FROM gaps WHERE id = ?");
-  // One gap of each account that lacks the event: the one whose time is known best.
-  const awaited = db.prepare(
-    `SELECT id, MIN(to_ms - from_ms) FROM gaps WHERE organization = ? AND provider IS ? AND (? IS NULL OR account = ?)
-       AND reason = 'unreadable' AND detail LIKE '${ONE_EVENT} %' AND came_ms IS NULL
-       AND to_ms > ? AND from_ms <= ? GROUP BY account`,
-  );
-  const anyUnnamed = db
-    .prepare(`SELECT 1 FROM gaps WHERE reason = 'unreadable' AND detail LIKE '${ONE_EVENT} %' LIMIT 1`)
-    .pluck();
-  const came = db.prepare("UPDATE gaps SET came_ms = ? WHERE id = ?");
-
+  const notCome = db.prepare("UPDATE gaps SET came_ms = NULL WHERE id = ?");
   /** Neighbours of one cause become one row, so that a gap that grows stays one gap. */
   function addFor(gap: NewGap, organization: string): void {
     const { stream, fromMs, toMs, reason, detail, events } = gap;
@@ -90,7 +78,7 @@ export function createGaps(db: State, clock: Clock) {
     },
 
     fill(stretches: readonly FilledStretch[]): void {
-      for (const { stream, fromMs, toMs, reasons, detail, id: only } of stretches) {
+      for (const { stream, fromMs, toMs, reasons, detail, hasCome, id: only } of stretches) {
         if (only !== undefined) {
           remove.run(only);
           continue;
@@ -99,6 +87,7 @@ export function createGaps(db: State, clock: Clock) {
         for (const row of overlapping.all(stream.account, stream.provider, fromMs, toMs) as GapRow[]) {
           if (!owners.has(row.organization) || !reasons.includes(row.reason)) continue;
           if (!asksFor(stream, row) || (detail !== undefined && detail !== row.detail)) continue;
+          if (hasCome && row.came_ms === null) continue;
           const { id, ...rest } = row;
           const isInside = row.from_ms >= fromMs && row.to_ms <= toMs;
           if (row.reason === "unreadable" && !isInside) continue;
@@ -109,20 +98,8 @@ export function createGaps(db: State, clock: Clock) {
       }
     },
 
-    /** Notes that late events came into the time of events without a name: they may be these, corrected. */
-    noteCame({ page, account, provider, isOwn, lateBeforeMs }: PageCommit, fresh: Iterable<number>): void {
-      if (anyUnnamed.get() === undefined) return;
-      for (const index of fresh) {
-        const timeMs = page.timesMs[index]!;
-        if (timeMs >= lateBeforeMs) continue;
-        const owner = page.organizations[page.organizationIndexes[index]!] ?? "";
-        // The gaps of a portal, and of a key's own organization, name no organization.
-        const organization = provider !== null || isOwn ? "" : owner;
-        const only = provider === null && organization === "" ? account : null;
-        const rows = awaited.all(organization, provider, only, only, timeMs, timeMs) as { id: number }[];
-        for (const { id } of rows) came.run(clock.now(), id);
-      }
-    },
+    /** What came into the time of this event was another one. */
+    notCome: (id: number): void => void notCome.run(id),
 
     ...createGapQueries(db),
   };

@@ -9,6 +9,7 @@ import type { ReadUntil } from "../core/roster.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../core/scanner.ts";
 import { createAlsoSeen } from "./also-seen.ts";
 import { createVersions } from "./archive/versions.ts";
+import { createCameGaps } from "./came-gaps.ts";
 import type { Connection, State } from "./database.ts";
 import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
 import { markedEdge } from "./edge.ts";
@@ -75,6 +76,7 @@ export function createJournal(
   const dedupe = createDedupe();
   const identities = createIdentities(db);
   const gaps = createGaps(db, clock);
+  const cameGaps = createCameGaps(db, clock);
   const windows = createWindows(db, gaps);
   const readers = createReaders(db, pages, id, clock);
   const versions = createVersions(db);
@@ -125,7 +127,7 @@ export function createJournal(
     if (commit.reader === null) {
       for (const [organization, { events, newestMs }] of byOrganization)
         countEvents.run(events, newestMs, commit.account, organization);
-      if (late.count > 0) gaps.noteCame(commit, deduped.fresh);
+      cameGaps.note(commit, deduped.fresh);
       sharedTime.noteFound(commit, deduped.fresh);
       sharedTime.noteSeen(commit, alsoSeen.note(commit, deduped, held));
     }

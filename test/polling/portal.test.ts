@@ -109,6 +109,8 @@ describe("R36 events that a portal and an organization show", () => {
     // As the version before left it.
     it.db.exec(`DROP TABLE also_seen; ALTER TABLE archive_tombstones DROP COLUMN reason;
       ALTER TABLE jobs DROP COLUMN ended_by; ALTER TABLE job_parts DROP COLUMN first_sent_ms;
+      DROP TRIGGER gaps_checksum_insert; DROP TRIGGER gaps_checksum_update;
+      DROP INDEX gaps_of_events; ALTER TABLE gaps DROP COLUMN came_ms;
       DELETE FROM migrations WHERE number >= 25; PRAGMA user_version = 24;
       UPDATE windows SET held_count = held_count - 5, counts = NULL WHERE api_count >= 5
         AND stream IN (SELECT id FROM streams WHERE provider IS NOT NULL)`);

@@ -1,4 +1,4 @@
-import type { FilledStretch, GapReason } from "../../core/gap.ts";
+import type { FilledStretch } from "../../core/gap.ts";
 import type { Appended } from "../../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondBefore } from "../../core/time.ts";
@@ -8,7 +8,7 @@ import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered, noteShuffled } from "./order.ts";
-import { begunAnew, expectedIn, hasPlace, movedBy, skippedIn } from "./pass.ts";
+import { begunAnew, expectedIn, hasPlace, movedBy, skippedIn, unnamedIn } from "./pass.ts";
 import { passTakenOver } from "./take-over.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
@@ -26,6 +26,7 @@ export async function commitPage(
   await append(context, window, served, {
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
+    passedOver: unnamedIn(pass),
     isExpected,
     change(found): WindowChange {
       const progressed = progress(context, window, pass, page, found, cursor, isExpected);
@@ -54,6 +55,7 @@ export async function append(
   commit: {
     readonly edge: readonly string[];
     readonly lateBeforeMs: number;
+    readonly passedOver: readonly TimeStretch[];
     /** Whether the event at this index comes again because we asked for it again. */
     isExpected?(index: number): boolean;
     change(found: Appended): WindowChange;
@@ -155,7 +157,7 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
     const reason = again > 0 ? CAME_TWICE : window.reason === CAME_TWICE ? null : window.reason;
     const counts = countsOf(window, found, pass.shown, skippedIn(pass));
     const read = { ...window, pass: null, reason, ...counts };
-    const filled = [filledBy(window)];
+    const filled = filledBy(window);
     // It was read again in the course of a sweep, which settles it.
     if (window.state !== "unread") return { put: [read], filled };
     const settled = settledAfter(read, pass, again, settings);
@@ -183,11 +185,13 @@ function countsOf(window: Window, found: Appended, shown: ShownCounts | undefine
   );
 }
 
-/** A whole pass ends the gaps inside its window; unreadable events only where it met none. */
-function filledBy({ stream, fromMs, toMs, pass }: Window): FilledStretch {
-  const reasons: GapReason[] = ["expired", "refused", "unchecked"];
-  if (pass === null || skippedIn(pass) === 0) reasons.push("unreadable");
-  return { stream, fromMs, toMs, reasons };
+/** A whole pass ends the gaps inside its window; those of unreadable events only where they have come. */
+function filledBy({ stream, fromMs, toMs }: Window): FilledStretch[] {
+  const at = { stream, fromMs, toMs };
+  return [
+    { ...at, reasons: ["expired", "refused", "unchecked"] },
+    { ...at, reasons: ["unreadable"], hasCome: true },
+  ];
 }
 
 /** The read part of a live window, as a window of its own. */

@@ -61,6 +61,11 @@ export async function formerName({ journal, account }: PollContext, { query }: P
   return undefined;
 }
 
+/** The gap of an event without a name whose name is known after all. */
+export function withEventName(gap: NewGap, name: string, timeMs: number): NewGap {
+  return { ...gap, fromMs: timeMs, toMs: timeMs + 1, detail: `${name}${gap.detail.slice(ONE_EVENT.length)}` };
+}
+
 /** The detail of the gap that an event with this id has where its name was not told. */
 export function formerDetail(bytes: Buffer | undefined, id: string | undefined): string | undefined {
   if (bytes === undefined || id === undefined || !isShownBy(bytes, id)) return undefined;
@@ -82,7 +87,7 @@ export async function changeBy(
   pass: Pass,
   gap: NewGap,
   former: string | undefined,
-): Promise<{ readonly gaps: readonly NewGap[]; readonly filled: readonly FilledStretch[] }> {
+): Promise<GapChange> {
   if (!isUnnamed(gap) && former === undefined) return { gaps: [gap], filled: [] };
   const known = (await ownGaps(context, stream)).filter(isUnnamed);
   if (!isUnnamed(gap)) {
@@ -91,7 +96,8 @@ export async function changeBy(
   }
   const own: Met = { ...gap, key: bytesKey(gap), isOfFields: isOfFields(gap) };
   const met = unnamedIn(pass).map((before) => ({ ...before, isOfFields: false }));
-  return { gaps: matched([...met, own], known).unknown.includes(own) ? [gap] : [], filled: [] };
+  const { unknown, metAgain } = matched([...met, own], known);
+  return { gaps: unknown.includes(own) ? [gap] : [], filled: [], metAgain };
 }
 
 /** What the gaps of a comparison change in the ledger, where they have no name. Those with a name are `named`. */
@@ -101,16 +107,16 @@ export async function settledBy(
   stretch: TimeStretch,
   gaps: readonly NewGap[],
   isReadable: (stretch: TimeStretch) => Promise<boolean>,
-): Promise<{ readonly gaps: readonly NewGap[]; readonly filled: readonly FilledStretch[] }> {
+): Promise<Required<GapChange>> {
   const known = await ownGaps(context, stream, stretch);
   const met = gaps
     .filter(isUnnamed)
     .map((gap) => ({ ...gap, gap, key: bytesKey(gap), isOfFields: isOfFields(gap) }));
-  const { unknown, left } = matched(met, known.filter(isUnnamed));
+  const { unknown, left, metAgain } = matched(met, known.filter(isUnnamed));
   const filled: FilledStretch[] = [];
-  const named: NamedSince[] = [...known, ...gaps.map((gap) => ({ ...gap, foundMs: null }))].filter(
-    (gap) => !isUnnamed(gap),
-  );
+  const isKnown = ({ detail }: NewGap) => known.some((gap) => gap.detail === detail);
+  const since = gaps.filter((gap) => !isKnown(gap)).map((gap) => ({ ...gap, foundMs: null }));
+  const named: NamedSince[] = [...known, ...since].filter((gap) => !isUnnamed(gap));
   for (const gap of left) {
     const at = gap.cameMs === null ? named.findIndex((other) => mayName(other, gap)) : undefined;
     if (at === -1) continue;
@@ -121,17 +127,24 @@ export async function settledBy(
     filled.push(endOf(stream, gap));
   }
   const fresh = new Set<NewGap>(unknown.map(({ gap }) => gap));
-  return { gaps: gaps.filter((gap) => !isUnnamed(gap) || fresh.has(gap)), filled };
+  return { gaps: gaps.filter((gap) => !isUnnamed(gap) || fresh.has(gap)), filled, metAgain };
+}
+
+/** A part of the change of a ledger. */
+interface GapChange {
+  readonly gaps: readonly NewGap[];
+  readonly filled: readonly FilledStretch[];
+  readonly metAgain?: readonly number[];
 }
 
 /** A gap with a name; `foundMs`: null in one of this comparison. */
 type NamedSince = Pick<Gap, "fromMs" | "toMs" | "detail" | "foundMs">;
 
-/** Whether the event of a gap without a name may have got this one since. Bytes of the whole event show that it is another. */
+/** Whether the event of a gap without a name may have got this one since. Its bytes tell, if they were those of the whole event. */
 function mayName({ detail, foundMs, ...at }: NamedSince, unnamed: Gap): boolean {
   if (!overlap(at, unnamed) || (foundMs !== null && foundMs < unnamed.foundMs!)) return false;
   const kept = unnamed.detail.slice(ONE_EVENT.length);
-  return !kept.startsWith(KEPT_APART) || !detail.includes(KEPT_APART) || detail.endsWith(kept);
+  return isOfFields(unnamed) ? detail.includes(KEPT_APART) : detail.endsWith(kept);
 }
 
 /** An event without a name that a reading has met. */
@@ -140,18 +153,40 @@ interface Met extends TimeStretch {
   readonly isOfFields: boolean;
 }
 
-/** The events that no gap may be about, and the gaps that are about none of them. */
+/**
+ * The events that no gap may be about, and the gaps that are about none of them. `metAgain`: gaps of events that are not
+ * readable still, so what came into their time is something else.
+ */
 function matched<Event extends Met>(met: readonly Event[], gaps: readonly Gap[]) {
-  // A gap whose event may have come is the last to be taken.
-  const left = gaps.toSorted((a, b) => Number(a.cameMs !== null) - Number(b.cameMs !== null));
-  const without = (events: readonly Event[], isSame: (event: Event, gap: Gap) => boolean) =>
-    events.filter((event) => {
-      const at = left.findIndex((gap) => overlap(gap, event) && isSame(event, gap));
-      if (at >= 0) left.splice(at, 1);
-      return at < 0;
-    });
-  const others = without(met, ({ key }, gap) => key === bytesKey(gap));
-  return { unknown: without(others, (event, gap) => event.isOfFields !== isOfFields(gap)), left };
+  const [unknown, left] = [new Set(met), new Set(gaps)];
+  const metAgain: number[] = [];
+  const take = (isSame: (event: Event, gap: Gap) => boolean) => {
+    const pairs = met.flatMap((event) =>
+      gaps.filter((gap) => isSame(event, gap)).map((gap) => ({ event, gap, share: shareOf(event, gap) })),
+    );
+    // The place fits best; of equal ones, a gap whose event may have come is the last to be taken.
+    pairs.sort((a, b) => b.share - a.share || Number(a.gap.cameMs !== null) - Number(b.gap.cameMs !== null));
+    for (const { event, gap, share } of pairs) {
+      if (share === 0 || !unknown.has(event) || !left.has(gap)) continue;
+      unknown.delete(event);
+      left.delete(gap);
+      if (gap.cameMs !== null) metAgain.push(gap.id!);
+    }
+  };
+  take(({ key }, gap) => key === bytesKey(gap));
+  take((event, gap) => event.isOfFields !== isOfFields(gap));
+  return { unknown: [...unknown], left: [...left], metAgain };
+}
+
+/** How much of their places is the same. Neighbours have the readable event between them in common, and nothing else. */
+function shareOf(one: TimeStretch, other: TimeStretch): number {
+  const fromMs = Math.max(one.fromMs, other.fromMs);
+  const toMs = Math.min(one.toMs, other.toMs);
+  const commonMs = toMs - fromMs;
+  const unitMs = fromMs % 1000 === 0 && toMs % 1000 === 0 ? 1000 : 1;
+  const isWhole = [one, other].some((place) => place.fromMs === fromMs && place.toMs === toMs);
+  if (commonMs <= 0 || (commonMs <= unitMs && !isWhole)) return 0;
+  return commonMs / (Math.max(one.toMs, other.toMs) - Math.min(one.fromMs, other.fromMs));
 }
 
 /** The gaps of single events of the organizations of a stream. */

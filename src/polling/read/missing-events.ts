@@ -1,11 +1,13 @@
 import { type FilledStretch, type Gap, gapNameOf, isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
+import { wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import type { MissingEvent, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import type { TimeStretch } from "../plan/sweep-times.ts";
+import { isInside, type TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
+import { withEventName } from "./former-gaps.ts";
 
 /*
  * Events that the service showed by their identity and that were not held (R9). Replicas of the service may differ:
@@ -114,6 +116,31 @@ export async function recheck(
     gaps.push({ stream, ...at, reason: "unreadable", detail, events: 1 });
   }
   return { missing, awaited, gaps, filled };
+}
+
+/**
+ * Where a slice could not read an event whose name the comparison has listed, its gap gets that name. Where all that was
+ * listed there is held, the event is one of another window.
+ */
+export async function withListedNames(
+  context: PollContext,
+  skips: readonly NewGap[],
+  met: readonly NewGap[],
+  doubtful: readonly MissingEvent[],
+): Promise<NewGap[]> {
+  const isNameless = (gap: NewGap) => isUnnamed(gap) && !met.includes(gap);
+  if (!skips.some(isNameless)) return [...skips];
+  const isHeld = await heldAmong(context, doubtful);
+  const listed = new Set(doubtful.filter((event) => event.name !== undefined && !isHeld.has(event)));
+  return skips.flatMap((gap) => {
+    if (!isNameless(gap)) return [gap];
+    const at = { fromMs: wholeSecondBefore(gap.fromMs), toMs: wholeSecondAfter(gap.toMs) };
+    const isThere = ({ placeMs }: MissingEvent) => isInside(at, placeMs);
+    const event = [...listed].find(isThere);
+    if (event === undefined) return doubtful.some(isThere) ? [] : [gap];
+    listed.delete(event);
+    return [withEventName(gap, event.name!, event.placeMs)];
+  });
 }
 
 async function heldAmong(

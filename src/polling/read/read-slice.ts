@@ -1,4 +1,4 @@
-import type { NewGap } from "../../core/gap.ts";
+import { isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
@@ -51,7 +51,8 @@ export async function readSlice(
             `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
             ownerAt(page, index),
           );
-      const commit = { edge, lateBeforeMs: window.toMs, isExpected, change: () => ({}) };
+      const passedOver = skips.filter(isUnnamed);
+      const commit = { edge, lateBeforeMs: window.toMs, passedOver, isExpected, change: () => ({}) };
       const appended = await context.gate.commit(SWEEP, signal, () =>
         append(context, window, served, commit),
       );

@@ -1,4 +1,4 @@
-import { TOO_LARGE } from "../../core/gap.ts";
+import { isUnnamed, type NewGap, TOO_LARGE } from "../../core/gap.ts";
 import { IDENTITY_BYTES, UNDATED_MS } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
@@ -194,7 +194,12 @@ export async function commitSkip(
   await keepSkipped(context, window, skipped);
   const reason = PASSED_OVER[skipped.reason];
   const gap = await skipGap(context, window, skipped);
-  const isOwn = isSkippedIn(skipped, window.fromMs, window.live ? Number.POSITIVE_INFINITY : window.toMs);
+  const isOwn = isSkippedIn(
+    skipped,
+    gap,
+    window.fromMs,
+    window.live ? Number.POSITIVE_INFINITY : window.toMs,
+  );
   const former = formerDetail(skipped.bytes, skipped.name?.id);
   const begun = former === undefined ? window.pass! : withoutSkip(window.pass!, bytesKey({ detail: former }));
   const pass = skippedOne(begun, cursor, isOwn ? nameInPass(gap) : undefined);
@@ -203,7 +208,9 @@ export async function commitSkip(
     await context.journal.changeWindows({ put: [passed] });
     warnOfReader(context, window, gap.detail);
   } else {
-    const change = await changeBy(context, window.stream, begun, gap, former);
+    // One without a name that is of the next window gets its gap there.
+    const isOthers = !isOwn && isUnnamed(gap);
+    const change = isOthers ? {} : await changeBy(context, window.stream, begun, gap, former);
     await context.journal.changeWindows({ put: [passed], ...change });
     await warnOfMissing(context);
   }
@@ -212,10 +219,10 @@ export async function commitSkip(
 
 /**
  * Whether the event is of this time. A request begins and ends at whole seconds, so it also shows events of its
- * neighbours. One without a readable time counts where it was met.
+ * neighbours. One without a readable time is where its place begins: the events before it are known.
  */
-export function isSkippedIn({ name }: SkippedEvent, fromMs: number, toMs: number): boolean {
-  return name === undefined || (name.timeMs >= fromMs && name.timeMs < toMs);
+export function isSkippedIn({ name }: SkippedEvent, gap: NewGap, fromMs: number, toMs: number): boolean {
+  return name === undefined ? gap.fromMs < toMs : name.timeMs >= fromMs && name.timeMs < toMs;
 }
 
 /** Keeps the bytes; the ledger is changed by the caller. */

@@ -38,7 +38,9 @@ export async function skipGap(
   if (name === undefined) {
     const fromMs = reachedMs ?? startMs;
     const isPlace = nextMs !== undefined && pass!.isUnordered !== true && !isUnordered(context);
-    const endMs = Math.min(live ? begunMs : toMs, isPlace ? behind(nextMs) : Number.POSITIVE_INFINITY);
+    // A live pass shows events up to the time of its answers.
+    const lastMs = live ? Math.max(begunMs, context.serviceClock.now() + 1) : toMs;
+    const endMs = Math.min(lastMs, isPlace ? behind(nextMs) : Number.POSITIVE_INFINITY);
     return { ...gap, stream, fromMs, toMs: Math.max(fromMs + 1, endMs) };
   }
   const isMember = stream.organizations.length > 1 && stream.organizations.includes(name.owner);

@@ -11,7 +11,7 @@ import { combined, countsFrom, heldQuery, type PassCounts, withFormer, withMissi
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { settledBy } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
-import { gapOf, namedGaps, recheck } from "./missing-events.ts";
+import { gapOf, namedGaps, recheck, withListedNames } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
 import { readSlice } from "./read-slice.ts";
 import { firstPass, readWindow } from "./read-window.ts";
@@ -145,11 +145,10 @@ async function fetchMissing(
 ) {
   const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
   const skips = seen.skips.filter((gap) => isUnnamed(gap) || !isSliced(gap.fromMs));
-  // The comparison has named the events that a slice could not, or met them too: they are judged by that.
-  const isSeen = (skip: TimeStretch) => {
-    const at = { fromMs: wholeSecondBefore(skip.fromMs), toMs: wholeSecondAfter(skip.toMs) };
-    const isNear = ({ fromMs, toMs }: TimeStretch) => fromMs < at.toMs && at.fromMs < toMs;
-    return seen.doubtful.some(({ placeMs }) => isInside(at, placeMs)) || seen.skips.some(isNear);
+  /** The comparison has met it too. */
+  const isMet = (skip: TimeStretch) => {
+    const [fromMs, toMs] = [wholeSecondBefore(skip.fromMs), wholeSecondAfter(skip.toMs)];
+    return seen.skips.some((gap) => gap.fromMs < toMs && fromMs < gap.toMs);
   };
   const shown: Record<string, number> = {};
   const show = (owner: string) => {
@@ -166,10 +165,11 @@ async function fetchMissing(
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
     const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
-    skips.push(...read.skips.filter((gap) => (isUnnamed(gap) ? !isSeen(gap) : !isCounted(gap))));
+    skips.push(...read.skips.filter((gap) => (isUnnamed(gap) ? !isMet(gap) : !isCounted(gap))));
   }
-  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
-  const settled = await settledBy(context, window, stretch, [...skips, ...gaps], (rest) =>
+  const own = await withListedNames(context, skips, seen.skips, seen.doubtful);
+  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, own);
+  const settled = await settledBy(context, window, stretch, [...own, ...gaps], (rest) =>
     isReadable(context, window, rest, signal),
   );
   // What is missing is shown, and not held.
@@ -183,13 +183,14 @@ async function fetchMissing(
     // The former count has the events that a gap has named.
     newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
     awaited,
-    passedOver: skips.length + gaps.length,
+    passedOver: own.length + gaps.length,
     filled: [...filled, ...settled.filled],
+    metAgain: settled.metAgain,
     gaps: window.reader === null ? settled.gaps : [],
     countedIn: (now: LedgerNow) => {
       const stored = now.window(window.id) ?? window;
       const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, returned) });
-      const [counted, ownerless] = withSkips(window, shown, skips);
+      const [counted, ownerless] = withSkips(window, shown, own);
       return countsFrom(window.stream, counted, held, ownerless);
     },
   };

@@ -93,7 +93,7 @@ export async function* pagesOf(
         const passed = { ...window, toMs: stretch.toMs, pass };
         await keepSkipped(context, passed, served.skipped);
         const gap = await skipGap(context, passed, served.skipped);
-        const isOwn = isSkippedIn(served.skipped, stretch.fromMs, stretch.toMs);
+        const isOwn = isSkippedIn(served.skipped, gap, stretch.fromMs, stretch.toMs);
         const isAnother = isUnnamed(gap) || !skips.some(({ detail }) => detail === gap.detail);
         if (isOwn && isAnother) skips.push(gap);
         pass = skippedOne(pass, searchAfter!, nameInPass(gap));
