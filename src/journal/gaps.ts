@@ -44,6 +44,7 @@ export function createGaps(db: State, clock: Clock) {
   );
   const remove = db.prepare("DELETE FROM gaps WHERE id = ?");
   const notCome = db.prepare("UPDATE gaps SET came_ms = NULL WHERE id = ?");
+
   /** Neighbours of one cause become one row, so that a gap that grows stays one gap. */
   function addFor(gap: NewGap, organization: string): void {
     const { stream, fromMs, toMs, reason, detail, events } = gap;
