@@ -223,7 +223,7 @@ async function assemble(
     restoredMs: restoredMs(db),
     ...{ clock, log, alarms },
   });
-  const following = { journal, db, clock, metrics, draining: isDraining, hasDrift: config.drift };
+  const following = { config, journal, db, clock, metrics, draining: isDraining };
   const followers = await openFollowers({ ...following, applyImports: imports.apply });
   const lane = options.lane && config.shard?.index;
   const actions = createActions({ config, db, journal, accounts, deliveries, archives, clock, lane });

@@ -25,6 +25,8 @@ export const PADDING_BYTES: i32 = 32;
 export const ROWS: usize = memory.data(ROWS_MAX * STRIDE * 4, 16);
 /** When each event happened, in milliseconds; NaN where the caller has to find out. */
 export const TIMES: usize = memory.data(ROWS_MAX * 8, 16);
+/** The shape of each. */
+export const SHAPES: usize = memory.data(ROWS_MAX * 8, 16);
 /** A field is copied sixteen bytes at a time: the last may reach a little behind its key. */
 export const KEYS: usize = memory.data(ROWS_MAX * KEY_BYTES + 16, 16);
 /** Blocks of each key; 0 where the caller has to make the identity. */

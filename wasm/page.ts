@@ -1,6 +1,7 @@
 /*
- * The work on every byte of a page, on vectors of sixteen bytes: finding its events and the fields that the
- * program steers by, and making the identity and the checksum of each event. src/core/engine.ts is its caller.
+ * The work on every byte of a page, on vectors of sixteen bytes: finding its events, their shapes and the fields
+ * that the program steers by, and making the identity and the checksum of each event. src/core/wasm-engine.ts is its
+ * caller.
  */
 import {
   DIGESTS,
@@ -18,6 +19,7 @@ import {
   ROWS_MAX,
   RUNS,
   SERVICE,
+  SHAPES,
   STRIDE,
   TEXT,
   TIMES,
@@ -26,6 +28,7 @@ import {
 import { hashFour, pad } from "./sha256";
 import { xxh64 } from "./xxh64";
 
+export { setSeed } from "./shape";
 export { begin, consumedBytes, failureKind, failureOffset, hasLineBreaks, scan } from "./scan";
 export {
   DIGESTS,
@@ -37,6 +40,7 @@ export {
   ROWS,
   ROWS_MAX,
   RUNS,
+  SHAPES,
   TEXT,
   TIMES,
 };

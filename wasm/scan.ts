@@ -1,5 +1,48 @@
-import { CORRELATION, ID, ORGANIZATION, ROWS, ROWS_MAX, RUNS, STRIDE, TEXT, TIMES, TIMESTAMP } from "./memory";
-import { columnOf, columnOfSpelled } from "./steering";
+import { mix, mixBytes, step } from "./hash";
+import {
+  areMembersFull,
+  expectedAt,
+  FIRST_KEYS,
+  following,
+  forgetMembers,
+  inside,
+  keyLength,
+  kindOfMember,
+  memberFor,
+  pathOfMember,
+} from "./members";
+import {
+  CORRELATION,
+  EVENT_TYPE,
+  ID,
+  ORGANIZATION,
+  ROWS,
+  ROWS_MAX,
+  RUNS,
+  SERVICE,
+  SHAPES,
+  STRIDE,
+  TEXT,
+  TIMES,
+  TIMESTAMP,
+} from "./memory";
+import {
+  addElement,
+  beginShape,
+  ELEMENTS_MAX,
+  elementPath,
+  END,
+  mixPlain,
+  mixShape,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  pathOf,
+  setShape,
+  shape,
+  SHAPE_DEPTH_MAX,
+  STRING,
+} from "./shape";
+import { columnOf, columnOfSpelled, isChanges, isFromOrTo } from "./steering";
 import { timeMs } from "./time";
 
 /*
@@ -106,6 +149,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
         break;
       }
       store<f64>(TIMES + rows * 8, timeOf(row));
+      store<u64>(SHAPES + rows * 8, shape);
       store<u8>(RUNS + rows, rows > 0 && isSameOrganization(before, row));
       before = load<i64>(row + ORGANIZATION * 4);
       rebase(row, base - <i32>TEXT);
@@ -161,87 +205,180 @@ function rebaseFour(at: usize, by: i32): void {
   v128.store(at, i32x4.add(addresses, v128.and(isThere, i32x4.splat(by))));
 }
 
-function scanEvent(start: usize, row: usize): usize {
+/** What a key means, beside the number of its column in the lowest four bits. */
+const COLUMN: u32 = 15;
+/** Its value is part of the shape. */
+const DECIDES: u32 = 16;
+/** Nothing of its value is part of the shape. */
+const FREE: u32 = 32;
+const OPENS_CORRELATION: u32 = 64;
+const OPENS_CHANGES: u32 = 128;
+
+/** The row of the event that is being scanned. */
+let row: usize = 0;
+
+function scanEvent(start: usize, ownRow: usize): usize {
+  row = ownRow;
   store<i32>(row, <i32>start);
   const absent = i32x4.splat(-1);
   v128.store(row + 8, absent);
   v128.store(row + 24, absent);
   v128.store(row + 40, absent);
+  if (areMembersFull()) forgetMembers();
+  beginShape();
+  const end = scanObject(start, 0, EVENT, FIRST_KEYS, 1);
+  store<i32>(row + 4, <i32>end);
+  return end;
+}
+
+/** Objects whose keys may mean something. */
+const EVENT: u32 = 0;
+const OTHER: u32 = 1;
+
+/**
+ * An object and the shape of all that is in it; the event itself has depth 1. `opener`: EVENT, OTHER, or what its own key
+ * means. Of duplicate keys the last counts, as in JSON.parse.
+ */
+function scanObject(start: usize, path: u64, opener: u32, expected: usize, depth: i32): usize {
+  // Members are mixed in locally: a global variable costs a store and a load for each.
+  let own = step(shape, OPEN_OBJECT);
+  let keys = expected;
   let at = skipBlank(start + 1);
   if (load<u8>(at) == 0x7d) {
-    store<i32>(row + 4, <i32>at + 1);
+    setShape(step(own, END));
     return at + 1;
   }
   while (true) {
-    const column = scanKey(at);
-    at = behindKey;
-    if (at == 0) return 0;
-    const value = at;
-    if (column == CORRELATION) {
-      at = scanCorrelation(at, row);
-      if (at == 0) return 0;
+    let member = expectedAt(keys, at);
+    let value: usize = 0;
+    let child: u64 = 0;
+    let kind: u32 = 0;
+    if (member != 0) {
+      value = skipBlank(at + keyLength(member));
+      child = pathOfMember(member);
+      kind = kindOfMember(member);
     } else {
-      at = skipValue(at, 1);
-      if (at == 0) return 0;
-      if (column != 0) note(row, column, value, at);
+      value = scanKey(at, path, opener, keys);
+      if (value == 0) return 0;
+      member = keyMember;
+      child = keyPath;
+      kind = keyKind;
+    }
+    keys = member == 0 ? 0 : following(member);
+    if (kind == OPENS_CORRELATION) store<i32>(row + CORRELATION * 4, -1);
+    if (load<u8>(value) == 0x22) {
+      own = step(own, (kind & FREE) == 0 ? child ^ STRING : child);
+      at = skipString(value);
+    } else {
+      setShape(step(own, child));
+      at = (kind & FREE) == 0 ? scanOther(value, child, kind, member, depth) : skipValue(value, depth);
+      own = shape;
+    }
+    if (at == 0) return 0;
+    if ((kind & COLUMN) != 0) {
+      note(kind & COLUMN, value, at);
+      if ((kind & DECIDES) != 0) own = mixBytes(own, value, <i32>(at - value));
     }
     at = skipBlank(at);
     const next = load<u8>(at);
     if (next == 0x7d) break;
-    if (next != 0x2c) return fail(WANTS_OBJECT_END, at);
+    if (next != 0x2c) return fail(depth == 1 ? WANTS_OBJECT_END : WANTS_VALUE_END, at);
     at = skipBlank(at + 1);
   }
-  store<i32>(row + 4, <i32>at + 1);
+  setShape(step(own, END));
   return at + 1;
 }
 
-/** The id inside a correlation object; of duplicate keys the last counts, as in JSON.parse. */
-function scanCorrelation(start: usize, row: usize): usize {
-  store<i32>(row + CORRELATION * 4, -1);
-  if (load<u8>(start) != 0x7b) return skipValue(start, 1);
-  let at = skipBlank(start + 1);
-  if (load<u8>(at) == 0x7d) return at + 1;
-  while (true) {
-    const column = scanKey(at);
-    at = behindKey;
-    if (at == 0) return 0;
-    const value = at;
-    at = skipValue(at, 2);
-    if (at == 0) return 0;
-    if (column == ID) note(row, CORRELATION, value, at);
-    at = skipBlank(at);
-    const next = load<u8>(at);
-    if (next == 0x7d) return at + 1;
-    if (next != 0x2c) return fail(WANTS_OBJECT_END, at);
-    at = skipBlank(at + 1);
+/** A value that is no text: its type, and the shape of what is in it. `member` is that of its key. */
+function scanOther(at: usize, path: u64, opener: u32, member: usize, depth: i32): usize {
+  const first = load<u8>(at);
+  if ((first | 0x20) == 0x7b) {
+    if (depth < SHAPE_DEPTH_MAX) {
+      const expected: usize = member == 0 ? 0 : inside(member);
+      if (first == 0x5b) return scanArray(at, path, opener, expected, depth + 1);
+      return scanObject(at, path, opener == OPENS_CORRELATION ? opener : OTHER, expected, depth + 1);
+    }
+    mixShape(first == 0x7b ? OPEN_OBJECT : OPEN_ARRAY);
+    return skipContainer(at, depth + 1);
   }
+  const end = skipPlain(at, first);
+  if (end != 0) mixPlain(at, end);
+  return end;
 }
 
-function note(row: usize, column: i32, start: usize, end: usize): void {
+/** `expected`: the first keys of the objects in it. */
+function scanArray(start: usize, path: u64, opener: u32, expected: usize, depth: i32): usize {
+  const outer = shape;
+  const elements = elementPath(path);
+  let known = 0;
+  let sum: u64 = 0;
+  let at = skipBlank(start + 1);
+  if (load<u8>(at) != 0x5d) {
+    for (let count = 1; ; count++) {
+      if (count > ELEMENTS_MAX) at = skipValue(at, depth);
+      else {
+        beginShape();
+        at = scanElement(at, elements, opener, expected, depth);
+        if (at != 0 && addElement(depth, known)) {
+          known++;
+          sum += mix(shape, OPEN_ARRAY);
+        }
+      }
+      if (at == 0) return 0;
+      at = skipBlank(at);
+      const next = load<u8>(at);
+      if (next == 0x5d) break;
+      if (next != 0x2c) return fail(WANTS_VALUE_END, at);
+      at = skipBlank(at + 1);
+    }
+  }
+  setShape(step(step(outer, OPEN_ARRAY), sum));
+  return at + 1;
+}
+
+function scanElement(at: usize, path: u64, opener: u32, expected: usize, depth: i32): usize {
+  const first = load<u8>(at);
+  if (first == 0x22) {
+    mixShape(STRING);
+    return skipString(at);
+  }
+  if (first != 0x7b || depth >= SHAPE_DEPTH_MAX) return scanOther(at, path, OTHER, 0, depth);
+  return scanObject(at, path, opener == OPENS_CHANGES ? opener : OTHER, expected, depth + 1);
+}
+
+function note(column: u32, start: usize, end: usize): void {
   store<i32>(row + column * 4, <i32>start);
   store<i32>(row + column * 4 + 4, <i32>end);
 }
 
-/** Where the value of the key stands that `scanKey` has read; 0 where it failed. */
-let behindKey: usize = 0;
+/** The key that `scanKey` has read: its path, what it means, and its member; 0 where it has none. */
+let keyPath: u64 = 0;
+let keyKind: u32 = 0;
+let keyMember: usize = 0;
 
-/** Reads a key and its colon; gives the column of a steering field, or 0. */
-function scanKey(start: usize): i32 {
+/** Reads a key that was not expected, and its colon. Gives the place of its value, or 0. */
+function scanKey(start: usize, path: u64, opener: u32, expected: usize): usize {
   const escapesBefore = escapes;
-  let at = skipString(start);
-  behindKey = 0;
-  if (at == 0) return 0;
-  const length = <i32>(at - start) - 2;
-  let column = columnOf(start + 1, length);
-  // An escape can spell a steering key too.
-  if (escapes != escapesBefore) column = columnOfSpelled(start + 1, at - 1);
-  at = skipBlank(at);
-  if (load<u8>(at) != 0x3a) {
-    fail(WANTS_COLON, at);
-    return 0;
-  }
-  behindKey = skipBlank(at + 1);
-  return column;
+  const end = skipString(start);
+  if (end == 0) return 0;
+  const length = <i32>(end - start) - 2;
+  keyPath = pathOf(path, start + 1, length);
+  keyKind = kindOf(start + 1, length, opener, escapes != escapesBefore);
+  const at = skipBlank(end);
+  if (load<u8>(at) != 0x3a) return fail(WANTS_COLON, at);
+  keyMember = at == end ? memberFor(keyPath, keyKind, start, length + 3, expected) : 0;
+  return skipBlank(at + 1);
+}
+
+/** What a key means in this object. An escape can spell a key that has a meaning too. */
+function kindOf(key: usize, length: i32, opener: u32, hasEscape: bool): u32 {
+  if (opener == OTHER) return 0;
+  if (opener == OPENS_CHANGES) return isFromOrTo(key, length) ? FREE : 0;
+  const column: u32 = hasEscape ? columnOfSpelled(key, key + length) : columnOf(key, length);
+  if (opener == OPENS_CORRELATION) return column == ID ? CORRELATION : 0;
+  if (column == CORRELATION) return OPENS_CORRELATION;
+  if (column == SERVICE || column == EVENT_TYPE) return column | DECIDES;
+  return column == 0 && isChanges(key, length) ? OPENS_CHANGES : column;
 }
 
 function skipValue(at: usize, depth: i32): usize {

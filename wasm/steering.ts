@@ -36,6 +36,23 @@ function columnIf(at: usize, length: i32, entry: usize): i32 {
   return (same & all) == all ? load<i32>(entry, 4) : 0;
 }
 
+/** Eight letters in the order of memory. */
+const CHANGES: u64 = 0x0073_6567_6e61_6863;
+
+/** "changes", with its closing quote behind it. */
+// @ts-ignore: decorator
+@inline
+export function isChanges(key: usize, length: i32): bool {
+  return length == 7 && (load<u64>(key) & 0x00ff_ffff_ffff_ffff) == CHANGES;
+}
+
+/** "from" or "to". */
+// @ts-ignore: decorator
+@inline
+export function isFromOrTo(key: usize, length: i32): bool {
+  return length == 4 ? load<u32>(key) == 0x6d6f7266 : length == 2 && load<u16>(key) == 0x6f74;
+}
+
 const SPELLED_MAX: i32 = 12;
 const SPELLED: usize = memory.data(16);
 

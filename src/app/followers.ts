@@ -1,3 +1,4 @@
+import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import type { DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
@@ -8,17 +9,18 @@ import type { State } from "../journal/database.ts";
 import { createDriftStore } from "../journal/drift-counts.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { createDrift } from "../services/count-drift.ts";
+import { isOcsfUsed } from "./sinks.ts";
 
 /** Readers of the program itself; a sink cannot have such a name. */
 export const TRACKER = "~imports";
 export const DRIFT = "~drift";
 
 export interface FollowersParts {
+  readonly config: Pick<Config, "drift" | "sinks">;
   readonly journal: SqliteJournal;
   readonly db: State;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly hasDrift: boolean;
   /** True while nothing more will come. */
   draining(): boolean;
   applyImports(events: readonly JournalEvent[]): void | Promise<void>;
@@ -27,7 +29,7 @@ export interface FollowersParts {
 /** The readers of the journal inside the program. */
 export async function openFollowers(parts: FollowersParts): Promise<readonly Follower[]> {
   const imports = await followImports(parts);
-  if (parts.hasDrift) return [imports, await followDrift(parts)];
+  if (parts.config.drift) return [imports, await followDrift(parts)];
   await parts.journal.readers.forget(DRIFT);
   return [imports];
 }
@@ -50,9 +52,11 @@ async function followImports({ journal, clock, draining, applyImports }: Followe
 }
 
 /** Counts drift; counts and position move together, so that a crash counts nothing twice. */
-async function followDrift({ journal, db, clock, draining, metrics }: FollowersParts): Promise<Follower> {
+async function followDrift(parts: FollowersParts): Promise<Follower> {
+  const { config, journal, db, clock, draining, metrics } = parts;
   const reader = await journal.reader(DRIFT);
-  const drift = createDrift(undefined, lostClass);
+  // The class of an event matters where it is written.
+  const drift = createDrift(undefined, isOcsfUsed(config) ? lostClass : undefined);
   const store = createDriftStore(db);
   const stored = store.rows();
   drift.load(stored);

@@ -10,6 +10,7 @@ import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { filterOf } from "../delivery/filter.ts";
 import { formats } from "../formats/index.ts";
+import { ocsf } from "../formats/ocsf.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
 import { describe } from "../services/index.ts";
 import { reads } from "../services/read/read-paths.ts";
@@ -38,12 +39,12 @@ function mismatchAlarm(
 }
 
 /** With the archives, which read the journal in their own way. */
-export function allSinks(config: Config): readonly SinkConfig[] {
+export function allSinks(config: Pick<Config, "sinks">): readonly SinkConfig[] {
   return config.sinks as unknown as readonly SinkConfig[];
 }
 
 /** The sinks that delivery serves. */
-export function sinkConfigs(config: Config): readonly SinkConfig[] {
+export function sinkConfigs(config: Pick<Config, "sinks">): readonly SinkConfig[] {
   return allSinks(config).filter(({ type }) => type !== "archive");
 }
 
@@ -85,8 +86,16 @@ function chosenFormat(sink: SinkConfig): { readonly type: string; readonly optio
 
 /** Whether a sink has a format that converts by recipes. */
 export function areRecipesUsed(config: Config): boolean {
-  const names = new Set(sinkConfigs(config).map((sink) => chosenFormat(sink).type));
+  const names = formatNames(config);
   return formats.some(({ name, hasRecipes }) => hasRecipes && names.has(name));
+}
+
+export function isOcsfUsed(config: Pick<Config, "sinks">): boolean {
+  return formatNames(config).has(ocsf.name);
+}
+
+function formatNames(config: Pick<Config, "sinks">): ReadonlySet<string> {
+  return new Set(sinkConfigs(config).map((sink) => chosenFormat(sink).type));
 }
 
 /** By the converter alone. */

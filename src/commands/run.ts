@@ -28,8 +28,7 @@ export function registerRun(program: Command, io: Io): void {
       const { createPreparer } = await import("../polling/prepare/preparer.ts");
       const { reads } = await import("../services/read/read-paths.ts");
       const { areRecipesUsed } = await import("../app/sinks.ts");
-      const records = areRecipesUsed(config);
-      const preparer = createPreparer(systemClock, config.drift || records ? { reads, records } : {});
+      const preparer = createPreparer(systemClock, areRecipesUsed(config) ? { reads } : {});
       const { createEncoder } = await import("../app/encode/thread.ts");
       const encoder = createEncoder(systemClock);
       if (config.cluster !== undefined) {

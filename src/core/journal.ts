@@ -4,7 +4,6 @@ import type { PageLease } from "./page-lease.ts";
 import type { EventsInPlace, PageSlice } from "./page-slice.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
-import type { NumberedShapes } from "./shape-engine.ts";
 import type { SinkState } from "./sink-state.ts";
 import type { Stream, Window, WindowChange, WindowState } from "./window.ts";
 
@@ -216,6 +215,8 @@ export interface JournalPage {
   readonly inPlace?: EventsInPlace | undefined;
   /** A copy of the events from `from` to before `to` for another thread. */
   slice?(from: number, to: number): PageSlice;
+  /** The shapes of events, as in a scanned page; shares the page's memory. */
+  shapes(from: number, to: number): Int32Array;
   /** Whether the event with this index names a correlation; most do not. */
   hasCorrelation(index: number): boolean;
   /** The position after the event with this index in the page. */
@@ -235,8 +236,8 @@ export interface Lines {
   alikeFrom(from: number, to: number): number;
   /** Whole zstd frames with exactly these lines, where the journal has such; shares the page's memory. */
   frames?(from: number, to: number): Uint8Array | undefined;
-  /** The numbers of their shapes, where these were made already; shares the page's memory. */
-  shapes?(from: number, to: number): NumberedShapes | undefined;
+  /** The answers of its events, where these were found already; shares the page's memory. */
+  answers?(from: number, to: number): Int32Array | undefined;
 }
 
 /** Where an event is in the journal. */

@@ -11,6 +11,7 @@ export const IDENTITY_BYTES = 16;
 export interface PageScratch {
   readonly columns: Int32Array;
   readonly timesMs: Float64Array;
+  readonly shapes: Int32Array;
   readonly runs: Uint8Array;
   readonly identities: Buffer;
   readonly digests: Uint32Array;
@@ -26,6 +27,7 @@ export function createPageScratch() {
         const larger = arraysOf(Math.max(1024, count, 2 * arrays.runs.length));
         larger.columns.set(arrays.columns);
         larger.timesMs.set(arrays.timesMs);
+        larger.shapes.set(arrays.shapes);
         larger.runs.set(arrays.runs);
         larger.identities.set(arrays.identities);
         larger.digests.set(arrays.digests);
@@ -45,6 +47,7 @@ function arraysOf(events: number): PageScratch {
   return {
     columns: new Int32Array(events * STRIDE),
     timesMs: new Float64Array(events),
+    shapes: new Int32Array(2 * events),
     runs: new Uint8Array(events),
     identities: Buffer.allocUnsafeSlow(events * IDENTITY_BYTES),
     digests: new Uint32Array(events),

@@ -7,6 +7,8 @@ export interface EventRecords {
   readonly bytes: Uint8Array;
   /** Where each one begins, and where the last one ends. Some events have none: theirs are empty. */
   readonly places: Uint32Array;
+  /** All that converters read of each event and do not copy, as a hash of two numbers; zeros where it is not known. */
+  readonly answers: Int32Array;
 }
 
 /** The events of a page in place: the arrays are the page's own. */

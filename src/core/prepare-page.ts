@@ -2,8 +2,8 @@ import { type Allocate, allocateAnew } from "./buffer-pool.ts";
 import { identityDigest, ownerBytes } from "./identity.ts";
 import type { PageBody } from "./page-body.ts";
 import { IDENTITY_BYTES } from "./page-scratch.ts";
+import type { EventRecords } from "./page-slice.ts";
 import { EVENTS_MAX, FIELD, fieldText, type ScannedPage, type Scanning, scanWith } from "./scanner.ts";
-import type { NumberedShapes } from "./shape-engine.ts";
 import { type Engine, withEngine } from "./wasm-engine.ts";
 
 /**
@@ -27,8 +27,8 @@ export interface PreparedPage {
   readonly spans: readonly Span[];
   /** All of the page as the journal stores it, where that was made already. The page is lines then, if it can be. */
   readonly body?: PageBody | undefined;
-  /** The numbers of all events' shapes, where these were made already. */
-  readonly shapes?: NumberedShapes | undefined;
+  /** Records of all events, where recipes use them. */
+  readonly records?: EventRecords | undefined;
 }
 
 export interface Span {

@@ -1,6 +1,7 @@
+import { PROCESS_SEED } from "./process-seed.ts";
 import type { ReadKind, Reads } from "./reads.ts";
 import { createManyConverter, type ManyConverter, putAscii } from "./recipe-many.ts";
-import { KINDS, openRecipeModule, RECIPE_SEED } from "./recipe-module.ts";
+import { KINDS, openRecipeModule } from "./recipe-module.ts";
 
 /** A slice of the event that a recipe may copy, without the quotes of a string. */
 export interface EventSlice {
@@ -102,7 +103,7 @@ const PADDING_BYTES = 64;
 const CHECKED_FIRST = 4;
 
 export function createRecipeEngine(reads: Reads): RecipeEngine {
-  const { call, grow } = openRecipeModule(reads, RECIPE_SEED);
+  const { call, grow } = openRecipeModule(reads, PROCESS_SEED);
   const [text, out, heap] = [call.TEXT.value, call.OUT_ONE.value, call.HEAP.value];
   const textBytesMax = call.TEXT_BYTES.value;
   const [specials, specialBytes] = [call.SPECIALS.value, call.SPECIAL_BYTES.value];

@@ -1,6 +1,7 @@
 import { IDENTITY_BYTES, STRIDE } from "./page-scratch.ts";
 import type { EventRecords, EventsInPlace } from "./page-slice.ts";
-import { type ModuleMemory, RECIPE_SEED, type RecipeExports } from "./recipe-module.ts";
+import { PROCESS_SEED } from "./process-seed.ts";
+import type { ModuleMemory, RecipeExports } from "./recipe-module.ts";
 
 /** Converts many events by their recipes at once. */
 export interface ManyConverter {
@@ -36,7 +37,7 @@ export function createManyConverter(call: RecipeExports, memoryNow: () => Module
     const begins = numbers.subarray(places.recordPlaces, places.recordPlaces + to - from + 1);
     const start = records?.places[from] ?? 0;
     const end = records?.places[to] ?? 0;
-    if (records?.seed !== RECIPE_SEED || end - start > call.OUT_BYTES.value) begins.fill(0);
+    if (records?.seed !== PROCESS_SEED || end - start > call.OUT_BYTES.value) begins.fill(0);
     else {
       for (let at = 0; at < begins.length; at++) begins[at] = records.places[from + at]! - start;
       bytes.set(records.bytes.subarray(start, end), places.records);

@@ -1,5 +1,5 @@
-import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { seedNumbers } from "./process-seed.ts";
 import type { ChangeKind, ReadKind, Reads } from "./reads.ts";
 
 interface Place {
@@ -58,13 +58,10 @@ export interface RecipeExports {
   isCheckDue(): number;
   addRecipe(low: number, high: number, address: number): void;
   clearRecipes(): void;
-  readonly SHAPE_NUMBERS: Place;
-  readonly ANSWER_NUMBERS: Place;
-  readonly SHAPES_MAX: Place;
-  readShapes(length: number): number;
-  readRows(count: number, base: number, wantsRecords: number): void;
-  lastNumber(): number;
-  clearShapes(): void;
+  readonly ANSWERS: Place;
+  readonly EVENTS_MAX: Place;
+  readLines(length: number): number;
+  readRows(count: number, base: number): void;
 }
 
 /** By the numbers of wasm/recipe/kinds.ts. */
@@ -97,10 +94,10 @@ export interface ModuleMemory {
   readonly view: DataView;
 }
 
-/** Eight random bytes, in hexadecimal digits. Instances with the same seed can use each other's records of events. */
-export const RECIPE_SEED = randomBytes(8).toString("hex");
-
-/** A new instance that knows how converters read events. `grow` gives at least so many bytes. */
+/**
+ * A new instance that knows how converters read events. Instances with the same seed can use each other's records of
+ * events. `grow` gives at least so many bytes.
+ */
 export function openRecipeModule(
   reads: Reads,
   seed: string,
@@ -125,7 +122,7 @@ export function openRecipeModule(
   }
 
   const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);
-  call.setSeed(Number.parseInt(seed.slice(0, 8), 16), Number.parseInt(seed.slice(8), 16));
+  call.setSeed(...seedNumbers(seed));
   for (const path of reads.paths.keys()) declare(path);
   const bitsOf = numberEffects();
   for (const [name, kind] of reads.changes.names) declareName(name, kind);

@@ -17,6 +17,8 @@ export interface ScannedPage {
   readonly columns: Int32Array;
   /** When each event happened, cut to milliseconds; NaN where it has no timestamp that can be read. */
   readonly timesMs: Float64Array;
+  /** The shape of each event, two numbers; wasm/shape.ts explains it. Threads of a process give the same ones. */
+  readonly shapes: Int32Array;
   /** 1 for an event whose organization is known to be written as that of the event before. */
   readonly runs: Uint8Array;
   /** Whether the events are lines in `bytes`. Undefined until `makeLines` has looked. */
@@ -86,9 +88,10 @@ export function scanWith(
     engine.putText(bytes, at, end);
     const rows = call.scan(end - at, end === bytes.length ? 1 : 0, at);
     if (count + rows > eventsMax) throw new ScanError(`The array has more than ${eventsMax} elements.`);
-    const { columns, timesMs, runs } = engine.scratch.forEvents(count + rows);
+    const { columns, timesMs, shapes, runs } = engine.scratch.forEvents(count + rows);
     columns.set(engine.memory.rows.subarray(0, rows * STRIDE), count * STRIDE);
     timesMs.set(engine.memory.timesMs.subarray(0, rows), count);
+    shapes.set(engine.memory.shapes.subarray(0, 2 * rows), 2 * count);
     runs.set(engine.memory.runs.subarray(0, rows), count);
     count += rows;
     const failure = call.failureKind();
@@ -102,12 +105,14 @@ export function scanWith(
   }
   const columns = allocate(Int32Array, count * STRIDE);
   const timesMs = allocate(Float64Array, count);
+  const shapes = allocate(Int32Array, 2 * count);
   const runs = allocate(Uint8Array, count);
   const scratch = engine.scratch.forEvents(count);
   columns.set(scratch.columns.subarray(0, count * STRIDE));
   timesMs.set(scratch.timesMs.subarray(0, count));
+  shapes.set(scratch.shapes.subarray(0, 2 * count));
   runs.set(scratch.runs.subarray(0, count));
-  const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, runs };
+  const page = { bytes, count, hasLineBreaks: call.hasLineBreaks() !== 0, columns, timesMs, shapes, runs };
   for (let index = 0; index < count; index++)
     if (Number.isNaN(timesMs[index]!)) timesMs[index] = readTimeMs(page, index);
   return page;

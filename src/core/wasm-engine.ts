@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createPageScratch } from "./page-scratch.ts";
+import { PROCESS_SEED, seedNumbers } from "./process-seed.ts";
 
 interface Place {
   readonly value: number;
@@ -15,10 +16,12 @@ interface Exports {
   readonly OWNER_BYTES: Place;
   readonly RUNS: Place;
   readonly TIMES: Place;
+  readonly SHAPES: Place;
   readonly KEY_BLOCKS: Place;
   readonly IDENTITIES: Place;
   readonly DIGESTS: Place;
   readonly PADDING_BYTES: Place;
+  setSeed(low: number, high: number): void;
   begin(isLines: number): void;
   scan(length: number, isLast: number, base: number): number;
   consumedBytes(): number;
@@ -56,6 +59,8 @@ export interface Engine {
 export interface EngineMemory {
   readonly rows: Int32Array;
   readonly timesMs: Float64Array;
+  /** Two numbers a row. */
+  readonly shapes: Int32Array;
   /** 1 for a row whose organization is that of the row before. */
   readonly runs: Uint8Array;
   readonly owner: Buffer;
@@ -83,6 +88,7 @@ export function withEngine<Result>(work: (engine: Engine) => Result): Result {
 export function createEngine(textBytes = TEXT_BYTES): Engine {
   cache.compiled ??= new WebAssembly.Module(readFileSync(new URL(FILE, import.meta.url)));
   const call = new WebAssembly.Instance(cache.compiled).exports as Exports;
+  call.setSeed(...seedNumbers(PROCESS_SEED));
   const rowsMax = call.ROWS_MAX.value;
   const text = call.TEXT.value;
   const padding = call.PADDING_BYTES.value;
@@ -90,7 +96,7 @@ export function createEngine(textBytes = TEXT_BYTES): Engine {
   let memory = memoryNow();
 
   function memoryNow(): EngineMemory & { readonly all: Uint8Array } {
-    const { ROWS, OWNER, OWNER_BYTES, RUNS, TIMES, KEY_BLOCKS, IDENTITIES, DIGESTS } = call;
+    const { ROWS, OWNER, OWNER_BYTES, RUNS, TIMES, SHAPES, KEY_BLOCKS, IDENTITIES, DIGESTS } = call;
     const missing = text + textBytesMax + padding - call.memory.buffer.byteLength;
     if (missing > 0) call.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
     const { buffer } = call.memory;
@@ -98,6 +104,7 @@ export function createEngine(textBytes = TEXT_BYTES): Engine {
       all: new Uint8Array(buffer),
       rows: new Int32Array(buffer, ROWS.value),
       timesMs: new Float64Array(buffer, TIMES.value, rowsMax),
+      shapes: new Int32Array(buffer, SHAPES.value, 2 * rowsMax),
       runs: new Uint8Array(buffer, RUNS.value, rowsMax),
       owner: Buffer.from(buffer, OWNER.value, OWNER_BYTES.value),
       keyBlocks: new Int32Array(buffer, KEY_BLOCKS.value, rowsMax),

@@ -60,7 +60,7 @@ interface Stored {
   readonly scanned: ScannedPage;
   readonly body: Buffer;
   readonly identities: Buffer;
-  readonly shapes: PreparedPage["shapes"];
+  readonly records: PreparedPage["records"];
 }
 
 /** The journal over SQLite. All of `append` is one transaction: there is no moment at which a part of it is durable. */
@@ -146,7 +146,7 @@ export function createJournal(
       whole ? page.body : undefined,
     );
     const identities = whole ? page.identities : identitiesOf(page, deduped.fresh);
-    return { ...inserted, scanned, identities, shapes: whole ? page.shapes : undefined };
+    return { ...inserted, scanned, identities, records: whole ? page.records : undefined };
   }
 
   /** Other bytes of held events, for archives alone: sinks have delivered the event (A9). */

@@ -3,7 +3,7 @@ import { identityAt } from "../core/identity.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { alikeFrom, framesOf, makeLines } from "../core/page-body.ts";
 import type { PageLease } from "../core/page-lease.ts";
-import type { PageSlice } from "../core/page-slice.ts";
+import type { EventRecords, PageSlice } from "../core/page-slice.ts";
 import { IDENTITY_BYTES } from "../core/prepare-page.ts";
 import {
   eventSize,
@@ -14,7 +14,6 @@ import {
   type ScannedPage,
   STRIDE,
 } from "../core/scanner.ts";
-import type { NumberedShapes } from "../core/shape-engine.ts";
 
 /** The row of a page: everything but its events. */
 export interface PageRow {
@@ -40,14 +39,14 @@ export interface Decoded {
   readonly body?: Buffer | undefined;
   /** Sixteen bytes an event, where these were made already. */
   readonly identities?: Buffer | undefined;
-  readonly shapes?: NumberedShapes | undefined;
+  readonly records?: EventRecords | undefined;
 }
 
 /** A page as readers see it, from the event at `first` on. Its lease becomes the reader's. */
 export function storedPage(
   journal: string,
   row: PageRow,
-  { scanned, lease, body, identities, shapes }: Decoded,
+  { scanned, lease, body, identities, records }: Decoded,
   first: number,
 ): JournalPage {
   const stored: StoredPage & { readonly row: PageRow } = {
@@ -56,7 +55,7 @@ export function storedPage(
     scanned,
     body,
     identities,
-    shapes,
+    records,
     twins: row.twins === null ? {} : (JSON.parse(row.twins) as Record<string, string>),
     organizations: organizationsOf(scanned, row.organization),
   };
@@ -73,12 +72,13 @@ export function storedPage(
     },
     inPlace: inPlace(stored),
     slice: (from, to) => copySlice(stored, from, to),
+    shapes: (from, to) => scanned.shapes.subarray(2 * from, 2 * to),
     hasCorrelation: (index) => hasField(scanned, index, FIELD.correlationId),
     after: (index) => ({ journal, page: row.number, event: index + 1, hash: row.rolling }),
   };
 }
 
-function inPlace({ row, scanned, identities, shapes, twins }: StoredPage & { readonly row: PageRow }) {
+function inPlace({ row, scanned, identities, records, twins }: StoredPage & { readonly row: PageRow }) {
   if (identities === undefined || Object.keys(twins).length > 0) return undefined;
   const { bytes, columns, timesMs, runs } = scanned;
   return {
@@ -88,7 +88,7 @@ function inPlace({ row, scanned, identities, shapes, twins }: StoredPage & { rea
     runs,
     identities,
     organization: row.organization,
-    records: shapes?.records,
+    records,
   };
 }
 
@@ -124,19 +124,22 @@ export function eventsOf(slice: PageSlice): (at: number) => JournalEvent {
   const { page: number, account, organization, provider, fetchedMs, twins } = slice;
   const { columns, timesMs, runs, hasLineBreaks } = slice;
   const bytes = bufferOf(slice.bytes);
-  const scanned = { bytes, count: timesMs.length, columns, timesMs, runs, hasLineBreaks };
+  const scanned = { bytes, count: timesMs.length, columns, timesMs, shapes: NONE, runs, hasLineBreaks };
   const stored: StoredPage = {
     row: { number, account, provider, fetchedMs },
     first: slice.first,
     scanned,
     body: undefined,
     identities: slice.identities && bufferOf(slice.identities),
-    shapes: undefined,
+    records: undefined,
     twins,
     organizations: organizationsOf(scanned, organization),
   };
   return (at) => new StoredEvent(stored, at);
 }
+
+/** Only the journal's own pages are asked for shapes. */
+const NONE = new Int32Array(0);
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
@@ -149,7 +152,7 @@ interface StoredPage {
   readonly scanned: ScannedPage;
   readonly body: Buffer | undefined;
   readonly identities: Buffer | undefined;
-  readonly shapes: NumberedShapes | undefined;
+  readonly records: EventRecords | undefined;
   /** By index, the identities of events that share another's. */
   readonly twins: Readonly<Record<string, string>>;
   organizations(index: number): string | null;
@@ -198,15 +201,8 @@ class StoredLines implements Lines {
     const start = scanned.columns[from * STRIDE]! - scanned.columns[0]!;
     return framesOf(body, start, start + this.size(from, to));
   }
-  shapes(from: number, to: number): NumberedShapes | undefined {
-    const { shapes } = this.#stored;
-    return (
-      shapes && {
-        numbering: shapes.numbering,
-        shapes: shapes.shapes.subarray(from, to),
-        answers: shapes.answers.subarray(from, to),
-      }
-    );
+  answers(from: number, to: number): Int32Array | undefined {
+    return this.#stored.records?.answers.subarray(2 * from, 2 * to);
   }
 }
 

@@ -1,18 +1,20 @@
 import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { JournalPage, Lines } from "../core/journal.ts";
+import type { JournalPage } from "../core/journal.ts";
 import type { Described } from "../core/meaning.ts";
-import { createShapeEngine, NUMBERS_MAX, type NumberedShapes, UNNUMBERED } from "../core/shape-engine.ts";
+import { createRecordEngine, type RecordEngine } from "../core/record-engine.ts";
+import { ScanError, scanLines } from "../core/scanner.ts";
 import { compare, safeName } from "./compare-schema.ts";
 import { fallback } from "./fallback.ts";
+import { createHashTable } from "./hash-table.ts";
 import { describe, serviceOf, services } from "./index.ts";
 import { parseEvent } from "./parse.ts";
 import { reads } from "./read/read-paths.ts";
 import { shapeOf } from "./schema-shape.ts";
 
 const ROWS_MAX = 2000;
-/** That of the page thread and the own one, and one more of each when it begins anew. */
-const NUMBERINGS_MAX = 4;
+/** When there are more, all are forgotten, and found again. */
+const KNOWN_MAX = 50_000;
 /** No service has this name: names are made safe. */
 const OTHERS = "(others)";
 
@@ -35,11 +37,10 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   const schemas = new Map(services.map((service) => [service.name, shapeOf(service.event)]));
   const eventTypes = new Map(services.map((service) => [service.name, new Set(service.eventTypes)]));
   const rows = new Map<string, Counter>();
-  /** For events that the page thread has not numbered: those of small pages, and of pages from disk. */
-  const engine = createShapeEngine(reads);
-  const numberings = new Map<string, Numbering>();
-  /** How many of the events that are counted together have each shape. */
-  const tally = new Int32Array(NUMBERS_MAX + 1);
+  let madeEngine: RecordEngine | undefined;
+  const shapes = createHashTable<Shape>(KNOWN_MAX);
+  /** The lost class of events with the same answers; null where they lost none. */
+  const lostClasses = createHashTable<string | null>(KNOWN_MAX);
 
   function rowFor(kind: DriftRow["kind"], service: string, path: string, detail: string): Counter {
     const key = `${service}\0${kind}\0${path}\0${detail}`;
@@ -75,16 +76,24 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       type: safeName(type),
       rows: [...found],
       fields: [...fields],
+      pending: 0,
     };
   }
 
-  function numberingOf(name: string): Numbering {
-    const known = numberings.get(name);
-    if (known !== undefined) return known;
-    for (const oldest of numberings.keys()) if (numberings.size >= NUMBERINGS_MAX) numberings.delete(oldest);
-    const numbering: Numbering = { shapes: [], lost: [] };
-    numberings.set(name, numbering);
-    return numbering;
+  function foundShape(event: JournalEvent, hashes: Int32Array, index: number): Shape {
+    const found = compareWithSchema(event);
+    shapes.set(hashes, index, found);
+    return found;
+  }
+
+  function lostOf(event: JournalEvent, { hashes, index }: Answers, lost: LostClass): string | undefined {
+    if (hashes === undefined || (hashes[2 * index] === 0 && hashes[2 * index + 1] === 0))
+      return lost(event, describe(event));
+    const known = lostClasses.get(hashes, index);
+    if (known !== undefined) return known ?? undefined;
+    const found = lost(event, describe(event));
+    lostClasses.set(hashes, index, found ?? null);
+    return found;
   }
 
   function countLost({ service, type, fields }: Shape, lost: string | undefined, nowMs: number): void {
@@ -93,82 +102,65 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     countAll([...rows], nowMs, 1);
   }
 
-  function observe(event: JournalEvent): void {
-    const { bytes } = event;
-    const isRead = bytes.length <= engine.bytesMax;
-    const numbering = numberingOf(engine.reserve(1));
-    const numbers = isRead ? engine.read(bytes) : undefined;
-    observeNumbered(event, numbering, numbers?.shapes[0] ?? UNNUMBERED, numbers?.answers[0] ?? UNNUMBERED);
+  function engine(): RecordEngine {
+    madeEngine ??= createRecordEngine(reads);
+    return madeEngine;
   }
 
-  /** Counts an event that is of a new shape, has new answers, or has to be read alone. */
-  function observeNumbered(event: JournalEvent, numbering: Numbering, number: number, answer: number): void {
-    const shape = numbering.shapes[number] ?? compareWithSchema(event);
-    if (number !== UNNUMBERED) numbering.shapes[number] = shape;
-    countAll(shape.rows, event.fetchedAtMs, 1);
-    countLost(shape, lostOf(event, shape, numbering, answer), event.fetchedAtMs);
+  function countFields(event: JournalEvent, shape: Shape, answers: () => Answers): void {
+    if (lostClass === undefined || shape.fields.length === 0) return;
+    countLost(shape, lostOf(event, answers(), lostClass), event.fetchedAtMs);
   }
 
-  function lostOf(
-    event: JournalEvent,
-    shape: Shape,
-    { lost }: Numbering,
-    answer: number,
-  ): string | undefined {
-    if (lostClass === undefined || shape.fields.length === 0) return undefined;
-    if (answer === UNNUMBERED) return lostClass(event, describe(event));
-    const known = lost[answer];
-    if (known !== undefined) return known ?? undefined;
-    const found = lostClass(event, describe(event));
-    lost[answer] = found ?? null;
-    return found;
+  /** Those of neighbours are found together, where they fit into the engine. */
+  function answersOf({ lines }: JournalPage, from: number, to: number): Int32Array | undefined {
+    if (lines === undefined) return undefined;
+    const given = lines.answers?.(from, to);
+    if (given !== undefined || lines.size(from, to) > engine().bytesMax) return given;
+    return engine().answers(lines.bytes(from, to));
   }
 
-  /** Counts events of known shapes together, and all others one by one. */
-  function observeLines(lines: Lines, from: number, to: number, numbered: NumberedShapes): void {
-    const numbering = numberingOf(numbered.numbering);
-    const nowMs = lines.fetchedAtMs;
-    const alone: number[] = [];
-    const seen: number[] = [];
-    for (let at = 0; at < to - from; at++) {
-      const number = numbered.shapes[at]!;
-      const shape = numbering.shapes[number];
-      const isPlain = shape !== undefined && (shape.fields.length === 0 || lostClass === undefined);
-      const lost = isPlain ? null : numbering.lost[numbered.answers[at]!];
-      const isKnown = isPlain || (shape !== undefined && lost !== undefined);
-      if (!isKnown) alone.push(at);
-      else {
-        if (tally[number]!++ === 0) seen.push(number);
-        if (!isPlain) countLost(shape, lost ?? undefined, nowMs);
+  function answersOfOne({ bytes }: JournalEvent): Answers {
+    return { hashes: bytes.length > engine().bytesMax ? undefined : engine().answers(bytes), index: 0 };
+  }
+
+  /** Events of a shape are counted together. */
+  function observeSome(page: JournalPage, from: number, to: number): void {
+    const hashes = page.shapes(from, to);
+    const { fetchedAtMs } = page.event(from);
+    const seen: Shape[] = [];
+    let answers: Int32Array | undefined;
+    for (let index = 0; index < to - from; index++) {
+      const known = shapes.get(hashes, index);
+      const shape = known ?? foundShape(page.event(from + index), hashes, index);
+      if (shape.fields.length > 0 && lostClass !== undefined) {
+        const event = page.event(from + index);
+        countFields(event, shape, () => {
+          answers ??= answersOf(page, from, to);
+          return answers === undefined ? answersOfOne(event) : { hashes: answers, index };
+        });
       }
+      if (shape.pending++ === 0) seen.push(shape);
     }
-    for (const number of seen) {
-      countAll(numbering.shapes[number]!.rows, nowMs, tally[number]!);
-      tally[number] = 0;
+    for (const shape of seen) {
+      countAll(shape.rows, fetchedAtMs, shape.pending);
+      shape.pending = 0;
     }
-    for (const at of alone)
-      observeNumbered(lines.event(from + at), numbering, numbered.shapes[at]!, numbered.answers[at]!);
-  }
-
-  /** Numbered by the page thread, or here. Undefined where the lines do not fit into the engine. */
-  function numbersOf(lines: Lines, from: number, to: number): NumberedShapes | undefined {
-    const given = lines.shapes?.(from, to);
-    if (given !== undefined) return given;
-    if (lines.size(from, to) > engine.bytesMax) return undefined;
-    return { numbering: engine.reserve(to - from), ...engine.read(lines.bytes(from, to)) };
   }
 
   return {
-    observe,
+    observe(event) {
+      const hashes = shapeOfOne(event);
+      const shape =
+        hashes === undefined
+          ? compareWithSchema(event)
+          : (shapes.get(hashes, 0) ?? foundShape(event, hashes, 0));
+      countAll(shape.rows, event.fetchedAtMs, 1);
+      countFields(event, shape, () => answersOfOne(event));
+    },
     observePage(page, from, to) {
-      const { lines } = page;
-      for (let at = from; at < to; ) {
-        const end = Math.min(to, at + EVENTS_AT_ONCE);
-        const numbered = lines && numbersOf(lines, at, end);
-        if (lines === undefined || numbered === undefined) observeEach(page, at, end);
-        else observeLines(lines, at, end, numbered);
-        at = end;
-      }
+      for (let at = from; at < to; at += EVENTS_AT_ONCE)
+        observeSome(page, at, Math.min(to, at + EVENTS_AT_ONCE));
     },
     flush() {
       const changed = [...rows.values()].filter((row) => row.changed);
@@ -176,7 +168,7 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
       return changed.map(plain);
     },
     load(stored) {
-      numberings.clear();
+      shapes.clear();
       for (const row of stored) {
         const key = `${row.service}\0${row.kind}\0${row.path}\0${row.detail}`;
         rows.set(key, { ...row, changed: false });
@@ -184,9 +176,15 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     },
     rows: () => [...rows.values()].map(plain).sort((a, b) => b.count - a.count),
   };
+}
 
-  function observeEach(page: JournalPage, from: number, to: number): void {
-    for (let index = from; index < to; index++) observe(page.event(index));
+/** Undefined for bytes that are no JSON object. */
+function shapeOfOne({ bytes }: JournalEvent): Int32Array | undefined {
+  try {
+    return scanLines(Buffer.from(bytes)).shapes;
+  } catch (error) {
+    if (error instanceof ScanError) return undefined;
+    throw error;
   }
 }
 
@@ -200,6 +198,12 @@ interface Counter extends DriftRow {
   changed: boolean;
 }
 
+/** The pair of an event; undefined where it is not known. */
+interface Answers {
+  readonly hashes: Int32Array | undefined;
+  readonly index: number;
+}
+
 /** What the events of a shape have in common. */
 interface Shape {
   readonly service: string;
@@ -207,13 +211,8 @@ interface Shape {
   readonly rows: readonly Counter[];
   /** The new fields. */
   readonly fields: readonly string[];
-}
-
-/** By the numbers of one numbering. */
-interface Numbering {
-  readonly shapes: Shape[];
-  /** The lost class of events with the same answers; null where they lost none. */
-  readonly lost: (string | null)[];
+  /** Events that are not counted yet. */
+  pending: number;
 }
 
 function countAll(rows: readonly Counter[], nowMs: number, times: number): void {

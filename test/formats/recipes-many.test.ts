@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MANY_MAX } from "../../src/core/format.ts";
 import type { JournalPage } from "../../src/core/journal.ts";
-import { RECIPE_SEED } from "../../src/core/recipe-module.ts";
+import { PROCESS_SEED } from "../../src/core/process-seed.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { mutate, mutation } from "./mutations.ts";
@@ -109,13 +109,14 @@ test("what the page thread found about an event is used, if it was found for thi
   for (let round = 0; round < 3; round++) manyLines(recipes, pageOfTexts(logins(100)));
   const changed = (seed: string): JournalPage => {
     const page = pageOfTexts(logins(100));
-    const { bytes, places } = page.inPlace!.records!;
+    const records = page.inPlace!.records!;
+    const { bytes, places } = records;
     for (let index = 0; index < 100; index++) bytes[places[index]!]! ^= 1;
-    return { ...page, inPlace: { ...page.inPlace!, records: { seed, bytes, places } } };
+    return { ...page, inPlace: { ...page.inPlace!, records: { ...records, seed } } };
   };
   const { slow } = recipes.counts;
   // To the recipes, events with another hash are new ones.
-  const page = changed(RECIPE_SEED);
+  const page = changed(PROCESS_SEED);
   expect(manyLines(recipes, page)).toEqual(expected(page, converters.ocsf));
   expect(recipes.counts.fast).toBeLessThan(400);
   const { fast } = recipes.counts;

@@ -5,7 +5,7 @@ import { type Format, type FormatContext, MANY_MAX } from "../../src/core/format
 import type { JournalPage } from "../../src/core/journal.ts";
 import { leaseOf } from "../../src/core/page-lease.ts";
 import { preparePage } from "../../src/core/prepare-page.ts";
-import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
+import { createRecordEngine, recordEvents } from "../../src/core/record-engine.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
 import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
@@ -60,7 +60,7 @@ export function fixtureTexts(): string[] {
     .map((name) => readFileSync(`${folder}/${name}`, "utf8").trim());
 }
 
-const shapeEngine = createShapeEngine(reads);
+const recordEngine = createRecordEngine(reads);
 
 /** A page as readers of the journal get it, with records of its events where these are lines. */
 export function pageOfTexts(
@@ -77,7 +77,7 @@ export function pageOfTexts(
     organizations: [],
     provider: "p",
   });
-  const shapes = numberShapes(shapeEngine, scanned, allocateAnew, records);
+  const made = records ? recordEvents(recordEngine, scanned, allocateAnew) : undefined;
   const lease = leaseOf(scanned.bytes, () => {});
   return storedPage(
     "journal",
@@ -86,7 +86,7 @@ export function pageOfTexts(
       ...{ fetchedMs: FETCHED_AT_MS, newestMs: FETCHED_AT_MS, events: scanned.count },
       ...{ bytes: scanned.bytes.length, twins: JSON.stringify(twins), checksum: Buffer.alloc(8) },
     },
-    { scanned, lease, identities, shapes },
+    { scanned, lease, identities, records: made },
     first,
   );
 }

@@ -45,7 +45,8 @@ describe("a tracker that is behind the journal", () => {
       ...{ db, definitions: [], source: () => source, accounts: ["acme"], clock, log },
       readUntilMs: journal.readUntil(TRACKER),
     });
-    const parts = { journal, db, clock, metrics: silentMetrics, hasDrift: false, draining: () => true };
+    const config = { drift: false, sinks: [] };
+    const parts = { config, journal, db, clock, metrics: silentMetrics, draining: () => true };
     [tracker] = (await openFollowers({ ...parts, applyImports: imports.apply })) as [Follower];
     return imports;
   }

@@ -6,9 +6,8 @@ import { allocateAnew, createBufferPool } from "../../src/core/buffer-pool.ts";
 import { checksumOf, contentSizeOf, decodeBody, encodeBody } from "../../src/core/page-body.ts";
 import type { LeasedBytes } from "../../src/core/page-lease.ts";
 import { ForeignEventsError, preparePage } from "../../src/core/prepare-page.ts";
-import type * as recipeModule from "../../src/core/recipe-module.ts";
+import { createRecordEngine, recordEvents } from "../../src/core/record-engine.ts";
 import { eventBytes, type ScannedPage, scanPage } from "../../src/core/scanner.ts";
-import { createShapeEngine, numberShapes } from "../../src/core/shape-engine.ts";
 import { createPageCompressor } from "../../src/core/zstd.ts";
 import type * as preparerModule from "../../src/polling/prepare/preparer.ts";
 import type { Preparer } from "../../src/polling/prepare/preparer.ts";
@@ -45,9 +44,9 @@ describe("the threads for large pages", () => {
   const large = (from: number) => `[${eventTexts(from, 1200).join(",")}]`;
 
   test.each([
-    ["one thread", { records: true }, 2],
-    ["two threads", { records: false }, 2],
-    ["two threads on many cores", { records: true }, 4],
+    ["one thread", { reads }, 2],
+    ["two threads", {}, 2],
+    ["two threads on many cores", { reads }, 4],
   ])(
     "%s: make what this thread would make, and the stored form of the page with its checksum",
     async (_, options, cores) => {
@@ -57,7 +56,7 @@ describe("the threads for large pages", () => {
       const oneLine = large(0).replaceAll("\n", "");
       for (const text of [large(0), large(5000), oneLine, `[${eventTexts(9, 3).join(",")}]`]) {
         const page = await preparer.prepare(bodyOf(text), ATTRIBUTION);
-        const { body, ...rest } = page;
+        const { body, records, ...rest } = page;
         const expected = preparePage(Buffer.from(text), ATTRIBUTION);
         // The thread makes lines of one-line events in place, and says whether it did.
         if (text.length > 200_000) encodeBody(expected.scanned, createPageCompressor({}));
@@ -70,24 +69,16 @@ describe("the threads for large pages", () => {
     },
   );
 
-  test("numbers the shapes of events where drift wants them, and makes records where recipes do", async () => {
+  test("makes records of events where recipes use them", async () => {
     await open({ reads });
-    const page = await preparer.prepare(bodyOf(large(0).replaceAll("\n", "")), ATTRIBUTION);
-    const here = numberShapes(createShapeEngine(reads), page.scanned, allocateAnew)!;
-    expect(page.shapes).toEqual({ ...here, numbering: expect.any(String) });
-    expect(page.shapes!.shapes).toHaveLength(1200);
-    expect(page.shapes!.records).toBeUndefined();
-    await preparer.close();
-    await open({ reads, records: true });
-    const { RECIPE_SEED } = await builtModule<typeof recipeModule>("core/recipe-module.js");
     const plain = eventTexts(0, 2000).map((text) => JSON.stringify(JSON.parse(text)));
-    const recorded = await preparer.prepare(bodyOf(`[${plain.join(",")}]`), ATTRIBUTION);
-    const engine = createShapeEngine(reads, RECIPE_SEED);
-    const made = numberShapes(engine, recorded.scanned, allocateAnew, true)!;
-    expect(recorded.shapes!.records).toEqual(made.records);
-    expect(made.records!.bytes.length).toBeGreaterThan(2000 * 20);
+    const page = await preparer.prepare(bodyOf(`[${plain.join(",")}]`), ATTRIBUTION);
+    const made = recordEvents(createRecordEngine(reads), page.scanned, allocateAnew)!;
+    expect(page.records).toEqual(made);
+    expect(made.bytes.length).toBeGreaterThan(2000 * 20);
+    expect(made.answers.filter((answer) => answer !== 0)).toHaveLength(2 * 2000);
     // Events with line breaks inside them are not lines.
-    expect((await preparer.prepare(bodyOf(large(0)), ATTRIBUTION)).shapes).toBeUndefined();
+    expect((await preparer.prepare(bodyOf(large(0)), ATTRIBUTION)).records).toBeUndefined();
   });
 
   test("R16 decodes a stored page into the memory it is given, and finds a damaged one", async () => {

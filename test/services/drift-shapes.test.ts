@@ -4,7 +4,8 @@ import { describe, expect, test } from "vitest";
 import { allocateAnew } from "../../src/core/buffer-pool.ts";
 import type { DriftRow } from "../../src/core/drift.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
-import { createShapeEngine, NUMBERS_MAX, numberShapes, UNNUMBERED } from "../../src/core/shape-engine.ts";
+import { createRecordEngine, recordEvents } from "../../src/core/record-engine.ts";
+import { scanLines } from "../../src/core/scanner.ts";
 import { lostClass } from "../../src/formats/ocsf.ts";
 import { createDrift, type LostClass } from "../../src/services/count-drift.ts";
 import { services } from "../../src/services/index.ts";
@@ -13,6 +14,7 @@ import { shapeOf } from "../../src/services/schema-shape.ts";
 import { journalEvent } from "../formats/event.ts";
 import { fixtureTexts } from "../formats/recipes-support.ts";
 import { openFixture } from "../journal/support.ts";
+import { NO_ANSWERS, pairsOf } from "../support/hashes.ts";
 import { ORGANIZATION, pageOf } from "../support/pages.ts";
 
 const key = fc.constantFrom(
@@ -97,7 +99,7 @@ describe("drift by shape", () => {
   });
 
   test.each(["by the page thread", "here"])(
-    "counts a page numbered %s as its events one by one",
+    "counts a page whose answers were found %s as its events one by one",
     async (by) => {
       const texts = fixtureTexts().filter((text) => text.startsWith("{"));
       const events = texts.flatMap((text, number) => {
@@ -118,12 +120,12 @@ describe("drift by shape", () => {
         const reader = await fixture.journal.reader("~follower");
         expect(await reader.read(reader.position)).toBeNull();
         const commit = pageOf(events);
-        const engine = createShapeEngine(reads);
-        const shapes = by === "here" ? undefined : numberShapes(engine, commit.page.scanned, allocateAnew);
-        const appended = await fixture.journal.append({ ...commit, page: { ...commit.page, shapes } });
+        const engine = createRecordEngine(reads);
+        const records = by === "here" ? undefined : recordEvents(engine, commit.page.scanned, allocateAnew);
+        const appended = await fixture.journal.append({ ...commit, page: { ...commit.page, records } });
         expect(appended.fresh).toBe(events.length);
         const page = (await reader.read(reader.position))!;
-        expect(page.lines!.shapes!(0, page.count) !== undefined).toBe(by !== "here");
+        expect(page.lines!.answers!(0, page.count) !== undefined).toBe(by !== "here");
         const [together, alone] = [createDrift(undefined, lostClass), createDrift(undefined, lostClass)];
         together.observePage(page, 0, page.count);
         for (let index = 0; index < page.count; index++) alone.observe(page.event(index));
@@ -136,13 +138,11 @@ describe("drift by shape", () => {
     },
   );
 
-  const numbered = (which: "shapes" | "answers") => {
-    const engine = createShapeEngine(reads);
-    return (text: string) => engine.read(Buffer.from(text))[which][0]!;
-  };
+  const shape = (text: string) => pairsOf(scanLines(Buffer.from(text)).shapes)[0]!;
+  const engine = createRecordEngine(reads);
+  const answers = (text: string) => pairsOf(engine.answers(Buffer.from(text)))[0]!;
 
   test("a shape is made of keys and types, not of values or blanks", () => {
-    const shape = numbered("shapes");
     const one = shape('{"a":"x","b":[1,true,null],"c":{"d":1.5}}');
     expect(shape('{ "a" : "other \\" text", "b": [ 22, false, null ],\n"c":{"d":0.25}}')).toBe(one);
     expect(shape('{"a":1,"b":[1,true,null],"c":{"d":1.5}}')).not.toBe(one);
@@ -152,17 +152,15 @@ describe("drift by shape", () => {
   });
 
   test("service and type are part of it, under any spelling of their key", () => {
-    const shape = numbered("shapes");
     expect(shape('{"event_type":"a"}')).not.toBe(shape('{"event_type":"b"}'));
     expect(shape('{"service":"a"}')).not.toBe(shape('{"service":"b"}'));
     expect(shape('{"x":{"service":"a"}}')).toBe(shape('{"x":{"service":"b"}}'));
-    // Such an event has no number, so it is read alone.
-    expect(shape('{"event\\u005ftype":"a"}')).toBe(UNNUMBERED);
-    expect(shape('{"event_type":"\\u0061"}')).toBe(UNNUMBERED);
+    expect(shape('{"event\\u005ftype":"a"}')).not.toBe(shape('{"event\\u005ftype":"b"}'));
+    expect(shape('{"event_type":"\\u0061"}')).not.toBe(shape('{"event_type":"\\u0062"}'));
+    expect(shape('{"x":1,"service":"a"}')).not.toBe(shape('{"x":1,"service":"b"}'));
   });
 
   test("an array is the set of its elements' shapes, as far as elements are compared", () => {
-    const shape = numbered("shapes");
     expect(shape('{"a":[{"b":1},{"c":1}]}')).toBe(shape('{"a":[{"c":2},{"b":1},{"c":3}]}'));
     expect(shape('{"a":[{"b":1},{"c":1}]}')).not.toBe(shape('{"a":[{"b":1}]}'));
     expect(shape('{"a":[[1],["x"]]}')).not.toBe(shape('{"a":[[1,"x"]]}'));
@@ -173,7 +171,6 @@ describe("drift by shape", () => {
   });
 
   test("answers are the values that decide and equal names, and nothing of members that are not read", () => {
-    const answers = numbered("answers");
     const by = (value: string) => `{"initiated_by":${value}}`;
     expect(answers(by('{"type":"user"}'))).not.toBe(answers(by('{"type":"admin"}')));
     expect(answers(by('{"type":"user"}'))).toBe(answers(by('{"type":"user","x":{"type":"admin"}}')));
@@ -188,7 +185,6 @@ describe("drift by shape", () => {
   });
 
   test("answers are the changes that decide, in events of the types where they do", () => {
-    const answers = numbered("answers");
     const event = (changes: string, type = "user_update") => `{"changes":${changes},"event_type":"${type}"}`;
     const suspended = (to: boolean) => `{"field":"suspended","to":${to}}`;
     const one = answers(event(`[${suspended(true)}]`));
@@ -213,12 +209,11 @@ describe("drift by shape", () => {
     expect(answers(event(`[${suspended(false)}]`, "user_create"))).toBe(created);
     const many = (last: number) =>
       JSON.stringify(Array.from({ length: 201 }, (_, at) => ({ field: "x", to: at === 200 ? last : 0 })));
-    // So many have no number; such an event is read alone.
-    expect(answers(event(many(1)))).toBe(UNNUMBERED);
+    // So many decide by all their bytes.
+    expect(answers(event(many(1)))).not.toBe(answers(event(many(2))));
   });
 
   test("the values of a change are not part of the shape, because every schema allows any", () => {
-    const shape = numbered("shapes");
     const change = (rest: string) => shape(`{"changes":[{"field":"a"${rest}}]}`);
     expect(change(',"from":{"b":[1]},"to":null')).toBe(change(',"from":"x", "to" : {"c":1}'));
     expect(change(',"from":1')).not.toBe(change(',"to":1'));
@@ -271,35 +266,48 @@ describe("drift by shape", () => {
   });
 
   test("an integer beyond the precision of a double has another shape than one within it", () => {
-    const shape = numbered("shapes");
     expect(shape('{"a":9007199254740993}')).not.toBe(shape('{"a":9007199254740991}'));
     expect(shape('{"a":123456789012345678901}')).not.toBe(shape('{"a":12345}'));
     expect(shape('{"a":1e400}')).not.toBe(shape('{"a":1e3}'));
   });
 
-  test("gives no shape for text that is no object, cut off or too deep", () => {
-    const engine = createShapeEngine(reads);
-    const numbers = (text: string) => [...engine.read(Buffer.from(text)).shapes];
-    const deep = `${'{"a":'.repeat(100)}1${"}".repeat(100)}`;
-    expect(numbers(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([-1, 1, -1, -1, 3]);
-    expect(numbers('{"a":"cut')).toEqual([-1]);
-    expect(numbers("\n".repeat(5000))).toHaveLength(engine.eventsMax);
+  test("a shape ends where schemas are not compared any more", () => {
+    const nested = (depth: number, value: string) => `${'{"a":'.repeat(depth)}${value}${"}".repeat(depth)}`;
+    expect(shape(nested(6, "1"))).not.toBe(shape(nested(6, '"x"')));
+    expect(shape(nested(6, '{"b":1}'))).not.toBe(shape(nested(6, "[1]")));
+    expect(shape(nested(7, "1"))).toBe(shape(nested(7, '"x"')));
+    expect(shape(nested(6, '{"b":1}'))).toBe(shape(nested(6, '{"c":[1,{}]}')));
+    const list = (depth: number, value: string) => `{"a":${"[".repeat(depth)}${value}${"]".repeat(depth)}}`;
+    expect(shape(list(5, "1"))).not.toBe(shape(list(5, '"x"')));
+    expect(shape(list(6, "1"))).toBe(shape(list(6, '"x"')));
   });
 
-  test("a new numbering begins before there are too many numbers", () => {
-    const engine = createShapeEngine(reads);
-    const first = engine.reserve(1);
-    for (let number = 0; number < NUMBERS_MAX; number += 1024) {
-      const lines = Array.from(
-        { length: 512 },
-        (_, at) => `{"service":"s${number + at}","type":"${number + at}"}`,
-      );
-      engine.reserve(lines.length);
-      const { shapes, answers } = engine.read(Buffer.from(lines.join("\n")));
-      expect(new Set([...shapes, ...answers]).size).toBe(1024);
-    }
-    expect(engine.reserve(512)).not.toBe(first);
-    expect([...engine.read(Buffer.from('{"a":1}')).shapes]).toEqual([1]);
+  test("two events of one shape differ from their schema in the same way", () => {
+    const texts = fixtureTexts().filter((text) => text.startsWith("{"));
+    const byShape = new Map<string, string>();
+    const rowsOf = (one: object) => {
+      const drift = createDrift();
+      drift.observe(journalEvent(one));
+      return JSON.stringify(drift.rows().map(nameOf).sort());
+    };
+    fc.assert(
+      fc.property(fc.constantFrom(...texts), fc.dictionary(key, value), (text, more) => {
+        const one = { ...JSON.parse(text), ...more };
+        const rows = rowsOf(one);
+        const own = shape(JSON.stringify(one));
+        expect(rows).toBe(byShape.get(own) ?? rows);
+        byShape.set(own, rows);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("gives no answers for text that is no object, cut off or nested too deeply", () => {
+    const all = (text: string) => pairsOf(engine.answers(Buffer.from(text))).map((one) => one !== NO_ANSWERS);
+    const deep = `${'{"a":'.repeat(100)}1${"}".repeat(100)}`;
+    expect(all(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([false, true, false, false, true]);
+    expect(all('{"a":"cut')).toEqual([false]);
+    expect(all("\n".repeat(5000))).toHaveLength(engine.eventsMax);
   });
 
   test("an event that is too large for the engine counts too", () => {

@@ -4,7 +4,7 @@
  */
 import { beginChanges, changesHash, listedHash, setType } from "./changes";
 import { addressClass, BY_VALUE, hasKelvin, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
-import { mix, mixBytes, step } from "./hash";
+import { mix, mixBytes, step } from "../hash";
 import { isPlainNumber } from "./json";
 import {
   ADDRESS,

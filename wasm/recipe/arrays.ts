@@ -1,4 +1,4 @@
-/* Arrays in events: `changes`, whose entries may decide, and all others, of which only the types count. */
+/* Arrays in events: `changes`, whose entries may decide, and all others, which no converter reads. */
 import { addLeaf, decides } from "./answers";
 import {
   addEntry,
@@ -10,21 +10,14 @@ import {
   setFrom,
   setTo,
 } from "./changes";
-import { mix, mixBytes, step } from "./hash";
+import { mix, mixBytes } from "../hash";
 import { endOfKey, isNewKey, keyCount } from "./json";
 import { CHANGES } from "./kinds";
 import { endOfString, hasEscape, markOther, pastBlank } from "./loose";
 import { DEPTH_MAX } from "./memory";
 import { kindOfName, seed } from "./paths";
-import { END, mixShape, OPEN_ARRAY, OPEN_OBJECT, setShape, shape } from "./shape";
-import { readType } from "./walk";
+import { readUnread } from "./walk";
 
-/** So many elements of an array are compared with the schema; src/services/compare-schema.ts has the same number. */
-const ELEMENTS_MAX: i32 = 50;
-/** Different elements of one array. An event with more has no shape. */
-const ELEMENT_SHAPES_MAX: i32 = 128;
-/** For each depth. */
-const ELEMENT_SHAPES: usize = memory.data((32 + 1) * 128 * 8, 16);
 /** More entries of `changes` than converters look at. */
 const ENTRIES_MAX: i32 = 200;
 
@@ -62,33 +55,21 @@ export function readChanges(start: usize, depth: i32): usize {
   return addLeaf(start, <i32>(end - start), CHANGES) ? end : 0;
 }
 
-/** The shape of an array is the set of its elements' shapes: their number and order make no difference to a schema. */
+/** Gives the place behind the array, or 0. */
 export function readArray(start: usize, depth: i32, isChanges: bool): usize {
   if (depth > DEPTH_MAX) return 0;
-  const outer = shape;
-  const kinds = ELEMENT_SHAPES + depth * ELEMENT_SHAPES_MAX * 8;
-  let known = 0;
-  let sum: u64 = 0;
   let count = 0;
   let at = pastBlank(start + 1);
   while (load<u8>(at) != 0x5d) {
-    // Drift compares so many elements only, so the place of later ones counts.
-    setShape(++count > ELEMENTS_MAX ? mix(seed, count) : seed);
-    at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readType(at, IN_ARRAY, depth, 0, true);
+    count++;
+    at = isChanges && load<u8>(at) == 0x7b ? readEntry(at, depth + 1) : readUnread(at, IN_ARRAY, depth, 0, true);
     if (at == 0) return 0;
-    if (!isAmong(kinds, known, shape)) {
-      if (known == ELEMENT_SHAPES_MAX) return 0;
-      store<u64>(kinds + known * 8, shape);
-      known++;
-      sum += mix(shape, OPEN_ARRAY);
-    }
     at = pastBlank(at);
     if (load<u8>(at) == 0x2c) {
       at = pastBlank(at + 1);
       if (load<u8>(at) == 0x5d) markOther();
     } else if (load<u8>(at) != 0x5d) markOther();
   }
-  setShape(step(step(outer, OPEN_ARRAY), sum));
   elements = count;
   return at + 1;
 }
@@ -99,7 +80,6 @@ function readEntry(start: usize, depth: i32): usize {
   const object = nextObject();
   let isOrdered = false;
   beginEntry();
-  mixShape(OPEN_OBJECT);
   let at = pastBlank(start + 1);
   while (load<u8>(at) != 0x7d) {
     if (load<u8>(at) != 0x22) return 0;
@@ -111,24 +91,19 @@ function readEntry(start: usize, depth: i32): usize {
     // A key with unusual escapes may be a known one in disguise.
     if (hasEscape && !isPlain) isOrdered = true;
     if (!isPlain || !isNewKey(mixBytes(object, key, length))) markOther();
-    setShape(mixBytes(shape, key, length));
-    const outer = shape;
     const value = pastBlank(pastBlank(end + 1) + 1);
-    const next = readType(value, IN_ARRAY, depth, 0, true);
+    const next = readUnread(value, IN_ARRAY, depth, 0, true);
     if (next == 0) return 0;
     const first = load<u8>(value);
     if (isToKey(key, length)) {
-      setShape(outer);
       setTo(value, next);
       // The members of an object have names of their own.
       if (first == 0x7b) {
         isOrdered = true;
         hasObject = true;
       }
-    } else if (isFromKey(key, length)) {
-      setShape(outer);
-      setFrom(value, next);
-    } else if (isFieldKey(key, length))
+    } else if (isFromKey(key, length)) setFrom(value, next);
+    else if (isFieldKey(key, length))
       setEntryKind(first == 0x22 ? kindOfName(value + 1, <i32>(next - value) - 2) : 0);
     at = pastBlank(next);
     if (load<u8>(at) == 0x2c) {
@@ -136,12 +111,6 @@ function readEntry(start: usize, depth: i32): usize {
       if (load<u8>(at) == 0x7d) markOther();
     } else if (load<u8>(at) != 0x7d) markOther();
   }
-  mixShape(END);
   addEntry(start, <i32>(at + 1 - start), isOrdered);
   return at + 1;
-}
-
-function isAmong(kinds: usize, known: i32, kind: u64): bool {
-  for (let at = 0; at < known; at++) if (load<u64>(kinds + at * 8) == kind) return true;
-  return false;
 }

@@ -2,7 +2,7 @@
  * The entries of `changes` that count: those whose field has a declared name, in events of some types. Of most of them
  * only the effect counts: they are read as src/services/read/change-effects.ts does, and each effect is a bit.
  */
-import { mix, mixBytes, step } from "./hash";
+import { mix, mixBytes, step } from "../hash";
 import { NAME_ALWAYS, NAME_ENTRY, NAME_LISTED, NAME_MASK, NAME_ORDERED, NAME_RANK } from "./kinds";
 import { TEXT } from "./memory";
 import { effects, lowerHash, rankOf, seed } from "./paths";

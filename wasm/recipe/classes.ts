@@ -1,6 +1,6 @@
 /*
  * The questions that converters ask about texts that they copy. Texts with the same answers are treated alike. Reading
- * sixteen bytes at a time saves an eighth of the time that the shape of an event takes.
+ * sixteen bytes at a time saves an eighth of the time that reading an event takes.
  */
 
 /** Answers to `addressClass`. */

@@ -4,7 +4,7 @@
  */
 import { fingerprint, mainFingerprint } from "./fingerprint";
 import { groupCount, variant } from "./groups";
-import { mix } from "./hash";
+import { mix } from "../hash";
 import { RECIPE_SLOTS, RECIPES } from "./memory";
 
 const TEMPLATE: u64 = 0x301;

@@ -4,7 +4,7 @@
  */
 import { layout } from "./answers";
 import { groupCount, variant } from "./groups";
-import { mix, mixBytes } from "./hash";
+import { mix, mixBytes } from "../hash";
 import { TEXT } from "./memory";
 import { seed } from "./paths";
 

@@ -3,7 +3,7 @@
  * of a client. A fingerprint has two parts, the groups' variant and all the rest, so that what was learned about each
  * can be put together.
  */
-import { mix } from "./hash";
+import { mix } from "../hash";
 import { GROUPS, GROUPS_MAX } from "./memory";
 import { seed } from "./paths";
 

@@ -3,7 +3,7 @@
  * byte. No blanks, no escapes that have a shorter form, no key twice in one object, no key that JavaScript sorts
  * to the front, no number that a double writes differently. Functions return 0 for anything else.
  */
-import { areMembersFull, forgetMembers } from "./members";
+import { areMembersFull, forgetMembers } from "../members";
 import { KEYS, MARKS_MAX } from "./memory";
 
 /** Longer numbers may lose digits in a double. */

@@ -41,23 +41,16 @@ function endOfEscaped(start: usize): usize {
   }
 }
 
-export let hasExponent: bool = false;
-export let hasPoint: bool = false;
-
 export function endOfDigits(start: usize): usize {
   let at = start;
-  hasExponent = false;
-  hasPoint = false;
   while (true) {
     const byte = load<u8>(at);
-    if ((byte | 0x20) == 0x65) hasExponent = true;
-    else if (byte == 0x2e) hasPoint = true;
-    else if (<u8>(byte - 0x30) > 9 && byte != 0x2d && byte != 0x2b) return at;
+    if (<u8>(byte - 0x30) > 9 && byte != 0x2d && byte != 0x2b && byte != 0x2e && (byte | 0x20) != 0x65) return at;
     at++;
   }
 }
 
-/** The same; notes where it is not canonical. */
+/** As `endOfString`; notes where it is not canonical. */
 // @ts-ignore: decorator
 @inline
 export function endOfText(start: usize): usize {

@@ -1,6 +1,6 @@
 /*
- * The memory that this module shares with its callers, src/core/recipe-engine.ts and shape-engine.ts: tables of fixed size, then many
- * converted events, one converted event, the text of events, and the recipes, which can grow.
+ * The memory that this module shares with its callers, src/core/recipe-engine.ts and record-engine.ts: tables of fixed
+ * size, then many converted events, one converted event, the text of events, and the recipes, which can grow.
  */
 
 /** Slices of one event that a recipe may copy. An event with more is converted by the converter. */
@@ -13,19 +13,12 @@ export const DEPTH_MAX: i32 = 32;
 export const PATHS_MAX: i32 = 1024;
 /** Slots of the table of recipes; a power of two, twice the number of recipes that are kept. */
 export const RECIPE_SLOTS: i32 = 8192;
-/** Slots of the tables of shapes and answers; a power of two, more than the numbers that are given. */
-export const SHAPE_SLOTS: i32 = 65536;
-/** Events whose shapes are read at once. */
-export const SHAPES_MAX: i32 = 1024;
+/** Events that are read at once. */
+export const EVENTS_MAX: i32 = 1024;
 /** Slots of the table of one event's keys; a power of two. Half of them are used at most. */
 export const MARKS_MAX: i32 = 2048;
 /** Slots of the table of one event's texts; a power of two. More than twice the paths whose texts are compared. */
 export const TEXT_SLOTS: i32 = 1024;
-
-/** Members that are known by their path, the slots of their table (a power of two), and those expected at one place. */
-export const MEMBERS_MAX: i32 = 1024;
-export const MEMBER_SLOTS: i32 = 2048;
-export const EXPECTED_MAX: i32 = 4;
 
 export const SPECIALS_MAX: i32 = 8;
 export const SPECIAL_BYTES: i32 = 256;
@@ -47,30 +40,21 @@ export const GROUPS: usize = memory.data(GROUPS_MAX * 16, 16);
 export const PATHS: usize = memory.data(PATHS_MAX * 16, 16);
 /** Fingerprint (8 bytes), address of the recipe (4), spare (4). */
 export const RECIPES: usize = memory.data(RECIPE_SLOTS * 16, 16);
-/** Hash of a shape (8 bytes), its number (4), spare (4). */
-export const SHAPES: usize = memory.data(SHAPE_SLOTS * 16, 16);
-/** The same for answers. */
-export const ANSWERS: usize = memory.data(SHAPE_SLOTS * 16, 16);
-/** The numbers of each event's shape and answers. */
-export const SHAPE_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
-export const ANSWER_NUMBERS: usize = memory.data(SHAPES_MAX * 4, 16);
+/** The answers of each event; 0 where it cannot be read. */
+export const ANSWERS: usize = memory.data(EVENTS_MAX * 8, 16);
 /** Texts that were seen in this event: generation (4), ordinal and a mark (4), hash (8). */
 export const TEXTS: usize = memory.data(TEXT_SLOTS * 16, 16);
 /** Keys that were seen in this event: generation (4), spare (4), hash (8). */
 export const KEYS: usize = memory.data(MARKS_MAX * 16, 16);
-/** See members.ts. */
-export const MEMBERS: usize = memory.data(MEMBERS_MAX * 64, 64);
-/** For each member, those that are expected at the beginning of its object. */
-export const INNER: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
 /** Values that are not in the event's own text: organization, identity, times. */
 export const SPECIALS: usize = memory.data(SPECIALS_MAX * SPECIAL_BYTES, 16);
 export const SPECIAL_LENGTHS: usize = memory.data(SPECIALS_MAX * 4, 16);
 
 /** Of many events: rows as the scanner makes them, marks of those whose organization is that of the one before. */
-export const ROWS: usize = memory.data(SHAPES_MAX * ROW_NUMBERS * 4, 16);
-export const RUNS: usize = memory.data(SHAPES_MAX, 16);
+export const ROWS: usize = memory.data(EVENTS_MAX * ROW_NUMBERS * 4, 16);
+export const RUNS: usize = memory.data(EVENTS_MAX, 16);
 /** Where their records begin, and where the last one ends. An event without a record has an empty one. */
-export const PLACES: usize = memory.data((SHAPES_MAX + 1) * 4, 16);
+export const PLACES: usize = memory.data((EVENTS_MAX + 1) * 4, 16);
 /** Of events that are converted: times and identities. */
 export const TIMES: usize = memory.data(MANY_MAX * 8, 16);
 export const IDENTITIES: usize = memory.data(MANY_MAX * 16, 16);

@@ -1,5 +1,5 @@
 /* The paths and names that converters read, by their hashes. */
-import { mix, mixBytes } from "./hash";
+import { mix, mixBytes } from "../hash";
 import { NAME_ALWAYS, NAME_ORDERED, NAME_RANK } from "./kinds";
 import { PATHS, PATHS_MAX, TEXT } from "./memory";
 

@@ -24,8 +24,9 @@ import { groupCount, variant } from "./groups";
 import { isCanonical } from "./loose";
 import { convertMany } from "./many";
 import {
-  ANSWER_NUMBERS,
+  ANSWERS,
   ENDS,
+  EVENTS_MAX,
   GROUPS,
   HEAP,
   IDENTITIES,
@@ -39,8 +40,6 @@ import {
   PLACES,
   ROWS,
   RUNS,
-  SHAPE_NUMBERS,
-  SHAPES_MAX,
   SPECIAL_BYTES,
   SPECIAL_LENGTHS,
   SPECIALS,
@@ -48,8 +47,8 @@ import {
   TEXT_BYTES,
   TIMES,
 } from "./memory";
-import { clearShapes, lastNumber, readRows, readShapes } from "./numbers";
 import { declareName, declarePath, declareRank, setSeed } from "./paths";
+import { readLines, readRows } from "./read";
 import { writeTime } from "./specials";
 import { readEvent } from "./walk";
 
@@ -59,7 +58,7 @@ export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };
 export { addRecipe, chooseAdded, chooseFingerprint, chooseTemplate, clearRecipes, convertMany };
 export { isComposed, isKnown, keyHigh, keyLow };
-export { ANSWER_NUMBERS, clearShapes, lastNumber, readRows, readShapes, SHAPE_NUMBERS, SHAPES_MAX };
+export { ANSWERS, EVENTS_MAX, readLines, readRows };
 
 /** Results of `convert` beside a length. */
 const UNKNOWN: i32 = 0;

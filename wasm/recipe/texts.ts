@@ -1,9 +1,9 @@
 /*
  * Which of the compared texts of an event are equal, and which are equal without regard to case: texts that are may
  * be converted differently from others. A text without upper case needs one look into the table,
- * which saves a sixth of the time that the shape of an event takes.
+ * which saves a sixth of the time that reading an event takes.
  */
-import { first, fold, mix, mixBytes } from "./hash";
+import { first, fold, mix, mixBytes } from "../hash";
 import { TEXT_SLOTS, TEXTS } from "./memory";
 import { seed } from "./paths";
 

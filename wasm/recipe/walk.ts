@@ -1,9 +1,6 @@
 /*
- * The one walk over an event. It finds:
+ * The walk over an event for converters. It finds:
  *
- * - The shape: keys, structure and types of all values, and the values of `service` and `event_type`. Events of one
- *   shape differ from their schema in the same way, so a look at the first one serves for all. Of `from` and `to`
- *   in an entry of `changes` only the key counts: schemas allow any value there.
  * - The answers: everything that converters read and do not copy. Members at declared paths are part of them: their
  *   keys, their order and their types; of a value that decides, the value itself; of a value that is copied, the answers
  *   to the questions that converters ask about it. Groups have a hash of their own, the variant.
@@ -27,7 +24,7 @@ import {
 } from "./answers";
 import { beginArrays, IN_ARRAY, nextObject, readArray, readChanges } from "./arrays";
 import { addGroup, beginGroups, hasRoomForGroup } from "./groups";
-import { mix, mixBytes, step } from "./hash";
+import { mix } from "../hash";
 import { beginKeys, endOfKey, endOfWord, event, isNewKey, isPlainNumber } from "./json";
 import { CHANGES, DECIDES, EVENT_TYPE, GROUP, HAS_MEMBERS, KIND_MASK } from "./kinds";
 import {
@@ -36,8 +33,6 @@ import {
   endOfString,
   endOfText,
   hasEscape,
-  hasExponent,
-  hasPoint,
   isPlainText,
   markOther,
   pastBlank,
@@ -52,34 +47,18 @@ import {
   kindOfMember,
   memberFor,
   pathOfMember,
-} from "./members";
+} from "../members";
 import { DEPTH_MAX, SPECIAL_LENGTHS, SPECIALS } from "./memory";
 import { kindOf, pathOf } from "./paths";
-import {
-  BOOLEAN,
-  END,
-  LONG_INTEGER,
-  mixShape,
-  NO_ORGANIZATION,
-  NULL,
-  NUMBER,
-  OPEN_OBJECT,
-  setShape,
-  shape,
-  STRING,
-} from "./shape";
 
-/** Integers of so many characters are always exact in a double, and beyond the second length never. */
-const EXACT_LENGTH_MAX: i32 = 15;
-const INEXACT_LENGTH_MIN: i32 = 18;
-
-/** `service"` in the order of memory. */
-const SERVICE_QUOTED: u64 = 0x2265636976726573;
+const OPEN_OBJECT: u64 = 0x201;
+const END: u64 = 0x203;
+const NO_ORGANIZATION: u64 = 0x20a;
 
 /**
  * Reads the event at `start`, whose organization is the special value. Gives the place behind it; 0 where it is nested
- * too deeply, has too many members or is no JSON. Zeros follow the text. What it found is in `shape`, `isCanonical` and
- * in the variables of answers.ts and groups.ts.
+ * too deeply, has too many members or is no JSON. Zeros follow the text. What it found is in `isCanonical` and in the
+ * variables of answers.ts and groups.ts.
  */
 export function readEvent(start: usize): usize {
   beginKeys();
@@ -87,7 +66,6 @@ export function readEvent(start: usize): usize {
   beginGroups();
   beginText();
   beginArrays();
-  setShape(hash);
   const organizationLength = load<i32>(SPECIAL_LENGTHS);
   if (organizationLength > 0) mixEqual(SPECIALS, organizationLength);
   else mixIn(NO_ORGANIZATION);
@@ -103,8 +81,6 @@ export function readEvent(start: usize): usize {
  */
 function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDeclared: bool, object: u64): usize {
   if (depth > DEPTH_MAX) return 0;
-  // Members are mixed in locally: a global variable costs a store and a load for each.
-  let own = step(shape, OPEN_OBJECT);
   if (isDeclared) mixIn(OPEN_OBJECT);
   let keys = expected;
   let runStart: usize = 0;
@@ -113,31 +89,28 @@ function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDec
   while (load<u8>(at) != 0x7d) {
     const key = at;
     let member = expectedAt(keys, at);
-    let isDisguised = false;
-    let length = 0;
     let value: usize = 0;
     let child: u64 = 0;
     let kind: u32 = 0;
     if (member != 0) {
       value = pastBlank(at + keyLength(member));
-      length = <i32>keyLength(member) - 3;
       child = pathOfMember(member);
       kind = kindOfMember(member);
     } else {
       if (load<u8>(at) != 0x22) return 0;
       const end = endOfString(at);
       if (end == 0) return 0;
-      length = <i32>(end - at) - 1;
+      const length = <i32>(end - at) - 1;
       child = pathOf(path, at + 1, length);
       const isPlain = endOfKey(at) == end;
       if (!isPlain) markOther();
       // A key with unusual escapes may be a declared one in disguise.
-      isDisguised = isDeclared && hasEscape && !isPlain;
+      const isDisguised = isDeclared && hasEscape && !isPlain;
       // The type of the event may be hidden here. Such an event is read alone.
       if (isDisguised && depth == 1) return 0;
       value = pastBlank(pastBlank(end + 1) + 1);
       kind = !isDeclared ? 0 : isDisguised ? DECIDES : kindOf(child);
-      if (isPlain) member = memberFor(child, at, length + 3, keys);
+      if (isPlain) member = memberFor(child, kind, at, length + 3, keys);
     }
     if (object != 0 || member == 0 ? !isNewKey(mix(object, child)) : !isNewMember(member, event)) markOther();
     keys = member == 0 ? 0 : following(member);
@@ -150,27 +123,20 @@ function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDec
     }
     const inner: usize = member == 0 ? 0 : inside(member);
     if ((kind & GROUP) != 0 && depth == 1 && hasRoomForGroup()) {
-      setShape(own);
       at = readGroup(key, value, child, kind, inner);
       if (at == 0) return 0;
-      own = shape;
     } else if (load<u8>(value) == 0x22) {
-      own = step(own, child ^ STRING);
       const end = endOfText(value);
       if (end == 0 || (kind != 0 && !readDeclaredText(value, <i32>(end - value) - 1, kind))) return 0;
       at = end + 1;
     } else {
-      setShape(step(own, child));
       at =
         kind == 0
-          ? readType(value, child, depth, inner, object != 0)
+          ? readUnread(value, child, depth, inner, object != 0)
           : readDeclared(value, child, kind, depth, inner);
       if (at == 0) return 0;
-      own = shape;
     }
     runEnd = at;
-    if (isDisguised || kind == EVENT_TYPE || (depth == 1 && length == 7 && isService(key + 1)))
-      own = mixBytes(own, value, <i32>(at - value));
     at = pastBlank(at);
     if (load<u8>(at) == 0x2c) {
       at = pastBlank(at + 1);
@@ -178,15 +144,8 @@ function readMembers(start: usize, path: u64, depth: i32, expected: usize, isDec
     } else if (load<u8>(at) != 0x7d) markOther();
   }
   if (isDeclared && runStart != 0 && !addRun(runStart, runEnd)) return 0;
-  setShape(step(own, END));
   if (isDeclared) mixIn(END);
   return at + 1;
-}
-
-// @ts-ignore: decorator
-@inline
-function isService(key: usize): bool {
-  return load<u64>(key) == SERVICE_QUOTED;
 }
 
 /** The member whose key opens at `key`. Gives the place behind it, or 0. */
@@ -195,13 +154,9 @@ function readGroup(key: usize, value: usize, path: u64, kind: u32, inner: usize)
   const outer = beginPart(path);
   let at: usize = 0;
   if (load<u8>(value) == 0x22) {
-    mixShape(path ^ STRING);
     const end = endOfText(value);
     if (end != 0 && readDeclaredText(value, <i32>(end - value) - 1, kind)) at = end + 1;
-  } else {
-    mixShape(path);
-    at = readDeclared(value, path, kind, 1, inner);
-  }
+  } else at = readDeclared(value, path, kind, 1, inner);
   addGroup(key, at, firstLeaf, leafCount() - firstLeaf, endPart(outer));
   return at;
 }
@@ -216,12 +171,12 @@ function readDeclaredText(at: usize, length: i32, kind: u32): bool {
   return true;
 }
 
-/** A value at a declared path that is no text: its type, and the answers about it. Gives the place behind it, or 0. */
+/** A value at a declared path that is no text, and the answers about it. Gives the place behind it, or 0. */
 function readDeclared(at: usize, path: u64, kind: u32, depth: i32, inner: usize): usize {
   const first = load<u8>(at);
   if (first == 0x7b && (kind & HAS_MEMBERS) != 0) return readMembers(at, path, depth + 1, inner, true, 0);
   if (first == 0x5b && kind == CHANGES) return readChanges(at, depth + 1);
-  const end = readType(at, path, depth, inner, false);
+  const end = readUnread(at, path, depth, inner, false);
   if (end == 0) return 0;
   const length = <i32>(end - at);
   if (first != 0x2d && <u8>(first - 0x30) > 9) decides(at, length);
@@ -229,11 +184,10 @@ function readDeclared(at: usize, path: u64, kind: u32, depth: i32, inner: usize)
   return end;
 }
 
-/** The type of a value, and of all values inside it. Gives the place behind it, or 0. */
-export function readType(at: usize, path: u64, depth: i32, inner: usize, isInArray: bool): usize {
+/** A value that no converter reads. Gives the place behind it, or 0. */
+export function readUnread(at: usize, path: u64, depth: i32, inner: usize, isInArray: bool): usize {
   const first = load<u8>(at);
   if (first == 0x22) {
-    mixShape(STRING);
     const end = endOfText(at);
     return end == 0 ? 0 : end + 1;
   }
@@ -242,19 +196,8 @@ export function readType(at: usize, path: u64, depth: i32, inner: usize, isInArr
       ? readMembers(at, IN_ARRAY, depth + 1, inner, false, nextObject())
       : readMembers(at, path, depth + 1, inner, false, 0);
   if (first == 0x5b) return readArray(at, depth + 1, false);
-  if (first == 0x2d || <u8>(first - 0x30) <= 9) return readDigits(at);
-  const end = endOfWord(at);
-  if (end != 0) mixShape(first == 0x6e ? NULL : BOOLEAN);
-  return end;
-}
-
-function readDigits(at: usize): usize {
+  if (first != 0x2d && <u8>(first - 0x30) > 9) return endOfWord(at);
   const end = endOfDigits(at);
-  const length = <i32>(end - at);
-  // Whether the rest is exact depends on the value, so the value is part of the shape.
-  if (hasExponent || (!hasPoint && length > EXACT_LENGTH_MAX && length < INEXACT_LENGTH_MIN))
-    setShape(mixBytes(shape, at, length));
-  mixShape(hasPoint || length <= EXACT_LENGTH_MAX ? NUMBER : LONG_INTEGER);
-  if (!isPlainNumber(at, length)) markOther();
+  if (!isPlainNumber(at, <i32>(end - at))) markOther();
   return end;
 }

@@ -21,11 +21,10 @@ export interface FoundPage {
   readonly organizations: readonly (string | null)[];
   readonly organizationIndexes: Uint16Array;
   readonly spans: readonly Span[];
-  readonly shapeNumbers?: Int32Array;
-  readonly answerNumbers?: Int32Array;
-  readonly numbering?: string;
+  readonly shapes: Int32Array;
   readonly recordBytes?: Uint8Array;
   readonly recordPlaces?: Uint32Array;
+  readonly recordAnswers?: Int32Array;
 }
 
 export interface PackedPage extends FoundPage {
@@ -37,10 +36,10 @@ export interface PackedPage extends FoundPage {
 export function createPagePacking(): (page: FoundPage) => PackedPage {
   const compress = createPageCompressor(COMPRESSION);
   return (page) => {
-    const { body, columns, count, hasLineBreaks, areLines, scannedTimesMs, runs, organizationIndexes } = page;
+    const { body, columns, count, hasLineBreaks, areLines, scannedTimesMs, shapes, runs } = page;
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    const scanned = { bytes, columns, count, hasLineBreaks, areLines, timesMs: scannedTimesMs, runs };
-    const encoded = encodeBody(scanned, compress, organizationIndexes);
+    const scanned = { bytes, columns, count, hasLineBreaks, areLines, timesMs: scannedTimesMs, shapes, runs };
+    const encoded = encodeBody(scanned, compress, page.organizationIndexes);
     const stored = allocateBehind(usedOf(page))(Uint8Array, encoded.bytes.length);
     stored.set(encoded.bytes);
     return { ...page, stored, checksum: new Uint8Array(encoded.checksum) };

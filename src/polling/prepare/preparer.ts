@@ -6,7 +6,7 @@ import type { PageBody } from "../../core/page-body.ts";
 import { type DecodedBody, decodeHere, inlineDecoder, type PageDecoder } from "../../core/page-decoder.ts";
 import type { LeasedBytes } from "../../core/page-lease.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
-import { RECIPE_SEED } from "../../core/recipe-module.ts";
+import { PROCESS_SEED } from "../../core/process-seed.ts";
 import type { PackData } from "./pack-worker.ts";
 import type { Order, PrepareData, PrepareOptions, WorkerAnswer } from "./worker.ts";
 
@@ -35,9 +35,8 @@ export const inlinePreparer: Preparer = {
 };
 
 /**
- * With a thread beside this one for large pages, which finds their events and compresses them. With `reads` it also finds
- * the shapes of events, which drift counts, and their records, which recipes use. It is started at once: the first pages
- * after a start are large.
+ * With a thread beside this one for large pages, which finds their events and compresses them. With `reads` it also makes
+ * records, which recipes use. It is started at once: the first pages after a start are large.
  *
  * That thread is the slowest part of an export without conversion, so compression gets a second thread there, which makes
  * such an export up to 40% faster. With recipes on few cores the main thread is the slowest, and the second thread would
@@ -60,8 +59,8 @@ export function createPreparer(
   function started(): Worker {
     isUsed = true;
     if (threads !== undefined) return threads.finding;
-    const isPackedApart = !options.records || cores >= PACKING_CORES_MIN;
-    const own = startThreads({ ...options, seed: RECIPE_SEED }, isPackedApart, take, (error) => {
+    const isPackedApart = options.reads === undefined || cores >= PACKING_CORES_MIN;
+    const own = startThreads(options, isPackedApart, take, (error) => {
       if (threads !== own) return;
       for (const order of waiting.values()) order.reject(error);
       waiting.clear();
@@ -218,19 +217,18 @@ function pageOf({
   spans,
   stored,
   checksum,
-  numbering,
-  shapeNumbers,
-  answerNumbers,
+  shapes,
   recordBytes,
   recordPlaces,
+  recordAnswers,
 }: WorkerAnswer & { kind: "page" }): PreparedPage {
   return {
-    ...(numbering !== undefined && {
-      shapes: {
-        numbering,
-        shapes: shapeNumbers!,
-        answers: answerNumbers!,
-        ...(recordBytes && { records: { seed: RECIPE_SEED, bytes: recordBytes, places: recordPlaces! } }),
+    ...(recordBytes && {
+      records: {
+        seed: PROCESS_SEED,
+        bytes: recordBytes,
+        places: recordPlaces!,
+        answers: recordAnswers!,
       },
     }),
     scanned: {
@@ -239,6 +237,7 @@ function pageOf({
       hasLineBreaks,
       columns,
       timesMs: scannedTimesMs,
+      shapes,
       runs,
       areLines,
     },
@@ -255,12 +254,11 @@ function pageOf({
 
 /** Undefined where the thread found no page. */
 function decodedOf(
-  { room, scanned, columns, timesMs, runs }: WorkerAnswer & { kind: "decoded" },
+  { room, scanned, columns, timesMs, shapes, runs }: WorkerAnswer & { kind: "decoded" },
   stored: PageBody,
 ): DecodedBody | undefined {
-  if (scanned === undefined || columns === undefined || timesMs === undefined || runs === undefined)
-    return undefined;
+  if (scanned === undefined || !columns || !timesMs || !shapes || !runs) return undefined;
   const { length, count, hasLineBreaks } = scanned;
   const bytes = bufferOf(room).subarray(0, length);
-  return { scanned: { bytes, count, hasLineBreaks, columns, timesMs, runs }, body: stored.bytes };
+  return { scanned: { bytes, count, hasLineBreaks, columns, timesMs, shapes, runs }, body: stored.bytes };
 }

@@ -3,25 +3,21 @@ import { allocateBehind } from "../../core/buffer-pool.ts";
 import { decodeBodyInto, makeLines } from "../../core/page-body.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import type { Reads } from "../../core/reads.ts";
-import { createShapeEngine, type NumberedShapes, numberShapes } from "../../core/shape-engine.ts";
+import { createRecordEngine, recordEvents } from "../../core/record-engine.ts";
 import { withEngine } from "../../core/wasm-engine.ts";
 import { createPagePacking, type FoundPage, type PackedPage, transferOf } from "./pack.ts";
 
 export interface PrepareOptions {
-  /** How converters read events, where shapes are wanted. */
+  /** How converters read events, where records are wanted for recipes. */
   readonly reads?: Reads | undefined;
-  /** Whether records of events are wanted too, for recipes. */
-  readonly records?: boolean;
 }
 
 export interface PrepareData extends PrepareOptions {
-  /** That of the thread which uses the records. */
-  readonly seed: string;
   /** To the thread that compresses pages. Undefined: this one does. */
   readonly pages: MessagePort | undefined;
 }
 
-/** The thread behind preparer.ts: scans a page, makes its identities and finds the shapes of its events. */
+/** The thread behind preparer.ts: scans a page, makes its identities and the records of its events. */
 export interface PrepareOrder {
   readonly kind: "prepare";
   readonly id: number;
@@ -51,11 +47,12 @@ export type WorkerAnswer =
       readonly scanned?: { readonly length: number; readonly count: number; readonly hasLineBreaks: boolean };
       readonly columns?: Int32Array;
       readonly timesMs?: Float64Array;
+      readonly shapes?: Int32Array;
       readonly runs?: Uint8Array;
     };
 
-const { reads, records, seed, pages } = workerData as PrepareData;
-const shapeEngine = reads && createShapeEngine(reads, seed);
+const { reads, pages } = workerData as PrepareData;
+const recordEngine = reads && createRecordEngine(reads);
 const packHere = pages === undefined ? createPagePacking() : undefined;
 
 // The first page finds the engine compiled.
@@ -82,9 +79,13 @@ function answerOf({ id, body, attribution }: PrepareOrder): FoundPage | Failed {
   } catch {
     return { id, kind: "failed", body };
   }
-  const shapes = shapeEngine && numberShapes(shapeEngine, page.scanned, allocate, records);
+  const records = recordEngine && recordEvents(recordEngine, page.scanned, allocate);
   return {
-    ...numbersOf(shapes),
+    ...(records && {
+      recordBytes: records.bytes,
+      recordPlaces: records.places,
+      recordAnswers: records.answers,
+    }),
     id,
     kind: "page",
     body,
@@ -93,6 +94,7 @@ function answerOf({ id, body, attribution }: PrepareOrder): FoundPage | Failed {
     areLines: makeLines(page.scanned),
     columns: page.scanned.columns,
     scannedTimesMs: page.scanned.timesMs,
+    shapes: page.scanned.shapes,
     runs: page.scanned.runs,
     identities: page.identities,
     digests: page.digests,
@@ -104,29 +106,19 @@ function answerOf({ id, body, attribution }: PrepareOrder): FoundPage | Failed {
   };
 }
 
-function numbersOf(shapes: NumberedShapes | undefined) {
-  if (shapes === undefined) return {};
-  const { numbering, shapes: shapeNumbers, answers: answerNumbers, records } = shapes;
-  return {
-    numbering,
-    shapeNumbers,
-    answerNumbers,
-    ...(records && { recordBytes: records.bytes, recordPlaces: records.places }),
-  };
-}
-
 function decoded({ id, stored, checksum, room }: DecodeOrder): WorkerAnswer {
   const nothing = { id, kind: "decoded", room } as const;
   const body = { bytes: bufferOf(stored), checksum: bufferOf(checksum) };
   try {
     const scanned = decodeBodyInto(body, room);
     if (scanned === undefined) return nothing;
-    const { bytes, count, hasLineBreaks, columns, timesMs, runs } = scanned;
+    const { bytes, count, hasLineBreaks, columns, timesMs, shapes, runs } = scanned;
     return {
       ...nothing,
       scanned: { length: bytes.length, count, hasLineBreaks },
       columns,
       timesMs,
+      shapes,
       runs,
     };
   } catch {

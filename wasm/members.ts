@@ -1,11 +1,15 @@
 /*
  * The members that were seen before, by the path of their object and their key. Events of one kind have the same keys
  * in the same order, so each member notes what came behind it. An expected key is found by comparing its bytes: its
- * end need not be searched, nor its hash made and looked up.
+ * end need not be searched, nor its hash made and looked up. The scanner and the recipes each have such a table.
  */
 import { first } from "./hash";
-import { EXPECTED_MAX, INNER, MEMBER_SLOTS, MEMBERS, MEMBERS_MAX } from "./memory";
-import { kindOf } from "./paths";
+
+const MEMBERS_MAX: i32 = 1024;
+/** A power of two. */
+const MEMBER_SLOTS: i32 = 2048;
+/** So many keys are expected at one place. */
+const EXPECTED_MAX: i32 = 4;
 
 /** Of a key with its quotes and its colon. Longer ones are looked up each time. */
 const KEY_BYTES_MAX: i32 = 32;
@@ -21,6 +25,9 @@ const LENGTH: usize = 42;
 const SEEN: usize = 44;
 const FOLLOWING: usize = 48;
 
+const MEMBERS: usize = memory.data(MEMBERS_MAX * MEMBER_BYTES, 64);
+/** For each member, those that are expected at the beginning of its object. */
+const INNER: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
 const SLOTS: usize = memory.data(MEMBER_SLOTS * 4, 16);
 /** Those that are expected at the beginning of an event. */
 export const FIRST_KEYS: usize = memory.data(EXPECTED_MAX * 4, 16);
@@ -49,10 +56,10 @@ export function expectedAt(expected: usize, at: usize): usize {
 }
 
 /**
- * The member with this path, whose key with quotes and colon is so long. It is expected at this place from now on. Gives
- * 0 for a long key, and for a new one where there are too many members.
+ * The member with this path and kind, whose key with quotes and colon is so long. It is expected at this place from now
+ * on. Gives 0 for a long key, and for a new one where there are too many members.
  */
-export function memberFor(path: u64, key: usize, length: i32, expected: usize): usize {
+export function memberFor(path: u64, kind: u32, key: usize, length: i32, expected: usize): usize {
   if (length > KEY_BYTES_MAX) return 0;
   let slot = <i32>path & (MEMBER_SLOTS - 1);
   let member: usize = 0;
@@ -66,7 +73,7 @@ export function memberFor(path: u64, key: usize, length: i32, expected: usize): 
     member = MEMBERS + members++ * MEMBER_BYTES;
     memory.copy(member, key, length);
     store<u64>(member, path, PATH);
-    store<u16>(member, kindOf(path), KIND);
+    store<u16>(member, kind, KIND);
     store<u16>(member, length, LENGTH);
     store<u32>(SLOTS + slot * 4, <u32>member);
   }

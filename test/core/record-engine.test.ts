@@ -1,17 +1,17 @@
 import { isIP } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createShapeEngine } from "../../src/core/shape-engine.ts";
+import { createRecordEngine } from "../../src/core/record-engine.ts";
 import { isEmail } from "../../src/formats/wording.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
+import { pairsOf } from "../support/hashes.ts";
 
-const engine = createShapeEngine(reads);
+const engine = createRecordEngine(reads);
 
-/** The numbers of the events' answers. */
-function answersOf(...events: readonly object[]): number[] {
+/** The events' answers. */
+function answersOf(...events: readonly object[]): string[] {
   const lines = events.map((event) => `${JSON.stringify(event)}\n`).join("");
-  engine.reserve(events.length);
-  return [...engine.read(Buffer.from(lines)).answers];
+  return pairsOf(engine.answers(Buffer.from(lines)));
 }
 
 const WORDS = [

@@ -1,0 +1,7 @@
+/** Hashes of eight bytes, which come as two numbers each, as texts that can be compared. */
+export function pairsOf(hashes: Int32Array): string[] {
+  return Array.from({ length: hashes.length / 2 }, (_, at) => `${hashes[2 * at]} ${hashes[2 * at + 1]}`);
+}
+
+/** In place of the answers of an event that an engine does not read. */
+export const NO_ANSWERS = "0 0";
