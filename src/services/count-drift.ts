@@ -61,7 +61,7 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     const type = event.eventType;
     if (type !== "" && !eventTypes.get(serviceOf(event.service).name)!.has(type))
       found.add(rowFor("event_type", name, safeName(type), ""));
-    if (parsed.unreadable) found.add(rowFor("type", name, "", "object, not text"));
+    if (parsed.unreadable) found.add(rowFor("type", name, "", `object, not ${parsed.unreadable}`));
     else
       compare(parsed.event, schemas.get(service.name)!, "", 0, {
         field(path) {

@@ -47,7 +47,8 @@ export function serviceOf(name: string): ServiceDefinition {
 
 /** Parses the bytes of an event once and describes it. Never throws; each call returns a new object. */
 export function describe(event: JournalEvent): Described {
-  const { event: fields, unreadable } = parseEvent(event.bytes);
+  const { event: fields, unreadable: reason } = parseEvent(event.bytes);
+  const unreadable = reason !== undefined;
   const service = unreadable ? fallback : serviceOf(event.service);
   return { service: service.name, event: fields, meaning: service.describe(fields), unreadable };
 }

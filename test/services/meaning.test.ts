@@ -182,6 +182,21 @@ test("bytes that are no JSON object are kept as text", () => {
     });
 });
 
+test("an event of very many values is kept as text; commas inside text are no values", () => {
+  const many = `{"service":"directory","values":[${"0,".repeat(100_000)}0]}`;
+  expect(describe(journalEvent(many))).toMatchObject({
+    service: "fallback",
+    event: { original: many },
+    unreadable: true,
+  });
+  const text = `{"service":"directory","text":"\\",${",".repeat(300_000)}"}`;
+  expect(describe(journalEvent(text))).toMatchObject({
+    service: "directory",
+    event: { text: `",${",".repeat(300_000)}` },
+    unreadable: false,
+  });
+});
+
 test("an administrator who suspends somebody unnamed is not taken for the suspended", () => {
   const event = {
     service: "directory",

@@ -3,6 +3,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
 import type { JournalPage } from "../../core/journal.ts";
+import { hasManyValues } from "../../core/many-values.ts";
 import { STRIDE } from "../../core/page-scratch.ts";
 import type { EventsInPlace, SharedLines } from "../../core/page-slice.ts";
 import type { Reads } from "../../core/reads.ts";
@@ -216,8 +217,12 @@ function isText({ bytes, columns }: EventsInPlace, from: number, to: number): bo
   return isUtf8(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]!));
 }
 
-/** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */
+/**
+ * The same event as JSON.stringify writes it. Undefined for bytes that are no JSON or have very many values, and for
+ * numbers that it would change.
+ */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
+  if (hasManyValues(bytes)) return undefined;
   try {
     const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
     return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));
