@@ -1,5 +1,5 @@
+import { costly } from "../core/costly.ts";
 import type { JournalEvent } from "../core/event.ts";
-import { hasManyValues } from "../core/many-values.ts";
 import type { UserOutcome } from "./job.ts";
 
 /** The import news of one event. */
@@ -32,7 +32,7 @@ export function mayBeImport({ bytes }: JournalEvent): boolean {
   return /import|\\u/i.test(text);
 }
 
-/** undefined for an event without a correlation, or one that is not a JSON object or has very many values. */
+/** undefined for an event without a correlation, or one that is not a JSON object or is costly. */
 export function newsOf(event: JournalEvent): ImportNews | undefined {
   if (event.correlationId === undefined || event.correlationId === "") return undefined;
   const body = parse(event.bytes);
@@ -114,7 +114,7 @@ function userOf(body: Fields): ImportUser | undefined {
 type Fields = Readonly<Record<string, unknown>>;
 
 function parse(bytes: Uint8Array): Fields | undefined {
-  if (hasManyValues(bytes)) return undefined;
+  if (costly(bytes)) return undefined;
   try {
     return fields(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")));
   } catch {

@@ -1,3 +1,4 @@
+import { costly } from "../core/costly.ts";
 import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
@@ -55,7 +56,9 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   function compareWithSchema(event: JournalEvent): Shape {
     const found = new Set<Counter>();
     const fields = new Set<string>();
-    const parsed = parseEvent(event.bytes);
+    const isCostly = costly(event.bytes);
+    // The text of a costly one is not needed here.
+    const parsed = isCostly ? { event: {}, unreadable: isCostly } : parseEvent(event.bytes);
     const service = parsed.unreadable ? fallback : serviceOf(event.service);
     const name = service === fallback ? safeName(event.service || "unknown") : service.name;
     const type = event.eventType;

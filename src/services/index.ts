@@ -1,3 +1,4 @@
+import { costly } from "../core/costly.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Described } from "../core/meaning.ts";
 import type { ServiceDefinition } from "../core/service.ts";
@@ -43,6 +44,15 @@ const byName: ReadonlyMap<string, ServiceDefinition> = new Map(
 /** The service with this name, in any case; the fallback where none is known. */
 export function serviceOf(name: string): ServiceDefinition {
   return byName.get(name) ?? byName.get(name.toLowerCase()) ?? fallback;
+}
+
+/** As `describe`, for formats: throws for an event that is too large to be converted. */
+export function describeForFormat(event: JournalEvent): Described {
+  if (costly(event.bytes) === "too large")
+    throw new Error(
+      `its ${event.size} bytes are too many to convert. A sink with the format raw takes it as it is`,
+    );
+  return describe(event);
 }
 
 /** Parses the bytes of an event once and describes it. Never throws; each call returns a new object. */

@@ -1,5 +1,5 @@
+import { type Costly, costly } from "../core/costly.ts";
 import { holdsInexact } from "../core/inexact.ts";
-import { hasManyValues } from "../core/many-values.ts";
 import type { Fields } from "../core/meaning.ts";
 import { isFields } from "../core/meaning.ts";
 
@@ -9,17 +9,17 @@ const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 export interface Parsed {
   readonly event: Fields;
   /** What the bytes are, where they are kept as text. */
-  readonly unreadable: "text" | "too many values" | undefined;
+  readonly unreadable: "text" | Costly | undefined;
 }
 
 /**
  * Parses the bytes of an event. Integers past 2^53 and numbers too large for a double become text, because
- * JSON.parse would change them. Bytes that are no JSON object, or one of very many values, are kept as text under
- * `original`.
+ * JSON.parse would change them. Bytes that are no JSON object, or a costly one, are kept as text under `original`.
  */
 export function parseEvent(bytes: Uint8Array): Parsed {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
-  if (hasManyValues(bytes)) return { event: { original: source }, unreadable: "too many values" };
+  const unreadable = costly(bytes);
+  if (unreadable !== undefined) return { event: { original: source }, unreadable };
   try {
     const value: unknown = JSON.parse(source);
     if (isFields(value)) {

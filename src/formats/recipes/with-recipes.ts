@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
+import { costly } from "../../core/costly.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
 import type { JournalPage } from "../../core/journal.ts";
-import { hasManyValues } from "../../core/many-values.ts";
 import { STRIDE } from "../../core/page-scratch.ts";
 import type { EventsInPlace, SharedLines } from "../../core/page-slice.ts";
 import type { Reads } from "../../core/reads.ts";
@@ -218,11 +218,11 @@ function isText({ bytes, columns }: EventsInPlace, from: number, to: number): bo
 }
 
 /**
- * The same event as JSON.stringify writes it. Undefined for bytes that are no JSON or have very many values, and for
- * numbers that it would change.
+ * The same event as JSON.stringify writes it. Undefined for bytes that are no JSON or are costly, and for numbers that
+ * it would change.
  */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
-  if (hasManyValues(bytes)) return undefined;
+  if (costly(bytes)) return undefined;
   try {
     const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
     return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));
