@@ -67,7 +67,7 @@ export function createCrew(): Crew | undefined {
     orderOf: (slice: readonly Item[]) => Omit<CrewOrder, "id">,
     signal: AbortSignal,
   ): Promise<void> {
-    const parts = slices(items, sizeOf);
+    const parts = ordersOfFiles(items, sizeOf);
     const wanted = items.length < VERY_MANY ? THREADS : THREADS_MAX;
     while (threads.length < Math.min(wanted, parts.length)) threads.push(startThread());
     const queue = parts.values();
@@ -158,7 +158,7 @@ function lengthOf({ content }: SmallWrite): number {
 }
 
 /** In their order: few files, and few bytes unless a file has more alone. */
-export function slices<Item>(items: readonly Item[], sizeOf: (item: Item) => number): Item[][] {
+export function ordersOfFiles<Item>(items: readonly Item[], sizeOf: (item: Item) => number): Item[][] {
   const result: Item[][] = [];
   let bytes = 0;
   for (const item of items) {
