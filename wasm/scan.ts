@@ -52,6 +52,8 @@ import { timeMs } from "./time";
  */
 
 const DEPTH_MAX: i32 = 500;
+/** Whether an event of so many bytes is compared at all is no matter of its shape, so it has none. See src/core/costly.ts. */
+const LARGE_BYTES: usize = 200_000;
 const STACK: usize = memory.data(DEPTH_MAX + 1);
 
 /** Numbers of what was expected, the same as in src/core/scanner.ts. */
@@ -227,6 +229,7 @@ function scanEvent(start: usize, ownRow: usize): usize {
   if (areMembersFull()) forgetMembers();
   beginShape();
   const end = scanObject(start, 0, EVENT, FIRST_KEYS, 1);
+  if (end > start + LARGE_BYTES) setShape(0);
   store<i32>(row + 4, <i32>end);
   return end;
 }

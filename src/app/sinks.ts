@@ -12,7 +12,7 @@ import { filterOf } from "../delivery/filter.ts";
 import { formats } from "../formats/index.ts";
 import { ocsf } from "../formats/ocsf.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
-import { describe } from "../services/index.ts";
+import { describeForFormat } from "../services/index.ts";
 import { reads } from "../services/read/read-paths.ts";
 import { sinks } from "../sinks/index.ts";
 import { encodedAhead } from "./encode/ahead.ts";
@@ -130,7 +130,7 @@ export function createFormat(
     );
   }
   return definition.create(definition.options.parse(options), {
-    describe,
+    describe: describeForFormat,
     reads: onMismatch && reads,
     onMismatch,
   });

@@ -196,7 +196,7 @@ export interface Described {
   /** Freshly parsed: the caller owns it and may take values out of it. */
   readonly event: Fields;
   readonly meaning: Meaning;
-  /** True where the bytes are no JSON object; `event.original` then holds them as text. */
+  /** True where the bytes are no JSON object, or a costly one; `event.original` then holds them as text. */
   readonly unreadable: boolean;
 }
 

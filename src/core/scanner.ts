@@ -17,7 +17,7 @@ export interface ScannedPage {
   readonly columns: Int32Array;
   /** When each event happened, cut to milliseconds; NaN where it has no timestamp that can be read. */
   readonly timesMs: Float64Array;
-  /** The shape of each event, two numbers; wasm/shape.ts explains it. Threads of a process give the same ones. */
+  /** The shape of each event, two numbers, zeros for a very large one; wasm/shape.ts explains it. Threads of a process give the same ones. */
   readonly shapes: Int32Array;
   /** 1 for an event whose organization is known to be written as that of the event before. */
   readonly runs: Uint8Array;

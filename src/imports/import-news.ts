@@ -1,3 +1,4 @@
+import { costly } from "../core/costly.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { UserOutcome } from "./job.ts";
 
@@ -31,7 +32,7 @@ export function mayBeImport({ bytes }: JournalEvent): boolean {
   return /import|\\u/i.test(text);
 }
 
-/** undefined for an event without a correlation, or one that is not a JSON object. */
+/** undefined for an event without a correlation, or one that is not a JSON object or is costly. */
 export function newsOf(event: JournalEvent): ImportNews | undefined {
   if (event.correlationId === undefined || event.correlationId === "") return undefined;
   const body = parse(event.bytes);
@@ -113,6 +114,7 @@ function userOf(body: Fields): ImportUser | undefined {
 type Fields = Readonly<Record<string, unknown>>;
 
 function parse(bytes: Uint8Array): Fields | undefined {
+  if (costly(bytes)) return undefined;
   try {
     return fields(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")));
   } catch {

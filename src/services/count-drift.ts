@@ -1,3 +1,4 @@
+import { costly } from "../core/costly.ts";
 import type { Drift, DriftRow } from "../core/drift.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage } from "../core/journal.ts";
@@ -56,13 +57,15 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   function compareWithSchema(event: JournalEvent): Shape {
     const found = new Set<Counter>();
     const fields = new Set<string>();
-    const parsed = parseEvent(event.bytes);
+    const isCostly = costly(event.bytes);
+    // The text of a costly one is not needed here.
+    const parsed = isCostly ? { event: {}, unreadable: isCostly } : parseEvent(event.bytes);
     const service = parsed.unreadable ? fallback : serviceOf(event.service);
     const name = service === fallback ? safeName(event.service || "unknown") : service.name;
     const type = event.eventType;
     if (type !== "" && !eventTypes.get(serviceOf(event.service).name)!.has(type))
       found.add(rowFor("event_type", name, safeName(type), ""));
-    if (parsed.unreadable) found.add(rowFor("type", name, "", "object, not text"));
+    if (parsed.unreadable) found.add(rowFor("type", name, "", `object, not ${parsed.unreadable}`));
     else
       compare(parsed.event, schemas.get(service.name)!, "", 0, {
         field(path) {
@@ -87,8 +90,7 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   }
 
   function lostOf(event: JournalEvent, { hashes, index }: Answers, lost: LostClass): string | undefined {
-    if (hashes === undefined || (hashes[2 * index] === 0 && hashes[2 * index + 1] === 0))
-      return lost(event, describe(event));
+    if (hashes === undefined) return lost(event, describe(event));
     const known = lostClasses.get(hashes, index);
     if (known !== undefined) return known ?? undefined;
     const found = lost(event, describe(event));

@@ -1,5 +1,6 @@
 /**
- * Values by hashes of eight bytes, which come as pairs of numbers in an array. When there are too many, all are forgotten.
+ * Values by hashes of eight bytes, which come as pairs of numbers in an array. Zeros are no hash: they have no value. When
+ * there are too many values, all are forgotten.
  * The key of the map is one half: small integers are found five times as fast as other numbers.
  */
 export interface HashTable<Value> {
@@ -17,6 +18,7 @@ export function createHashTable<Value>(valuesMax: number): HashTable<Value> {
       return entry?.other === hashes[2 * index + 1] ? entry?.value : undefined;
     },
     set(hashes, index, value) {
+      if (hashes[2 * index] === 0 && hashes[2 * index + 1] === 0) return;
       if (entries.size >= valuesMax) entries.clear();
       entries.set(hashes[2 * index]!, { other: hashes[2 * index + 1]!, value });
     },

@@ -1,3 +1,4 @@
+import { costly } from "../core/costly.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Described } from "../core/meaning.ts";
 import type { ServiceDefinition } from "../core/service.ts";
@@ -45,9 +46,19 @@ export function serviceOf(name: string): ServiceDefinition {
   return byName.get(name) ?? byName.get(name.toLowerCase()) ?? fallback;
 }
 
+/** As `describe`, for formats: throws for an event that is too large to be converted. */
+export function describeForFormat(event: JournalEvent): Described {
+  if (costly(event.bytes) === "too large")
+    throw new Error(
+      `its ${event.size} bytes are too many to convert. A sink with the format raw takes it as it is`,
+    );
+  return describe(event);
+}
+
 /** Parses the bytes of an event once and describes it. Never throws; each call returns a new object. */
 export function describe(event: JournalEvent): Described {
-  const { event: fields, unreadable } = parseEvent(event.bytes);
+  const { event: fields, unreadable: reason } = parseEvent(event.bytes);
+  const unreadable = reason !== undefined;
   const service = unreadable ? fallback : serviceOf(event.service);
   return { service: service.name, event: fields, meaning: service.describe(fields), unreadable };
 }

@@ -1,3 +1,4 @@
+import { type Costly, costly } from "../core/costly.ts";
 import { holdsInexact } from "../core/inexact.ts";
 import type { Fields } from "../core/meaning.ts";
 import { isFields } from "../core/meaning.ts";
@@ -7,25 +8,28 @@ const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 
 export interface Parsed {
   readonly event: Fields;
-  readonly unreadable: boolean;
+  /** What the bytes are, where they are kept as text. */
+  readonly unreadable: "text" | Costly | undefined;
 }
 
 /**
  * Parses the bytes of an event. Integers past 2^53 and numbers too large for a double become text, because
- * JSON.parse would change them. Bytes that are no JSON object are kept as text under `original`.
+ * JSON.parse would change them. Bytes that are no JSON object, or a costly one, are kept as text under `original`.
  */
 export function parseEvent(bytes: Uint8Array): Parsed {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+  const unreadable = costly(bytes);
+  if (unreadable !== undefined) return { event: { original: source }, unreadable };
   try {
     const value: unknown = JSON.parse(source);
     if (isFields(value)) {
       const event = holdsInexact(value) ? (JSON.parse(exact(source)) as Fields) : value;
-      return { event, unreadable: false };
+      return { event, unreadable: undefined };
     }
   } catch {
     // Not JSON: kept as text below.
   }
-  return { event: { original: source }, unreadable: true };
+  return { event: { original: source }, unreadable: "text" };
 }
 
 function exact(source: string): string {

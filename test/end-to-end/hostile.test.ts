@@ -26,7 +26,10 @@ afterEach(async () => {
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Runs the program against a server that answers every query for events like this; gives its peak memory in MB. */
-async function peakAgainst(answer: Answer): Promise<{ peakMb: number; asked: number }> {
+async function peakAgainst(
+  answer: Answer,
+  sinks: readonly Readonly<Record<string, unknown>>[] = [{ name: "out", type: "file" }],
+): Promise<{ peakMb: number; asked: number }> {
   let asked = 0;
   server = createServer((request, response) => {
     request.resume();
@@ -53,7 +56,7 @@ async function peakAgainst(answer: Answer): Promise<{ peakMb: number; asked: num
     ],
     state: join(folder, "state.db"),
     polling: { interval: "1s", headerBytes: "1KiB" },
-    sinks: [{ name: "out", type: "file", directory: join(folder, "out") }],
+    sinks: sinks.map((sink) => ({ directory: join(folder!, String(sink.name)), ...sink })),
     log: { level: "error" },
   };
   const file = join(folder, "tidemark.yaml");
@@ -177,4 +180,27 @@ describe.skipIf(process.platform !== "linux")("memory under hostile answers", ()
     },
     180_000 + SECONDS * 1000,
   );
+
+  test(
+    `events of 700,000 different members stay below ${PEAK_MB_MAX} MB`,
+    async () => {
+      let sent = 0;
+      const members = (request: IncomingMessage, response: ServerResponse) => {
+        const isMore = sent < 12;
+        if (isMore) sent++;
+        response.writeHead(200, headers);
+        response.end(isMore ? `[${eventOfMembers(request, sent)}]` : "[]");
+      };
+      const { peakMb } = await peakAgainst(members, [{ name: "out", type: "file", format: "ocsf" }]);
+      expect(peakMb).toBeLessThan(PEAK_MB_MAX);
+    },
+    180_000 + SECONDS * 1000,
+  );
 });
+
+function eventOfMembers(request: IncomingMessage, number: number): string {
+  const organization = String(request.headers["x-org-id"]).split(",", 1)[0]!.trim();
+  const members = Array.from({ length: 700_000 }, (_, index) => `"m${number}_${index.toString(36)}":0`);
+  const timestamp = new Date(Date.now() - 600_000 + number).toISOString();
+  return `{"id":"${number}","event_type":"sso_auth","timestamp":"${timestamp}","service":"sso","organization":"${organization}",${members.join(",")}}`;
+}

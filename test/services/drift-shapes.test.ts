@@ -310,6 +310,15 @@ describe("drift by shape", () => {
     expect(all("\n".repeat(5000))).toHaveLength(engine.eventsMax);
   });
 
+  test("a very large event is not taken for a small one with the same members", () => {
+    const drift = createDrift();
+    for (const length of [10, 5_000_000, 300_000, 10])
+      drift.observe(journalEvent({ service: "directory", unheard_of: "x".repeat(length) }));
+    const counts = drift.rows().map(({ path, detail, count }) => [path, detail, count]);
+    expect(counts).toContainEqual(["unheard_of", "", 3]);
+    expect(counts).toContainEqual(["", "object, not too large", 1]);
+  });
+
   test("an event that is too large for the engine counts too", () => {
     const drift = createDrift();
     drift.observe(journalEvent({ service: "directory", unheard_of: "x".repeat(2_000_000) }));

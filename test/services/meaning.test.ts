@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Fields } from "../../src/core/meaning.ts";
-import { describe, serviceOf, services } from "../../src/services/index.ts";
+import { describe, describeForFormat, serviceOf, services } from "../../src/services/index.ts";
 import { journalEvent } from "../formats/event.ts";
 
 function outcomeOf(event: Fields): string {
@@ -180,6 +180,28 @@ test("bytes that are no JSON object are kept as text", () => {
       event: { original: bytes },
       unreadable: true,
     });
+});
+
+test("an event of very many values is kept as text; commas inside text are no values", () => {
+  const many = `{"service":"directory","values":[${"0,".repeat(100_000)}0]}`;
+  expect(describe(journalEvent(many))).toMatchObject({
+    service: "fallback",
+    event: { original: many },
+    unreadable: true,
+  });
+  const text = `{"service":"directory","text":"\\",${",".repeat(300_000)}"}`;
+  expect(describe(journalEvent(text))).toMatchObject({
+    service: "directory",
+    event: { text: `",${",".repeat(300_000)}` },
+    unreadable: false,
+  });
+});
+
+test("an event of more than 4 MB is not described for a format, and is text elsewhere", () => {
+  const long = journalEvent(`{"service":"directory","text":"${"x".repeat(4 << 20)}"}`);
+  expect(() => describeForFormat(long)).toThrow("too many to convert");
+  expect(describe(long)).toMatchObject({ service: "fallback", unreadable: true });
+  expect(describeForFormat(journalEvent({ service: "directory" }))).toMatchObject({ unreadable: false });
 });
 
 test("an administrator who suspends somebody unnamed is not taken for the suspended", () => {

@@ -3,7 +3,7 @@ import type { Format, FormatContext } from "../../core/format.ts";
 import type { EncodedSlice, EncodeOrder } from "../../core/page-slice.ts";
 import { formats } from "../../formats/index.ts";
 import { eventsOf } from "../../journal/stored-page.ts";
-import { describe } from "../../services/index.ts";
+import { describeForFormat as describe } from "../../services/index.ts";
 import { reads } from "../../services/read/read-paths.ts";
 
 /** The formats of one thread: each is made once, and so are its recipes. */

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { costly } from "../../core/costly.ts";
 import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
@@ -216,8 +217,12 @@ function isText({ bytes, columns }: EventsInPlace, from: number, to: number): bo
   return isUtf8(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]!));
 }
 
-/** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */
+/**
+ * The same event as JSON.stringify writes it. Undefined for bytes that are no JSON or are costly, and for numbers that
+ * it would change.
+ */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
+  if (costly(bytes)) return undefined;
   try {
     const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
     return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));

@@ -1,5 +1,6 @@
 import type { JournalEvent } from "../../core/event.ts";
 import { bytesOf, isObject, singleLine, spliceMember, textOf } from "../shared/body.ts";
+import { membersOf, skipSpace, stringAt } from "../shared/json-slices.ts";
 
 const START_WITH_TIMESTAMP = Buffer.from('{"@timestamp":');
 const TIMESTAMP_KEY = Buffer.from("@timestamp");
@@ -30,7 +31,10 @@ function hasTimestamp(object: Uint8Array): boolean {
   if (startsWithTimestamp(object)) return true;
   const buffer = Buffer.from(object.buffer, object.byteOffset, object.byteLength);
   if (!buffer.includes(TIMESTAMP_KEY) && !buffer.includes(ESCAPED_AT)) return false;
-  return Object.hasOwn(JSON.parse(buffer.toString()) as object, "@timestamp");
+  // Values deeper inside have that text too. The object is not parsed: it may have very many members.
+  for (const { name } of membersOf(object, skipSpace(object, 0)))
+    if (stringAt(object, name) === "@timestamp") return true;
+  return false;
 }
 
 function startsWithTimestamp(object: Uint8Array): boolean {

@@ -3,7 +3,6 @@ import {
   isArrayAt,
   isObjectAt,
   isStringAt,
-  type JsonMember,
   type JsonSlice,
   membersOf,
   skipSpace,
@@ -71,19 +70,24 @@ function createCutter(document: Uint8Array) {
       for (const element of elementsOf(document, value.from)) cut(element, path);
   }
 
-  /** A name that is too long itself is left out with its value. */
+  /** A name that is too long itself is left out with its value, and with one of the commas beside it. */
   function cutObject(at: number, path: string): void {
-    const members = membersOf(document, at);
-    const removed = new Set<number>();
-    for (const [index, { name, value }] of members.entries()) {
+    let keptEnd = at + 1;
+    let removed: { from: number; to: number } | undefined;
+    for (const { name, value } of membersOf(document, at)) {
       const own = stringAt(document, name);
       const inner = path === "" ? own : `${path}.${own}`;
       if (Buffer.byteLength(inner) > TERM_BYTES_MAX / 2) {
         found.push({ path: inner, value });
-        removed.add(index);
-      } else cut(value, inner);
+        removed = { from: removed?.from ?? name.from, to: value.to };
+        continue;
+      }
+      cut(value, inner);
+      if (removed !== undefined) edits.push({ from: removed.from, to: name.from, text: "" });
+      removed = undefined;
+      keptEnd = value.to;
     }
-    edits.push(...removals(members, removed, at + 1));
+    if (removed !== undefined) edits.push({ from: keptEnd, to: removed.to, text: "" });
   }
 
   function cutText(value: JsonSlice, path: string): void {
@@ -99,24 +103,6 @@ function createCutter(document: Uint8Array) {
   }
 
   return { found, edits, cutBelow, cutObject };
-}
-
-/** Takes members out with one of the commas beside them. */
-function removals(members: readonly JsonMember[], removed: ReadonlySet<number>, start: number): Edit[] {
-  const edits: Edit[] = [];
-  let keptEnd = start;
-  for (let index = 0; index < members.length; index++) {
-    if (!removed.has(index)) {
-      keptEnd = members[index]!.value.to;
-      continue;
-    }
-    const first = index;
-    while (removed.has(index + 1)) index++;
-    const next = members[index + 1];
-    if (next) edits.push({ from: members[first]!.name.from, to: next.name.from, text: "" });
-    else edits.push({ from: keptEnd, to: members[index]!.value.to, text: "" });
-  }
-  return edits;
 }
 
 function edited(document: Uint8Array, edits: readonly Edit[]): Buffer {

@@ -114,7 +114,7 @@ export function addTo(target: ActiveFile, part: Part, from: number, to: number):
 }
 
 /** Copying into one large buffer beats handing thousands of small ones to the system. */
-const BUFFER_BYTES = 1 << 20;
+const BUFFER_BYTES = 262_144;
 const LINE_END = 0x0a;
 
 export interface Appender {

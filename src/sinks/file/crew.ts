@@ -49,6 +49,8 @@ const THREADS_MAX = 4;
 const VERY_MANY = 500;
 /** Few enough that all threads have work, many enough that messages cost little. */
 const FILES_PER_ORDER = 24;
+/** Orders of large files have fewer: each thread holds one order, and as many wait to be used again. */
+const ORDER_BYTES = 1_048_576;
 /** Sizes are rounded up, so that memory fits other orders of about the same size. */
 const STEP_BYTES = 262_144;
 
@@ -61,10 +63,11 @@ export function createCrew(): Crew | undefined {
   /** Each thread takes the next order when it has finished one. All that began have ended when this settles. */
   async function run<Item>(
     items: readonly Item[],
+    sizeOf: (item: Item) => number,
     orderOf: (slice: readonly Item[]) => Omit<CrewOrder, "id">,
     signal: AbortSignal,
   ): Promise<void> {
-    const parts = slices(items);
+    const parts = ordersOfFiles(items, sizeOf);
     const wanted = items.length < VERY_MANY ? THREADS : THREADS_MAX;
     while (threads.length < Math.min(wanted, parts.length)) threads.push(startThread());
     const queue = parts.values();
@@ -86,9 +89,14 @@ export function createCrew(): Crew | undefined {
   }
 
   return {
-    write: (writes, signal) => run(writes, (slice) => orderOf(slice, memory.take), signal),
+    write: (writes, signal) => run(writes, lengthOf, (slice) => orderOf(slice, memory.take), signal),
     syncFolders: (paths, signal) =>
-      run(paths, (folders) => ({ writes: [], bytes: new Uint8Array(0), folders }), signal),
+      run(
+        paths,
+        () => 0,
+        (folders) => ({ writes: [], bytes: new Uint8Array(0), folders }),
+        signal,
+      ),
     async rest() {
       const ending = threads;
       threads = [];
@@ -133,7 +141,6 @@ function orderOf(
     bytes.set(piece, at);
     at += piece.length;
   }
-  const lengthOf = (write: SmallWrite) => write.content.reduce((total, { length }) => total + length, 0);
   return {
     writes: writes.map((write) => ({
       path: write.path,
@@ -146,10 +153,23 @@ function orderOf(
   };
 }
 
-function slices<Item>(items: readonly Item[]): Item[][] {
+function lengthOf({ content }: SmallWrite): number {
+  return content.reduce((total, { length }) => total + length, 0);
+}
+
+/** In their order: few files, and few bytes unless a file has more alone. */
+export function ordersOfFiles<Item>(items: readonly Item[], sizeOf: (item: Item) => number): Item[][] {
   const result: Item[][] = [];
-  for (let at = 0; at < items.length; at += FILES_PER_ORDER)
-    result.push(items.slice(at, at + FILES_PER_ORDER));
+  let bytes = 0;
+  for (const item of items) {
+    const last = result.at(-1);
+    bytes += sizeOf(item);
+    if (last !== undefined && last.length < FILES_PER_ORDER && bytes <= ORDER_BYTES) last.push(item);
+    else {
+      result.push([item]);
+      bytes = sizeOf(item);
+    }
+  }
   return result;
 }
 

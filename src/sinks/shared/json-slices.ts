@@ -43,32 +43,28 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
   return next;
 }
 
-/** The members of the object that begins at `at`, in their order, duplicates included. */
-export function membersOf(bytes: Uint8Array, at: number): JsonMember[] {
-  const members: JsonMember[] = [];
+/** The members of the object that begins at `at`, in their order, duplicates included. One at a time: they may be very many. */
+export function* membersOf(bytes: Uint8Array, at: number): Generator<JsonMember> {
   let next = skipSpace(bytes, at + 1);
   while (next < bytes.length && bytes[next] !== CLOSE_OBJECT) {
     const name = { from: next, to: endOfValue(bytes, next) };
     const from = skipSpace(bytes, skipSpace(bytes, name.to) + 1);
     const value = { from, to: endOfValue(bytes, from) };
-    members.push({ name, value });
+    yield { name, value };
     next = skipSpace(bytes, value.to);
     if (bytes[next] === COMMA) next = skipSpace(bytes, next + 1);
   }
-  return members;
 }
 
 /** The elements of the array that begins at `at`. */
-export function elementsOf(bytes: Uint8Array, at: number): JsonSlice[] {
-  const elements: JsonSlice[] = [];
+export function* elementsOf(bytes: Uint8Array, at: number): Generator<JsonSlice> {
   let next = skipSpace(bytes, at + 1);
   while (next < bytes.length && bytes[next] !== CLOSE_ARRAY) {
     const element = { from: next, to: endOfValue(bytes, next) };
-    elements.push(element);
+    yield element;
     next = skipSpace(bytes, element.to);
     if (bytes[next] === COMMA) next = skipSpace(bytes, next + 1);
   }
-  return elements;
 }
 
 /** The end of the value that begins at `at`. */
