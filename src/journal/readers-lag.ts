@@ -1,8 +1,6 @@
 import { FULL_PAGE_EVENTS } from "../core/page-gate.ts";
 import type { Position } from "../core/position.ts";
 
-/** A reader is behind with so many events before it, since then they take longer than a live page should wait. */
-const BEHIND_EVENTS = FULL_PAGE_EVENTS / 2;
 /** A reader with more than that before it is too slow to be waited for. */
 const FAR_EVENTS = 4 * FULL_PAGE_EVENTS;
 
@@ -25,7 +23,7 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
     const events = eventsBefore(position) ?? 0;
     const at = stuck.get(name);
     const isStuck = at?.page === position.page && at.event === position.event;
-    return !isStuck && events >= BEHIND_EVENTS && events <= FAR_EVENTS;
+    return !isStuck && events > 0 && events <= FAR_EVENTS;
   }
 
   return {
@@ -37,7 +35,7 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
         ends.delete(oldest);
       }
     },
-    /** Whether a reader that keeps up has many events before it. */
+    /** Whether a reader that keeps up has events before it that it has not taken. */
     isBehind(): boolean {
       for (const [name, position] of positions) if (isBehind(name, position)) return true;
       return false;
