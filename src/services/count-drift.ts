@@ -89,17 +89,13 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     return found;
   }
 
-  function lostOf(event: JournalEvent, { hashes, index }: Answers, lost: LostClass): string | undefined {
-    if (hashes === undefined) return lost(event, describe(event));
-    const known = lostClasses.get(hashes, index);
-    if (known !== undefined) return known ?? undefined;
-    const found = lost(event, describe(event));
-    lostClasses.set(hashes, index, found ?? null);
+  function lostOf(event: JournalEvent, lost: LostClass, hashes?: Int32Array, index = 0): string | null {
+    const found = lost(event, describe(event)) ?? null;
+    if (hashes !== undefined) lostClasses.set(hashes, index, found);
     return found;
   }
 
-  function countLost({ service, type, fields }: Shape, lost: string | undefined, nowMs: number): void {
-    if (lost === undefined) return;
+  function countLost({ service, type, fields }: Shape, lost: string, nowMs: number): void {
     const rows = new Set(fields.map((field) => rowFor("class", service, field, `${type}: ${lost}`)));
     countAll([...rows], nowMs, 1);
   }
@@ -107,11 +103,6 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
   function engine(): RecordEngine {
     madeEngine ??= createRecordEngine(reads);
     return madeEngine;
-  }
-
-  function countFields(event: JournalEvent, shape: Shape, answers: () => Answers): void {
-    if (lostClass === undefined || shape.fields.length === 0) return;
-    countLost(shape, lostOf(event, answers(), lostClass), event.fetchedAtMs);
   }
 
   /** Those of neighbours are found together, where they fit into the engine. */
@@ -122,32 +113,29 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
     return engine().answers(lines.bytes(from, to));
   }
 
-  function answersOfOne({ bytes }: JournalEvent): Answers {
-    return { hashes: bytes.length > engine().bytesMax ? undefined : engine().answers(bytes), index: 0 };
-  }
-
   /** Events of a shape are counted together. */
   function observeSome(page: JournalPage, from: number, to: number): void {
     const hashes = page.shapes(from, to);
     const { fetchedAtMs } = page.event(from);
     const seen: Shape[] = [];
-    let answers: Int32Array | undefined;
+    const all: Shape[] = [];
     for (let index = 0; index < to - from; index++) {
-      const known = shapes.get(hashes, index);
-      const shape = known ?? foundShape(page.event(from + index), hashes, index);
-      if (shape.fields.length > 0 && lostClass !== undefined) {
-        const event = page.event(from + index);
-        countFields(event, shape, () => {
-          answers ??= answersOf(page, from, to);
-          return answers === undefined ? answersOfOne(event) : { hashes: answers, index };
-        });
-      }
+      const shape = shapes.get(hashes, index) ?? foundShape(page.event(from + index), hashes, index);
       if (shape.pending++ === 0) seen.push(shape);
+      all.push(shape);
     }
     for (const shape of seen) {
       countAll(shape.rows, fetchedAtMs, shape.pending);
       shape.pending = 0;
     }
+    if (lostClass === undefined || all.every(({ fields }) => fields.length === 0)) return;
+    const answers = answersOf(page, from, to);
+    all.forEach((shape, index) => {
+      if (shape.fields.length === 0) return;
+      const known = answers && lostClasses.get(answers, index);
+      const lost = known === undefined ? lostOf(page.event(from + index), lostClass, answers, index) : known;
+      if (lost !== null) countLost(shape, lost, fetchedAtMs);
+    });
   }
 
   return {
@@ -158,7 +146,9 @@ export function createDrift(rowsMax = ROWS_MAX, lostClass?: LostClass): Drift {
           ? compareWithSchema(event)
           : (shapes.get(hashes, 0) ?? foundShape(event, hashes, 0));
       countAll(shape.rows, event.fetchedAtMs, 1);
-      countFields(event, shape, () => answersOfOne(event));
+      if (lostClass === undefined || shape.fields.length === 0) return;
+      const lost = lostOf(event, lostClass);
+      if (lost !== null) countLost(shape, lost, event.fetchedAtMs);
     },
     observePage(page, from, to) {
       for (let at = from; at < to; at += EVENTS_AT_ONCE)
@@ -198,12 +188,6 @@ interface Counter extends DriftRow {
   firstSeenMs: number;
   count: number;
   changed: boolean;
-}
-
-/** The pair of an event; undefined where it is not known. */
-interface Answers {
-  readonly hashes: Int32Array | undefined;
-  readonly index: number;
 }
 
 /** What the events of a shape have in common. */
