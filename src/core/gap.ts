@@ -90,11 +90,7 @@ export interface FilledStretch {
   readonly detail?: string | undefined;
 }
 
-/**
- * The unreadable events that a reading has met. The ledger counts those without a name by their places: of one place it
- * has as many gaps as the readings have met events at most. A gap ends with a whole reading that met fewer, if an event
- * has come there since. Otherwise the service may have deleted the event.
- */
+/** The unreadable events that a reading has met. The ledger counts those without a name (journal/met-events.ts). */
 export interface MetEvents {
   readonly stream: Stream;
   /** When it began, by the local clock. */

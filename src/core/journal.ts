@@ -79,7 +79,7 @@ export interface PageCommit {
   readonly edge: readonly string[];
   /** Events before this time, in this commit, count as late. */
   readonly lateBeforeMs: number;
-  /** The places of unreadable events without a name that the same reading has met: what is in these is not such an event. */
+  /** The places of unreadable events without a name that the same reading has met: their gaps are not about what it brings. */
   readonly passedOver?: readonly TimePlace[];
   /** For this reader alone (R21). */
   readonly reader: string | null;
