@@ -279,4 +279,18 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       workTakesTime: false,
     },
   },
+  {
+    name: "a group is taken apart while the plan is made, and its organizations are polled twice",
+    plan: {
+      ...focused(1, {
+        organizations: 4,
+        events: { odd: [{ atMs: 8 * MINUTE_MS, kind: "nameless" }] },
+        settings: { discoveryMs: 2 * HOUR_MS },
+        faults: [
+          { kind: "service", fromMs: 20 * MINUTE_MS, toMs: 52 * MINUTE_MS, effect: { type: "bad_request" } },
+        ],
+      }),
+      tickMs: 30 * MINUTE_MS,
+    },
+  },
 ];

@@ -1,3 +1,5 @@
+import { hash } from "node:crypto";
+import type { TimePlace } from "./places.ts";
 import type { Stream } from "./stream.ts";
 
 /**
@@ -20,6 +22,18 @@ export function gapNameOf(id: string | undefined, identity: string): string {
 /** Whether the gap is about an event without a name. There may be several with the same detail: each is an event. */
 export function isUnnamed({ detail }: Pick<NewGap, "detail">): boolean {
   return detail.startsWith(`${ONE_EVENT} `);
+}
+
+/** How the detail of a gap begins whose event the service lists and does not return. */
+export const LISTED = "the service listed ";
+
+export function isListed({ detail }: Pick<NewGap, "detail">): boolean {
+  return detail.startsWith(LISTED);
+}
+
+/** Short, for passes: which gap an event with a name is. */
+export function gapKey({ detail }: Pick<NewGap, "detail">): string {
+  return hash("sha256", detail, "hex").slice(0, 16);
 }
 
 /** How the detail of a gap about an event goes on after its name, where the event is too large. */
@@ -48,7 +62,7 @@ export interface Gap {
   readonly events: number | null;
   /** When it was found, or last grew. */
   readonly foundMs: number | null;
-  /** When its event came after it was found, or without a name a late event of its time; null: none did. */
+  /** When its event came after it was found. Without a name: an event of its time, or a gap with a name; null: none did. */
   readonly cameMs: number | null;
   /** Open: refused now, or not asked for, but the service may still hold it. */
   readonly open: boolean;
@@ -74,10 +88,21 @@ export interface FilledStretch {
   readonly reasons: readonly GapReason[];
   /** Only gaps with this detail end; absent: all. */
   readonly detail?: string | undefined;
-  /** Only gaps end whose event has come since; absent: all. */
-  readonly hasCome?: boolean;
-  /** Only this gap ends, wherever it reaches; absent: all. */
-  readonly id?: number | undefined;
+}
+
+/** The unreadable events that a reading has met. The ledger counts those without a name (journal/met-events.ts). */
+export interface MetEvents {
+  readonly stream: Stream;
+  /** When it began, by the local clock. */
+  readonly begunMs?: number | undefined;
+  /** Those without a name: each is a gap, unless the ledger has it. */
+  readonly gaps: readonly NewGap[];
+  /** The keys of the gaps of those with a name. */
+  readonly named: readonly string[];
+  /** Set where the reading is whole: everything that the service shows of this stretch was met. */
+  readonly whole?: TimePlace | undefined;
+  /** The gaps that reach beyond that stretch and are readable there. */
+  readonly readable?: readonly number[] | undefined;
 }
 
 export interface GapQuery {

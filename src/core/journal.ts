@@ -2,6 +2,7 @@ import type { JournalEvent } from "./event.ts";
 import type { Gap, GapQuery, GapTotals } from "./gap.ts";
 import type { PageLease } from "./page-lease.ts";
 import type { EventsInPlace, PageSlice } from "./page-slice.ts";
+import type { TimePlace } from "./places.ts";
 import type { Position } from "./position.ts";
 import type { PreparedPage } from "./prepare-page.ts";
 import type { SinkState } from "./sink-state.ts";
@@ -77,8 +78,8 @@ export interface PageCommit {
   readonly edge: readonly string[];
   /** Events before this time, in this commit, count as late. */
   readonly lateBeforeMs: number;
-  /** The places of unreadable events without a name that the same reading has met: what is in these is not such an event. */
-  readonly passedOver?: readonly { readonly fromMs: number; readonly toMs: number }[];
+  /** The places of unreadable events without a name that the same reading has met: their gaps are not about what it brings. */
+  readonly passedOver?: readonly TimePlace[];
   /** For this reader alone (R21). */
   readonly reader: string | null;
   /** Events from this time on are left out: they are in the next window. Absent: the dedupe leaves them out there. */

@@ -1,4 +1,4 @@
-import type { FilledStretch, NewGap } from "./gap.ts";
+import type { FilledStretch, MetEvents, NewGap } from "./gap.ts";
 import type { Stream } from "./stream.ts";
 
 export type { Stream } from "./stream.ts";
@@ -90,7 +90,7 @@ export interface Pass extends PassBegin {
   readonly shown?: Readonly<Record<string, number>>;
   /**
    * Names of the events that were skipped because each alone cannot be read (R8, R32). One that comes again has its name
-   * already. One without a name has its bytes and its place instead, which others may share (polling/read/former-gaps.ts).
+   * already. One without a name has its place instead, which others may share (polling/read/pass.ts).
    */
   readonly skips?: readonly string[];
   /** How many more were skipped. */
@@ -101,6 +101,8 @@ export interface Pass extends PassBegin {
   readonly isUnordered?: boolean | undefined;
   /** Every event before this time has been committed; absent in passes of older versions. */
   readonly reachedMs?: number | undefined;
+  /** The time of the last readable event since the request began; absent where answers do not rise in time. */
+  readonly latestMs?: number | undefined;
   /** While a page that failed is searched for its bad event: among so many of the next events it must be. */
   readonly suspects?: number | undefined;
   /** After an event was passed over: pages are full again past this time; null until the next event shows it. */
@@ -138,8 +140,8 @@ export interface WindowChange {
   readonly gaps?: readonly NewGap[];
   /** Stretches that have been read after all; applied before `gaps`. */
   readonly filled?: readonly FilledStretch[];
-  /** Gaps of single events that a reading has met again: these have not come. */
-  readonly metAgain?: readonly number[];
+  /** Unreadable events that a reading has met; applied after `gaps`. */
+  readonly met?: MetEvents | undefined;
 }
 
 export function newWindow(

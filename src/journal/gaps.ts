@@ -3,33 +3,18 @@ import {
   type FilledStretch,
   type Gap,
   type GapQuery,
-  type GapReason,
   type GapTotals,
   isUnnamed,
   type NewGap,
 } from "../core/gap.ts";
 import { isSetAside } from "../core/roster.ts";
-import type { Stream } from "../core/window.ts";
 import type { State } from "./database.ts";
-
-interface GapRow {
-  readonly id: number;
-  readonly account: string;
-  readonly provider: string | null;
-  readonly organization: string;
-  readonly services: string;
-  readonly from_ms: number;
-  readonly to_ms: number;
-  readonly reason: GapReason;
-  readonly detail: string;
-  readonly events: number | null;
-  readonly found_ms: number;
-  readonly came_ms: number | null;
-}
+import { asksFor, type GapRow, gapOfRow, organizationsOf, servicesText } from "./gap-row.ts";
+import { createMeet } from "./met-events.ts";
 
 const LIMIT_MAX = 100_000;
 
-/** The ledger of what is missing. `add` and `fill` run inside the caller's transaction. */
+/** The ledger of what is missing. `add`, `fill` and `meet` run inside the caller's transaction. */
 export function createGaps(db: State, clock: Clock) {
   const insert = db.prepare(
     `INSERT INTO gaps (account, provider, organization, services, from_ms, to_ms, reason, detail, events, found_ms)
@@ -43,23 +28,22 @@ export function createGaps(db: State, clock: Clock) {
     "SELECT * FROM gaps WHERE account = ? AND provider IS ? AND to_ms > ? AND from_ms < ?",
   );
   const remove = db.prepare("DELETE FROM gaps WHERE id = ?");
-  const notCome = db.prepare("UPDATE gaps SET came_ms = NULL WHERE id = ?");
 
   /** Neighbours of one cause become one row, so that a gap that grows stays one gap. */
-  function addFor(gap: NewGap, organization: string): void {
+  function addFor(gap: NewGap, organization: string): boolean {
     const { stream, fromMs, toMs, reason, detail, events } = gap;
     const { account, provider } = stream;
     const services = servicesText(stream);
     const row = { account, provider, organization, services, reason, detail, events };
     if (reason === "unreadable" && isUnnamed(gap)) {
       insert.run({ ...row, from_ms: fromMs, to_ms: toMs, found_ms: clock.now() });
-      return;
+      return true;
     }
     const near = touching.all(account, provider, organization, services, reason, fromMs, toMs) as GapRow[];
     const same = near.filter((other) => other.detail === detail);
     // The same event again, found by a later pass.
-    if (reason === "unreadable" && same.length > 0) return;
-    if (same.some((other) => other.from_ms <= fromMs && other.to_ms >= toMs)) return;
+    if (reason === "unreadable" && same.length > 0) return false;
+    if (same.some((other) => other.from_ms <= fromMs && other.to_ms >= toMs)) return false;
     for (const { id } of same) remove.run(id);
     const all = [...same.map((other) => other.events), events];
     insert.run({
@@ -70,25 +54,27 @@ export function createGaps(db: State, clock: Clock) {
       // A gap that still grows is a new loss every day, and its alarm must not end.
       found_ms: clock.now(),
     });
+    return true;
+  }
+
+  /** Gives those that the ledger did not have. */
+  function add(gaps: readonly NewGap[]): readonly NewGap[] {
+    return gaps.filter(
+      (gap) =>
+        gap.toMs > gap.fromMs && organizationsOf(gap.stream).filter((owner) => addFor(gap, owner)).length > 0,
+    );
   }
 
   return {
-    add(gaps: readonly NewGap[]): void {
-      for (const gap of gaps)
-        if (gap.toMs > gap.fromMs) for (const owner of ownersOf(gap.stream)) addFor(gap, owner);
-    },
+    add,
+    meet: createMeet(db, clock, add),
 
     fill(stretches: readonly FilledStretch[]): void {
-      for (const { stream, fromMs, toMs, reasons, detail, hasCome, id: only } of stretches) {
-        if (only !== undefined) {
-          remove.run(only);
-          continue;
-        }
-        const owners = new Set(ownersOf(stream));
+      for (const { stream, fromMs, toMs, reasons, detail } of stretches) {
+        const owners = new Set(organizationsOf(stream));
         for (const row of overlapping.all(stream.account, stream.provider, fromMs, toMs) as GapRow[]) {
           if (!owners.has(row.organization) || !reasons.includes(row.reason)) continue;
           if (!asksFor(stream, row) || (detail !== undefined && detail !== row.detail)) continue;
-          if (hasCome && row.came_ms === null) continue;
           const { id, ...rest } = row;
           const isInside = row.from_ms >= fromMs && row.to_ms <= toMs;
           if (row.reason === "unreadable" && !isInside) continue;
@@ -98,9 +84,6 @@ export function createGaps(db: State, clock: Clock) {
         }
       }
     },
-
-    /** What came into the time of this event was another one. */
-    notCome: (id: number): void => void notCome.run(id),
 
     ...createGapQueries(db),
   };
@@ -135,7 +118,7 @@ export function createGapQueries(db: State) {
       .all(...spanOf(query), account, account, foundSinceMs) as GapRow[];
     return rows
       .filter(({ reason }) => reasons === undefined || reasons.includes(reason))
-      .map(gapOf)
+      .map(gapOfRow)
       .filter((gap) => isOf(gap, query.owner));
   }
 
@@ -169,19 +152,6 @@ export function createGapQueries(db: State) {
       };
     },
   };
-}
-
-function ownersOf({ organizations }: Stream): readonly string[] {
-  return organizations.length === 0 ? [""] : organizations;
-}
-
-function servicesText({ services }: Stream): string {
-  return JSON.stringify([...services].sort());
-}
-
-/** Whether the stream reads every service that the gap is about. */
-function asksFor({ services }: Stream, row: GapRow): boolean {
-  return (JSON.parse(row.services) as string[]).every((service) => services.includes(service));
 }
 
 function spanOf({ fromMs, toMs }: GapQuery): [number, number] {
@@ -221,25 +191,6 @@ function distinctEvents(gaps: readonly Gap[]): number {
 function isOf(gap: Gap, owner: string | undefined): boolean {
   if (owner === undefined) return true;
   return (gap.organization ?? gap.provider ?? "").toLowerCase() === owner.toLowerCase();
-}
-
-function gapOf(row: GapRow): Gap {
-  return {
-    id: row.id,
-    account: row.account,
-    provider: row.provider,
-    organization: row.organization === "" ? null : row.organization,
-    services: JSON.parse(row.services) as string[],
-    fromMs: row.from_ms,
-    toMs: row.to_ms,
-    reason: row.reason,
-    detail: row.detail,
-    events: row.events,
-    foundMs: row.found_ms,
-    cameMs: row.came_ms,
-    open: false,
-    nextMs: null,
-  };
 }
 
 interface OpenRow {

@@ -52,7 +52,7 @@ const VALUES =
   "@stream, @from_ms, @to_ms, @live, @state, @pass, @asked_ms, @sweeps, @next_ms, @api_count, @held_count, @counts, @late, @repeated, @changed, @reason, @reader";
 
 /** The ledger of windows, and the streams they belong to. */
-export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "notCome">) {
+export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "meet">) {
   const streams = new Map<number, Stream>();
   const statements = new Map<string, Statement>();
   const insert = db.prepare(
@@ -116,8 +116,8 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "notC
       for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run({ ...looks, id });
       for (const window of change.add ?? []) insert.run({ id: ++usedId, ...rowOf(window) });
       if (change.filled !== undefined) gaps.fill(change.filled);
-      if (change.gaps !== undefined) gaps.add(change.gaps);
-      for (const id of change.metAgain ?? []) gaps.notCome(id);
+      const fresh = gaps.add(change.gaps ?? []);
+      if (change.met !== undefined) gaps.meet(change.met, fresh);
     },
 
     stream(description: Omit<Stream, "id">): Stream {

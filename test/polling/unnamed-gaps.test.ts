@@ -220,3 +220,51 @@ test("R32 an event without a name, met by the comparison of a group, is one gap 
   await expectMissing(it, 1, 7);
   await expectCorrected(it, 7);
 });
+
+test("R32 an event whose name a comparison lists stays an alarm, and one gap", async () => {
+  const it = await open();
+  // The name is told where it is asked for among others.
+  proxy!.change = (exchange) => {
+    const { fields, limit } = exchange.query;
+    if (fields === undefined) spoil()(exchange);
+    else if (limit === 1) Object.assign(exchange, { status: 400, body: Buffer.from('{"message":"no"}') });
+  };
+  await it.drain();
+  await it.pass(HOUR, MINUTE);
+  const beginMs = it.clock.now();
+  append(it, [at(beginMs - 3000), at(beginMs - 2000, { id: "bad0" }), at(beginMs - 1000)]);
+  await it.pass(MINUTE);
+  expect(await names(it)).toEqual(["one event"]);
+  for (let times = 0; times < 2; times++) {
+    await reconcile(it);
+    await it.pass(2 * HOUR, HOUR);
+    expect(await names(it)).toEqual(["bad0"]);
+    expect(it.alarms()).toMatchObject([{ kind: "unreadable_event" }]);
+  }
+  await expectCorrected(it, 3);
+});
+
+test("R32 the gap of an event that came while a poll was under way ends with its correction", async () => {
+  const it = await open({ polling: { pageSize: 1 } });
+  await it.drain();
+  await it.pass(HOUR, MINUTE);
+  const beginMs = it.clock.now();
+  append(it, [at(beginMs + MINUTE - 1000)]);
+  let isUnderWay = false;
+  proxy!.change = (exchange) => {
+    if (!isUnderWay && exchange.body.includes('"id"')) {
+      isUnderWay = true;
+      it.simulator.control.clock.advance(5000);
+      append(it, [at(beginMs + MINUTE + 2000, { id: "bad0" })]);
+    }
+    spoil()(exchange);
+  };
+  await it.pass(MINUTE);
+  expect(isUnderWay).toBe(true);
+  expect(await it.journal.gaps()).toMatchObject([{ detail: expect.stringContaining("one event") }]);
+  proxy!.change = undefined;
+  await it.pass(MINUTE);
+  expect(await it.compare()).toMatchObject({ ...COMPLETE, held: 2 });
+  await it.pass(2 * HOUR, HOUR);
+  await expectCorrected(it, 2);
+});

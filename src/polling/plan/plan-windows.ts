@@ -167,7 +167,9 @@ async function placeLive(context: PollContext, scope: AccountScope, nowMs: numbe
     else
       await journal.changeWindows((now) => {
         const stored = now.window(window.id);
-        return stored === undefined ? {} : { remove: [stored.id], add: endedWindow(context, stored, nowMs) };
+        // Others have replaced it meanwhile. More live windows of its members would read the same time twice.
+        if (stored === undefined) throw new StaleWindowError(window.id);
+        return { remove: [stored.id], add: endedWindow(context, stored, nowMs) };
       });
   }
   const add = [...wanted.values()]

@@ -8,7 +8,7 @@ import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered, noteShuffled } from "./order.ts";
-import { begunAnew, expectedIn, hasPlace, movedBy, skippedIn, unnamedIn } from "./pass.ts";
+import { begunAnew, expectedIn, hasPlace, metIn, movedBy, placesIn, skippedIn } from "./pass.ts";
 import { passTakenOver } from "./take-over.ts";
 
 /** Commits a page and what it means for its window; null when the window is done with this pass. */
@@ -26,7 +26,7 @@ export async function commitPage(
   await append(context, window, served, {
     edge: pass.edge,
     lateBeforeMs: lateBeforeMs(window),
-    passedOver: unnamedIn(pass),
+    passedOver: placesIn(pass),
     isExpected,
     change(found): WindowChange {
       const progressed = progress(context, window, pass, page, found, cursor, isExpected);
@@ -157,11 +157,13 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
     const reason = again > 0 ? CAME_TWICE : window.reason === CAME_TWICE ? null : window.reason;
     const counts = countsOf(window, found, pass.shown, skippedIn(pass));
     const read = { ...window, pass: null, reason, ...counts };
-    const filled = filledBy(window);
+    const { stream, fromMs, toMs } = window;
+    const filled: FilledStretch[] = [{ stream, fromMs, toMs, reasons: ["expired", "refused", "unchecked"] }];
+    const ledger = { filled, met: metIn(pass, stream, undefined, { fromMs, toMs }) };
     // It was read again in the course of a sweep, which settles it.
-    if (window.state !== "unread") return { put: [read], filled };
+    if (window.state !== "unread") return { put: [read], ...ledger };
     const settled = settledAfter(read, pass, again, settings);
-    return { put: [hasPlace(pass) ? unproven(settled, settings) : settled], filled };
+    return { put: [hasPlace(pass) ? unproven(settled, settings) : settled], ...ledger };
   }
   // The service's time may have fallen back since the pass began.
   const toMs = Math.max(window.toMs, Math.min(pass.begunMs, serviceClock.now()));
@@ -183,15 +185,6 @@ function countsOf(window: Window, found: Appended, shown: ShownCounts | undefine
     found.countHeld(heldQuery(window.stream, window, shown, window.counts)),
     skipped,
   );
-}
-
-/** A whole pass ends the gaps inside its window; those of unreadable events only where they have come. */
-function filledBy({ stream, fromMs, toMs }: Window): FilledStretch[] {
-  const at = { stream, fromMs, toMs };
-  return [
-    { ...at, reasons: ["expired", "refused", "unchecked"] },
-    { ...at, reasons: ["unreadable"], hasCome: true },
-  ];
 }
 
 /** The read part of a live window, as a window of its own. */

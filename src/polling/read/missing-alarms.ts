@@ -1,7 +1,7 @@
-import { type Gap, TOO_LARGE } from "../../core/gap.ts";
+import { type Gap, isListed, TOO_LARGE } from "../../core/gap.ts";
 import { DAY_MS } from "../../core/time.ts";
 import { type PollContext, timeText } from "../context.ts";
-import { givenUpMs, isListed } from "./missing-events.ts";
+import { givenUpMs } from "./missing-events.ts";
 
 /** The alarm stays for so long after the newest of its events was given up. */
 const ALARM_MS = 7 * DAY_MS;

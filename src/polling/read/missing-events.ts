@@ -1,13 +1,20 @@
-import { type FilledStretch, type Gap, gapNameOf, isUnnamed, type NewGap } from "../../core/gap.ts";
+import {
+  type FilledStretch,
+  type Gap,
+  gapNameOf,
+  isUnnamed,
+  LISTED,
+  type NewGap,
+  ONE_EVENT,
+} from "../../core/gap.ts";
+import { matchPlaces, type TimePlace } from "../../core/places.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { FIELD, fieldText } from "../../core/scanner.ts";
-import { wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import type { MissingEvent, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { isInside, type TimeStretch } from "../plan/sweep-times.ts";
+import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
-import { withEventName } from "./former-gaps.ts";
 
 /*
  * Events that the service showed by their identity and that were not held (R9). Replicas of the service may differ:
@@ -20,7 +27,6 @@ import { withEventName } from "./former-gaps.ts";
  * 4. A sweep that sees the event and finds it held ends the gap. The same is true of an event that was passed over.
  */
 const TRIES_MS = 3_600_000;
-const LISTED = "the service listed ";
 /** Events closer together than this are looked up together, up to so many. */
 const NEAR_MS = 1000;
 const TOGETHER_MAX = 1000;
@@ -56,10 +62,6 @@ export function gapOf(named: readonly Gap[], { detail, placeMs }: MissingEvent):
 /** Until then a sweep may still bring an event whose gap was found at that time; null: now. */
 export function givenUpMs({ clock, settings }: PollContext, foundMs: number | null): number {
   return (foundMs ?? clock.now()) + Math.max(TRIES_MS, settings.sweepsMs.at(-1)!);
-}
-
-export function isListed({ detail }: Pick<Gap, "detail">): boolean {
-  return detail.startsWith(LISTED);
 }
 
 /** The gap of an event that was passed over. */
@@ -119,28 +121,35 @@ export async function recheck(
 }
 
 /**
- * Where a slice could not read an event whose name the comparison has listed, its gap gets that name. Where all that was
- * listed there is held, the event is one of another window.
+ * Of the events without a name that a slice has met, those that the comparison has not. It may have listed the name of
+ * such an event. Where all that it has listed there is held, the event is one of another window.
  */
-export async function withListedNames(
+export async function notYetMet(
   context: PollContext,
-  skips: readonly NewGap[],
+  unnamed: readonly NewGap[],
   met: readonly NewGap[],
   doubtful: readonly MissingEvent[],
 ): Promise<NewGap[]> {
-  const isNameless = (gap: NewGap) => isUnnamed(gap) && !met.includes(gap);
-  if (!skips.some(isNameless)) return [...skips];
+  if (unnamed.length === 0) return [];
   const isHeld = await heldAmong(context, doubtful);
-  const listed = new Set(doubtful.filter((event) => event.name !== undefined && !isHeld.has(event)));
-  return skips.flatMap((gap) => {
-    if (!isNameless(gap)) return [gap];
-    const at = { fromMs: wholeSecondBefore(gap.fromMs), toMs: wholeSecondAfter(gap.toMs) };
-    const isThere = ({ placeMs }: MissingEvent) => isInside(at, placeMs);
-    const event = [...listed].find(isThere);
-    if (event === undefined) return doubtful.some(isThere) ? [] : [gap];
-    listed.delete(event);
-    return [withEventName(gap, event.name!, event.placeMs)];
+  const listed = doubtful.map((event) => ({ ...placeOf(event), event }));
+  const missing = listed.filter(({ event }) => event.name !== undefined && !isHeld.has(event));
+  const matched = matchPlaces<TimePlace, TimePlace & { readonly event?: MissingEvent }>(unnamed, [
+    met,
+    missing,
+    listed.filter(({ event }) => isHeld.has(event)),
+  ]);
+  return unnamed.flatMap((gap) => {
+    const known = matched.get(gap);
+    if (known === undefined) return [gap];
+    if (known.event === undefined || isHeld.has(known.event)) return [];
+    const detail = `${known.event.name}${gap.detail.slice(ONE_EVENT.length)}`;
+    return [{ ...gap, ...placeOf(known.event), detail }];
   });
+}
+
+function placeOf({ placeMs }: MissingEvent): TimePlace {
+  return { fromMs: placeMs, toMs: placeMs + 1 };
 }
 
 async function heldAmong(

@@ -1,6 +1,8 @@
+import { gapKey, isUnnamed, type MetEvents, type NewGap, ONE_EVENT } from "../../core/gap.ts";
+import type { TimePlace } from "../../core/places.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
 import { wholeSecondAfter } from "../../core/time.ts";
-import type { Pass, PassBegin } from "../../core/window.ts";
+import type { Pass, PassBegin, Stream } from "../../core/window.ts";
 import { nameOf } from "./page-names.ts";
 import { RepeatedPageError } from "./source.ts";
 
@@ -25,7 +27,8 @@ const SKIPS_MAX = 200;
  *   which the bad one must be; when all of them were read, the failure has passed and pages are full again. That
  *   needs a later time than that of the request: else the full page that failed would be asked for without end.
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
- *   certain to be past that event: two distinct times after it.
+ *   certain to be past that event: two distinct times after it. After a restart, a skipped event before the pass's place
+ *   may come again; one behind it certainly does, and is forgotten until then.
  */
 export function beginPass(
   startMs: number,
@@ -68,7 +71,8 @@ export function movedBy(
   const reachedMs = isUnordered ? ownStartMs(pass) : reachedBy(pass, page);
   const suspects = pass.suspects === undefined ? undefined : pass.suspects - (count - repeated);
   const resumeMs = pass.resumeMs === null && count > 0 ? reachedMs : pass.resumeMs;
-  const place = { cursor, reachedMs, suspects, resumeMs, lastPage };
+  const latestMs = isUnordered ? undefined : latestOf(page, pass.latestMs);
+  const place = { cursor, reachedMs, latestMs, suspects, resumeMs, lastPage };
   const moved = { ...pass, ...place, ...(isUnordered && { isUnordered }) };
   const isPast =
     (suspects !== undefined && suspects <= 0 && hasMoved(moved)) ||
@@ -86,10 +90,10 @@ export function restarted(pass: Pass, limit: number): Pass {
     return { ...anew, fresh: pass.fresh, isUnordered: true };
   }
   const startMs = Math.max(pass.startMs, Math.min(pass.reachedMs, pass.begunMs));
-  // Events without a name that were skipped behind that place come again, and nothing else shows that they are the same.
-  const skips = pass.skips?.filter((name) => (unnamedOf(name)?.fromMs ?? Number.NEGATIVE_INFINITY) < startMs);
-  const place = { startMs, firstMs: ownStartMs(pass), reachedMs: startMs, limit, cursor: null };
-  return { ...pass, ...place, ...(skips !== undefined && { skips }) };
+  const place = { startMs, firstMs: ownStartMs(pass), reachedMs: startMs, latestMs: undefined };
+  const anew = { ...pass, ...place, limit, cursor: null };
+  const skips = pass.skips?.filter((skip) => isBefore(anew, beginOf(skip)));
+  return { ...anew, ...(skips !== undefined && { skips }) };
 }
 
 /** The pass from its own start, with another edge: an event that it has passed is to be looked at again. */
@@ -133,42 +137,65 @@ export function halved(pass: Pass, isSearch: boolean): Pass | null {
   return { ...smaller, suspects: Math.min(suspects, pass.limit) };
 }
 
-/** Moves past an event that cannot be read. Without a name it is not counted: it belongs to another window. */
-export function skippedOne(pass: Pass, cursor: string, name: string | undefined): Pass {
+/** Whether what was skipped there stays skipped, although the pass goes on from its start. */
+export function isBefore(pass: Pass, fromMs: number): boolean {
+  return hasPlace(pass) && fromMs < pass.startMs;
+}
+
+/** Whether an event that is shown now was shown before: a request may show more than it asks for. */
+export function isShownAgain(pass: Pass): boolean {
+  return hasPlace(pass) && (pass.latestMs ?? Number.NEGATIVE_INFINITY) < pass.startMs;
+}
+
+/** Moves past an event that cannot be read. Without a gap it is not counted: another window or an earlier page has it. */
+export function skippedOne(pass: Pass, cursor: string, gap: NewGap | undefined): Pass {
   const { skips = [], skipped = 0 } = pass;
-  const isCounted = name === undefined || (skips.includes(name) && unnamedOf(name) === undefined);
+  const skip = gap === undefined ? undefined : skipOf(gap);
+  const isCounted = skip === undefined || (skips.includes(skip) && !isUnnamed(gap!));
   return {
     ...pass,
     cursor,
     pages: pass.pages + 1,
     events: pass.events + 1,
-    skips: isCounted || skips.length >= SKIPS_MAX ? skips : [...skips, name],
+    skips: isCounted || skips.length >= SKIPS_MAX ? skips : [...skips, skip],
     skipped: skipped + (!isCounted && skips.length >= SKIPS_MAX ? 1 : 0),
     suspects: undefined,
     resumeMs: null,
   };
 }
 
-/** Without an event that the pass has skipped before its name was told. */
-export function withoutSkip(pass: Pass, key: string): Pass {
-  const at = pass.skips?.findIndex((name) => unnamedOf(name)?.key === key) ?? -1;
-  return at < 0 ? pass : { ...pass, skips: pass.skips!.toSpliced(at, 1) };
+/** A skipped event in its pass. Earlier versions noted the bytes of one without a name too, and no time of one with it. */
+function skipOf(gap: NewGap): string {
+  return isUnnamed(gap) ? `@${gap.fromMs}-${gap.toMs}` : `${gapKey(gap)} ${gap.fromMs}`;
 }
 
-interface UnnamedSkip {
-  readonly key: string;
-  readonly fromMs: number;
-  readonly toMs: number;
+const UNNAMED = /@(-?\d+)-(-?\d+)$/;
+
+function beginOf(skip: string): number {
+  const [, fromMs = Number.NEGATIVE_INFINITY] = UNNAMED.exec(skip) ?? / (-?\d+)$/.exec(skip) ?? [];
+  return Number(fromMs);
 }
 
-/** The events without a name that the pass has skipped: their bytes, and their places. */
-export function unnamedIn({ skips = [] }: Pass): readonly UnnamedSkip[] {
-  return skips.map(unnamedOf).filter((skip) => skip !== undefined);
+/** The places of the events without a name that the pass has skipped. */
+export function placesIn({ skips = [] }: Pass): readonly TimePlace[] {
+  return skips.flatMap((skip) => {
+    const [, fromMs, toMs] = UNNAMED.exec(skip) ?? [];
+    return fromMs === undefined ? [] : [{ fromMs: Number(fromMs), toMs: Number(toMs) }];
+  });
 }
 
-function unnamedOf(name: string): UnnamedSkip | undefined {
-  const [, key, fromMs, toMs] = /^(\w+)@(-?\d+)-(-?\d+)$/.exec(name) ?? [];
-  return key === undefined ? undefined : { key, fromMs: Number(fromMs), toMs: Number(toMs) };
+/** All that the pass has skipped, and the `next` one, for the ledger. `whole`: it has reached its end. */
+export function metIn(pass: Pass, stream: Stream, next?: NewGap, whole?: TimePlace): MetEvents {
+  const { skips = [], skipped = 0 } = pass;
+  const like = { stream, reason: "unreadable", detail: `${ONE_EVENT} is not readable`, events: 1 } as const;
+  const gaps = [...placesIn(pass).map((place) => ({ ...like, ...place })), ...(next ? [next] : [])];
+  return {
+    stream,
+    begunMs: pass.localMs,
+    gaps: gaps.filter(isUnnamed),
+    named: [...skips.map((skip) => skip.split(" ")[0]!), ...(next ? [gapKey(next)] : [])],
+    whole: skipped === 0 ? whole : undefined,
+  };
 }
 
 /** How many different events the pass has skipped. */
@@ -180,10 +207,17 @@ export function skippedIn({ skips = [], skipped = 0 }: Pass): number {
  * The last time of the page, whose events rise in time as asked for. A service that ignores the end of a range sends
  * events behind it: the pass's place stays at its end, because a request that starts behind its end is refused.
  */
-function reachedBy(pass: Pass, { scanned }: PreparedPage): number {
-  let reachedMs = pass.reachedMs ?? pass.startMs;
-  for (const timeMs of scanned.timesMs.subarray(0, scanned.count)) if (timeMs > reachedMs) reachedMs = timeMs;
-  return Math.min(reachedMs, lastStartMs(pass.endMs));
+function reachedBy(pass: Pass, page: PreparedPage): number {
+  const reachedMs = pass.reachedMs ?? pass.startMs;
+  return Math.min(latestOf(page, reachedMs) ?? reachedMs, lastStartMs(pass.endMs));
+}
+
+/** The latest readable time of the page, or else `latestMs`, if that is later. */
+function latestOf({ scanned }: PreparedPage, latestMs: number | undefined): number | undefined {
+  let found = latestMs;
+  for (const timeMs of scanned.timesMs.subarray(0, scanned.count))
+    if (timeMs > (found ?? Number.NEGATIVE_INFINITY)) found = timeMs;
+  return found;
 }
 
 /** The latest start of a request for a range with this end, which is rounded up to a whole second. */

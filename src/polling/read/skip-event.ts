@@ -5,9 +5,8 @@ import type { Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
 import { ownerAt } from "./counts.ts";
 import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
-import { bytesKey, changeBy, formerDetail, formerName, nameInPass } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
-import { skippedOne, withoutSkip } from "./pass.ts";
+import { isShownAgain, metIn, skippedOne } from "./pass.ts";
 import { type EventName, type SkippedEvent, skipGap } from "./skip-gap.ts";
 import { UnreadablePageError } from "./source.ts";
 
@@ -25,6 +24,8 @@ export function isPassedOver(reason: string | null): boolean {
 
 /** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
 const TRIES = 3;
+/** So many events in a row may be unreadable before it is asked whether the service is at fault, not the events. */
+const BEHIND_MAX = 20;
 /** The name of an event is asked for so often in a row. Without an answer, the event is passed over without a name. */
 const NAME_TRIES = 10;
 
@@ -47,8 +48,8 @@ export function canSkip(
 }
 
 /**
- * Asks for the event again before it is given up; one that is too large stays that. Where the events behind it
- * are not readable either, the service is at fault, not the event: the error is thrown.
+ * Asks for the event again before it is given up; one that is too large stays that. Where the events behind it are not
+ * readable either, nor the first one of the request any more, the service is at fault, not the event: the error is thrown.
  */
 export async function retriedSingle(
   context: PollContext,
@@ -62,7 +63,7 @@ export async function retriedSingle(
     const again = await tried(context, request);
     if ("served" in again) return again.served;
   }
-  for (let cursor = searchAfter, tries = 0; tries < TRIES; tries++) {
+  for (let cursor = searchAfter, tries = 0; tries < BEHIND_MAX; tries++) {
     const behind = await tried(context, { ...request, cursor });
     if ("served" in behind) {
       const { page, lease } = behind.served;
@@ -73,7 +74,11 @@ export async function retriedSingle(
     if (behind.searchAfter === undefined) break;
     cursor = behind.searchAfter;
   }
-  throw error;
+  if (request.cursor === null) throw error;
+  const first = await tried(context, { ...request, cursor: null });
+  if ("error" in first) throw error;
+  first.served.lease.release();
+  return skip(context, request, error);
 }
 
 /** A single event that found no room beside other pages: one at a time may exceed the memory budget. */
@@ -114,12 +119,10 @@ async function skip(
   nextMs?: number,
 ): Promise<{ readonly skipped: SkippedEvent }> {
   const skipped = skippedOf(error);
-  const { bytes, message } = skipped;
-  const told = await nameOf(context, request);
-  const name = told ?? (bytes === undefined ? undefined : await formerName(context, request, bytes));
+  const name = await nameOf(context, request);
   // Nothing says whose it is, so the group is halved until it is read alone.
   if (name === undefined && request.window.stream.organizations.length > 1)
-    throw new UnreadablePageError(message, { cause: error, body: undefined });
+    throw new UnreadablePageError(skipped.message, { cause: error, body: undefined });
   return { skipped: { ...skipped, name, nextMs, isOfFields: request.query.fields !== undefined } };
 }
 
@@ -200,18 +203,21 @@ export async function commitSkip(
     window.fromMs,
     window.live ? Number.POSITIVE_INFINITY : window.toMs,
   );
-  const former = formerDetail(skipped.bytes, skipped.name?.id);
-  const begun = former === undefined ? window.pass! : withoutSkip(window.pass!, bytesKey({ detail: former }));
-  const pass = skippedOne(begun, cursor, isOwn ? nameInPass(gap) : undefined);
+  const begun = window.pass!;
+  const counted = isOwn && !isShownAgain(begun) ? gap : undefined;
+  const pass = skippedOne(begun, cursor, counted);
   const passed: Window = { ...window, ...(isOwn && { reason }), pass };
   if (window.reader !== null) {
     await context.journal.changeWindows({ put: [passed] });
     warnOfReader(context, window, gap.detail);
   } else {
     // One without a name that is of the next window gets its gap there.
-    const isOthers = !isOwn && isUnnamed(gap);
-    const change = isOthers ? {} : await changeBy(context, window.stream, begun, gap, former);
-    await context.journal.changeWindows({ put: [passed], ...change });
+    const [named, next] = isUnnamed(gap) ? [[], counted] : [[gap], gap];
+    await context.journal.changeWindows({
+      put: [passed],
+      gaps: named,
+      met: metIn(begun, window.stream, next),
+    });
     await warnOfMissing(context);
   }
   return passed;

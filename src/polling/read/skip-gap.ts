@@ -1,8 +1,9 @@
+import { hash } from "node:crypto";
 import { gapNameOf, type NewGap, ONE_EVENT, TOO_LARGE } from "../../core/gap.ts";
+import { wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { fieldsApart, keptApart } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 
 /** A single event that cannot be read; `bytes` where it is clear where it ends. */
@@ -32,14 +33,15 @@ export async function skipGap(
   { stream, pass, toMs, live }: Window,
   skipped: SkippedEvent,
 ): Promise<NewGap> {
-  const { begunMs, reachedMs, startMs } = pass!;
+  const { begunMs, latestMs, startMs } = pass!;
   const gap = { reason: "unreadable", detail: detailOf(skipped), events: 1 } as const;
   const { name, nextMs } = skipped;
   if (name === undefined) {
-    const fromMs = reachedMs ?? startMs;
+    // A request covers whole seconds. A neighbour that meets the event too gives it a place that overlaps this one.
+    const fromMs = latestMs ?? wholeSecondBefore(startMs);
     const isPlace = nextMs !== undefined && pass!.isUnordered !== true && !isUnordered(context);
     // A live pass shows events up to the time of its answers.
-    const lastMs = live ? Math.max(begunMs, context.serviceClock.now() + 1) : toMs;
+    const lastMs = live ? Math.max(begunMs, context.serviceClock.now() + 1) : wholeSecondAfter(toMs);
     const endMs = Math.min(lastMs, isPlace ? behind(nextMs) : Number.POSITIVE_INFINITY);
     return { ...gap, stream, fromMs, toMs: Math.max(fromMs + 1, endMs) };
   }
@@ -62,5 +64,6 @@ function detailOf({ reason, message, bytes, name, isOfFields }: SkippedEvent): s
   const which = name === undefined ? ONE_EVENT : gapNameOf(name.id, name.identity);
   if (reason === "too_large") return `${which} ${TOO_LARGE}`;
   if (bytes === undefined) return `${which} is not readable: ${message}`;
-  return `${which}${name === undefined && isOfFields ? fieldsApart(bytes) : keptApart(bytes)}`;
+  const kept = name === undefined && isOfFields ? "its identity fields are" : "its bytes are";
+  return `${which} is not readable; ${kept} kept apart as ${hash("sha256", bytes, "hex").slice(0, 16)}`;
 }

@@ -1,4 +1,4 @@
-import { isUnnamed, type NewGap } from "../../core/gap.ts";
+import { gapKey, isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
@@ -9,9 +9,8 @@ import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } fr
 import { type Comparison, compareWindow } from "./compare-window.ts";
 import { combined, countsFrom, heldQuery, type PassCounts, withFormer, withMissing } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
-import { settledBy } from "./former-gaps.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
-import { gapOf, namedGaps, recheck, withListedNames } from "./missing-events.ts";
+import { gapOf, namedGaps, notYetMet, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
 import { readSlice } from "./read-slice.ts";
 import { firstPass, readWindow } from "./read-window.ts";
@@ -70,7 +69,7 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
     const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
     return { put: [settled(first)], add: [rest], ...ledger };
   });
-  if (ledger.gaps.length + ledger.filled.length > 0) await warnOfMissing(context);
+  if (passedOver + seen.named.length > 0) await warnOfMissing(context);
 }
 
 /**
@@ -145,11 +144,6 @@ async function fetchMissing(
 ) {
   const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
   const skips = seen.skips.filter((gap) => isUnnamed(gap) || !isSliced(gap.fromMs));
-  /** The comparison has met it too. */
-  const isMet = (skip: TimeStretch) => {
-    const [fromMs, toMs] = [wholeSecondBefore(skip.fromMs), wholeSecondAfter(skip.toMs)];
-    return seen.skips.some((gap) => gap.fromMs < toMs && fromMs < gap.toMs);
-  };
   const shown: Record<string, number> = {};
   const show = (owner: string) => {
     shown[owner] = (shown[owner] ?? 0) + 1;
@@ -165,13 +159,20 @@ async function fetchMissing(
     isForgotten ||= read.isForgotten;
     for (const owner of read.owners) show(owner);
     const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
-    skips.push(...read.skips.filter((gap) => (isUnnamed(gap) ? !isMet(gap) : !isCounted(gap))));
+    const unnamed = read.skips.filter(isUnnamed);
+    skips.push(...read.skips.filter((gap) => !isUnnamed(gap) && !isCounted(gap)));
+    skips.push(...(await notYetMet(context, unnamed, seen.skips, seen.doubtful)));
   }
-  const own = await withListedNames(context, skips, seen.skips, seen.doubtful);
-  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, own);
-  const settled = await settledBy(context, window, stretch, [...own, ...gaps], (rest) =>
-    isReadable(context, window, rest, signal),
-  );
+  const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
+  const named = [...skips.filter((gap) => !isUnnamed(gap)), ...gaps];
+  const met = {
+    stream: window.stream,
+    begunMs: seen.begun.localMs,
+    gaps: skips.filter(isUnnamed),
+    named: named.map(gapKey),
+    whole: stretch,
+    readable: await readableBeyond(context, window, stretch, signal),
+  };
   // What is missing is shown, and not held.
   const returned = { ...shown };
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
@@ -183,32 +184,39 @@ async function fetchMissing(
     // The former count has the events that a gap has named.
     newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
     awaited,
-    passedOver: own.length + gaps.length,
-    filled: [...filled, ...settled.filled],
-    metAgain: settled.metAgain,
-    gaps: window.reader === null ? settled.gaps : [],
+    passedOver: skips.length + gaps.length,
+    filled,
+    gaps: named,
+    met,
     countedIn: (now: LedgerNow) => {
       const stored = now.window(window.id) ?? window;
       const held = now.countHeld({ ...query, atMost: withFormer(stored, stretch, returned) });
-      const [counted, ownerless] = withSkips(window, shown, own);
+      const [counted, ownerless] = withSkips(window, shown, skips);
       return countsFrom(window.stream, counted, held, ownerless);
     },
   };
 }
 
-/** Whether each event of a stretch has a name, as far as the service still knows it. */
-async function isReadable(
+/** The gaps without a name that reach beyond the stretch, and whose whole time is readable now: nothing of it is missing. */
+async function readableBeyond(
   context: PollContext,
   window: Window,
-  stretch: TimeStretch,
+  { fromMs, toMs }: TimeStretch,
   signal: AbortSignal,
-): Promise<boolean> {
-  const skips: NewGap[] = [];
-  for await (const { isForgotten } of pagesOf(context, window, {
-    ...{ stretch, fields: IDENTITY_FIELDS, signal, skips },
-  }))
-    if (isForgotten) return false;
-  return !skips.some(isUnnamed);
+): Promise<number[]> {
+  const readable: number[] = [];
+  const { organizations, provider } = window.stream;
+  for (const gap of await namedGaps(context, { fromMs, toMs })) {
+    if (!isUnnamed(gap) || gap.cameMs === null || gap.provider !== provider) continue;
+    if (gap.organization !== null && !organizations.includes(gap.organization)) continue;
+    if (gap.fromMs >= wholeSecondBefore(fromMs) && gap.toMs <= wholeSecondAfter(toMs)) continue;
+    const skips: NewGap[] = [];
+    const walk = { stretch: gap, fields: IDENTITY_FIELDS, signal, skips };
+    let isKept = true;
+    for await (const { isForgotten } of pagesOf(context, window, walk)) isKept = !isForgotten;
+    if (isKept && !skips.some(isUnnamed)) readable.push(gap.id!);
+  }
+  return readable;
 }
 
 /** What the service shows with the events that were passed over, and how many of these have no known owner. */

@@ -5,10 +5,19 @@ import { SWEEP } from "../limits/pace.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { fetchPage, type PageRequest, queryOf, type Served, servedOf } from "./fetch-page.ts";
 import { horizonMs } from "./forgotten.ts";
-import { nameInPass } from "./former-gaps.ts";
 import { isUnordered } from "./order.ts";
 import { createPageTrail } from "./page-names.ts";
-import { beginPass, expectedIn, halved, hasMoved, movedBy, restarted, skippedOne } from "./pass.ts";
+import {
+  beginPass,
+  expectedIn,
+  halved,
+  hasMoved,
+  isBefore,
+  isShownAgain,
+  movedBy,
+  restarted,
+  skippedOne,
+} from "./pass.ts";
 import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
 import { skipGap } from "./skip-gap.ts";
 import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
@@ -55,8 +64,8 @@ export async function* pagesOf(
   const trail = createPageTrail();
   const beginAt = (next: Pass) => {
     pass = next;
-    // What has no name and is behind that place comes again.
-    const before = skips.filter((gap) => !isUnnamed(gap) || gap.fromMs < next.startMs);
+    // What is behind that place comes again.
+    const before = skips.filter((gap) => isBefore(next, gap.fromMs));
     skips.splice(0, skips.length, ...before);
   };
   beginAt(pass);
@@ -95,8 +104,8 @@ export async function* pagesOf(
         const gap = await skipGap(context, passed, served.skipped);
         const isOwn = isSkippedIn(served.skipped, gap, stretch.fromMs, stretch.toMs);
         const isAnother = isUnnamed(gap) || !skips.some(({ detail }) => detail === gap.detail);
-        if (isOwn && isAnother) skips.push(gap);
-        pass = skippedOne(pass, searchAfter!, nameInPass(gap));
+        if (isOwn && isAnother && !isShownAgain(pass)) skips.push(gap);
+        pass = skippedOne(pass, searchAfter!, undefined);
         continue;
       }
       const againMs = cursor === null && hasShown ? pass.startMs : undefined;
