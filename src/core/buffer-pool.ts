@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { collectAfterHuge, HUGE_BYTES } from "./collect-garbage.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "./page-lease.ts";
 
 /**
@@ -11,14 +13,17 @@ export interface PageMemory {
   take(bytes: number): LeasedBytes;
   /** A lease on bytes that were allocated elsewhere: they count as held, and are never reused. */
   adopt(bytes: Buffer): PageLease;
-  /** The bytes of all memory that has a lease. */
+  /** The bytes of all memory that has a lease. Huge pages count twice: scanning and storing them takes as much again. */
   heldBytes(): number;
   /**
    * Whether so many bytes more are within the memory budget. A body that would exceed it is given up and read
    * again with smaller pages; a single event that would exceed it waits for `alone`.
    */
   hasRoom(bytes: number): boolean;
-  /** Resolves when the caller alone may exceed the budget; the result ends that. */
+  /**
+   * Resolves when the caller alone may exceed the budget; the result ends that. Where much memory is held, it waits a
+   * moment for the holders.
+   */
   alone(signal: AbortSignal): Promise<() => void>;
 }
 
@@ -42,6 +47,8 @@ export const POISON = 0xdb;
 const LARGE_BYTES = 2_000_000;
 /** Columns, identities, records and the compressed page are stored behind a page and need a third of its size. */
 const SHARE_BEHIND = 0.35;
+/** Pages with more bytes than full ones have few events: nearly nothing is stored behind them but the compressed page. */
+const BEHIND_BYTES_MAX = 6_000_000;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 1_048_576;
 /** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
@@ -56,6 +63,10 @@ export const BLOCK_BYTES = 1_048_576;
 const BLOCK_BUDGETS = 1.5;
 /** Larger buffers are rare and go to the garbage collector: idle memory is not part of the budget. */
 const KEPT_BYTES_MAX = 32_000_000;
+/** All of them. */
+const KEPT_SUM_MAX = 68_000_000;
+/** A sink that is stopped may hold pages for ever. */
+const ALONE_WAIT_MS = 2000;
 const KEPT_MS = 10_000;
 
 export function createBufferPool({
@@ -87,10 +98,15 @@ export function createBufferPool({
       if (heldBytes + blocks.bytes() + BLOCK_BYTES <= BLOCK_BUDGETS * bytesMax) blocks.keep(buffer);
       return;
     }
-    if (buffer.byteLength < LARGE_BYTES || buffer.byteLength > KEPT_BYTES_MAX) return;
+    if (buffer.byteLength > KEPT_BYTES_MAX) {
+      collectAfterHuge(buffer.byteLength);
+      return;
+    }
+    if (buffer.byteLength < LARGE_BYTES) return;
     if (poison) new Uint8Array(buffer).fill(POISON);
     kept.push(buffer);
-    if (kept.length > KEPT_MAX) kept.shift();
+    const isTooMuch = () => kept.reduce((sum, { byteLength }) => sum + byteLength, 0) > KEPT_SUM_MAX;
+    while (kept.length > KEPT_MAX || isTooMuch()) kept.shift();
     usedSince = true;
   }
 
@@ -114,14 +130,20 @@ export function createBufferPool({
       const memory =
         (isLarge ? reusable(bytes) : bytes === BLOCK_BYTES ? blocks.take() : undefined) ??
         Buffer.allocUnsafeSlow(
-          isLarge ? Math.ceil((bytes * (1 + SHARE_BEHIND)) / STEP_BYTES) * STEP_BYTES : bytes,
+          isLarge ? roundedUp(bytes + Math.min(bytes * SHARE_BEHIND, BEHIND_BYTES_MAX)) : bytes,
         );
-      return { bytes: memory, lease: lease(memory, memory.length, isLarge || bytes === BLOCK_BYTES) };
+      const countedBytes = memory.length + (bytes > HUGE_BYTES ? bytes : 0);
+      return { bytes: memory, lease: lease(memory, countedBytes, isLarge || bytes === BLOCK_BYTES) };
     },
     adopt: (bytes) => lease(bytes, bytes.length, false),
     heldBytes: () => heldBytes,
-    hasRoom: (bytes) => heldBytes + bytes <= bytesMax,
-    alone: (signal) => queue.enter(signal),
+    hasRoom: (bytes) => heldBytes + (bytes > HUGE_BYTES ? 2 * bytes : bytes) <= bytesMax,
+    async alone(signal) {
+      const leave = await queue.enter(signal);
+      const untilMs = performance.now() + ALONE_WAIT_MS;
+      while (heldBytes > bytesMax / 2 && performance.now() < untilMs && !signal.aborted) await sleep(10);
+      return leave;
+    },
     onFree: (listener) => void listeners.push(listener),
     dropIdle(nowMs) {
       blocks.dropSpare(nowMs);
@@ -132,6 +154,10 @@ export function createBufferPool({
       blocks.drop(Number.POSITIVE_INFINITY);
     },
   };
+}
+
+function roundedUp(bytes: number): number {
+  return Math.ceil(bytes / STEP_BYTES) * STEP_BYTES;
 }
 
 /** Blocks that wait to be used again. */

@@ -100,8 +100,8 @@ export function scanWith(
     if (rows > 0) onEvents({ bytes, columns, runs }, count - rows, rows, at);
     at += consumed;
     if (at === bytes.length) break;
-    // Nothing was consumed, so this event needs more memory.
-    if (consumed === 0) engine.grow(engine.textBytesMax * 2);
+    // Nothing was consumed, so this event needs more memory, but no more than what is left of the text.
+    if (consumed === 0) engine.grow(Math.min(engine.textBytesMax * 2, bytes.length - at));
   }
   const columns = allocate(Int32Array, count * STRIDE);
   const timesMs = allocate(Float64Array, count);

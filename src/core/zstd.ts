@@ -11,7 +11,10 @@ export interface Zstd {
   createCompressor(parameters?: ZstdParameters): Compress;
   /** The same frames. The next call may overwrite a result. */
   createFrameCompressor(parameters?: ZstdParameters): Compress;
-  /** For pages of megabytes: a frame for each part, side by side. The next call may overwrite a result. */
+  /**
+   * For pages of megabytes: a frame for each part, side by side. The next call may overwrite a result of up to
+   * PAGE_BYTES; a larger one is the caller's.
+   */
   createPageCompressor(parameters: ZstdParameters): CompressParts;
   /** The content of one or more whole frames; throws for bytes that are anything else. */
   decompress(bytes: Uint8Array): Buffer;
@@ -38,7 +41,7 @@ interface NodeZstd {
 const OUTPUT_CHUNK_BYTES = 256 * 1024;
 /** Memory for results. Buffers of other sizes would be garbage that is collected late. */
 const FRAME_BYTES = 4 << 20;
-const PAGE_BYTES = 16 << 20;
+export const PAGE_BYTES = 16 << 20;
 
 export function nodeZstd({ zstdCompressSync, zstdDecompressSync }: NodeZstd): Zstd {
   const constants = zlib.constants as unknown as Readonly<Record<string, number>>;

@@ -84,7 +84,7 @@ export const accountConnection = {
   headersTimeout: timeout("How long an answer may take to begin."),
   bodyTimeout: timeout("How long an answer may pause once it has begun."),
   bodyMax: sizeSchema(BODY_MAX, { min: 1024, max: 2 ** 30 })
-    .default(64 * 2 ** 20)
+    .default(32 * 2 ** 20)
     .meta({ description: BODY_MAX }),
 };
 

@@ -1,5 +1,6 @@
 import { createGunzip } from "node:zlib";
 import { BLOCK_BYTES, type PageMemory } from "../core/buffer-pool.ts";
+import { HUGE_BYTES } from "../core/collect-garbage.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError, NoRoomError } from "./errors.ts";
 
@@ -61,10 +62,14 @@ export function receiverOf(
 }
 
 /** Memory for a body within the budget of all bodies in flight. */
-function taken({ where, memory, mayExceed }: BodyLimits, bytes: number): LeasedBytes {
+function taken(limits: BodyLimits, bytes: number): LeasedBytes {
+  refuseWithoutRoom(limits, bytes);
+  return limits.memory.take(bytes);
+}
+
+function refuseWithoutRoom({ where, memory, mayExceed }: BodyLimits, bytes: number): void {
   if (!mayExceed && !memory.hasRoom(bytes))
     throw new NoRoomError(`${where}: bodies in flight have used up the memory budget`);
-  return memory.take(bytes);
 }
 
 export function tooLarge(where: string, bytesMax: number): BodyTooLargeError {
@@ -102,6 +107,8 @@ function receiveGuessed(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver 
     for (let from = 0; from < piece.length; ) {
       let last = blocks.at(-1)!.bytes;
       if (at === last.length) {
+        // All of a huge body has to find room twice, as the blocks and joined.
+        if (received > HUGE_BYTES) refuseWithoutRoom(limits, received);
         blocks.push(taken(limits, Math.max(BLOCK_BYTES_MIN, Math.min(received, BLOCK_BYTES))));
         last = blocks.at(-1)!.bytes;
         at = 0;

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createBufferPool, type PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
+import { HUGE_BYTES } from "../core/collect-garbage.ts";
 import type { Appended, HeldQuery, Journal, LedgerNow, PageCommit } from "../core/journal.ts";
 import type { PageDecoder } from "../core/page-decoder.ts";
 import type { Position } from "../core/position.ts";
@@ -166,7 +167,9 @@ export function createJournal(
       if (stored !== null) {
         const isWholePage = stored.scanned === commit.page.scanned;
         const lease = isWholePage ? commit.lease.retain() : memory.adopt(stored.scanned.bytes);
-        pages.keepDecoded(stored.number, { ...stored, lease }, commit.reader === null);
+        // A body this large is hardly smaller than the page.
+        const body = stored.body.length > HUGE_BYTES ? undefined : stored.body;
+        pages.keepDecoded(stored.number, { ...stored, body, lease }, commit.reader === null);
         for (const listener of listeners) listener();
       }
       return appended;

@@ -6,6 +6,7 @@ import type { SinkState } from "../core/sink.ts";
 import { archiveFactsOf, forgetArchive } from "./archive/forget.ts";
 import type { State } from "./database.ts";
 import type { Pages } from "./pages.ts";
+import { rowChecksum } from "./row-checksums.ts";
 import { forgetSettings, keepSettings, settingsKept } from "./settings-kept.ts";
 
 interface ReaderRow {
@@ -33,8 +34,8 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   );
   const updateBound = db.prepare("UPDATE readers SET bound = ?, state = ? WHERE name = ?");
   const insertDeadLetter = db.prepare(
-    `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR IGNORE INTO dead_letters (reader, page, event, identity, reason, stored_ms, account, organization, provider, service, event_type, timestamp, fetched_ms, bytes, answer, reason_group, row_checksum)
+     VALUES (@reader, @page, @event, @identity, @reason, @stored_ms, @account, @organization, @provider, @service, @event_type, @timestamp, @fetched_ms, @bytes, @answer, @reason_group, @row_checksum)`,
   );
   const deleteDeadLetter = db.prepare(
     "DELETE FROM dead_letters WHERE reader = ? AND page = ? AND event = ? AND identity = ?",
@@ -57,24 +58,25 @@ export function createReaders(db: State, pages: Pages, journalId: string, clock:
   function addDeadLetters(name: string, letters: readonly DeadLetter[]): Promise<void> {
     return db.change(() => {
       for (const { event, reason, answer } of letters) {
-        insertDeadLetter.run(
-          name,
-          event.page,
-          event.index,
-          event.identity,
+        const row = {
+          reader: name,
+          page: event.page,
+          event: event.index,
+          identity: event.identity,
           reason,
-          clock.now(),
-          event.account,
-          event.organization,
-          event.provider,
-          event.service,
-          event.eventType,
-          event.timestamp,
-          event.fetchedAtMs,
-          event.bytes,
-          answer?.slice(0, ANSWER_MAX) ?? null,
-          reasonGroupOf(reason),
-        );
+          stored_ms: clock.now(),
+          account: event.account,
+          organization: event.organization,
+          provider: event.provider,
+          service: event.service,
+          event_type: event.eventType,
+          timestamp: event.timestamp,
+          fetched_ms: event.fetchedAtMs,
+          bytes: event.bytes,
+          answer: answer?.slice(0, ANSWER_MAX) ?? null,
+          reason_group: reasonGroupOf(reason),
+        };
+        insertDeadLetter.run({ ...row, row_checksum: rowChecksum(row) });
       }
     });
   }

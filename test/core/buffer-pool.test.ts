@@ -110,3 +110,37 @@ test("blocks are used again up to the whole budget, make way for pages, and go w
   takeAndRelease(11);
   expect(seen.size).toBe(152);
 });
+
+test("a huge page counts twice, has little behind it, and is followed by no other that is huge", () => {
+  const pool = createBufferPool();
+  const page = pool.take(30 * MEGABYTE);
+  expect(page.bytes.length).toBeLessThanOrEqual(36 * MEGABYTE);
+  expect(pool.heldBytes()).toBeGreaterThanOrEqual(60 * MEGABYTE);
+  expect(pool.hasRoom(30 * MEGABYTE)).toBe(false);
+  expect(pool.hasRoom(12 * MEGABYTE)).toBe(true);
+  page.lease.release();
+  expect(pool.heldBytes()).toBe(0);
+  expect(pool.hasRoom(32 * MEGABYTE)).toBe(true);
+});
+
+test("who may exceed the budget waits for those that hold much memory", async () => {
+  const pool = createBufferPool();
+  const { lease } = pool.take(32 * MEGABYTE);
+  let isIn = false;
+  const entering = pool.alone(new AbortController().signal).then(() => {
+    isIn = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(isIn).toBe(false);
+  lease.release();
+  await entering;
+});
+
+test("idle pages that are kept are few megabytes in all", () => {
+  const pool = createBufferPool();
+  const pages = [1, 2, 3, 4].map(() => pool.take(20 * MEGABYTE));
+  const buffers = new Set(pages.map(({ bytes }) => bytes.buffer));
+  for (const { lease } of pages) lease.release();
+  const again = [1, 2, 3, 4].map(() => pool.take(20 * MEGABYTE));
+  expect(again.filter(({ bytes }) => buffers.has(bytes.buffer)).length).toBeLessThanOrEqual(2);
+});

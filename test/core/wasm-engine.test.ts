@@ -26,6 +26,13 @@ describe("a text that is scanned in stretches", () => {
       expect(comparable(scanIn(bytes, SAMPLE)), `stretches of ${bytes} bytes`).toEqual(comparable(whole));
   });
 
+  test("needs no more memory than the text has, whatever the size of an event", () => {
+    const engine = createEngine();
+    const page = Buffer.from(`[{"id":"1","x":"${"a".repeat(9_000_000)}"}]`);
+    expect(scanWith(engine, page, 1000, allocateAnew).count).toBe(1);
+    expect(engine.textBytesMax).toBeLessThanOrEqual(page.length);
+  });
+
   test("gives the same for any page", () => {
     const object = fc.dictionary(fc.oneof(fc.string(), fc.constantFrom("id", "service")), fc.jsonValue());
     fc.assert(

@@ -41,6 +41,18 @@ describe("dead letters", () => {
     await (await fixture.journal.reader(name)).commit(fixture.journal.end(), undefined);
   }
 
+  test("come with their checksum: the trigger that makes one would copy a large event several times", async () => {
+    await append(eventTexts(0, 2));
+    const reader = await fixture.journal.reader("siem");
+    const events = await readEvents(reader);
+    fixture.db.function("tidemark_row_checksum", { varargs: true, deterministic: true }, () => {
+      throw new Error("computed by a trigger");
+    });
+    await reader.addDeadLetters(events.map((event) => ({ event, reason: "mapping" })));
+    letters.refuseDamaged({});
+    expect(letters.counts()).toEqual([{ sink: "siem", count: 2 }]);
+  });
+
   test("R18 are kept with the event's bytes and the reason; the same one again is ignored", async () => {
     await append(eventTexts(0, 2));
     await bury("siem", "mapping");

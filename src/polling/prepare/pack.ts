@@ -1,7 +1,7 @@
 import { allocateBehind } from "../../core/buffer-pool.ts";
 import { encodeBody } from "../../core/page-body.ts";
 import { COMPRESSION, type Span } from "../../core/prepare-page.ts";
-import { createPageCompressor } from "../../core/zstd.ts";
+import { createPageCompressor, PAGE_BYTES } from "../../core/zstd.ts";
 
 /** A page that is not compressed yet. */
 export interface FoundPage {
@@ -40,10 +40,20 @@ export function createPagePacking(): (page: FoundPage) => PackedPage {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     const scanned = { bytes, columns, count, hasLineBreaks, areLines, timesMs: scannedTimesMs, shapes, runs };
     const encoded = encodeBody(scanned, compress, page.organizationIndexes);
-    const stored = allocateBehind(usedOf(page))(Uint8Array, encoded.bytes.length);
-    stored.set(encoded.bytes);
+    const stored =
+      encoded.bytes.length > PAGE_BYTES ? viewOf(encoded.bytes) : copyBehind(page, encoded.bytes);
     return { ...page, stored, checksum: new Uint8Array(encoded.checksum) };
   };
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Buffer): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function copyBehind(page: FoundPage, bytes: Buffer): Uint8Array {
+  const copy = allocateBehind(usedOf(page))(Uint8Array, bytes.length);
+  copy.set(bytes);
+  return copy;
 }
 
 /** The part of the body's memory that is in use. */

@@ -1,5 +1,6 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { allocateBehind } from "../../core/buffer-pool.ts";
+import { collectAfterHuge } from "../../core/collect-garbage.ts";
 import { decodeBodyInto, makeLines } from "../../core/page-body.ts";
 import { type Attribution, type PreparedPage, preparePage } from "../../core/prepare-page.ts";
 import type { Reads } from "../../core/reads.ts";
@@ -58,10 +59,12 @@ const packHere = pages === undefined ? createPagePacking() : undefined;
 // The first page finds the engine compiled.
 withEngine(() => {});
 parentPort?.on("message", (order: Order) => {
+  const bytes = (order.kind === "decode" ? order.room : order.body).length;
   const answer = order.kind === "decode" ? decoded(order) : answerOf(order);
   if (answer.kind !== "page") send(parentPort!, answer);
   else if (packHere === undefined) send(pages!, answer);
   else send(parentPort!, packHere(answer));
+  collectAfterHuge(bytes);
 });
 
 function send(port: MessagePort, message: WorkerAnswer | FoundPage): void {
