@@ -164,7 +164,7 @@ export function createLane(
       return opened.state;
     },
     damagedPage: () => {},
-    memory: createBufferPool(),
+    memory: createBufferPool({ clock }),
     measured: silentMetrics,
     paceOf: () => createPace(clock, paceOf(config.polling)),
     discover: (_, look) => look(),

@@ -105,7 +105,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   try {
     db = await (options.lane?.openState(config.state) ?? openOwnState(config.state, options.log));
     await claimShard(db, config.state, config.shard);
-    const memory = options.lane?.memory ?? createBufferPool({ poison: options.poisonMemory ?? false });
+    const memory = options.lane?.memory ?? createBufferPool({ clock, poison: options.poisonMemory ?? false });
     const preparer = options.preparer ?? createPreparer(clock);
     const journal = createJournal(db, clock, memory, preparer, options.lane?.damagedPage);
     if (!options.repairing) await placeReaders(config, journal, options.log);

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, createSteadyTime, systemClock } from "./clock.ts";
 import { collectAfterHuge, HUGE_BYTES } from "./collect-garbage.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "./page-lease.ts";
 
@@ -37,6 +37,7 @@ export interface BufferPool extends PageMemory {
 export interface BufferPoolOptions {
   /** The budget of `hasRoom`, over all pages and bodies in flight. */
   readonly bytesMax?: number;
+  readonly clock?: Clock;
   /** Fills memory with a pattern when its last lease ends, so that a late look sees it. For tests. */
   readonly poison?: boolean;
 }
@@ -67,13 +68,16 @@ const KEPT_BYTES_MAX = 32_000_000;
 const KEPT_SUM_MAX = 68_000_000;
 /** A sink that is stopped may hold pages for ever. */
 const ALONE_WAIT_MS = 2000;
+const ALONE_LOOK_MS = 10;
 const KEPT_MS = 10_000;
 
 export function createBufferPool({
+  clock = systemClock,
   poison = false,
   bytesMax = BYTES_MAX,
 }: BufferPoolOptions = {}): BufferPool {
   const queue = createQueue();
+  const steadyMs = createSteadyTime(clock);
   const kept: ArrayBuffer[] = [];
   const blocks = createIdleBlocks();
   const listeners: (() => void)[] = [];
@@ -140,9 +144,14 @@ export function createBufferPool({
     hasRoom: (bytes) => heldBytes + (bytes > HUGE_BYTES ? 2 * bytes : bytes) <= bytesMax,
     async alone(signal) {
       const leave = await queue.enter(signal);
-      const untilMs = performance.now() + ALONE_WAIT_MS;
-      while (heldBytes > bytesMax / 2 && performance.now() < untilMs && !signal.aborted) await sleep(10);
-      return leave;
+      try {
+        const untilMs = steadyMs() + ALONE_WAIT_MS;
+        while (heldBytes > bytesMax / 2 && steadyMs() < untilMs) await clock.sleep(ALONE_LOOK_MS, signal);
+        return leave;
+      } catch (error) {
+        leave();
+        throw error;
+      }
     },
     onFree: (listener) => void listeners.push(listener),
     dropIdle(nowMs) {
