@@ -64,8 +64,8 @@ export const BLOCK_BYTES = 1_048_576;
 const BLOCK_BUDGETS = 1.5;
 /** Larger buffers are rare and go to the garbage collector: idle memory is not part of the budget. */
 const KEPT_BYTES_MAX = 32_000_000;
-/** All of them. */
-const KEPT_SUM_MAX = 68_000_000;
+/** All of them: four full pages of usual events. */
+const KEPT_SUM_MAX = 80_000_000;
 /** A sink that is stopped may hold pages for ever. */
 const ALONE_WAIT_MS = 2000;
 const ALONE_LOOK_MS = 10;
