@@ -1,4 +1,4 @@
-// Events per second and core, for each format, for parsing alone, and for drift.
+// Events per second and core, for each format, for parsing alone, and for scanning with drift.
 // `npm run build`, then `node bench/formats.js`.
 import { fileURLToPath } from "node:url";
 import { startSimulator } from "../dist/simulator/index.js";
@@ -22,7 +22,7 @@ export function benchFormats(events) {
   const contenders = {
     json: (event) => JSON.stringify(JSON.parse(decoder.decode(event.bytes))),
     describe: (event) => describe(event),
-    drift: (event) => drift.observe(event),
+    "scan and drift": (event) => drift.observe(event),
   };
   for (const definition of formats) {
     const converter = definition.create(definition.options.parse({}), { describe });
