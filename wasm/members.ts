@@ -28,6 +28,8 @@ const FOLLOWING: usize = 48;
 const MEMBERS: usize = memory.data(MEMBERS_MAX * MEMBER_BYTES, 64);
 /** For each member, those that are expected at the beginning of its object. */
 const INNER: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
+/** The same for objects in its array. Their keys have other paths, so they are not expected in place of each other. */
+const IN_ARRAYS: usize = memory.data(MEMBERS_MAX * EXPECTED_MAX * 4, 16);
 const SLOTS: usize = memory.data(MEMBER_SLOTS * 4, 16);
 /** Those that are expected at the beginning of an event. */
 export const FIRST_KEYS: usize = memory.data(EXPECTED_MAX * 4, 16);
@@ -120,6 +122,13 @@ export function inside(member: usize): usize {
   return INNER + ((member - MEMBERS) >> 2);
 }
 
+/** Those that are expected at the beginning of the objects in a member's array. */
+// @ts-ignore: decorator
+@inline
+export function insideArray(member: usize): usize {
+  return IN_ARRAYS + ((member - MEMBERS) >> 2);
+}
+
 /** False where the member was already seen in this event. */
 // @ts-ignore: decorator
 @inline
@@ -134,6 +143,7 @@ export function forgetMembers(): void {
   members = 0;
   memory.fill(MEMBERS, 0, MEMBERS_MAX * MEMBER_BYTES);
   memory.fill(INNER, 0, MEMBERS_MAX * EXPECTED_MAX * 4);
+  memory.fill(IN_ARRAYS, 0, MEMBERS_MAX * EXPECTED_MAX * 4);
   memory.fill(SLOTS, 0, MEMBER_SLOTS * 4);
   memory.fill(FIRST_KEYS, 0, EXPECTED_MAX * 4);
 }

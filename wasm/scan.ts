@@ -6,6 +6,7 @@ import {
   following,
   forgetMembers,
   inside,
+  insideArray,
   keyLength,
   kindOfMember,
   memberFor,
@@ -229,7 +230,7 @@ function scanEvent(start: usize, ownRow: usize): usize {
   if (areMembersFull()) forgetMembers();
   beginShape();
   const end = scanObject(start, 0, EVENT, FIRST_KEYS, 1);
-  if (end > start + LARGE_BYTES) setShape(0);
+  if (end >= start + LARGE_BYTES) setShape(0);
   store<i32>(row + 4, <i32>end);
   return end;
 }
@@ -297,9 +298,9 @@ function scanOther(at: usize, path: u64, opener: u32, member: usize, depth: i32)
   const first = load<u8>(at);
   if ((first | 0x20) == 0x7b) {
     if (depth < SHAPE_DEPTH_MAX) {
-      const expected: usize = member == 0 ? 0 : inside(member);
-      if (first == 0x5b) return scanArray(at, path, opener, expected, depth + 1);
-      return scanObject(at, path, opener == OPENS_CORRELATION ? opener : OTHER, expected, depth + 1);
+      if (first == 0x5b) return scanArray(at, path, opener, member == 0 ? 0 : insideArray(member), depth + 1);
+      const own = opener == OPENS_CORRELATION ? opener : OTHER;
+      return scanObject(at, path, own, member == 0 ? 0 : inside(member), depth + 1);
     }
     mixShape(first == 0x7b ? OPEN_OBJECT : OPEN_ARRAY);
     return skipContainer(at, depth + 1);

@@ -26,6 +26,8 @@ const NULL: u64 = 0x209;
 /** Integers of so many characters are always exact in a double, and beyond the second length never. */
 const EXACT_LENGTH_MAX: i32 = 15;
 const INEXACT_LENGTH_MIN: i32 = 18;
+/** A number of so many characters may be larger than a double can be. */
+const HUGE_LENGTH_MIN: i32 = 300;
 
 let seed: u64 = 0;
 /** The shape so far. */
@@ -85,7 +87,7 @@ function mixNumber(start: usize, length: i32): void {
     else if ((byte | 0x20) == 0x65) hasExponent = true;
   }
   // Whether the rest is exact depends on the value, so the value is part of the shape.
-  if (hasExponent || (!hasPoint && length > EXACT_LENGTH_MAX && length < INEXACT_LENGTH_MIN))
+  if (hasExponent || length >= HUGE_LENGTH_MIN || (!hasPoint && length > EXACT_LENGTH_MAX && length < INEXACT_LENGTH_MIN))
     shape = mixBytes(shape, start, length);
   mixShape(hasPoint || length <= EXACT_LENGTH_MAX ? NUMBER : LONG_INTEGER);
 }

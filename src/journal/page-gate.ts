@@ -24,8 +24,8 @@ import { createWake } from "../core/wake.ts";
  *
  *   5. The one before it is committed, live pages aside.
  *   6. No live page is on its way. That is worth LIVE_MS at most: its service may hang.
- *   7. No reader that keeps up has events before it that it has not taken (readers-lag.ts): a live page then waits for
- *      what readers have in work, and for nothing else. A reader gets as long as by rule 4, and is then not waited for
+ *   7. No reader that keeps up has more than a few events before it that it has not taken (readers-lag.ts): a live page
+ *      then waits for what readers have in work, and for little else. A reader gets as long as by rule 4, and is then not waited for
  *      until it goes on. One that falls far behind has to catch up first.
  *
  * Rules 5 to 7 bring the wait of live pages during a backfill from 500 to 140 ms at the most, at the same speed.
@@ -55,7 +55,7 @@ export interface MemoryInput {
 }
 
 export interface ReadersInput {
-  /** Whether a reader that keeps up has events before it. */
+  /** Whether a reader that keeps up has more than a few events before it. */
   isBehind(): boolean;
   /** Those that are behind now are not waited for until they go on. */
   giveUp(): void;

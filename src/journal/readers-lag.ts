@@ -1,6 +1,11 @@
 import { FULL_PAGE_EVENTS } from "../core/page-gate.ts";
 import type { Position } from "../core/position.ts";
 
+/**
+ * With fewer events before it a reader is not behind: a destination that takes a second for each request would get every
+ * small page alone, and all other readers would wait for it.
+ */
+const BEHIND_EVENTS = FULL_PAGE_EVENTS / 10;
 /** A reader with more than that before it is too slow to be waited for. */
 const FAR_EVENTS = 4 * FULL_PAGE_EVENTS;
 
@@ -23,7 +28,7 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
     const events = eventsBefore(position) ?? 0;
     const at = stuck.get(name);
     const isStuck = at?.page === position.page && at.event === position.event;
-    return !isStuck && events > 0 && events <= FAR_EVENTS;
+    return !isStuck && events >= BEHIND_EVENTS && events <= FAR_EVENTS;
   }
 
   return {
@@ -35,7 +40,7 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
         ends.delete(oldest);
       }
     },
-    /** Whether a reader that keeps up has events before it that it has not taken. */
+    /** Whether a reader that keeps up has more than a few events before it. */
     isBehind(): boolean {
       for (const [name, position] of positions) if (isBehind(name, position)) return true;
       return false;

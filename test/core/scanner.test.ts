@@ -30,6 +30,33 @@ describe("cutting a page into events", () => {
     );
   });
 
+  test("the keys of an earlier event change nothing about a later one", () => {
+    const names = ["id", "correlation", "changes", "service", "from", "x"];
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { depthSize: "small" },
+        fc.constantFrom("a", 1, null),
+        fc.array(tie("value"), { maxLength: 2 }),
+        fc.dictionary(fc.constantFrom(...names), tie("value"), { maxKeys: 4 }),
+      ),
+    }));
+    const event = fc.dictionary(fc.constantFrom(...names), value, { maxKeys: 4 });
+    const idOf = (correlation: unknown) =>
+      typeof correlation === "object" && correlation !== null && !Array.isArray(correlation)
+        ? (correlation as { id?: unknown }).id
+        : undefined;
+    fc.assert(
+      fc.property(fc.array(event, { minLength: 1, maxLength: 6 }), (events) => {
+        const page = scan(JSON.stringify(events));
+        for (const [index, { id, correlation }] of events.entries()) {
+          const found = [fieldText(page, index, FIELD.id), fieldText(page, index, FIELD.correlationId)];
+          expect(found).toEqual([textOf(id), textOf(idOf(correlation))]);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
   test("keeps blank space, line breaks, escapes and numbers of an event byte for byte", () => {
     const events = ['{ "a" :\r\n\t1.50e+02 , "b":"\\u00e9\\/é" }', "{}", '{"id":12345678901234567890}'];
     const page = scan(` [ ${events.join(" ,\n")} ]\n`);
@@ -463,4 +490,9 @@ function timestampText(): fc.Arbitrary<string> {
       ([year, month, day, hour, minute, second, fraction, zone, separator]) =>
         `${year}-${month}-${day}${separator}${hour}:${minute}:${second}${fraction}${zone}`,
     );
+}
+
+/** As `fieldText` gives it. */
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 }

@@ -14,7 +14,7 @@ import { shapeOf } from "../../src/services/schema-shape.ts";
 import { journalEvent } from "../formats/event.ts";
 import { fixtureTexts } from "../formats/recipes-support.ts";
 import { openFixture } from "../journal/support.ts";
-import { NO_ANSWERS, pairsOf } from "../support/hashes.ts";
+import { NO_HASH, pairsOf } from "../support/hashes.ts";
 import { ORGANIZATION, pageOf } from "../support/pages.ts";
 
 const key = fc.constantFrom(
@@ -269,6 +269,7 @@ describe("drift by shape", () => {
     expect(shape('{"a":9007199254740993}')).not.toBe(shape('{"a":9007199254740991}'));
     expect(shape('{"a":123456789012345678901}')).not.toBe(shape('{"a":12345}'));
     expect(shape('{"a":1e400}')).not.toBe(shape('{"a":1e3}'));
+    expect(shape(`{"a":${"1".repeat(320)}.5}`)).not.toBe(shape('{"a":1.5}'));
   });
 
   test("a shape ends where schemas are not compared any more", () => {
@@ -303,11 +304,18 @@ describe("drift by shape", () => {
   });
 
   test("gives no answers for text that is no object, cut off or nested too deeply", () => {
-    const all = (text: string) => pairsOf(engine.answers(Buffer.from(text))).map((one) => one !== NO_ANSWERS);
+    const all = (text: string) => pairsOf(engine.answers(Buffer.from(text))).map((one) => one !== NO_HASH);
     const deep = `${'{"a":'.repeat(100)}1${"}".repeat(100)}`;
     expect(all(`[1]\n{"a":1}\n${deep}\n{"a":"cut\n{"b":1}`)).toEqual([false, true, false, false, true]);
     expect(all('{"a":"cut')).toEqual([false]);
     expect(all("\n".repeat(5000))).toHaveLength(engine.eventsMax);
+  });
+
+  test("an event has a shape while it is too small to have too many values", () => {
+    const text = (bytes: number) => `{"a":"${"x".repeat(bytes - 8)}"}`;
+    expect(text(300)).toHaveLength(300);
+    expect(shape(text(199_999))).toBe(shape(text(300)));
+    expect(shape(text(200_000))).toBe(NO_HASH);
   });
 
   test("a very large event is not taken for a small one with the same members", () => {

@@ -3,5 +3,5 @@ export function pairsOf(hashes: Int32Array): string[] {
   return Array.from({ length: hashes.length / 2 }, (_, at) => `${hashes[2 * at]} ${hashes[2 * at + 1]}`);
 }
 
-/** In place of the answers of an event that an engine does not read. */
-export const NO_ANSWERS = "0 0";
+/** In place of a hash that an event does not have. */
+export const NO_HASH = "0 0";
