@@ -172,8 +172,9 @@ function migrate(db: Connection, file: string, known: readonly Migration[]): voi
       db.exec(sql);
       insert.run(number, name, Date.now());
     }
-    db.pragma(`user_version = ${Math.max(...left.map(({ number }) => number), ...appliedIn(db))}`);
-    installRowChecksums(db);
+    const latest = Math.max(...left.map(({ number }) => number), ...appliedIn(db));
+    db.pragma(`user_version = ${latest}`);
+    installRowChecksums(db, latest);
   }).exclusive();
 }
 

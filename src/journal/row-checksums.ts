@@ -59,8 +59,14 @@ export function registerRowChecksum(db: Database.Database): void {
   });
 }
 
-/** Makes the triggers for the columns that the tables have now, and the checksums of rows that have none. */
-export function installRowChecksums(db: Database.Database): void {
+/** The migration since which dead letters bring their checksum. */
+const LETTERS_BRING_THEIRS = 30;
+
+/**
+ * Makes the triggers for the columns that the tables have now, and the checksums of rows that have none. `migration`: the
+ * last one that was run.
+ */
+export function installRowChecksums(db: Database.Database, migration: number): void {
   for (const [table, key] of Object.entries(TABLES)) {
     const columns = columnsOf(db, table);
     if (!columns.includes(COLUMN)) continue;
@@ -73,7 +79,8 @@ export function installRowChecksums(db: Database.Database): void {
       ["UPDATE", ` OF ${counted.join(", ")}`],
     ] as const) {
       const name = `${table}_checksum_${event.toLowerCase()}`;
-      const when = table === "dead_letters" && event === "INSERT" ? ` WHEN NEW.${COLUMN} IS NULL` : "";
+      const isBrought = table === "dead_letters" && event === "INSERT" && migration >= LETTERS_BRING_THEIRS;
+      const when = isBrought ? ` WHEN NEW.${COLUMN} IS NULL` : "";
       db.exec(`DROP TRIGGER IF EXISTS ${name};
         CREATE TRIGGER ${name} AFTER ${event}${of} ON ${table}${when} BEGIN
           UPDATE ${table} SET ${COLUMN} = tidemark_row_checksum(${pairs("NEW.")}) WHERE ${key} = NEW.${key};

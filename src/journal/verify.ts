@@ -112,7 +112,7 @@ function schemaProblems(db: Connection): string[] {
     expected.exec(MIGRATIONS_TABLE);
     for (const { number, sql } of migrations())
       if (list.some((run) => run.number === number)) expected.exec(sql);
-    installRowChecksums(expected);
+    installRowChecksums(expected, Math.max(0, ...list.map(({ number }) => number)));
     const misnamed = list.filter(({ number, name }) =>
       migrations().some((known) => known.number === number && known.name !== name),
     );

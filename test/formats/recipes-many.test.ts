@@ -72,6 +72,19 @@ test("most events are converted together, and those that are new, odd or checked
   expect(converted - learning).toBe(2);
 });
 
+test("an event of very many values is written as the converter does, also where a recipe would fit", () => {
+  const withList = (values: number) =>
+    JSON.stringify({ ...LOGIN, list: Array.from({ length: values }, () => 1) });
+  const texts = [...Array.from({ length: 30 }, () => withList(2)), withList(100_100), withList(2)];
+  for (const { converter, recipes } of withAllRecipes()) {
+    const page = pageOfTexts(texts);
+    expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    expect(manyLines(recipes, page)).toEqual(expected(page, converter));
+    expect(String(recipes.encode(page.event(30)))).toBe(converter(page.event(30)));
+    expect(recipes.counts.wrong).toBe(0);
+  }
+});
+
 test("odd events among others are written as the converter does", () => {
   const line = JSON.stringify(LOGIN);
   const odd = [

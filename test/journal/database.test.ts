@@ -16,6 +16,7 @@ import { openState, openStateForReading } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
 import { type Migration, migrations } from "../../src/journal/migrations.ts";
 import { damagedRows } from "../../src/journal/row-checksums.ts";
+import { verifyState } from "../../src/journal/verify.ts";
 import { eventTexts, pageOf, textsOf } from "../support/pages.ts";
 import { temporaryFolder } from "./support.ts";
 
@@ -155,6 +156,19 @@ describe("the state file", () => {
     expect(db.pragma("user_version", { simple: true })).toBe(1);
     expect(db.prepare("SELECT COUNT(*) FROM sqlite_master WHERE name = 'jobs'").pluck().get()).toBe(0);
     db.close();
+  });
+
+  test("of every version since the list of migrations is whole as it is: backups of that time can be restored", () => {
+    for (let number = NEWEST - 5; number <= NEWEST; number++) {
+      const own = join(folder.path, `of-${number}.db`);
+      openState(
+        own,
+        migrations().filter((migration) => migration.number <= number),
+      ).close();
+      const db = new Sqlite(own, { readonly: true });
+      expect(verifyState(db).problems).toEqual([]);
+      db.close();
+    }
   });
 
   test("gets a migration that is added later between two others, and none twice", () => {

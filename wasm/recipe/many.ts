@@ -43,12 +43,15 @@ export function convertMany(count: i32, base: i32, otherwiseLength: i32): i32 {
   return <i32>(out - OUT);
 }
 
+/** The converter does not parse every event of so many bytes. See src/core/costly.ts. */
+const LARGE_BYTES: i32 = 200_000;
+
 /** Writes the line of an event; gives its length, or 0. */
 // @ts-ignore: decorator
 @inline
 function convertOne(start: usize, length: i32, index: i32, out: usize): i32 {
   const timeMs = load<f64>(TIMES + index * 8);
-  if (timeMs != timeMs) return 0;
+  if (timeMs != timeMs || length >= LARGE_BYTES) return 0;
   const record = load<i32>(PLACES + index * 4);
   if (load<i32>(PLACES + index * 4, 4) > record) readRecord(OUT_ONE + record, start);
   else if (readEvent(start) != start + length || !isCanonical) return 0;

@@ -173,8 +173,9 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
 
   /** Bytes that a recipe gave are the engine's: the next call overwrites them. */
   function encodeShared(event: JournalEvent): Buffer | string {
-    prepare(event);
     const { bytes } = event;
+    if (costly(bytes)) return slow(event);
+    prepare(event);
     return convert(event, bytes) ?? convertOther(event, bytes) ?? slow(event);
   }
 
@@ -217,12 +218,8 @@ function isText({ bytes, columns }: EventsInPlace, from: number, to: number): bo
   return isUtf8(bytes.subarray(columns[from * STRIDE]!, columns[(to - 1) * STRIDE + 1]!));
 }
 
-/**
- * The same event as JSON.stringify writes it. Undefined for bytes that are no JSON or are costly, and for numbers that
- * it would change.
- */
+/** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
-  if (costly(bytes)) return undefined;
   try {
     const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
     return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));
