@@ -53,7 +53,7 @@ import { timeMs } from "./time";
  */
 
 const DEPTH_MAX: i32 = 500;
-/** Whether an event of so many bytes is compared at all is no matter of its shape, so it has none. See src/core/costly.ts. */
+/** An event this large may be too costly to compare, which its shape cannot tell. So it has none. See src/core/costly.ts. */
 const LARGE_BYTES: usize = 200_000;
 const STACK: usize = memory.data(DEPTH_MAX + 1);
 
