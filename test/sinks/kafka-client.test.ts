@@ -54,4 +54,27 @@ describe.skipIf(suite.skip)("the Kafka client", () => {
     expect(producer.offsetIn(topic, 0)).toBeUndefined();
     client.end();
   });
+
+  test("asks again about topics while no broker can answer", async () => {
+    const { client, topic } = await clientAndTopic();
+    const { default: broker } = (await import("kafkajs/src/broker/index.js" as string)) as {
+      default: { prototype: { metadata(topics: unknown): Promise<unknown> } };
+    };
+    const { metadata } = broker.prototype;
+    let asked = 0;
+    const refused = [2, 4];
+    broker.prototype.metadata = async function (topics) {
+      asked += 1;
+      if (refused.includes(asked))
+        throw Object.assign(new Error("no leader"), { type: "LEADER_NOT_AVAILABLE" });
+      return metadata.call(this, topics);
+    };
+    try {
+      expect(await client.admin((admin) => admin.list())).toContain(topic);
+      expect(asked).toBeGreaterThan(3);
+    } finally {
+      broker.prototype.metadata = metadata;
+      client.end();
+    }
+  });
 });

@@ -21,7 +21,7 @@ import { codecOf } from "./codecs.ts";
 import { joinAsMember } from "./group.ts";
 import { createCluster, withCluster } from "./internals.ts";
 import { openProducer } from "./producer.ts";
-import { calmRequestQueues } from "./quirks.ts";
+import { repairLibrary } from "./quirks.ts";
 
 /*
  * The client behind src/core/kafka.ts. No file outside this folder imports kafkajs. Of kafkajs are the connections, the
@@ -40,7 +40,7 @@ const RETRY = { initialRetryTime: 10, maxRetryTime: 250, multiplier: 2, factor: 
 export async function connect(context: KafkaContext): Promise<KafkaClient> {
   const { config, clock } = context;
   const library = (await import("kafkajs")).default;
-  await calmRequestQueues();
+  await repairLibrary();
   const codec = await codecOf(library, kafkaCompressionOf(config));
   const sockets = trackedSockets();
   const options: KafkaOptions = {
